@@ -62,7 +62,7 @@ const phases: readonly Phase[] = [
       { files: ["test/unit/**/*.test.ts"], share: 0.5, isBatched: true },
       { files: ["test/property/**/*.test.ts"], share: 1, flags: [untracked] },
       {
-        files: ["test/{tidy,rooms,words,entries}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"],
+        files: ["test/{tidy,rooms,words,phrases,entries}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"],
         share: 1,
       },
     ],
@@ -113,7 +113,7 @@ const costsPath = `${root}node_modules/.cache/test-costs.json`;
 const tablePath = `${root}test/runner/costs.json`;
 const costs = new Map([...readCosts(tablePath), ...readCosts(costsPath)]);
 const processors = availableParallelism();
-const say = (line: string) => console.log(line);
+const log = (line: string) => console.log(line);
 
 /** In the order of the patterns; each once. */
 function matching(patterns: readonly string[]): readonly string[] {
@@ -195,16 +195,16 @@ async function canRunSideBySide(): Promise<boolean> {
 /** Builds the control plane, and Knative's programs, when they are missing. */
 async function prepareControlPlane(): Promise<void> {
   if ((await findAssets()) === undefined) {
-    say("the control plane for tests is built once, which takes about five minutes …");
-    await ensureAssets(say);
+    log("the control plane for tests is built once, which takes about five minutes …");
+    await ensureAssets(log);
   }
   if ((await findBuilt()) === undefined) {
-    say("Knative's programs for tests are built once, which takes about five minutes …");
-    await findDataPlane(say);
+    log("Knative's programs for tests are built once, which takes about five minutes …");
+    await findDataPlane(log);
   }
   if (!(await hasHelms())) {
-    say("both versions of Helm for tests are built once, which takes about eight minutes …");
-    await ensureHelms(say);
+    log("both versions of Helm for tests are built once, which takes about eight minutes …");
+    await ensureHelms(log);
   }
 }
 
@@ -231,7 +231,7 @@ function list(chosen: readonly Phase[]): void {
     }
 }
 
-function sayMistake(mistake: string): void {
+function reportMistake(mistake: string): void {
   console.error(mistake);
   process.exitCode = 2;
 }
@@ -239,7 +239,7 @@ function sayMistake(mistake: string): void {
 async function runPhases(chosen: readonly Phase[]): Promise<void> {
   if (chosen.some(({ isTriedAgain }) => isTriedAgain)) {
     await prepare(prepareControlPlane);
-    await prepare(() => ensurePackages(say));
+    await prepare(() => ensurePackages(log));
   }
   const startedMs = performance.now();
   const idle = watchIdle();
@@ -284,11 +284,11 @@ process.env.NODE_COMPILE_CACHE ??= `${root}node_modules/.cache/node`;
 const options = new Set(["--list", "--costs"]);
 const wanted = process.argv.slice(2).filter((word) => !options.has(word));
 const chosen = phases.filter(({ name }) => wanted.length === 0 || wanted.some((word) => name.includes(word)));
-const held = new Set(phases.flatMap(filesOf));
-const forgotten = globSync("test/**/*.test.ts", { cwd: root }).filter((file) => !held.has(file));
+const covered = new Set(phases.flatMap(filesOf));
+const forgotten = globSync("test/**/*.test.ts", { cwd: root }).filter((file) => !covered.has(file));
 if (chosen.length === 0)
-  sayMistake(`no phase is called ${wanted.join(", ")}; there are: ${phases.map(({ name }) => name).join(", ")}`);
-else if (forgotten.length > 0) sayMistake(`no phase of test/all.ts holds ${forgotten.join(", ")}`);
+  reportMistake(`no phase is called ${wanted.join(", ")}; there are: ${phases.map(({ name }) => name).join(", ")}`);
+else if (forgotten.length > 0) reportMistake(`no phase of test/all.ts holds ${forgotten.join(", ")}`);
 else if (process.argv.includes("--list")) list(chosen);
-else if (process.argv.includes("--costs")) writeTable(tablePath, costs, held);
+else if (process.argv.includes("--costs")) writeTable(tablePath, costs, covered);
 else await runPhases(chosen);

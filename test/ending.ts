@@ -10,15 +10,15 @@ import { childrenOf } from "./controlplane/processes.ts";
 
 /** Longer than any process takes: the slowest, half of the simulation, needs some five minutes. */
 const longestMs = 30 * 60_000;
-/** What a file leaves behind it has this long to end. */
+/** How long a process may take to end after its last test. */
 const graceMs = 20_000;
 
-/** Kept by nothing, these timers ring only where something else keeps the process. */
-function endAfter(delayMs: number, sentence: string): void {
+/** Such a timer does not keep the process alive. It fires only if something else does. */
+function endAfter(delayMs: number, message: string): void {
   setTimeout(() => {
     const handles = process.getActiveResourcesInfo().join(", ");
     const children = childrenOf(process.pid).map((command) => `\n  ${command}`);
-    console.error(`${sentence}\nwhat keeps it: ${handles}\nits children:${children.join("") || " none"}`);
+    console.error(`${message}\nwhat keeps it: ${handles}\nits children:${children.join("") || " none"}`);
     process.exit(1);
   }, delayMs).unref();
 }

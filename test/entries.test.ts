@@ -50,7 +50,7 @@ registerHooks({
 });
 
 // Loaded after the hook, and with them the product.
-const { Passes } = await import("./unit/shared/reconcile/passes.ts");
+const { Harness } = await import("./unit/shared/reconcile/harness.ts");
 const { Volumes } = await import("./unit/shared/suspension/volumes.ts");
 
 /** How often the file is entered that is entered most, and how many ways lead back to a file that was entered before. */
@@ -63,7 +63,7 @@ function figuresOf(folder: string) {
 }
 
 test("a rollout that takes a pod enters no file more than three times, and goes back at most 10 times", async () => {
-  const on = await new Passes().prepare();
+  const on = await new Harness().prepare();
   ways.clear();
   await on.run(true);
   const { files, most, returns, report } = figuresOf("advance-zone-rollout");

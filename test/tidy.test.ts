@@ -88,7 +88,7 @@ test("every rule that is cited stands in the ledger's README, and each of them i
 test("no comment cites a document that is not in the tree", () => {
   const cited = sources.flatMap(({ path, text }) =>
     [...text.matchAll(/\bDESIGN\b|\bspecs\/|\bsection [\d]|\bits specification, [\d]/g)].map(
-      ([words]) => `${path}: ${words}`,
+      ([message]) => `${path}: ${message}`,
     ),
   );
   none(
@@ -97,17 +97,17 @@ test("no comment cites a document that is not in the tree", () => {
   );
 });
 
-test("only the table knows the functions; the doors import nothing but ../functions/shared", () => {
-  const doors = product.filter(({ path }) => path.startsWith("triggers/") && path !== "triggers/table.ts");
-  const offences = doors.flatMap((source) =>
+test("only the table knows the functions; the servers import nothing but ../functions/shared", () => {
+  const servers = product.filter(({ path }) => path.startsWith("triggers/") && path !== "triggers/table.ts");
+  const offences = servers.flatMap((source) =>
     waysOf(source)
       .filter((to) => !/^(functions\/shared\/|triggers\/|package\.json$)/.test(to))
       .map((from) => `${source.path}: ${from}`),
   );
-  none(offences, "nothing is said of a function twice");
+  none(offences, "nothing is reported of a function twice");
 });
 
-test("nothing is said of a function by its name, but in its own folder", () => {
+test("nothing names a function, but in its own folder", () => {
   const offences = product.flatMap(({ path, text }) =>
     folders
       .filter((name) => !path.startsWith(`functions/${name}/`) && withoutComments(text).includes(`"${name}"`))
@@ -119,8 +119,8 @@ test("nothing is said of a function by its name, but in its own folder", () => {
 test("only functions/shared/kubernetes imports the Kubernetes client, and one file imports pino", () => {
   const importing = (name: string) =>
     product.filter((source) => importsOf(source).some((from) => from.startsWith(name))).map(({ path }) => path);
-  const strangers = importing("@kubernetes/").filter((path) => !path.startsWith("functions/shared/kubernetes/"));
-  none(strangers, "the client is behind Cluster");
+  const foreign = importing("@kubernetes/").filter((path) => !path.startsWith("functions/shared/kubernetes/"));
+  none(foreign, "the client is behind Cluster");
   assert.equal(importing("pino").length, 1, importing("pino").join());
 });
 
@@ -134,7 +134,7 @@ test("every function has the same four files, and stands in the table", () => {
   assert.deepEqual(table.map(({ name }) => name).sort(), folders.sort());
 });
 
-test("no key of the vocabulary is spelled anywhere but in the vocabulary", () => {
+test("no key of the table of annotations is spelled anywhere else", () => {
   const elsewhere = product.filter(({ path }) => !/^functions\/shared\/annotations\//.test(path));
   const offences = elsewhere.flatMap(({ path, text }) =>
     annotationTable.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),
@@ -153,7 +153,7 @@ test("every key that a function reads or writes stands in its README", () => {
 });
 
 /** Where a guard gets its name: the waits of a verdict, the answers to a review, and objects with the field `guard`. */
-const guardSaid =
+const guardNamed =
   /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError|stays)\((?:member,)?\s*"([^"]+)"|\bguard: "([^"]+)"/g;
 
 test("the refusals of reviews are made in one file", () => {
@@ -170,7 +170,9 @@ test("the refusals of reviews are made in one file", () => {
 
 test("every guard stands in a README and in a test", () => {
   const guards = new Set(
-    functions.flatMap(({ text }) => [...text.matchAll(guardSaid)].map(([, answered, said]) => answered ?? said ?? "")),
+    functions.flatMap(({ text }) =>
+      [...text.matchAll(guardNamed)].map(([, answered, reported]) => answered ?? reported ?? ""),
+    ),
   );
   assert.ok(guards.size >= 11, [...guards].join());
   const readmes = read("functions/{*,shared/*}/README.md");
@@ -305,7 +307,7 @@ test("nothing is left to do, and nothing is called utils, helpers, manager or co
   none(vague, "a name says what is in it");
 });
 
-test("every sentence names what acts: no text has a word that hides it", () => {
+test("every message names what acts: no text has a word that hides it", () => {
   const hiding = ["who-ever", "no-body", "some-body", "any-body", "th-at one"].map((word) => word.replace("-", ""));
   const word = new RegExp(`\\b(${hiding.join("|")})\\b`, "i");
   const texts = [...sources, ...read("*.md", "{functions,triggers,knative,test}/**/*.{md,yaml,sh}")];

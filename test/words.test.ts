@@ -1,8 +1,8 @@
-/** Identifiers of the product are made of the field's words: a reader needs no private dictionary. */
+/** Identifiers and names of files are made of the field's words: a reader needs no private dictionary. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { tokenizer } from "acorn";
-import { none, product } from "./support/tree.ts";
+import { none, product, type Source, tests } from "./support/tree.ts";
 
 /** Each private word, with the field's words for it. */
 const privateWords: Readonly<Record<string, string>> = {
@@ -112,40 +112,96 @@ function identifiersOf(text: string): ReadonlySet<string> {
 function partsOf(identifier: string): readonly string[] {
   const parts = identifier.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_/).map((part) => part.toLowerCase());
   // A look-up is a look-up.
-  return parts.filter((part, index) => part !== "look" || !/^ups?$/.test(parts[index + 1] ?? ""));
+  return parts.filter((part, index) => !/^look(?:ed)?$/.test(part) || !/^ups?$/.test(parts[index + 1] ?? ""));
 }
 
-const isExcepted = (name: string, path: string) =>
-  exceptions.some(({ names, files }) => names.includes(name) && (files === undefined || files.test(path)));
+const isExcepted = (name: string, path: string, from: readonly Exception[]) =>
+  from.some(({ names, files }) => names.includes(name) && (files === undefined || files.test(path)));
 
-const found = product.map(({ path, text }) => ({ path, names: identifiersOf(text) }));
+/** Tests also name what the product excepts, by its keys; what follows is theirs alone. */
+const exceptionsOfTests: readonly Exception[] = [
+  { names: ["sentence"], because: "field of JSON; and sentences of English in the tests of documents" },
+  { names: ["sentences", "sentencesOf"], files: /\/documents\.test\.ts$/, because: "sentences of English" },
+  { names: ["words"], because: "words of a command line or of a text" },
+  {
+    names: ["wordsIn", "wordsPerSentence", "wordsOnAverage"],
+    files: /documents\.test\.ts$|declared-changes\.ts$/,
+    because: "words of a text",
+  },
+  { names: ["privateWords"], files: /words\.test\.ts$/, because: "this test" },
+  { names: ["gate", "gates", "gateOf", "Gate", "GateEnd", "GateOptions"], because: "the stop gate" },
+  {
+    names: ["announce", "announced", "isAnnounced", "announceOutage"],
+    because: "terms of a claim: announced (rule R17)",
+  },
+  { names: ["withoutHold", "onHold", "_hold"], because: "annotation sluice.dev/hold" },
+  { names: ["holdProcessGroup"], because: "function hold-process-groups" },
+  { names: ["PassThrough"], because: "a class of Node" },
+];
+const isGateSetting = (name: string) => name.startsWith("STOP_GATE_");
+
+interface Found {
+  readonly path: string;
+  readonly names: ReadonlySet<string>;
+}
+
+const namesOf = (of: readonly Source[]): Found[] => of.map(({ path, text }) => ({ path, names: identifiersOf(text) }));
+const found = namesOf(product);
+/** This file lists the private words, as keys of an object. */
+const foundInTests = namesOf(tests.filter(({ path }) => path !== "test/words.test.ts"));
+
+function offencesOf(where: readonly Found[], from: readonly Exception[]): string[] {
+  return where.flatMap(({ path, names }) =>
+    [...names].flatMap((name) => {
+      const word = partsOf(name).find((part) => Object.hasOwn(privateWords, part));
+      if (word === undefined || isExcepted(name, path, from)) return [];
+      return [`${path}: ${name} (${word}: ${privateWords[word]})`];
+    }),
+  );
+}
 
 test("no private word of the glossary is left in identifiers of the product", () => {
   assert.ok(found.length > 100 && found.every(({ names }) => names.size > 0));
-  const offences = found.flatMap(({ path, names }) =>
-    [...names].flatMap((name) => {
-      const word = partsOf(name).find((part) => Object.hasOwn(privateWords, part));
-      return word === undefined || isExcepted(name, path) ? [] : [`${path}: ${name} (${word}: ${privateWords[word]})`];
-    }),
-  );
-  none(offences, "an identifier is made of the field's words");
+  none(offencesOf(found, exceptions), "an identifier is made of the field's words");
 });
 
-/** Files of what users have written down by that name. */
-const exceptedFiles: readonly string[] = ["functions/hold-process-groups/", "functions/shared/suspension/looks.ts"];
+test("no private word of the glossary is left in identifiers of the tests", () => {
+  assert.ok(foundInTests.length > 500);
+  const anywhere = exceptions.map(({ names, because }) => ({ names, because }));
+  const offences = offencesOf(foundInTests, [...anywhere, ...exceptionsOfTests]);
+  none(
+    offences.filter((offence) => !isGateSetting(offence.split(" ")[1] ?? "")),
+    "an identifier is made of the field's words",
+  );
+});
 
-test("no private word of the glossary is left in names of files of the product", () => {
-  const offences = product.flatMap(({ path }) => {
+/** Files of what users have written down by that name; of the stop gate, of rule R17, and of words. */
+const exceptedFiles: readonly string[] = [
+  "functions/hold-process-groups/",
+  "functions/shared/suspension/looks.ts",
+  "test/unit/functions/hold-process-groups/",
+  "test/knative/hold-process-group.ts",
+  "test/knative/throw-away/announce-outage/",
+  "test/support/held-groups.ts",
+  "test/rabbitmq/gate",
+  "test/words.test.ts",
+];
+
+test("no private word of the glossary is left in names of files", () => {
+  const offences = [...product, ...tests].flatMap(({ path }) => {
     const excepted = exceptedFiles.some((prefix) => path.startsWith(prefix));
-    const parts = excepted ? [] : path.replace(/\.ts$/, "").split(/[/-]/);
+    const parts = excepted ? [] : path.replace(/(?:\.test)?\.ts$/, "").split(/[/-]/);
     const word = parts.find((part, index) => Object.hasOwn(privateWords, part) && parts[index + 1] !== "ups");
     return word === undefined ? [] : [`${path} (${word}: ${privateWords[word]})`];
   });
   none(offences, "a file is named by the field's words");
 });
 
-test("every exception from the private words stands in the product still", () => {
-  const all = new Set(found.flatMap(({ names }) => [...names]));
-  const stale = exceptions.flatMap(({ names }) => names.filter((name) => !all.has(name)));
-  none(stale, "an exception goes with its name");
+test("every exception from the private words stands in the product still, and each of the tests in a test", () => {
+  const stale = (where: readonly Found[], from: readonly Exception[]) => {
+    const all = new Set(where.flatMap(({ names }) => [...names]));
+    return from.flatMap(({ names }) => names.filter((name) => !all.has(name)));
+  };
+  const inTests = stale(namesOf(tests), exceptionsOfTests);
+  none([...stale(found, exceptions), ...inTests], "an exception goes with its name");
 });

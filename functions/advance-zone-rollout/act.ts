@@ -1,4 +1,4 @@
-/** What a rollout does about its verdicts, and what it says of them. */
+/** What a rollout does about its verdicts, and what it reports about them. */
 import { eventReasons } from "../shared/events/reasons.ts";
 import { type Act, deletionOf } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
@@ -27,7 +27,7 @@ export function actOn(target: RolloutTarget): Act {
   return target.action === "repair" ? repairOf(target) : recordOf(target);
 }
 
-/** A broken pod is deleted as it was seen, by uid and resourceVersion (rule R13). No ledger write tells of it: an Event does. */
+/** A broken pod is deleted as it was seen, by uid and resourceVersion (rule R13). An Event reports it, no ledger write. */
 function repairOf(target: Extract<RolloutTarget, { action: "repair" }>): Act {
   const { pod, statefulSet, cause } = target;
   const { uid } = pod;
@@ -36,7 +36,7 @@ function repairOf(target: Extract<RolloutTarget, { action: "repair" }>): Act {
     name: target.action,
     object: pod.name,
     subjectUid: subjectOf(target),
-    statefulSet,
+    workload: statefulSet,
     claims: [],
     confirmsLedger: true,
     async carryOut({ cluster }, notAfterMs) {
@@ -53,7 +53,7 @@ function recordOf(target: Extract<RolloutTarget, { action: "record-revision" }>)
     name: target.action,
     object: name,
     subjectUid: subjectOf(target),
-    statefulSet,
+    workload: statefulSet,
     claims: [],
     async carryOut({ cluster, cache }, notAfterMs) {
       const body = { metadata: { resourceVersion }, status: { currentRevision: updateRevision } };

@@ -67,7 +67,7 @@ export interface Choice {
 
 /** Takes what may go, one after the other: a pod that may not holds up none behind it, and those taken count for the next. */
 export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]): Choice {
-  const own: ZoneLimit = { guard: "budget", pods: zone.statefulSet.maxUnavailable, by: "" };
+  const own: ZoneLimit = { guard: "budget", pods: zone.workload.maxUnavailable, by: "" };
   const taken: Pod[] = [];
   let limit = own;
   let blocked: PodBlocked | undefined;
@@ -102,21 +102,21 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
  * Zone mode: the smaller limit holds, and an allowance of 0 is for evictions alone (as rollout-operator has it). So no rollout
  * waits for what a budget never lets go (rule R25): its own limit, and that of a partition, are at least one pod.
  */
-export function limitOf({ statefulSet }: Pick<Zone, "statefulSet">, governed: Governed, own: ZoneLimit): ZoneLimit {
+export function limitOf({ workload }: Pick<Zone, "workload">, governed: Governed, own: ZoneLimit): ZoneLimit {
   if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
-  const allowance = allowanceOf(governed.budget, statefulSet) || own.pods;
+  const allowance = allowanceOf(governed.budget, workload) || own.pods;
   if (allowance >= own.pods) return own;
   const by = ` by the budget ${governed.name}, although the StatefulSet allows ${own.pods}`;
   return { guard: "zone-budget", pods: allowance, by };
 }
 
-/** What is said where a zone has as many pods down as the limit lets. */
+/** The message where a zone has as many pods down as its limit allows. */
 export function blockedByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBlocked {
   const message = `${describeDown(zone)}, ${pods} may be down${by}`;
   return { guard, message, isLimit: true, nextInMs: undefined };
 }
 
-/** How soon a pod is asked once more, in milliseconds: no event tells that the others can do without it by now. */
+/** How soon a pod is asked once more, in milliseconds: no event reports that the others can do without it by now. */
 const healthRequeueMs = 10_000;
 
 /** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */
@@ -126,7 +126,7 @@ function blockedByAnswer(
   pod: Pod,
   [other]: readonly Pod[],
 ): PodBlocked | undefined {
-  if (!isPodAsked(zone.statefulSet, pod)) return undefined;
+  if (!isPodAsked(zone.workload, pod)) return undefined;
   const blocked = other === undefined ? blockedByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
   return blocked && { ...blocked, isLimit: false, nextInMs: healthRequeueMs };
 }
@@ -154,7 +154,7 @@ function blockedByBudget(
   const { notReady, unknown, nextReadyInMs } = countPartition(group.zones, pod, partition, budget, group.nowMs);
   const leaving = taken.filter((one) => !zone.down.has(one.ordinal) && partitions.partitionOf(one.name) === partition);
   const down = notReady + leaving.length;
-  const allowed = allowanceOf(budget, zone.statefulSet) || 1;
+  const allowed = allowanceOf(budget, zone.workload) || 1;
   if (down + unknown < allowed) return undefined;
   const soon =
     nextReadyInMs === undefined

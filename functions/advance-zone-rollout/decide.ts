@@ -22,7 +22,7 @@ export interface RolloutSnapshot extends GroupNow {
   readonly refusals: ReadonlyMap<string, Refusal>;
 }
 
-/** How soon to look for the end of a claim, in milliseconds: no event tells of it, and a copy of its ledger serves so long. */
+/** When to reconcile again for the end of a claim, in milliseconds: no event reports it, and a ledger copy serves so long. */
 const claimedMs = 5_000;
 
 /**
@@ -54,9 +54,9 @@ export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
 
 /** What keeps a group from being rolled or repaired at all: it is not ours to roll. */
 function blockedAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
-  const other = zones.find(({ statefulSet }) => statefulSet.strategy !== "OnDelete");
+  const other = zones.find(({ workload }) => workload.strategy !== "OnDelete");
   if (other === undefined) return undefined;
-  const { name, strategy } = other.statefulSet;
+  const { name, strategy } = other.workload;
   const message = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
   return wait("strategy-not-on-delete", message, { zone: name, requeueAfterMs });
 }
@@ -87,7 +87,7 @@ function advance(group: RolloutSnapshot, repaired: ReadonlySet<Pod>): Verdict<Ro
 
   const blocked: Wait[] = [];
   for (const zone of group.zones) {
-    if (zone.statefulSet.paused) continue;
+    if (zone.workload.paused) continue;
     if (!zone.outdated.some((pod) => !group.refusals.has(pod.uid))) continue;
     const verdict = advanceZone(group, zone, repaired);
     if (verdict.kind === "take") return verdict;
@@ -98,7 +98,7 @@ function advance(group: RolloutSnapshot, repaired: ReadonlySet<Pod>): Verdict<Ro
   return { ...first, requeueAfterMs: Math.min(...blocked.map((one) => one.requeueAfterMs ?? requeueAfterMs)) };
 }
 
-/** Rule R10: the process that let a pod go may have ended since, and no other process hears whether that pod still goes. */
+/** Rule R10: the process that let a pod go may have ended since, and no other process knows whether that pod still goes. */
 function whoMayGo({ down, reserved }: Zone): string {
   const one = [...reserved.values()].find(({ ordinal }) => down.get(ordinal) === "reserved");
   if (one === undefined) return "";
@@ -108,7 +108,7 @@ function whoMayGo({ down, reserved }: Zone): string {
 
 /** The zone that is not ready, or whose turn it is. */
 function advanceZone(group: RolloutSnapshot, zone: Zone, repaired: ReadonlySet<Pod>): Verdict<RolloutTarget> {
-  const { name, paused, updateRevision } = zone.statefulSet;
+  const { name, paused, updateRevision } = zone.workload;
   const again = zone.nextAvailableInMs ?? requeueAfterMs;
   const [claim] = zone.claims;
   if (paused) return waitForPaused(zone, claim);
@@ -140,12 +140,12 @@ function advanceZone(group: RolloutSnapshot, zone: Zone, repaired: ReadonlySet<P
 }
 
 function takeChosen(
-  { statefulSet }: Zone,
+  { workload }: Zone,
   { taken, limit, blocked, nextInMs }: ReturnType<typeof choose>,
   outdated: number,
 ): Verdict<RolloutTarget> {
-  const { name } = statefulSet;
-  const targets = taken.map((pod): RolloutTarget => ({ action: "delete", statefulSet, pod }));
+  const { name } = workload;
+  const targets = taken.map((pod): RolloutTarget => ({ action: "delete", statefulSet: workload, pod }));
   const others = blocked === undefined || blocked.isLimit ? "" : `; ${blocked.message}`;
   return take(
     targets,
@@ -155,7 +155,7 @@ function takeChosen(
 }
 
 function waitForPaused(zone: Zone, claim: Claim | undefined): Wait {
-  const { name } = zone.statefulSet;
+  const { name } = zone.workload;
   if (claim !== undefined) return waitForClaim(claim, `${name} is paused, and the other zones wait`);
   return wait("paused-zone-down", `${describeDown(zone)} and is paused; the other zones wait until it is ready`, {
     zone: name,
@@ -163,7 +163,7 @@ function waitForPaused(zone: Zone, claim: Claim | undefined): Wait {
   });
 }
 
-/** Rule R18: this function counts what another function has claimed, and waits for it; no event tells of a claim's end. */
+/** Rule R18: this function counts what another function has claimed, and waits for it; no event reports a claim's end. */
 function waitForClaim(claim: Claim, besides: string): Wait {
   return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, {
     zone: claim.zone,
@@ -184,13 +184,13 @@ function isBlockedByRefusals(group: RolloutSnapshot, zone: Zone): boolean {
 function atRest(group: RolloutSnapshot): Verdict<RolloutTarget> {
   for (const zone of group.zones) {
     const refused = zone.outdated.find((pod) => group.refusals.has(pod.uid));
-    if (refused !== undefined && !zone.statefulSet.paused) return refusedWait(group, zone, refused, requeueAfterMs);
+    if (refused !== undefined && !zone.workload.paused) return refusedWait(group, zone, refused, requeueAfterMs);
   }
-  const late = group.zones.find(({ statefulSet }) => statefulSet.updateRevision === undefined && !statefulSet.paused);
+  const late = group.zones.find(({ workload }) => workload.updateRevision === undefined && !workload.paused);
   if (late !== undefined) return behind(late);
-  const paused = group.zones.find((zone) => zone.statefulSet.paused && zone.outdated.length > 0);
+  const paused = group.zones.find((zone) => zone.workload.paused && zone.outdated.length > 0);
   if (paused !== undefined) {
-    const { name } = paused.statefulSet;
+    const { name } = paused.workload;
     return wait("paused", `${name} is paused with ${paused.outdated.length} outdated pods; every other zone is done`, {
       zone: name,
     });
@@ -198,7 +198,7 @@ function atRest(group: RolloutSnapshot): Verdict<RolloutTarget> {
   return take([], `every pod of ${group.key.group} runs the wanted revision`);
 }
 
-function behind({ statefulSet: { name } }: Zone): Verdict<RolloutTarget> {
+function behind({ workload: { name } }: Zone): Verdict<RolloutTarget> {
   const message = `the StatefulSet controller has not caught up with the spec of ${name}, so its wanted revision is not known`;
   return wait("status-behind", message, { zone: name, requeueAfterMs: 1_000 });
 }
@@ -206,7 +206,7 @@ function behind({ statefulSet: { name } }: Zone): Verdict<RolloutTarget> {
 function refusedWait(group: RolloutSnapshot, zone: Zone, pod: Pod, again: number): Verdict<RolloutTarget> {
   const { message } = group.refusals.get(pod.uid) as Refusal;
   return wait("delete-refused", `${pod.name} stays outdated: ${message}`, {
-    zone: zone.statefulSet.name,
+    zone: zone.workload.name,
     requeueAfterMs: again,
   });
 }
@@ -222,7 +222,7 @@ function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
   return reservation.by === group.self && group.nowMs - reservation.stampMs >= finishAfterMs;
 }
 
-/** No event tells that the time of a pod is over: the verdict says until when it runs, and requeues for the next repair. */
+/** No event reports that the time of a pod is over: the verdict says until when it runs, and requeues for the next repair. */
 function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget>): Verdict<RolloutTarget> {
   let next: { readonly pod: Pod; readonly inMs: number } | undefined;
   const outdated = group.zones.flatMap((zone) => zone.outdated.map((pod) => ({ zone, pod })));
@@ -240,11 +240,11 @@ function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget
 
 /** Kubernetes never moves `status.currentRevision` for OnDelete; the last step of a zone does (kubernetes#73492). */
 function finishedOf(zone: Zone): RolloutTarget[] {
-  const { paused, updateRevision, currentRevision } = zone.statefulSet;
+  const { paused, updateRevision, currentRevision } = zone.workload;
   if (paused || updateRevision === undefined || currentRevision === undefined || currentRevision === updateRevision)
     return [];
   const complete = !isUnsettled(zone) && zone.pods.every((pod) => pod.revision === updateRevision);
-  return complete ? [{ action: "record-revision", statefulSet: zone.statefulSet }] : [];
+  return complete ? [{ action: "record-revision", statefulSet: zone.workload }] : [];
 }
 
 function describeAside(aside: readonly RolloutTarget[]): string {

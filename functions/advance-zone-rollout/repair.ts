@@ -17,7 +17,7 @@ export const neverReadyAfterMs = 120_000;
  * pod is to be repaired now; undefined: not as it is, however long it stays so.
  */
 export function repairInMs({ nowMs }: GroupNow, zone: Zone, pod: Pod): number | undefined {
-  if (zone.statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
+  if (zone.workload.paused || pod.readySinceMs !== undefined) return undefined;
   // Several claims may name one pod, because an announced claim waits for no other claim.
   if (zone.claims.some((claim) => namesOrdinal(claim, pod.ordinal) && !isReplacement(claim, pod))) return undefined;
   if (pod.stuck !== undefined) return 0;
@@ -36,7 +36,7 @@ function isReplacement(claim: Claim, { name, uid }: Pod): boolean {
 export function repairsOf(group: GroupNow, zone: Zone): Repair[] {
   return zone.outdated
     .filter((pod) => repairInMs(group, zone, pod) === 0)
-    .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod, cause: causeOf(group, pod) }));
+    .map((pod) => ({ action: "repair", statefulSet: zone.workload, pod, cause: causeOf(group, pod) }));
 }
 
 function causeOf({ nowMs }: GroupNow, { stuck, pending, createdMs }: Pod): string {
@@ -60,7 +60,7 @@ export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): R
       const onTheirWay = countDown(zone) - down.length;
       return candidates.slice(0, Math.max(0, leastLimit(group, zone, candidates) - onTheirWay)).map((pod) => ({
         action: "repair",
-        statefulSet: zone.statefulSet,
+        statefulSet: zone.workload,
         pod,
         cause: "not ready",
       }));
@@ -72,21 +72,21 @@ export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): R
 
 /** A pod that is asked about health waits for the others to be whole (Q1). A reserved pod belongs to its function. */
 function isMendable(group: GroupNow, zone: Zone, pod: Pod): boolean {
-  const { statefulSet, down, reserved, claims } = zone;
-  if (statefulSet.paused || pod.readySinceMs !== undefined || down.get(pod.ordinal) !== "not ready") return false;
-  if (repairInMs(group, zone, pod) !== undefined || isPodAsked(statefulSet, pod)) return false;
+  const { workload, down, reserved, claims } = zone;
+  if (workload.paused || pod.readySinceMs !== undefined || down.get(pod.ordinal) !== "not ready") return false;
+  if (repairInMs(group, zone, pod) !== undefined || isPodAsked(workload, pod)) return false;
   return reserved.get(pod.ordinal)?.uid !== pod.uid && !claims.some((claim) => namesOrdinal(claim, pod.ordinal));
 }
 
 function leastLimit(group: GroupNow, zone: Zone, pods: readonly Pod[]): number {
-  const own = { guard: "budget", pods: zone.statefulSet.maxUnavailable, by: "" };
+  const own = { guard: "budget", pods: zone.workload.maxUnavailable, by: "" };
   return Math.min(...pods.map((pod) => limitOf(zone, governing(pod, group.surroundings, group.key), own).pods));
 }
 
 /** True while a pod of the zone ends, or one that is known to be of the wanted revision still has its time to become ready. */
-function isComing({ nowMs }: GroupNow, { statefulSet, pods }: Zone): boolean {
+function isComing({ nowMs }: GroupNow, { workload, pods }: Zone): boolean {
   return pods.some(({ terminating, revision, readySinceMs, createdMs }) => {
-    const isNew = revision !== undefined && revision === statefulSet.updateRevision && readySinceMs === undefined;
+    const isNew = revision !== undefined && revision === workload.updateRevision && readySinceMs === undefined;
     return terminating || (isNew && nowMs - createdMs < neverReadyAfterMs);
   });
 }

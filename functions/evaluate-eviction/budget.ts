@@ -24,8 +24,8 @@ export interface GroupThen {
 /** A zone as it will be once the evictions that were allowed before this one have happened. */
 export type ZoneThen = Omit<Zone<ZoneWorkload>, "down"> & { readonly down: Map<number, WhyDown> };
 
-export function waitForClaim(claim: Claim, besides: string, { statefulSet }: ZoneThen): Denied {
-  return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${besides}`, statefulSet.name);
+export function waitForClaim(claim: Claim, besides: string, { workload }: ZoneThen): Denied {
+  return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${besides}`, workload.name);
 }
 
 export function refuseByBudget(
@@ -35,7 +35,7 @@ export function refuseByBudget(
   pod: Pod,
   { name: budgetName, budget }: { readonly name: string; readonly budget: ZoneBudget },
 ): Denied | undefined {
-  const { name } = zone.statefulSet;
+  const { name } = zone.workload;
   const allowed = allowanceFor(budget, zone, pod);
   if (allowed === 0) {
     const message = `max unavailable = 0: the budget ${budgetName} allows a share of the pods of ${name}, and its controller has counted none of them yet`;
@@ -54,9 +54,9 @@ export function refuseByBudget(
  * Rule R24: a percentage allows at least one pod that its StatefulSet does not want any more. Otherwise a zone that was scaled
  * to 0 would have a budget of 0, and a drain would give up on its last pods at a 403.
  */
-function allowanceFor(budget: ZoneBudget, { statefulSet }: ZoneThen, { ordinal }: Pod): number {
+function allowanceFor(budget: ZoneBudget, { workload }: ZoneThen, { ordinal }: Pod): number {
   const isShare = "percent" in budget.allowance && budget.allowance.percent > 0;
-  return Math.max(allowanceOf(budget, asStatefulSet(statefulSet)), isShare && !isWanted(statefulSet, ordinal) ? 1 : 0);
+  return Math.max(allowanceOf(budget, asStatefulSet(workload)), isShare && !isWanted(workload, ordinal) ? 1 : 0);
 }
 
 type PartitionedBudget = ZoneBudget & { readonly partitions: PartitionRule };
@@ -73,7 +73,7 @@ function refuseByZone(
   pod: Pod,
   allowed: number,
 ): Denied | undefined {
-  const { name } = own.statefulSet;
+  const { name } = own.workload;
   const departed = refuseBesideDeparted(group.departed, name);
   if (departed !== undefined) return departed;
   for (const zone of zones) {
@@ -83,7 +83,7 @@ function refuseByZone(
     const { notReady, unknown } = countZone(group, zone, undefined);
     // Pods beyond the wanted size do not count as down, but their zone is not whole until they are gone.
     const leaving = notReady + unknown === 0 ? zone.leaving.length : 0;
-    const count = describeCount(notReady + leaving, unknown, zone.statefulSet.name);
+    const count = describeCount(notReady + leaving, unknown, zone.workload.name);
     return notYet("zones-down", `${count}: no pod of ${name} goes until that zone is whole`, name);
   }
   const { notReady, unknown } = countZone(group, own, pod);
@@ -97,7 +97,7 @@ function refuseByZone(
 /** What is down in a zone besides one pod: at wanted ordinals, and pods on their way out. */
 function countZone(
   group: GroupThen,
-  { statefulSet, down, missing, leaving }: ZoneThen,
+  { workload, down, missing, leaving }: ZoneThen,
   besides: Pod | undefined,
 ): { readonly notReady: number; readonly unknown: number } {
   let notReady = 0;
@@ -109,7 +109,7 @@ function countZone(
   }
   for (const pod of leaving) {
     const counts = pod.uid !== besides?.uid && !down.has(pod.ordinal);
-    if (counts && !isAvailable(pod, statefulSet.minReadySeconds, group.nowMs)) notReady++;
+    if (counts && !isAvailable(pod, workload.minReadySeconds, group.nowMs)) notReady++;
   }
   return { notReady, unknown };
 }
@@ -123,7 +123,7 @@ function refuseByPartition(
   budget: PartitionedBudget,
   allowed: number,
 ): Denied | undefined {
-  const zone = own.statefulSet.name;
+  const zone = own.workload.name;
   const { partitions } = budget;
   const partition = partitions.partitionOf(pod.name);
   if (partition === undefined) {
@@ -149,7 +149,7 @@ function refuseByPartition(
 function claimIn(zones: readonly ZoneThen[], isInPartition: (podName: string) => boolean): Claim | undefined {
   for (const zone of zones) {
     for (const [ordinal, why] of zone.down) {
-      if (why === "claimed" && isInPartition(podNameOf({ statefulSet: zone.statefulSet.name, ordinal })))
+      if (why === "claimed" && isInPartition(podNameOf({ statefulSet: zone.workload.name, ordinal })))
         return claimOn(zone, ordinal);
     }
   }

@@ -141,14 +141,14 @@ function describeOwner({ ownerKind }: Pod): string {
  * The pod that is to be evicted, and its zone; undefined where another one has its name by now. `isOwned`: another owner than a
  * StatefulSet has it. A pod of a StatefulSet that has not its name is not found, because a reservation would name another pod.
  */
-export function findPod<Z extends Pick<Zone<ZoneWorkload>, "statefulSet" | "pods" | "leaving">>(
+export function findPod<Z extends Pick<Zone<ZoneWorkload>, "workload" | "pods" | "leaving">>(
   zones: readonly Z[],
   { name, uid }: Eviction,
   isOwned = false,
 ): { zone: Z; pod: Pod } | undefined {
   const isIt = (one: Pod) => one.uid === uid && one.name === name;
   for (const zone of zones) {
-    if (!isOwned && !name.startsWith(`${zone.statefulSet.name}-`)) continue;
+    if (!isOwned && !name.startsWith(`${zone.workload.name}-`)) continue;
     const pod = zone.pods.find(isIt) ?? zone.leaving.find(isIt);
     if (pod !== undefined) return { zone, pod };
   }
@@ -168,7 +168,7 @@ export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
 }
 
 /**
- * Rule R25: a budget that can never let the pod go comes before each reason that passes. A budget of zones is refused as
+ * Rule R25: a budget that can never let the pod go comes before each reason that ends by itself. A budget of zones is refused as
  * rollout-operator refuses it, with a code at which a drain gives up. A PodDisruptionBudget is refused as the API server would
  * refuse it after us.
  */
@@ -183,8 +183,8 @@ export function refuseForever(
 ): Denied | undefined {
   const byBudget = neverByBudget(name, budget);
   if (byBudget !== undefined) return forbidden("never-possible", `max unavailable = 0: ${byBudget}`, { zone });
-  const { statefulSets, neighbours } = group.surroundings;
-  const all = [...statefulSets.map(asStatefulSet), ...neighbours];
+  const { workloads, neighbours } = group.surroundings;
+  const all = [...workloads.map(asStatefulSet), ...neighbours];
   const byOther = neverByDisruptionBudget(pod, group.disruptionBudgets, all);
   return byOther === undefined ? undefined : askAgain("never-possible", `${pod.name} stays: ${byOther}`, zone);
 }

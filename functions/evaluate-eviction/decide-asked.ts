@@ -14,7 +14,7 @@ import type { Decision } from "./group-commit/sort-decisions.ts";
 /** A pod that an earlier decision of the same batch lets go. */
 export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };
 
-type ZoneNow = Pick<Zone<ZoneWorkload>, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
+type ZoneNow = Pick<Zone<ZoneWorkload>, "workload" | "down" | "missing" | "leaving" | "claims" | "pods">;
 
 /** A pod that is down in a StatefulSet that has left the group counts as down in another zone (invariants Z1 and R22). */
 export function refuseBesideDeparted([first]: readonly Departed[], zone: string): Denied | undefined {
@@ -27,7 +27,7 @@ export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod)
   const other = otherDown(zones, zone, pod);
   if (other === undefined) return undefined;
   const message = `pods that are asked go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
-  return notYet("one-at-a-time", message, zone.statefulSet.name);
+  return notYet("one-at-a-time", message, zone.workload.name);
 }
 
 /** Guards that end by themselves: another pod comes back, or the pod is asked again. No review waits for a better answer. */
@@ -41,22 +41,22 @@ export function refuseByQuestion(
   pod: Pod,
   taken: readonly Taken[],
 ): Denied | undefined {
-  if (!isPodAsked(zone.statefulSet, pod)) return undefined;
+  if (!isPodAsked(zone.workload, pod)) return undefined;
   const other = taken.find(({ uid }) => uid !== pod.uid);
   const blocked = other === undefined ? blockedByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
   if (blocked === undefined) return undefined;
   const refuse = passing.has(blocked.guard) ? notYet : askAgain;
-  return refuse(blocked.guard, blocked.message, zone.statefulSet.name);
+  return refuse(blocked.guard, blocked.message, zone.workload.name);
 }
 
 /** The pods that go by these decisions, dry runs included, and whose StatefulSets want their pods asked. */
 export function goersOf(
-  zones: readonly Pick<Zone<ZoneWorkload>, "statefulSet" | "pods" | "leaving">[],
+  zones: readonly Pick<Zone<ZoneWorkload>, "workload" | "pods" | "leaving">[],
   decisions: readonly Decision[],
 ): AskedPod[] {
   return decisions.flatMap(({ reserve }) => {
-    const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve?.statefulSet);
+    const zone = zones.find(({ workload }) => workload.name === reserve?.statefulSet);
     const pod = zone && [...zone.pods, ...zone.leaving].find(({ uid }) => uid === reserve?.uid);
-    return zone === undefined || pod === undefined ? [] : [{ statefulSet: zone.statefulSet, pod }];
+    return zone === undefined || pod === undefined ? [] : [{ statefulSet: zone.workload, pod }];
   });
 }

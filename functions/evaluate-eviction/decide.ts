@@ -52,7 +52,7 @@ export function decide(group: EvictionSnapshot): readonly Decision[] {
     const { reserve } = decision;
     if (reserve === undefined || dryRun) return decision;
     taken.push({ ...reserve, name: eviction.name });
-    const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve.statefulSet);
+    const zone = zones.find(({ workload }) => workload.name === reserve.statefulSet);
     if (zone === undefined || !isReserved(zone, reserve.ordinal)) room--;
     zone?.down.set(reserve.ordinal, "reserved");
     return decision;
@@ -70,13 +70,13 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
   const found = findPod(zones, eviction, isOwned);
   if (found === undefined) return { answer: eviction.isLeaving ? left(eviction) : unseen(eviction) };
   const { pod, zone } = found;
-  const { name } = zone.statefulSet;
+  const { name } = zone.workload;
   // Rule R11: by the time an eviction that pins no uid gets there, it may take the pod that has come instead.
   if (!eviction.isPinned && (pod.terminating || eviction.isLeaving)) return { answer: leaving(eviction, name) };
   if (isExempt(pod)) return { answer: ifPinned(eviction, exempt(pod, eviction)) };
   if (isOwned) return ruleOwned(group, zones, { zone, pod, eviction }, before);
   const governed = governing(pod, group.surroundings, group.key);
-  if (governed.kind === "none" && !isAsked(zone.statefulSet)) {
+  if (governed.kind === "none" && !isAsked(zone.workload)) {
     return { answer: ifPinned(eviction, allow("out-of-scope", { zone: name, patch: eviction.pin })) };
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
@@ -96,7 +96,7 @@ function ruleGoverned(
   governed: Exclude<ReturnType<typeof governing>, { kind: "ungovernable" }>,
   before: Before,
 ): Decision {
-  const { name } = zone.statefulSet;
+  const { name } = zone.workload;
   const blocked =
     (governed.kind === "one" ? refuseForever(group, pod, name, governed) : undefined) ??
     refuseClaimed(group, zone, pod) ??
@@ -145,7 +145,7 @@ function ruleOwned(
   { zone, pod, eviction }: OwnedPod,
   { room, taken }: Before,
 ): Decision {
-  const { name } = zone.statefulSet;
+  const { name } = zone.workload;
   const claim = claimOnOwned(zone, pod) ?? group.strayClaims[0];
   // No zone of an owner has the name that a reservation of a pod of it has.
   const open = group.departed.filter((one): one is Departed & Reservation => "uid" in one);
@@ -184,7 +184,7 @@ function refuseByName(
   if (reservation.uid === pod.uid) return refuseReserved(group, zone, pod, reservation);
   if (group.nowMs - reservation.stampMs >= dropAfterMs) return undefined;
   const message = `${pod.name} has just replaced a pod that was evicted, and is not ready yet; it may go when it is`;
-  return notYet("replacement-reserved", message, zone.statefulSet.name);
+  return notYet("replacement-reserved", message, zone.workload.name);
 }
 
 /** What waits for another function has no end of its own: rule R10 drops a reservation that no process can act on any more. */
@@ -200,13 +200,13 @@ function refuseReserved(
   }
   const until = formatTime(stampMs + dropAfterMs);
   const message = `${name} is reserved by ${by}, whose deletion may be on its way, and this eviction names no uid, so that it could take the pod that comes instead; ${name} may go when that pod is ready, or at ${until} if the deletion never comes`;
-  return notYet("replacement-reserved", message, zone.statefulSet.name);
+  return notYet("replacement-reserved", message, zone.workload.name);
 }
 
 /** Another eviction of the same pod was allowed a moment ago. */
-function waitForOther({ statefulSet }: ZoneThen, pod: string, againInMs: number): Denied {
+function waitForOther({ workload }: ZoneThen, pod: string, againInMs: number): Denied {
   const message = `${pod} was allowed to go a moment ago, and this eviction names no uid, so that it could take the pod that comes instead; if ${pod} is still there it may go in ${Math.ceil(againInMs / 1000)} s`;
-  return notYet("replacement-reserved", message, statefulSet.name, againInMs);
+  return notYet("replacement-reserved", message, workload.name, againInMs);
 }
 
 /**
@@ -222,7 +222,7 @@ function refuseGivenUp(
   const isStanding = reservation?.uid === pod.uid && isGivenUp(reservation);
   const refusal = isStanding ? refusalOfRenewals(reservation) : givenUp.get(pod.uid);
   if (refusal === undefined) return undefined;
-  return askAgain("eviction-not-carried-out", refusal.message, zone.statefulSet.name);
+  return askAgain("eviction-not-carried-out", refusal.message, zone.workload.name);
 }
 
 /**
@@ -254,20 +254,19 @@ function refuseOutOfOrder(
   pod: Pod,
 ): Denied | undefined {
   if (own.reserved.get(pod.ordinal)?.uid === pod.uid) return undefined;
-  if (!zones.some(({ statefulSet, outdated }) => outdated.length > 0 && !asStatefulSet(statefulSet).paused))
-    return undefined;
+  if (!zones.some(({ workload, outdated }) => outdated.length > 0 && !asStatefulSet(workload).paused)) return undefined;
   // The turn lasts until the one that was given up last lets it end.
   const [last] = [...givenUp.values()].sort((one, other) => other.stampMs - one.stampMs);
   if (last === undefined || nowMs - last.stampMs >= yieldMs) return undefined;
   const inMs = last.stampMs + yieldMs - nowMs;
   const message = `something behind Sluice refused the evictions of ${last.pod}, so the rollout of its group goes first for ${Math.ceil(inMs / 1000)} s more; ${pod.name} may go then`;
-  return askAgain("rollout-first", message, own.statefulSet.name);
+  return askAgain("rollout-first", message, own.workload.name);
 }
 
 function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | undefined {
   if (room > 0 || isReserved(zone, pod.ordinal)) return undefined;
   const message = "the ledger holds as many reservations as it can, and no more are made until some pods are back";
-  return askAgain("ledger-full", message, zone.statefulSet.name);
+  return askAgain("ledger-full", message, zone.workload.name);
 }
 
 /** In the ledger, or by an earlier decision. */

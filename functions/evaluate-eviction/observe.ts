@@ -93,7 +93,7 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
     return conflict("uid-conflict", message);
   }
   const [owner, budgets] = await Promise.all([cache.ownerOf(pod, lookUps), cache.budgets(namespace)]);
-  const surroundings = { statefulSets: [], neighbours: [], budgets };
+  const surroundings = { workloads: [], neighbours: [], budgets };
   const ownedBy = isOfOther(pod, budgets) ? await findOwnerGroup(context, pod) : undefined;
   const ledgerKey = ledgerKeyOf(pod, { owner, surroundings });
   const ledger = ledgerKey && (await protocol.readLedger(cluster, ledgerKey));

@@ -37,7 +37,7 @@ export function refuseBesideZones(
   pod: Pod,
   others: readonly (Pick<Taken, "uid"> & { readonly name: string })[],
 ): Denied | undefined {
-  const { name } = own.statefulSet;
+  const { name } = own.workload;
   const isOwn = (uid: string) => [...own.pods, ...own.leaving].some((one) => one.uid === uid);
   const elsewhere = others.find(({ uid }) => uid !== pod.uid && !isOwn(uid));
   if (elsewhere !== undefined) {
@@ -49,6 +49,6 @@ export function refuseBesideZones(
   const [claim] = zone.claims;
   if (claim !== undefined) return waitForClaim(claim, `no pod of ${name} goes until it ends`, own);
   const down = zone.down.size + zone.missing + zone.leaving.length;
-  const message = `${down} pods down in ${zone.statefulSet.name}: no pod of ${name} goes until that zone is whole`;
+  const message = `${down} pods down in ${zone.workload.name}: no pod of ${name} goes until that zone is whole`;
   return notYet("zones-down", message, name);
 }

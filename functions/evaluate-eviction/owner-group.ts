@@ -34,7 +34,7 @@ export async function findOwnerGroup({ cluster, cache }: Context, pod: Pod): Pro
   for (const key of keys) {
     const uids = await known.members.read(groupPathOf(key), async () => {
       const view = await cache.read(key, need);
-      return new Set(view.statefulSets.flatMap((zone) => [...view.podsOf(zone)].map(({ uid }) => uid)));
+      return new Set(view.workloads.flatMap((zone) => [...view.podsOf(zone)].map(({ uid }) => uid)));
     });
     if (uids.has(pod.uid)) return key;
   }

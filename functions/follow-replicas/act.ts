@@ -37,7 +37,7 @@ function actOn({ statefulSet, target, claim }: FollowerResize): Act {
     name: target > statefulSet.replicas ? "raise" : "lower",
     object: zone,
     subjectUid: uid,
-    statefulSet,
+    workload: statefulSet,
     claims: claim === undefined ? [] : [claim],
     ...(target > statefulSet.replicas ? { takesNothing: true } : {}),
     async carryOut(context, notAfterMs) {
@@ -70,7 +70,7 @@ async function endOf(context: Context, { key }: GroupObservation, claim: KnownCl
 
 /** What the members mirror. Outside shadow mode their sizes are also written back there. Throws ClusterError. */
 async function readAndWriteBack(context: Context, { key, zones }: GroupObservation): Promise<Scales> {
-  const members = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
+  const members = zones.map(({ workload }) => asStatefulSet(workload));
   const scales = await readScales(context.cluster, members);
   if (context.mode === "act") await writeBack(context, key, members, scales);
   return scales;

@@ -21,7 +21,7 @@ import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 export interface FollowSnapshot extends LedgerSurroundings<StatefulSet> {
   readonly group: string;
   readonly nowMs: number;
-  /** By name, all of the group that are led. */
+  /** By name, all of the group that follow a leader. */
   readonly followers: readonly FollowerSize[];
   /** What this function has claimed and not ended. */
   readonly claims: readonly KnownClaim[];
@@ -42,9 +42,9 @@ export interface FollowerResize {
   readonly claim: OtherClaim | undefined;
 }
 
-/** No watch tells of changes of mirrored objects: this function reads them as often as rollout-operator does. */
+/** No watch reports changes of mirrored objects: this function reads them as often as rollout-operator does. */
 const pollMs = 5_000;
-/** How soon to look for the end of an own claim, in milliseconds: it comes within seconds, and no event tells of it. */
+/** When to reconcile again for the end of an own claim, in milliseconds: it comes within seconds, without an event. */
 const settlingMs = 2_000;
 
 /** All StatefulSets that are to grow get their size at once. One of those that are to shrink does: the first by name that may. */
@@ -111,7 +111,7 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
   const content = { ...claim, by: "", stampMs: snapshot.nowMs };
   if (scaling?.preparesDownscale) {
     // The webhook that is asked about the change would refuse it until then.
-    const members = snapshot.zones.map((one) => one.statefulSet);
+    const members = snapshot.zones.map((one) => one.workload);
     const rest = blockedAfterOthers(statefulSet, members, snapshot.times, snapshot.nowMs);
     if (rest !== undefined) return wait(rest.guard, rest.message, { zone, requeueAfterMs: rest.requeueAfterMs });
     const why = refuseOwnZone(snapshot, content) ?? blockedByAnswers(snapshot, claim);
@@ -131,13 +131,13 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
 
 /** Rule R22: what the pods that would leave have said. */
 function blockedByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim): Blocked | undefined {
-  const own = zones.find(({ statefulSet }) => statefulSet.name === claim.zone);
+  const own = zones.find(({ workload }) => workload.name === claim.zone);
   return own && blockedLeaving(questions, zones, own, leaversOf(own, claim));
 }
 
 /** The pods that would leave by what was decided: those that are to be asked are among them. */
 export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: FollowerResize): readonly Pod[] {
-  const own = zones.find((zone) => zone.statefulSet.uid === statefulSet.uid);
+  const own = zones.find((zone) => zone.workload.uid === statefulSet.uid);
   return (own?.pods ?? []).filter(({ ordinal }) => ordinal >= statefulSet.start + target);
 }
 
@@ -145,7 +145,7 @@ export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: Fo
 function claimOf({ zones, nowMs }: FollowSnapshot, { name: zone, uid, start, replicas }: StatefulSet, target: number) {
   const members = leavingOrdinals({ start, replicas }, { start, replicas: target });
   const isMember = (ordinal: number) => members.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  const pods = zones.find(({ statefulSet }) => statefulSet.uid === uid)?.pods ?? [];
+  const pods = zones.find(({ workload }) => workload.uid === uid)?.pods ?? [];
   const leaving = pods.filter(({ ordinal }) => isMember(ordinal)).map((pod) => [pod.name, pod.uid] as const);
   return {
     id: `scale-down ${zone} ${nowMs}`,

@@ -14,7 +14,7 @@ export const name = "follow-replicas";
 export function snapshotOf(context: Context, observed: GroupObservation, scales: Scales): FollowSnapshot {
   const { key, departed, strayClaims, nowMs, ledger } = observed;
   const zones = ofStatefulSets(observed.zones);
-  const members = zones.map(({ statefulSet }) => statefulSet);
+  const members = zones.map(({ workload }) => workload);
   return {
     group: key.group,
     nowMs,

@@ -1,4 +1,4 @@
-/** What is done: the point of no return, the removal, and what is told of both. Each write names a uid and a revision. */
+/** What is done: the point of no return, the removal, and what is reported about both. Each write names a uid and a revision. */
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -32,7 +32,7 @@ import {
   writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
-import { isWithdrawn, noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
+import { isWithdrawn, noteWithdrawn, workloadNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, isRecovering, isRemoving, isRequested, type Member } from "../shared/volumes/members.ts";
@@ -65,7 +65,7 @@ export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
     name: kind,
     object: member.name,
     subjectUid: member.pvcs[0]?.uid ?? member.name,
-    statefulSet: statefulSetNamed(observed, member.set.name),
+    workload: workloadNamed(observed, member.set.name),
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
     requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
@@ -148,7 +148,7 @@ async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promis
 }
 
 /**
- * Our finalizer goes, and the label that tells of it. Of one that is being deleted that of its protection goes, too: nothing else
+ * Our finalizer goes, and its label. Of one that is being deleted that of its protection goes, too: nothing else
  * would let it go. From any other only hold-process-groups takes that away. Its time goes instead, because no observation follows
  * from now on.
  */
@@ -234,7 +234,7 @@ function isLost({ deletionTimestamp, finalizers = [] }: Metadata): boolean {
   return deletionTimestamp !== undefined && !isOurs;
 }
 
-/** Each is said once in a suspension, by the name of its Event, however many processes say it. */
+/** Each is sent once in a suspension, by the name of its Event, however many processes send it. */
 export async function warn(context: Context, key: GroupKey, snapshot: RemovalSnapshot): Promise<void> {
   const { members, nowMs, removes, times } = snapshot;
   // Where it is unsure what time it is, another Event says that.

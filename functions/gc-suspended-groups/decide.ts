@@ -25,7 +25,7 @@ import {
   whyTimeUnsure,
 } from "./holding.ts";
 
-/** A weekly time is looked at now and then all the same: a user may shorten it, and no event tells of a StatefulSet. */
+/** A weekly time is read now and then all the same: a user may shorten it, and no event reports a changed StatefulSet. */
 const longestRequeueMs = 300_000;
 
 export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {

@@ -30,7 +30,7 @@ export async function sweepStrays(context: Context): Promise<void> {
   for (const namespace of namespaces ?? [undefined]) {
     const notAfterMs = cluster.monotonicMs() + actWithinMs;
     const strays = await listStrays(cluster, namespace);
-    // Read after the marks: each is written under a claim that stands already.
+    // The claims are read after the marks, because a mark is written only under a claim that already stands.
     const isMarked = strays.some(({ pvc }) => valueIn(pvc.state) === "Removing");
     const claims = isMarked ? await listLedgerClaims(cluster, namespace) : [];
     for (const { pvc, users } of strays)
@@ -60,7 +60,7 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
   await recordPvcEvent(context, name, key, pvc, newsOf(pvc, decision));
 }
 
-/** What is said in an Event besides. */
+/** The Event about it. */
 function newsOf({ isMarkFalse, isTerminating }: Pvc, { kind, message }: StrayDecision): PvcNews {
   if (kind === "clear") return normal(eventReasons.volumeRecovered, message, kind);
   if (kind === "answer-recover") return warning(eventReasons.recoverTooLate, message, kind);

@@ -1,4 +1,4 @@
-/** One reconcile of a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
+/** One reconcile of a group: claims of volumes that are gone go, what is due is removed, and what nears its end is reported. */
 
 import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { notesOf } from "../shared/suspension/looks.ts";

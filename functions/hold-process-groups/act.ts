@@ -152,7 +152,7 @@ async function patchOne(attempt: ClusterAttempt, action: string, { pvc, patch }:
   const { context, key, verdict, notAfterMs } = attempt;
   const act = { key, function: name, action, object: pvc.name, reason: verdict.message };
   const written = await reportWrite(context, act, () => patchPvc(context, pvc, patch, notAfterMs));
-  // What it says of itself from now on is said aloud, too: its cluster may be gone, and all Events of that with it.
+  // Its messages from now on are Events on itself as well: its cluster may be gone, and all Events of that with it.
   const message = patch.annotations?.[keys.suspendMessage.key];
   if (written === "done" && typeof message === "string")
     await recordPvcEvent(context, name, key, pvc, warning(eventReasons.groupWaiting, message, message));

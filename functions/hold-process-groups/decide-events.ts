@@ -1,10 +1,10 @@
-/** What is told of a FoundationDBCluster besides its removals: its own settings, and volume claims of another. Pure. */
+/** What is reported about a FoundationDBCluster besides its removals: its own settings, and volume claims of another. Pure. */
 import type { GroupDecision } from "./decide-group.ts";
 import { describeKept, isKept, isProtecting, type ProtectionSnapshot } from "./decide-protection.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
 import { whyUnfound } from "./messages.ts";
 
-/** A process group of which something is said in an Event. */
+/** A process group that an Event reports something about. */
 export interface GroupEvent extends Pick<GroupDecision, "guard" | "message"> {
   readonly id: string;
 }

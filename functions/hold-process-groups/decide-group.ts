@@ -43,7 +43,7 @@ export interface GroupDecision {
   readonly isReported?: true;
 }
 
-/** The operator may write a status that it read before we changed it: for so long ours is looked at again, in milliseconds. */
+/** The operator may write a status that it read before we changed it: for so long we read ours again, in milliseconds. */
 const settleMs = 30_000;
 /** A status that was undone is changed again under a new time, but not more often than this. In milliseconds. */
 const restampMs = 5_000;

@@ -52,7 +52,7 @@ function isAdded(pvc: ProcessGroupPvc, { cluster, keepsVolumes, isNamespaceEndin
 }
 
 /**
- * One that is deleted keeps it until its time is over, whatever is said meanwhile: gc-suspended-groups takes it away
+ * One that is deleted keeps it until its time is over, whatever users write meanwhile: gc-suspended-groups takes it away
  * then. One that is suspended keeps it until it is removed, or is back.
  */
 function isDropped(pvc: ProcessGroupPvc, { cluster, keepsVolumes, isNamespaceEnding }: ProtectionSnapshot): boolean {

@@ -46,11 +46,11 @@ export interface ClusterVerdict {
   readonly message: string;
   readonly step: ClusterStep | undefined;
   readonly events: readonly GroupEvent[];
-  /** The cluster is looked at again after this time, in milliseconds; undefined: when something is heard of it. */
+  /** The cluster is reconciled again after this time, in milliseconds; undefined: at its next event. */
   readonly requeueAfterMs: number | undefined;
 }
 
-/** No event tells of its volume claims and its pods. In milliseconds. */
+/** No event reports its volume claims and its pods. In milliseconds. */
 const heldGroupsRequeueMs = 5_000;
 /** So many ids the operator's own definition takes. */
 const mostBlocks = 1_000;

@@ -16,7 +16,7 @@ import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
 import { type AnnotationValue, type Pvc, parsePvc, readValue } from "../shared/volumes/pvc.ts";
 import { parseOwnerRemovalPolicy } from "../shared/volumes/removal-policy.ts";
 
-/** What FoundationDB's operator says of one process group. */
+/** What FoundationDB's operator reports about one process group. */
 export interface ProcessGroup {
   readonly id: string;
   /** It is to go. */

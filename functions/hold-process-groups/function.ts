@@ -23,7 +23,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
   name,
   concern: "hold back the removal of FoundationDB's process groups until their volumes' time is over",
   keyedBy: resource,
-  // Pods are looked at every few seconds while something is held.
+  // It reads pods every few seconds while something is held.
   watches: [
     { resource, keysOf: (key) => [{ resource, ...key }] },
     { resource: "persistentvolumeclaims", selector: foundation.clusterName, keysOf: clusterOfPvc },

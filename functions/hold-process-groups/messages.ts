@@ -1,4 +1,4 @@
-/** What the volume claims of a process group are to say of themselves, and why some may not be found. Pure. */
+/** The annotations that the volume claims of a process group get, and why some claims may not be found. Pure. */
 
 import * as keys from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
@@ -7,7 +7,7 @@ import { type Case, type GroupDecision, isDrained, keptSinceMs } from "./decide-
 import { isKept, isKeptBecause, messageOf, type ProtectionSnapshot } from "./decide-protection.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
 
-/** What volume claims say by our hand. */
+/** The annotations that Sluice writes on volume claims. */
 export const pvcAnnotations = [
   keys.suspendDuration,
   keys.removalMode,
@@ -21,7 +21,7 @@ export const pvcAnnotations = [
   keys.protectedVolume,
 ] as const;
 
-/** By key; null takes one away. */
+/** By key; null removes an annotation. */
 type Texts = Readonly<Record<string, string | null>>;
 
 export interface AnnotationChange {
@@ -31,7 +31,7 @@ export interface AnnotationChange {
 
 const groupKind = "FoundationDBCluster.apps.foundationdb.org";
 
-/** Each says whose it is and how volumes go, and those of a removal that they are to be suspended. */
+/** Each claim gets its owner and how volumes go. Claims of a removal also get the request to suspend them. */
 export function annotationChanges(
   one: Case,
   verdict: GroupDecision | undefined,
@@ -51,14 +51,14 @@ function isOver(pvc: ProcessGroupPvc): boolean {
   return (pvc.isTerminating && !isKept(pvc)) || valueIn(pvc.state) === "Removing";
 }
 
-/** All of its group obey the strictest word: one that is on its way out must not say for ever what the cluster said once. */
+/** The strictest setting counts for the whole group, so that no claim keeps for ever what its cluster once asked for. */
 function removalTextsOf({ owned }: ProcessGroupPvc, { policy }: FoundationCluster): Texts {
   if (owned === undefined) return {};
   const removalKeys = [keys.removalMode.key, keys.waitBetweenRemovals.key];
   return Object.fromEntries(removalKeys.map((key) => [key, policy[key] ?? null]));
 }
 
-/** Where the cluster does not say any more for how long, those that are held stay so, and no volume of them goes. */
+/** If the cluster has no duration any more, the claims that are held stay held, and no volume of them goes. */
 function textsOf({ group, heldGroup, pod }: Case, pvc: ProcessGroupPvc, cluster: FoundationCluster): Texts {
   const { name, duration, policy } = cluster;
   if (duration.kind === "absent" && !pvc.isProtected) return heldGroup === undefined ? {} : policy;
@@ -83,7 +83,7 @@ function requestOf(one: Case, pvc: ProcessGroupPvc, verdict: GroupDecision | und
   if (verdict?.step === "withdraw") return { ...free, [keys.suspendRequest.key]: null, [keys.drainedAt.key]: null };
   // From now on the function that fulfils the wish may take it away: it is on record here.
   if (heldGroup === undefined || heldGroup.recoveringMs !== undefined || verdict?.guard === "withdrawn") return free;
-  // A user's own word stays.
+  // An annotation of a user stays.
   const request = {
     [keys.removalHeld.key]: "true",
     ...(pvc.request.kind === "absent" ? { [keys.suspendRequest.key]: "true" } : {}),
@@ -93,7 +93,7 @@ function requestOf(one: Case, pvc: ProcessGroupPvc, verdict: GroupDecision | und
   return pvc.drainedMs === undefined ? { ...request, [keys.drainedAt.key]: since } : request;
 }
 
-/** Its time runs as that of any other, once its pod is gone; a user's own word stays. */
+/** Its time runs like that of any other claim once its pod is gone. An annotation of a user stays. */
 function keptRequest(one: Case, pvc: ProcessGroupPvc): Texts {
   const sinceMs = keptSinceMs(one);
   if (sinceMs === undefined) return { [keys.drainedAt.key]: null };
@@ -103,12 +103,12 @@ function keptRequest(one: Case, pvc: ProcessGroupPvc): Texts {
   };
 }
 
-/** So many volume claims are named. */
+/** A message names at most so many volume claims. */
 const mostNamed = 5;
 
 /**
- * Why a volume may be there that was not found. Undefined where every volume claim of the cluster was found, and says of which
- * process group it is.
+ * Why a volume may exist that was not found. Undefined if every volume claim of the cluster was found, and a label names the
+ * process group of each.
  */
 export function whyUnfound({ cluster, unplaced }: ProtectionSnapshot): string | undefined {
   if (cluster === undefined) return undefined;

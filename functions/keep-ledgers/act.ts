@@ -1,4 +1,4 @@
-/** Makes ledgers, and collects them: in a sweep over all groups, or of one that something was heard of. */
+/** Makes ledgers, and collects them: in a sweep over all groups, or for the one that an event names. */
 
 import { messageOf } from "../shared/base/error-message.ts";
 import { membersNeed } from "../shared/cache/cache.ts";
@@ -27,7 +27,7 @@ import { listGroups, listLedgers, name, observeVanished } from "./observe.ts";
 
 /**
  * Creates the ledgers that groups lack, so that no function waits for a new one to age, and removes those of groups that have
- * vanished, by uid and resourceVersion. Writes nothing in shadow mode (rule R16). What fails for one group is said, and holds up
+ * vanished, by uid and resourceVersion. Writes nothing in shadow mode (rule R16). A group's failure is reported, and holds up
  * no other; nor does a namespace that may not be read. Throws, having tried them all: the first error that means that the sweep
  * was not whole.
  */
@@ -72,7 +72,7 @@ export async function reconcileLedger(context: Context, key: GroupKey): Promise<
   if (postponed !== undefined) return postponed;
   const attempts = new Attempts(context);
   // As far as is known without asking for more: what is collected is observed afresh.
-  const isLiving = (await context.cache.read(key, membersNeed)).statefulSets.length > 0;
+  const isLiving = (await context.cache.read(key, membersNeed)).workloads.length > 0;
   await attempts.make(key, async () => {
     if (isLiving && knownLedger(context, memory) !== undefined) return;
     const lease = await find(context.cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
@@ -119,7 +119,7 @@ async function collect(context: Context, key: GroupKey, { metadata }: LeaseObjec
 const awayAfterFailures = 3;
 const sweepFailed = "sweep failed: ";
 
-/** What is done for one group after the other: each may fail alone, and it is said once while the same is the matter. */
+/** What is done for one group after the other: each may fail alone, and the same failure is reported once. */
 class Attempts {
   readonly #context: Context;
   readonly #failures: unknown[] = [];

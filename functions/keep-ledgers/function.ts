@@ -17,7 +17,7 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { reconcileLedger, sweep } from "./act.ts";
 import { name } from "./observe.ts";
 
-/** The group that a budget makes of StatefulSets without one. Nothing is read, but as a look-up it has their pace. */
+/** The group that a budget makes of StatefulSets without one. Nothing is read, but as a look-up it has their rate limit. */
 function groupMadeBy({ namespace, name: budget }: ObjectKey): KeyLookUp<GroupKey> {
   const keys = [{ namespace, group: groupOfBudget(budget) }];
   return { name: `budgets ${namespace}/${budget}`, find: () => Promise.resolve(keys) };
@@ -29,7 +29,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
   concern: "make ledgers ahead of need, and collect those of groups that have vanished",
   keyedBy: "groups",
   watches: [
-    // One of no group has a ledger where a budget selects it, and is told of by that budget.
+    // One of no group has a ledger where a budget selects it, and that budget reports it.
     { resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet },
     { resource: "zoneawarepoddisruptionbudgets", keysOf: groupMadeBy },
   ],

@@ -76,7 +76,7 @@ function isDownscaleNeeded({ lastDownscales: times, hasMalformedTimes }: Ledger,
 }
 
 /**
- * A group that seems to be gone, with its ledger: as the API server has both now, and not as a watch last told. Throws
+ * A group that seems to be gone, with its ledger: as the API server has both now, and not as a watch last had them. Throws
  * LedgerUnreadable, ClusterError.
  */
 export async function observeVanished(context: Context, key: GroupKey, lease: LeaseObject): Promise<LedgerState> {

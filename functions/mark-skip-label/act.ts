@@ -30,7 +30,7 @@ export type OwnerAttempt = ObjectAttempt<OwnerObservation, OwnerVerdict>;
 /** So many pods get their label at one time. */
 const labelsAtOnce = 32;
 
-/** What is told is told before anything is done: a release after the deadline has been said aloud (invariant M1). */
+/** Events are sent before anything is done: a release after the deadline has then been reported (invariant M1). */
 export async function recordVerdict(attempt: OwnerAttempt): Promise<WriteResult | "told"> {
   const { step, isReported, guard } = attempt.verdict;
   const recorded = isReported ? await writeStatus(attempt) : "told";

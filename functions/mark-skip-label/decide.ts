@@ -75,7 +75,7 @@ export interface OwnerVerdict {
   readonly step: OwnerStep | undefined;
   /** The guard and the message are written to the owner's status before the step; its pods are being let go. */
   readonly isReported: boolean;
-  /** The owner is reconciled again after this time, in milliseconds; undefined: when an event tells of it. */
+  /** The owner is reconciled again after this time, in milliseconds; undefined: at its next event. */
   readonly requeueAfterMs: number | undefined;
 }
 
@@ -169,7 +169,7 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVe
   const due = missing.filter(isDue);
   if (label !== undefined && due.length > 0) {
     const message = `${namesOf(due)} of ${shown} ${due.length === 1 ? "gets" : "get"} the label ${labelText(label)}`;
-    // One that is not being deleted may be let stay again: the status tells then that labels of ours are to go.
+    // One that is not being deleted may be let stay again: the status then shows that labels of ours are to go.
     const isReported = deletedMs === undefined && (owner.status?.guard ?? "labels-withdrawn") === "labels-withdrawn";
     return { ...doing("labelling", message, { kind: "label", members: due, label }), isReported };
   }
@@ -219,7 +219,7 @@ function deadlineOf(
   return Math.min(Math.max(deletedMs + deadlineMs, seenMs), deletedMs + 2 * deadlineMs + waitMs);
 }
 
-/** True for a pod whose stop hook may not let go yet: no marker was read in it, and its label is younger than `waitMs`. */
+/** True for a pod whose stop hook may not let go yet: no marker was read in it, and it has its label for less than `waitMs`. */
 export function mayNotSee({ mayRun, hasSeen, labelledMs }: ReleasedPod, nowMs: number, waitMs: number): boolean {
   return mayRun && !hasSeen && (labelledMs ?? nowMs) + waitMs > nowMs;
 }

@@ -40,7 +40,7 @@ export function actOn({ statefulSet, target, claim }: Lowering): Act {
     name: "lower",
     object: zone,
     subjectUid: uid,
-    statefulSet,
+    workload: statefulSet,
     claims: [claim],
     carryOut,
     refused: (context, key, error) => noteRefusal(context, key, { statefulSet, target, claim }, error),
@@ -79,7 +79,7 @@ async function undo(
   const { cluster, pods: http } = context;
   const { statefulSet, pods } = where;
   const endpoint = statefulSet?.scaling?.delay?.endpoint;
-  const members = observed.zones.map((zone) => asStatefulSet(zone.statefulSet));
+  const members = observed.zones.map((zone) => asStatefulSet(zone.workload));
   const wanted = sizeOf(statefulSet && (await readWanted(cluster, statefulSet, members)));
   const end = wanted === undefined ? Number.POSITIVE_INFINITY : (statefulSet?.start ?? 0) + wanted;
   const stay = [...pods.values()].filter(({ ordinal }) => ordinal < end && isWithin(undoes, ordinal));

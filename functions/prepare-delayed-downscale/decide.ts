@@ -40,7 +40,7 @@ export interface Lowering {
   readonly claim: OtherClaim;
 }
 
-/** How soon to look for the end of an own claim, in milliseconds: no event tells of it, and each reconcile calls pods. */
+/** When to reconcile again for the end of an own claim, in milliseconds: no event reports it, and each reconcile calls pods. */
 const settlingMs = 5_000;
 
 /** One zone at a time is made smaller: the first by name whose highest pods have known for the delay that they leave. */
@@ -104,7 +104,7 @@ function lowerBy(snapshot: DelaySnapshot, statefulSet: StatefulSet, pods: readon
     terms: "asked",
   };
   const { zones, questions } = snapshot;
-  const own = zones.find((one) => one.statefulSet.uid === uid);
+  const own = zones.find((one) => one.workload.uid === uid);
   const blocked =
     refuseScaleDown(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }) ??
     (own && blockedLeaving(questions, zones, own, leaversOf(own, claim)));

@@ -15,7 +15,7 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
   name,
   concern: "tell pods long before they leave, and make their zone smaller when they have known for its delay",
   keyedBy: "groups",
-  // No watch tells of mirrored objects: the sweep, and the reconciles between two sweeps, read them.
+  // No watch reports mirrored objects: the sweep, and the reconciles between two sweeps, read them.
   watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
   schedule: scheduleOfClaims(name),

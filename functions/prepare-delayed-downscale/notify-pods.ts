@@ -60,7 +60,7 @@ export async function notifyPods(
 ): Promise<Round> {
   const { cluster, pods: http } = context;
   const sent = sentIn(context, key);
-  const members = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
+  const members = zones.map(({ workload }) => asStatefulSet(workload));
   const { claims } = ledger;
   const seen = await Promise.all(members.filter(isDelayed).map((set) => observeSet(cluster, set, members, claims)));
   const found = seen.filter((one) => one !== undefined);
@@ -155,7 +155,7 @@ async function makeCall(
   return true;
 }
 
-/** True if a pod that was told that it stays has heard it, or is locked. */
+/** True if a pod that was told that it stays has confirmed it, or is locked. */
 export function hasAcceptedStay({ status }: Pick<PodAnswer, "status">): boolean {
   return isSuccess({ status }) || status === 409;
 }

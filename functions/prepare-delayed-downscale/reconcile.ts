@@ -32,7 +32,7 @@ function snapshotOf(context: Context, observed: GroupObservation, round: Round |
   const { delayed = [], askedAtMs = 0 } = round ?? {};
   const { key, departed, strayClaims, nowMs } = observed;
   const zones = ofStatefulSets(observed.zones);
-  const now = new Map(zones.map(({ statefulSet }) => [statefulSet.uid, statefulSet]));
+  const now = new Map(zones.map(({ workload }) => [workload.uid, workload]));
   const asNow = delayed.flatMap((one): Delayed[] => {
     const statefulSet = now.get(one.statefulSet.uid);
     if (statefulSet === undefined) return [];
@@ -63,7 +63,7 @@ function ask(context: Context, { key }: GroupObservation, snapshot: DelaySnapsho
     const verdict = decide(then);
     const targets = verdict.kind === "wait" ? [] : verdict.targets;
     return targets.flatMap(({ statefulSet, claim }) => {
-      const own = then.zones.find((zone) => zone.statefulSet.uid === statefulSet.uid);
+      const own = then.zones.find((zone) => zone.workload.uid === statefulSet.uid);
       return own === undefined ? [] : leaversOf(own, claim).map((pod) => ({ statefulSet, pod }));
     });
   });

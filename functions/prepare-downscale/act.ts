@@ -58,7 +58,7 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   }
 }
 
-/** Tells of a refusal in an Event on the StatefulSet, because an autoscaler shows its user none. */
+/** Reports a refusal in an Event on the StatefulSet, because an autoscaler shows its user none. */
 function reportAnswer(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswer): AdmissionAnswer {
   if (!answer.allowed) recordRefusal(context, by, statefulSet, answer, eventReasons.downscaleRefused);
   return { ...answer, zone: statefulSet.name };

@@ -90,7 +90,7 @@ export function messageFor({ resource, namespace, name, from, to }: RequestedDow
 function refuseByOthers(snapshot: PreparedDownscale): Denied | undefined {
   const { isGrouped, around, asked } = snapshot;
   if (!isGrouped) return undefined;
-  const others = around.zones.filter(({ statefulSet }) => statefulSet.name !== asked.name);
+  const others = around.zones.filter(({ workload }) => workload.name !== asked.name);
   return (
     others.map((zone) => refuseByTime(snapshot, zone)).find((one) => one !== undefined) ??
     others.map((zone) => refuseByUpdate(asked, zone)).find((one) => one !== undefined)
@@ -98,8 +98,8 @@ function refuseByOthers(snapshot: PreparedDownscale): Denied | undefined {
 }
 
 /** The label of the other zone says for how long, as in rollout-operator. Of several times of its downscale the newest counts. */
-function refuseByTime({ asked, nowMs, times }: PreparedDownscale, { statefulSet }: Zone): Denied | undefined {
-  const { name, scaling, createdMs } = statefulSet;
+function refuseByTime({ asked, nowMs, times }: PreparedDownscale, { workload }: Zone): Denied | undefined {
+  const { name, scaling, createdMs } = workload;
   if (scaling === undefined) return undefined;
   const { minTimeMs, lastDownscaleMs } = scaling;
   const isTimeMalformed = isMalformed(scaling, minTimeBetweenZonesDownscale);
@@ -118,20 +118,20 @@ function refuseByTime({ asked, nowMs, times }: PreparedDownscale, { statefulSet 
     const what = `label ${minTimeBetweenZonesDownscale.key} of ${name} is no Go duration: write one such as 12h`;
     return badRequest("min-time-malformed", messageFor(asked, what));
   }
-  const rest = restAfter(statefulSet, known, times.ledgerSinceMs, nowMs);
+  const rest = restAfter(workload, known, times.ledgerSinceMs, nowMs);
   if (rest === undefined) return undefined;
   const wait = `the time between two zones is ${minTimeMs / 1000} s: try again after ${formatTime(rest.untilMs)}`;
   return askAgain("min-time-between-zones", messageFor(asked, `${rest.because}, and ${wait}`), name);
 }
 
-function refuseByUpdate(asked: RequestedDownscale, { statefulSet, outdated }: Zone): Denied | undefined {
-  const { name, updateRevision, countedReplicas, updatedReplicas } = statefulSet;
+function refuseByUpdate(asked: RequestedDownscale, { workload, outdated }: Zone): Denied | undefined {
+  const { name, updateRevision, countedReplicas, updatedReplicas } = workload;
   if (updateRevision !== undefined && outdated.length === 0 && countedReplicas === updatedReplicas) return undefined;
-  return askAgain("zone-updating", messageFor(asked, describeUpdate(statefulSet, outdated.length)), name);
+  return askAgain("zone-updating", messageFor(asked, describeUpdate(workload, outdated.length)), name);
 }
 
 /** The status counts a pod that is terminating, but not among the updated ones. */
-function describeUpdate({ name, ...status }: Zone["statefulSet"], outdated: number): string {
+function describeUpdate({ name, ...status }: Zone["workload"], outdated: number): string {
   const { updateRevision, countedReplicas, updatedReplicas } = status;
   if (updateRevision === undefined) return `the status of ${name} is behind its spec`;
   if (outdated > 0) return `${name} is being updated: ${outdated} of its pods are of an older revision`;
@@ -149,7 +149,7 @@ function refuseByClaims(
 ): Denied | undefined {
   const isJoined = (claim: Claim) => besides.some(({ id }) => id === claim.id);
   const zones = around.zones.map((zone) =>
-    zone.statefulSet.name === asked.name ? { ...zone, claims: zone.claims.filter((claim) => !isJoined(claim)) } : zone,
+    zone.workload.name === asked.name ? { ...zone, claims: zone.claims.filter((claim) => !isJoined(claim)) } : zone,
   );
   const blocked = refuseClaim({ ...around, zones }, content, Number.POSITIVE_INFINITY);
   return blocked && askAgain(blocked.guard, messageFor(asked, blocked.message), asked.name);

@@ -163,8 +163,7 @@ async function findSettled(
 ): Promise<readonly KnownClaim[]> {
   const stands = (claim: KnownClaim) =>
     zones.some(
-      ({ statefulSet, pods }) =>
-        statefulSet.name === claim.zone && pods.some(({ ordinal }) => namesOrdinal(claim, ordinal)),
+      ({ workload, pods }) => workload.name === claim.zone && pods.some(({ ordinal }) => namesOrdinal(claim, ordinal)),
     );
   const asked = ledger.claims.filter(isPrepared).filter((claim) => claim.zone === own || !stands(claim));
   const found = asked.map(async (claim) => {

@@ -38,7 +38,7 @@ const stateRefusedMs = 60_000;
 /** In shadow mode nothing is written: what would be is remembered by the process. */
 const unwritten = new WeakMap<GroupMemory, RebalanceState>();
 
-/** Guards that pass by themselves, or that other objects tell of: no Event says them. */
+/** Guards that end by themselves, or that other objects show: no Event reports them. */
 const quietGuards: ReadonlySet<string> = new Set([
   "pods-not-ready",
   "settling",
@@ -194,7 +194,7 @@ function hasCome({ object, snapshot }: QueueObservation): boolean {
   return neededMs !== undefined && neededMs <= snapshot.nowMs;
 }
 
-/** Reports what is waited for, and tells of it by an Event where that does not pass by itself. */
+/** Reports what the function waits for, and sends an Event where that does not end by itself. */
 async function reportStep(
   context: Context,
   key: ObjectRef,

@@ -10,7 +10,7 @@ import type { RebalanceEndpoint } from "./decide.ts";
 export type RebalanceRefusal = { readonly guard: string; readonly why: string } | undefined;
 
 const path = "/api/rebalance/queues";
-/** What RabbitMQ says of a request that it has taken on. It answers before the leaders have moved. */
+/** What RabbitMQ answers about a request that it has taken on. It answers before the leaders have moved. */
 const takenOn = 204;
 /** All of it is over by then, in milliseconds, whatever the time limit of a call is: a claim lasts for longer. */
 const rebalanceWithinMs = 20_000;

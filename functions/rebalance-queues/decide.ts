@@ -170,7 +170,7 @@ function waitAfterFailure(zone: string, failed: RebalanceFailure | undefined, no
   return leftMs <= 0 ? undefined : failure(zone, failed, leftMs);
 }
 
-/** What is said of a failure, until it is tried again. */
+/** What is reported about a failure, until it is tried again. */
 export function failure(zone: string, { guard, why, times }: RebalanceFailure, leftMs: number): Wait {
   const message = `${zone} could not be rebalanced (${times} in a row): ${why}; tried again in ${seconds(leftMs)} s`;
   // Another version of Sluice may have written a guard that this one does not have.

@@ -37,7 +37,7 @@ export const rebalanceQueues: FunctionDefinition<ObjectRef> & { readonly setting
   reconcile,
 };
 
-/** An event may name any StatefulSet: one that has not the label costs a read, at the pace of look-ups, and no reconcile. */
+/** An event may name any StatefulSet: one without the label costs a read, within the limit of look-ups, and no reconcile. */
 function theOne({ namespace, name: set }: ObjectKey): KeyLookUp<ObjectRef> {
   const key: ObjectRef = { resource: "statefulsets", namespace, name: set };
   return {

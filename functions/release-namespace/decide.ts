@@ -38,7 +38,7 @@ interface NamespaceVerdict {
   readonly guard: string;
   readonly message: string;
   readonly releases: readonly FinalizerRelease[];
-  /** When to reconcile again, in milliseconds; undefined: when an event tells of the namespace. */
+  /** When to reconcile again, in milliseconds; undefined: at the next event of the namespace. */
   readonly requeueAfterMs: number | undefined;
 }
 

@@ -159,7 +159,7 @@ async function undo(
   const shrunk = leave.length === 0 ? [] : [changeClaim(marked, rest)];
   await writeClaims(context, again.observed, { out: [again.claim], into: shrunk });
   if (untold !== undefined) {
-    const message = `the downscale of ${claim.zone} never came, and its claim ends after ${giveUpAfterMs / 60_000} minutes of failed tries: each pod that was told of it is gone, is another one, or knows no such request; ${untold.why}`;
+    const message = `the downscale of ${claim.zone} never came, and its claim ends after ${giveUpAfterMs / 60_000} minutes of failed tries: each pod that was told to leave is gone, is another one, or knows no such request; ${untold.why}`;
     const end = { guard: "prepared-given-up", message };
     return recordEnd(context, key, seen, end, { type: "Warning", reason: eventReasons.preparedGivenUp });
   }
@@ -190,7 +190,7 @@ interface UntoldPod {
   readonly isVain: boolean;
 }
 
-/** Undefined where each of them has heard it. */
+/** Undefined where each of them has confirmed it. */
 async function notifyStaying(
   { pods, cluster }: Context,
   statefulSet: StatefulSet | undefined,

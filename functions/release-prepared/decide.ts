@@ -24,7 +24,7 @@ export type ClaimDecision =
   /** `stay`: the pods that are told so first. `leave`: the members that the claim shrinks to; none: it goes. */
   | { readonly kind: "undo"; readonly stay: readonly Pod[]; readonly leave: readonly OrdinalRange[] };
 
-/** How soon to look again at a downscale that goes on, in milliseconds: the schedule looks as often. */
+/** When to reconcile a downscale that goes on again, in milliseconds: as often as the schedule does. */
 const leavingRequeueMs = 10_000;
 
 export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision {

@@ -17,7 +17,7 @@ export async function writeTimes(context: Context, key: GroupKey): Promise<numbe
   const transaction = await openTransaction(context, key);
   if (transaction === undefined || transaction.tooNew !== undefined) return undefined;
   const { ledger, zones } = transaction.observed;
-  const statefulSets = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
+  const statefulSets = zones.map(({ workload }) => asStatefulSet(workload));
   const untold = findUntold(statefulSets, ledger.lastDownscales ?? {}, ledger.claims);
   const soonest = Math.min(...(await Promise.all(untold.map((one) => writeTime(context, key, one)))));
   return Number.isFinite(soonest) ? soonest : undefined;

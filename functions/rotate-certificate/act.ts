@@ -173,7 +173,7 @@ function describeMissing(
   const { message } = error;
   if (hasCode(error, 404)) {
     const what = `there is no namespace ${namespace} for the Secret ${namespace}/${secretName}`;
-    return `${what}. Make it, or set NAMESPACE to another one; Sluice looks again (${message})`;
+    return `${what}. Make it, or set NAMESPACE to another one; Sluice tries again (${message})`;
   }
   const command = `kubectl -n ${namespace} create secret generic ${secretName}`;
   return `there is no Secret ${namespace}/${secretName}, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;

@@ -20,7 +20,7 @@ import {
   recordPvcEvent,
   writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
-import { noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
+import { noteWithdrawn, workloadNamed } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, durationOf, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners, partnerAnnotations } from "../shared/volumes/owners.ts";
@@ -52,15 +52,15 @@ export const eventPolicy: EventPolicy = {
 /** Throws Conflict for a zone that came after the group's view. */
 export function actOn(target: SuspensionTarget, observed: GroupObservation): Act {
   const { key } = observed;
-  const statefulSet = statefulSetNamed(observed, "set" in target ? target.set.name : target.member.set.name);
-  if (target.kind === "resize") return resizing(asStatefulSet(statefulSet), target);
-  if (target.kind === "let-go") return lettingGo(statefulSet, target);
+  const workload = workloadNamed(observed, "set" in target ? target.set.name : target.member.set.name);
+  if (target.kind === "resize") return resizing(asStatefulSet(workload), target);
+  if (target.kind === "let-go") return lettingGo(workload, target);
   const { member } = target;
   return {
     name: target.kind,
     object: member.name,
     subjectUid: member.pvcs[0]?.uid ?? member.name,
-    statefulSet,
+    workload,
     claims: [],
     takesNothing: true,
     requeueAfterDoneMs: writtenRequeueMs,
@@ -79,7 +79,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
     name: leaving.length === 0 ? "raise" : "lower",
     object: set.name,
     subjectUid: set.uid,
-    statefulSet,
+    workload: statefulSet,
     claims: claim === undefined ? [] : [claim],
     ...(leaving.length === 0 ? { takesNothing: true } : {}),
     requeueAfterDoneMs: writtenRequeueMs,
@@ -98,14 +98,14 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
 }
 
 /** Rules R8 and R9: the claim is written, the volume claims are as they were decided on, and each pod goes by its uid. */
-function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo): Act {
+function lettingGo(workload: ZoneWorkload, { set, leaving, claim }: LettingGo): Act {
   const { namespace } = set;
   let isUnderWay = false;
   return {
     name: "let-go",
     object: set.name,
     subjectUid: set.uid,
-    statefulSet,
+    workload,
     claims: [claim],
     requeueAfterDoneMs: writtenRequeueMs,
     async carryOut(context, notAfterMs) {

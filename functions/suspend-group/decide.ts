@@ -81,7 +81,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
  */
 function afterLeaving({ zones }: SuspendSnapshot, member: Member, decision: MemberDecision | undefined) {
   if (decision?.step?.kind !== "clear") return decision;
-  const claims = zones.find(({ statefulSet }) => statefulSet.uid === member.set.uid)?.claims ?? [];
+  const claims = zones.find(({ workload }) => workload.uid === member.set.uid)?.claims ?? [];
   const claim = leavingClaimOf(claims, member);
   if (claim === undefined) return decision;
   const anew = whyAnew(member);
@@ -143,7 +143,7 @@ function newMessages(
   { guard, message, step }: Pick<MemberDecision, "guard" | "message" | "step">,
 ): Extract<SuspensionTarget, { kind: "tell" }>[] {
   if (step !== undefined || reporterOf(member) !== "suspender") return [];
-  // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else tells of them.
+  // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else names them.
   if (hasNewPartners(member)) return [{ kind: "tell", member, guard, message }];
   if (!isBegun(member) && !isRequested(member)) return [];
   const isRecorded = (last: string | undefined) => last === guard || (byClock.has(guard) && !isProgress(last));
@@ -186,7 +186,7 @@ function whyNotBack(
   const below = members.find((one) => isBelow(one) && isBegun(one) && !returning.includes(one));
   if (below !== undefined) return behind(member, below);
   // No process can still begin to remove a volume of it: it would write its mark under a revision from before the wish.
-  const claim = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims.find(isNoVolume);
+  const claim = zones.find(({ workload }) => workload.uid === set.uid)?.claims.find(isNoVolume);
   if (claim !== undefined) {
     const { guard, message } = blockedBy(claim);
     return { guard, message: `${name} is to come back, and waits: ${message}` };

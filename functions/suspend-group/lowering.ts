@@ -71,8 +71,8 @@ export function lower(snapshot: SuspendSnapshot, going: readonly Member[], lastM
 
 /** Where pods are asked before they go, one goes at a time. */
 function mostAtOnce({ zones }: SuspendSnapshot, [member]: readonly Member[], of: readonly Member[]): number {
-  const own = zones.find(({ statefulSet }) => statefulSet.uid === member?.set.uid);
-  return own !== undefined && isAsked(own.statefulSet) ? 1 : of.length;
+  const own = zones.find(({ workload }) => workload.uid === member?.set.uid);
+  return own !== undefined && isAsked(own.workload) ? 1 : of.length;
 }
 
 /** Fewer of them where the budget of their zone does not let all of them go. */
@@ -87,7 +87,7 @@ function asManyAsMay(all: readonly Member[], goBy: (some: readonly Member[]) => 
 function whyStays(snapshot: SuspendSnapshot, claim: OtherClaim): Blocked | undefined {
   const { zones, questions, nowMs } = snapshot;
   const blocked = refuseScaleDown(snapshot, { ...claim, by: "", stampMs: nowMs });
-  const own = zones.find(({ statefulSet }) => statefulSet.name === claim.zone);
+  const own = zones.find(({ workload }) => workload.name === claim.zone);
   return blocked ?? (own && blockedLeaving(questions, zones, own, leaversOf(own, claim)));
 }
 

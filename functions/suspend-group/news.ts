@@ -1,4 +1,4 @@
-/** What is said of a volume claim, on itself and in an Event about it. */
+/** What is reported about a volume claim, on itself and in an Event about it. */
 
 import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";

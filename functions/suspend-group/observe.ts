@@ -55,10 +55,10 @@ function goersBy(snapshot: SuspendSnapshot): readonly AskedPod[] {
   const verdict = decide(snapshot);
   if (verdict.kind === "wait") return [];
   return verdict.targets.flatMap((target) => {
-    const own = "leaving" in target && snapshot.zones.find(({ statefulSet }) => statefulSet.uid === target.set.uid);
+    const own = "leaving" in target && snapshot.zones.find(({ workload }) => workload.uid === target.set.uid);
     const uids = "leaving" in target ? target.leaving.map(({ pod }) => pod?.uid) : [];
     if (!own) return [];
-    const { statefulSet, pods } = own;
-    return pods.filter(({ uid }) => uids.includes(uid)).map((pod) => ({ statefulSet, pod }));
+    const { workload, pods } = own;
+    return pods.filter(({ uid }) => uids.includes(uid)).map((pod) => ({ statefulSet: workload, pod }));
   });
 }

@@ -8,7 +8,7 @@ export interface Submission {
   readonly operation: string;
   /** What the object is, or why it is no budget. */
   readonly parsed: { readonly budget: ZoneBudget } | InvalidBudget;
-  /** The object is being deleted, and its spec stays as it is: what is left of it to change are finalizers. */
+  /** The object is being deleted and keeps its spec, so that only its finalizers change. */
   readonly isLeaving: boolean;
   /** `podNameRegexGroup` is written without an expression that it could belong to. */
   readonly hasIdleGroup: boolean;

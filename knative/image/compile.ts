@@ -2,7 +2,7 @@
  * `node compile.cjs SERVER`: runs every bundle of the folder once, and writes the compiled code of what ran beside it.
  *
  * It is to be run by the Node, and with the flags, that will run the server: compiled code is of no use to others.
- * The server is given an API server in which there is nothing, which is told of its spans, too; an event and a review, and then
+ * The server is given an API server in which there is nothing, which gets its spans, too; an event and a review, and then
  * SIGTERM.
  */
 import { type ChildProcess, spawn } from "node:child_process";

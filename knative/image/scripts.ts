@@ -23,7 +23,7 @@ export interface Loaded {
  * says so.
  *
  * @param folder where the bundles are
- * @param onLoad is told of each script before it runs
+ * @param onLoad is called with each script before it runs
  */
 export function startServer(folder: string, onLoad: (loaded: Loaded) => void = () => {}): void {
   const exported = new Map<string, object>();

@@ -6,7 +6,7 @@ import { startServer } from "./scripts.ts";
 
 startServer(import.meta.dirname);
 
-// Who watches lives long, and keeps what it has heard: its heap may grow by a fifth, and not to a multiple, before it is cleared.
+// A process that watches lives long and keeps what it has received: its heap may grow by a fifth before it is cleared.
 // As a flag on the command line this would make a start slower: Node would not take the compiled code of its own modules.
 // V8 guesses high what the first heap may grow to. So it is cleared once, when as a rule the first lists have been read.
 if (process.env.VIEWS !== "list") {

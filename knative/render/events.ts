@@ -20,7 +20,7 @@ function serviceSink(name: string): object {
 
 /**
  * One ApiServerSource for each kind of object, so that each has its own selector. In Reference mode the function that gets the
- * events learns only names. The source tells of no older objects and forgets what it cannot deliver. The PingSource makes up
+ * events learns only names. The source reports no older objects and forgets what it cannot deliver. The PingSource makes up
  * for that.
  */
 export function sourcesOf(definition: TriggeredDefinition): readonly Manifest[] {

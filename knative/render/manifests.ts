@@ -109,7 +109,7 @@ function withListedKinds({ groupFunctions, admissionFunctions, cronFunctions, ki
 }
 
 /**
- * A function that decides about groups watches while it is awake; whatever else comes and goes lists what it reads. It gathers
+ * A function that decides about groups watches on demand; whatever else comes and goes lists what it reads. It gathers
  * what it is told for longer than a server does: pods become Ready further apart here, and each write of the ledger costs.
  */
 function functionOf(definition: TriggeredDefinition): readonly Manifest[] {

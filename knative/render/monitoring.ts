@@ -17,7 +17,7 @@ interface Alert {
   readonly summary: string;
   /** How long it must hold before it is sent. Default: five minutes. */
   readonly forDuration?: string;
-  /** Why groups wait, in the words of Prometheus's templates. */
+  /** Why groups wait, as a template of Prometheus. */
   readonly description?: string;
   /** A section of a README that says what to do. */
   readonly runbook: string;
@@ -118,7 +118,7 @@ const alerts: readonly Alert[] = [
 
 /**
  * Scrapes the replicas that answer reviews: functions that come and go would take their metrics with them. The namespace of a
- * group counts, not that of the pod which tells of it.
+ * group counts, not that of the pod which reports it.
  */
 export function serviceMonitor(): Manifest {
   return {

@@ -1,4 +1,4 @@
-/** What an attack is, and what is told of it. */
+/** What an attack is, and what is reported about it. */
 import type { Target } from "./target.ts";
 
 export const sizes = ["short", "long"] as const;
@@ -23,7 +23,7 @@ export interface Outcome {
 export interface Attack {
   readonly name: string;
   /** What it does at this size, in a few words. */
-  says(size: Size): string;
+  description(size: Size): string;
   /** More settings of the server. */
   readonly settings?: Readonly<Record<string, string>>;
   /** Events that are turned away with 503 while it lasts are no failure: what is full is full. */

@@ -10,7 +10,7 @@ import { mostResident, startTarget, type Target } from "./target.ts";
 /** What an attack did, in bytes and milliseconds. */
 export interface Result {
   readonly name: string;
-  readonly says: string;
+  readonly description: string;
   readonly seen: string;
   readonly before: number;
   readonly most: number;
@@ -61,7 +61,14 @@ export async function runAttack(attack: Attack, options: CampaignOptions, signal
       ...honestFailures(attack, honest),
       ...(await endFailures(target)),
     ];
-    return { name: attack.name, says: attack.says(size), seen: outcome.seen, ...report, failures, seconds };
+    return {
+      name: attack.name,
+      description: attack.description(size),
+      seen: outcome.seen,
+      ...report,
+      failures,
+      seconds,
+    };
   } finally {
     ended.abort();
     await honestly.end();
@@ -81,7 +88,7 @@ async function attempt(attack: Attack, scene: Parameters<Attack["run"]>[0]): Pro
 
 async function memoryFailures(target: Target, most: number, limitBytes: number | undefined): Promise<string[]> {
   const end = target.end();
-  if (end !== undefined) return [`the server ended: ${end.summary}: ${await target.lastWords()}`];
+  if (end !== undefined) return [`the server ended: ${end.summary}: ${await target.lastLines()}`];
   if (limitBytes === undefined || most <= limitBytes) return [];
   return [`${inMebibytes(most)} MiB were resident, more than ${inMebibytes(limitBytes)}`];
 }

@@ -22,8 +22,8 @@ export function askFromAfar({ plain, tls, namespace, podName }: Target): HonestT
   const asked: Asked = { plainPort: plain.port, tlsPort: tls.port, ca: tls.ca ?? "", namespace, pods };
   const thread = new Worker(new URL(import.meta.url), { workerData: asked });
   const report = async (wish: Wish): Promise<HonestReport> => {
-    const [told] = await Promise.all([once(thread, "message"), thread.postMessage(wish)]);
-    return told[0] as HonestReport;
+    const [status] = await Promise.all([once(thread, "message"), thread.postMessage(wish)]);
+    return status[0] as HonestReport;
   };
   return {
     mark: () => thread.postMessage("mark" satisfies Wish),

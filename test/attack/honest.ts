@@ -100,9 +100,9 @@ async function review(pool: Pool, namespace: string, name: string): Promise<void
   });
   const text = await body.text();
   if (statusCode !== 200) throw new Error(`an honest review was answered ${statusCode}: ${text.slice(0, 120)}`);
-  const { uid: answered, allowed, code, sentence } = parseAnswer(text);
+  const { uid: answered, allowed, code, message: reason } = parseAnswer(text);
   if (answered !== uid) throw new Error("an honest review was given another one's answer");
-  if (!allowed && code !== 429) throw new Error(`an honest review was refused with ${code}: ${sentence}`);
+  if (!allowed && code !== 429) throw new Error(`an honest review was refused with ${code}: ${reason}`);
 }
 
 async function event(pool: Pool, namespace: string): Promise<void> {

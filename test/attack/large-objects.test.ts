@@ -66,18 +66,18 @@ test("100 volume claims with the largest annotations and 500 pods: no turn of th
   await server.ready();
   const linesBefore = server.log.length;
   fill(stage.world);
-  const said = () =>
+  const outcome = () =>
     stage.world.store
       .list("persistentvolumeclaims")
       .items.filter(({ metadata }) => metadata.annotations?.["sluice.dev/suspend-message"] !== undefined).length;
   const turns = () => server.log.slice(linesBefore).flatMap(({ turnMs }) => (typeof turnMs === "number" ? turnMs : []));
   const longest = () => Math.max(0, ...turns());
-  await eventually("a sentence on each volume claim", 200_000, async () => {
+  await eventually("a message on each volume claim", 200_000, async () => {
     const answer = await fetch(`${server.url}/healthz`);
     await answer.text();
-    return longest() > longestTurnMs || said() === claimCount ? true : undefined;
+    return longest() > longestTurnMs || outcome() === claimCount ? true : undefined;
   });
   assert.ok(longest() <= longestTurnMs, `${longest()} ms`);
-  assert.equal(said(), claimCount);
+  assert.equal(outcome(), claimCount);
   context.diagnostic(`${turns().length} turns of more than 25 ms, the longest of ${longest()} ms`);
 });

@@ -22,7 +22,7 @@ describe("the limit", () => {
     try {
       await eventually("it is ready", 10_000, async () => child.printed().stdout.includes("ready") || undefined);
       const limit = await limitMemory({ pid: child.pid as number, bytes: 128 * mebibyte, cgroup: undefined });
-      assert.match(limit.says, /^128 MiB by what is resident at most, and prlimit --data/);
+      assert.match(limit.description, /^128 MiB by what is resident at most, and prlimit --data/);
       assert.equal(child.end(), undefined);
       child.signal("SIGUSR2");
       let most = 0;
@@ -44,7 +44,7 @@ describe("the limit", () => {
     }
   });
 
-  it("is written into a group of its own where one was given, in the words of its version", async () => {
+  it("is written into a group of its own where one was given, as its version writes it", async () => {
     for (const [version, file] of [
       [1, "memory.limit_in_bytes"],
       [2, "memory.max"],
@@ -55,7 +55,7 @@ describe("the limit", () => {
       const group = join(parent, (await readdir(parent)).find((name) => name.startsWith("sluice-attack-")) ?? "");
       assert.equal(await readFile(join(group, file), "utf8"), "268435456");
       assert.equal(await readFile(join(group, "cgroup.procs"), "utf8"), "7");
-      assert.match(limit.says, /^256 MiB by a cgroup/);
+      assert.match(limit.description, /^256 MiB by a cgroup/);
       // The kernel's own files go with their folder; those of this one do not.
       await Promise.all([file, "cgroup.procs"].map((name) => rm(join(group, name))));
       await limit.end();

@@ -13,8 +13,8 @@ const untouched = 64 * mebibyte;
 
 /** A limit that holds until the process has ended. */
 export interface Limit {
-  /** Who holds it, as one sentence. */
-  readonly says: string;
+  /** Who holds it, as one message. */
+  readonly description: string;
   /** Takes away what was made for it. */
   end(): Promise<void>;
 }
@@ -41,7 +41,7 @@ export async function limitMemory(options: LimitOptions): Promise<Limit> {
   if (cgroup !== undefined) {
     const group = await limitByGroup(options, cgroup);
     return {
-      says: `${mostMebibytes} by a cgroup in ${cgroup}: the kernel ends what goes beyond`,
+      description: `${mostMebibytes} by a cgroup in ${cgroup}: the kernel ends what goes beyond`,
       end: () => rmdir(group),
     };
   }
@@ -52,9 +52,12 @@ export async function limitMemory(options: LimitOptions): Promise<Limit> {
     await run("prlimit", ["--pid", String(pid), `--data=${most}`]);
   } catch (error) {
     const [why] = (error as Error).message.split("\n");
-    return { says: `${mostMebibytes}, measured and not held: ${why}`, end };
+    return { description: `${mostMebibytes}, measured and not held: ${why}`, end };
   }
-  return { says: `${mostMebibytes} by what is resident at most, and prlimit --data ends what goes far beyond`, end };
+  return {
+    description: `${mostMebibytes} by what is resident at most, and prlimit --data ends what goes far beyond`,
+    end,
+  };
 }
 
 /** Version 2 of cgroups calls it memory.max, version 1 memory.limit_in_bytes. Resolves to the new group's folder. */

@@ -28,12 +28,12 @@ const firstOfAnswer = 768 * 1_024;
 const inOnePiece = (bytes: number) => `${bytes.toString(16)}\r\n${" ".repeat(bytes)}\r\n`;
 
 /** Writes so many pieces of one byte, as fast as they are taken, and then these words. */
-function pour(socket: Socket, count: number, words: string): void {
+function pour(socket: Socket, count: number, text: string): void {
   for (let left = count; ; left -= atOnce) {
     if (socket.destroyed) return;
-    if (left <= 0) return void socket.write(words);
+    if (left <= 0) return void socket.write(text);
     const isTaken = socket.write(pieces.subarray(0, bytesOnWire * Math.min(left, atOnce)));
-    if (!isTaken) return void socket.once("drain", () => pour(socket, left - atOnce, words));
+    if (!isTaken) return void socket.once("drain", () => pour(socket, left - atOnce, text));
   }
 }
 
@@ -75,8 +75,8 @@ function post(context: TestContext, port: number, statuses: string[]): Socket {
 
 /** One that has ended has none. */
 async function mostResident({ pid }: Launched): Promise<number> {
-  const told = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-  return 1_024 * Number(/^VmHWM:\s+(\d+) kB$/m.exec(told)?.[1] ?? 0);
+  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
+  return 1_024 * Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0);
 }
 
 const unmeasured = process.platform === "linux" ? false : "its memory is told by Linux";

@@ -12,8 +12,8 @@ export function inBrief({ name, before, most, after, honestBefore, honest, failu
 /** `heading` says what was run, where. */
 export function tableOf(results: readonly Result[], heading: string): string {
   const limits = [...new Set(results.map(({ limit }) => limit))];
-  const rows = results.map(({ says, seen, before, most, after, honestBefore, honest, failures }) => [
-    says,
+  const rows = results.map(({ description, seen, before, most, after, honestBefore, honest, failures }) => [
+    description,
     inMebibytes(before),
     inMebibytes(most),
     after === undefined ? "ended" : inMebibytes(after),

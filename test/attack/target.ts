@@ -13,7 +13,7 @@ import { kubeconfigText } from "../support/kubeconfig.ts";
 import { groupName, namespace, serveGroup } from "../support/served-group.ts";
 import { parseScript } from "../support/start-script.ts";
 import { type Limit, limitMemory, memoryOf } from "./limit.ts";
-import type { Door } from "./wire.ts";
+import type { Endpoint } from "./wire.ts";
 
 export interface TargetOptions {
   /** Limit of its memory; undefined if there is none. */
@@ -26,9 +26,9 @@ export interface TargetOptions {
 export interface Target {
   readonly pid: number;
   /** Events, health and metrics. */
-  readonly plain: Door;
+  readonly plain: Endpoint;
   /** Reviews. */
-  readonly tls: Door;
+  readonly tls: Endpoint;
   readonly namespace: string;
   /** Of a group of three zones of eight pods, two of which may be down in one zone. */
   podName(zone: "a" | "b" | "c", ordinal: number): string;
@@ -44,7 +44,7 @@ export interface Target {
   /** Its lines of the level `error`. */
   errors(): Promise<string[]>;
   /** What it said of its end: V8 and Node write that to the log. */
-  lastWords(): Promise<string>;
+  lastLines(): Promise<string>;
   /** How it ended; undefined while it runs. */
   end(): End | undefined;
   /** Asks it to end. Resolves to how it did, and takes everything away. */
@@ -95,18 +95,18 @@ export async function startTarget({ limitBytes, cgroup, settings, signal }: Targ
           .requests()
           .filter(({ verb, resource }) => verb === "get" && resource === "pods")
           .reduce((sum, { count }) => sum + count, 0),
-      limit: limit?.says ?? "no limit: its memory is only measured",
+      limit: limit?.description ?? "no limit: its memory is only measured",
       logBytes: async () => (await stat(log)).size,
       errors: async () => (await readFile(log, "utf8")).split("\n").filter((line) => /^\{"level":"error"/.test(line)),
-      lastWords: async () =>
+      lastLines: async () =>
         /^FATAL ERROR: .*|^#.*: .*memory.*/m.exec(await readFile(log, "utf8"))?.[0] ?? "without a word",
       end: () => server.end(),
       stop,
     };
   } catch (error) {
-    const said = (await readFile(log, "utf8")).split("\n").slice(-10).join("\n");
+    const outcome = (await readFile(log, "utf8")).split("\n").slice(-10).join("\n");
     const end = await stop();
-    throw new Error(`${(error as Error).message} (${end.summary}):\n${said}`);
+    throw new Error(`${(error as Error).message} (${end.summary}):\n${outcome}`);
   }
 }
 
@@ -169,8 +169,8 @@ export async function mostResident(pid: number, ended: AbortSignal): Promise<num
   for (let isLast = false; !isLast; ) {
     isLast = ended.aborted;
     // One that has ended is not asked any more: the last that was told counts.
-    const told = await memoryOf(pid).catch(() => ({ mostResident: 0 }));
-    most = Math.max(most, told.mostResident);
+    const memory = await memoryOf(pid).catch(() => ({ mostResident: 0 }));
+    most = Math.max(most, memory.mostResident);
     if (!isLast) await delay(everyMs, undefined, { signal: ended }).catch(() => undefined);
   }
   return most;

@@ -3,7 +3,7 @@
  * where that is much. The time that others had the processor does not count.
  */
 const everyMs = 2;
-const worthSayingMs = 25;
+const worthReportingMs = 25;
 
 let beforeUs = usedUs();
 
@@ -15,6 +15,7 @@ function usedUs(): number {
 setInterval(() => {
   const nowUs = usedUs();
   const ms = Math.round((nowUs - beforeUs) / 1_000);
-  if (ms >= worthSayingMs) process.stdout.write(`${JSON.stringify({ level: "info", msg: "long turn", turnMs: ms })}\n`);
+  if (ms >= worthReportingMs)
+    process.stdout.write(`${JSON.stringify({ level: "info", msg: "long turn", turnMs: ms })}\n`);
   beforeUs = usedUs();
 }, everyMs).unref();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { AnswerReader } from "./wire.ts";
 
-const told = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes";
+const answered = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes";
 const chunked = "HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n1\r\n!\r\n0\r\n\r\n";
 const open = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\nlater";
 
@@ -14,7 +14,7 @@ function read(methods: readonly string[], ...pieces: readonly string[]) {
 }
 
 describe("the reader of answers", () => {
-  const all = told + chunked + open;
+  const all = answered + chunked + open;
   const answers = [
     [200, "yes"],
     [400, "no!"],
@@ -28,20 +28,20 @@ describe("the reader of answers", () => {
 
   it("expects no body where there is none: of HEAD, 204, and of an interim answer", () => {
     const head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
-    assert.deepEqual(read(["HEAD", "GET"], head + told).answers, [
+    assert.deepEqual(read(["HEAD", "GET"], head + answered).answers, [
       [200, ""],
       [200, "yes"],
     ]);
     const none = "HTTP/1.1 204 No Content\r\n\r\n";
-    assert.deepEqual(read([], `HTTP/1.1 100 Continue\r\n\r\n${none}${told}`).answers, [
+    assert.deepEqual(read([], `HTTP/1.1 100 Continue\r\n\r\n${none}${answered}`).answers, [
       [204, ""],
       [200, "yes"],
     ]);
   });
 
   it("says when an answer was cut off, and when it is none", () => {
-    assert.equal(read([], told.slice(0, -1)).isClean, false);
-    assert.equal(read([], told + chunked.slice(0, -3)).isClean, false);
+    assert.equal(read([], answered.slice(0, -1)).isClean, false);
+    assert.equal(read([], answered + chunked.slice(0, -3)).isClean, false);
     assert.throws(() => read([], "SSH-2.0-x\r\n\r\n"), /no answer of HTTP/);
   });
 });

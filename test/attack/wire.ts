@@ -1,8 +1,8 @@
-/** Connections to a door as an attacker has them: any bytes go out, and answers are read, or not. */
+/** Connections to a server as an attacker has them: any bytes go out, and answers are read, or not. */
 import { connect, type Socket } from "node:net";
 import { connect as connectSecurely } from "node:tls";
 
-export interface Door {
+export interface Endpoint {
   readonly port: number;
   /** Over TLS, with a certificate of this authority. */
   readonly ca?: string;
@@ -21,7 +21,7 @@ let opened = 0;
  * thousand connections a minute.
  * Nothing is read of it until the caller listens to it, and its errors are ignored.
  */
-export function connectTo({ port, ca }: Door, from?: string): Socket {
+export function connectTo({ port, ca }: Endpoint, from?: string): Socket {
   opened++;
   const localAddress = from ?? `127.0.${1 + (Math.floor(opened / 200) % 200)}.${1 + (opened % 200)}`;
   const where = { host: "127.0.0.1", port, localAddress };
@@ -29,7 +29,7 @@ export function connectTo({ port, ca }: Door, from?: string): Socket {
   return socket.on("error", () => undefined);
 }
 
-/** Resolves to true when it is connected, also securely; to false when the door did not take it. */
+/** Resolves to true when it is connected, also securely; to false when the server did not take it. */
 export function isConnected(socket: Socket): Promise<boolean> {
   return comes(socket, "encrypted" in socket ? "secureConnect" : "connect");
 }

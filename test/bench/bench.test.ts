@@ -119,7 +119,7 @@ describe("options", () => {
       sizes.map(({ label, budget }) => [label, budget]),
       [["3x20", 5]],
     );
-    assert.deepEqual(parts, ["reviews", "storm", "held", "memory", "forged"]);
+    assert.deepEqual(parts, ["reviews", "storm", "parked", "memory", "forged"]);
     assert.deepEqual([inFlight, seconds, reviews], [[1, 8, 32, 128], 5, 100_000]);
     const few = evictionOptionsOf("--only", "storm,storm", "--in-flight", "4, 2", "--seconds=9", "--reviews=1000");
     assert.deepEqual([few.parts, few.inFlight, few.seconds, few.reviews], [["storm"], [4, 2], 9, 1_000]);
@@ -265,7 +265,7 @@ describe("usage", () => {
     assert.throws(() => parseUsage(stat, "Name:\tnode\n", "rchar: 1\n"), /VmRSS/);
   });
 
-  it("is told of CPU time finer than the kernel's ticks, threads and all", async () => {
+  it("gives CPU time finer than the kernel's ticks, threads and all", async () => {
     const { user, system } = process.cpuUsage();
     const { cpuSeconds } = await usageOf(process.pid);
     assert.ok(Math.abs(cpuSeconds - (user + system) / 1e6) < 0.1, `${cpuSeconds} s`);

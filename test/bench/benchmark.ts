@@ -50,7 +50,7 @@ export function takeTurns<T>(
   );
 }
 
-export const say = (line: string): void => console.error(line);
+export const report = (line: string): void => console.error(line);
 
 const repository = resolve(import.meta.dirname, "../..");
 
@@ -61,7 +61,7 @@ export async function runBenchmark<T extends Trial<unknown>>(
   signal: AbortSignal,
 ): Promise<number> {
   const load = loadBefore();
-  const assets = await ensureAssets(say);
+  const assets = await ensureAssets(report);
   signal.throwIfAborted();
   const controlPlane = await startWithGogc(options, assets, signal);
   let machine: Machine;
@@ -89,7 +89,7 @@ async function runTurns<T extends Trial<unknown>>(
   signal: AbortSignal,
 ): Promise<T[]> {
   const needsPeer = turns.some(({ contender }) => contender.startsWith("peer-"));
-  const peerBinary = needsPeer ? (await ensurePeer(say)).binary : undefined;
+  const peerBinary = needsPeer ? (await ensurePeer(report)).binary : undefined;
   // The peer waits until they exist.
   const crds = resolve(repository, "knative/base/crds");
   await promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, "apply", "-k", crds]);
@@ -101,7 +101,7 @@ async function runTurns<T extends Trial<unknown>>(
       const number = trials.length + 1;
       const trial = await turn.run({ controlPlane, peerBinary, shipped, number, nodeFlags, signal });
       trials.push(trial);
-      say(`${turn.label}: ${inBrief(trial)}`);
+      report(`${turn.label}: ${inBrief(trial)}`);
     }
   } finally {
     for (const { remove } of shipped.values()) await remove();
@@ -121,7 +121,7 @@ async function buildSluices(
   for (const name of names) {
     const directory = name === against ? other : repository;
     if (directory === undefined) throw new Error(`${against} has no checkout; name one with --against`);
-    say(`building ${name}`);
+    report(`building ${name}`);
     const one = built.get(directory) ?? (await buildShipped(directory, nodeFlags));
     built.set(directory, one);
     shipped.set(name, one);
@@ -144,7 +144,7 @@ async function startWithGogc(
   const before = process.env.GOGC;
   process.env.GOGC = String(gogc);
   try {
-    return await startControlPlane({ assets, signal, fairness, log: say, podsReadyAfterMs: readyAfterMs });
+    return await startControlPlane({ assets, signal, fairness, log: report, podsReadyAfterMs: readyAfterMs });
   } finally {
     if (before === undefined) delete process.env.GOGC;
     else process.env.GOGC = before;

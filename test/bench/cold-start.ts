@@ -24,13 +24,13 @@ const repository = resolve(import.meta.dirname, "../..");
 const namespace = "cold-start";
 const giveUpMs = 30_000;
 
-/** A function, and what wakes it. */
-interface Woken {
+/** A function, and what triggers it. */
+interface Triggered {
   readonly name: string;
   readonly path: string;
   readonly contentType: string;
   readonly body: object;
-  /** As the manifests have it: those that events wake keep no views between two of them. */
+  /** As the manifests have it: those that events trigger keep no views between two of them. */
   readonly views: "list" | "watch";
 }
 
@@ -39,9 +39,9 @@ const statefulSet = { apiVersion: "apps/v1", kind: "StatefulSet", namespace, nam
 const review = { uid: "1", operation: "CREATE", namespace, name: "none-0", object: {} };
 const eventsJson = { path: "/", contentType: "application/cloudevents+json", views: "list" } as const;
 
-const askedByEvent: Woken = { ...eventsJson, name: "node", body: event };
+const askedByEvent: Triggered = { ...eventsJson, name: "node", body: event };
 
-const woken: readonly Woken[] = [
+const triggered: readonly Triggered[] = [
   ...groupFunctions.map(({ name }) => ({
     ...eventsJson,
     name,
@@ -187,7 +187,7 @@ async function measure(
         ...(await startImport(library[form], sources, { KUBECONFIG: kubeconfig })),
       } as const;
     }),
-    ...woken.flatMap((one) =>
+    ...triggered.flatMap((one) =>
       forms.map((form) => async () => {
         const ports = { PORT: "0", REVIEWS_ON_PORT: "true" };
         const own = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, ...ports, FUNCTION: one.name, VIEWS: one.views };
@@ -237,7 +237,7 @@ async function startImport(
 async function startFunction(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
-  to: Woken,
+  to: Triggered,
 ): Promise<Pick<ColdStart, "ms" | "residentBytes">> {
   const startedMs = performance.now();
   const child = spawn(process.execPath, args, {

@@ -1,5 +1,5 @@
 /** `npm run bench`. Exit codes: 0 when every trial ended, 1 when one did not, 2 for wrong flags, 130 for Ctrl-C. */
-import { runBenchmark, say } from "./benchmark.ts";
+import { report, runBenchmark } from "./benchmark.ts";
 import { runColdStart } from "./cold-start.ts";
 import { drainBenchmark } from "./drain/drain.ts";
 import { evictionBenchmark } from "./eviction/eviction.ts";
@@ -15,7 +15,7 @@ async function main(): Promise<number> {
     return 0;
   }
   if (reading.kind === "wrong") {
-    for (const mistake of reading.mistakes) say(`bench: ${mistake}`);
+    for (const mistake of reading.mistakes) report(`bench: ${mistake}`);
     return 2;
   }
   const interrupted = new AbortController();
@@ -37,7 +37,7 @@ async function main(): Promise<number> {
       return await runBenchmark(scalingBenchmark(reading.options), options, interrupted.signal);
     return await runBenchmark(evictionBenchmark(reading.options), options, interrupted.signal);
   } catch (error) {
-    say(`bench: ${(error as Error).message}`);
+    report(`bench: ${(error as Error).message}`);
     return interrupted.signal.aborted ? 130 : 1;
   }
 }

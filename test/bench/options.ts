@@ -6,7 +6,7 @@ import { startScriptOf } from "../support/start-script.ts";
 import { against, type ContenderName, contenderNames } from "./contenders.ts";
 import { parseSize, type Size } from "./sizes.ts";
 
-/** What every benchmark is told. */
+/** The options of every benchmark. */
 export interface SharedOptions {
   readonly sizes: readonly Size[];
   readonly repeat: number;
@@ -29,7 +29,7 @@ export interface SharedOptions {
 
 export type RolloutOptions = SharedOptions;
 
-export const evictionParts = ["reviews", "storm", "held", "memory", "forged"] as const;
+export const evictionParts = ["reviews", "storm", "parked", "memory", "forged"] as const;
 export type EvictionPart = (typeof evictionParts)[number];
 
 export interface EvictionOptions extends SharedOptions {
@@ -90,7 +90,7 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
                       (default: rollout all but oracle, peer-shipped not beyond ${shippedUpToPods} pods in a zone;
                       drain sluice,sluice-refusing,peer-tuned;
                       eviction, faults and scaling sluice,peer-tuned; for storm oracle too, and sluice alone for
-                      held, memory and forged)
+                      parked, memory and forged)
   --seed S            of the order of the trials (default: 1)
   --json FILE         where the figures go (default: bench-results/BENCHMARK-TIME.json)
   --control-plane-gogc N
@@ -188,7 +188,7 @@ export function readOptions(argv: readonly string[]): Reading {
   return { kind: name === "cold-start" || name === "drain" ? name : "rollout", options: shared };
 }
 
-/** What is a flag of another benchmark. */
+/** The flags that belong to another benchmark. */
 function foreignFlags(name: string, values: Values): string[] {
   const mistakes: string[] = [];
   if (name === "rollout" || name === "drain" || name === "cold-start") {

@@ -93,7 +93,7 @@ async function median(api: Api, one: Written): Promise<number> {
   return spreadOf(tookMs).median;
 }
 
-const assets = await ensureAssets((said) => console.error(said));
+const assets = await ensureAssets((line) => console.error(line));
 const controlPlane = await startControlPlane({ assets });
 const api = await Api.open(controlPlane, { userAgent: "sluice-bench-policies" });
 try {
@@ -105,20 +105,20 @@ try {
     await api.post(policyPath, policy);
   const bindings = objects.filter(({ kind }) => kind === "ValidatingAdmissionPolicyBinding");
   await furnish(api);
-  const medians = written.map((one) => ({ one, bare: [] as number[], held: [] as number[] }));
+  const medians = written.map((one) => ({ one, bare: [] as number[], evaluated: [] as number[] }));
   // The first round warms up.
   for (let round = 0; round <= rounds; round++) {
     for (const isBound of [true, false]) {
       await bind(api, bindings, isBound);
-      for (const { one, bare, held } of medians) {
+      for (const { one, bare, evaluated } of medians) {
         const tookMs = await median(api, one);
-        if (round > 0) (isBound ? held : bare).push(tookMs);
+        if (round > 0) (isBound ? evaluated : bare).push(tookMs);
       }
     }
   }
-  for (const { one, bare, held } of medians) {
-    const added = held.map((ms, round) => ms - (bare[round] ?? Number.NaN));
-    const [without, between, within] = [bare, added, held].map((values) => {
+  for (const { one, bare, evaluated } of medians) {
+    const added = evaluated.map((ms, round) => ms - (bare[round] ?? Number.NaN));
+    const [without, between, within] = [bare, added, evaluated].map((values) => {
       const { median: middle, least, most } = spreadOf(values);
       return `${middle.toFixed(2)} (${least.toFixed(2)} to ${most.toFixed(2)})`;
     });

@@ -9,8 +9,8 @@ interface PodState {
   readonly terminating?: boolean;
 }
 
-function pod(zone: string, ordinal: number, look: PodState): ObservedPod {
-  const { uid, image = "new", ready = true, terminating = false } = look;
+function pod(zone: string, ordinal: number, sample: PodState): ObservedPod {
+  const { uid, image = "new", ready = true, terminating = false } = sample;
   return {
     metadata: {
       name: `bench-${zone}-${ordinal}`,

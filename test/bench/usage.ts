@@ -25,7 +25,7 @@ export async function usageOf(pid: number): Promise<Usage> {
 
 /**
  * Of the threads that run; undefined where the kernel does not say. A rollout takes Sluice some 25 ticks: one more or less would
- * be what is looked for. What a thread used that has ended since is missing: those of V8 and of Go stay.
+ * be what is searched for. What a thread used that has ended since is missing: those of V8 and of Go stay.
  */
 async function exactCpuSeconds(pid: number): Promise<number | undefined> {
   try {

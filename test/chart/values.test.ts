@@ -1,4 +1,4 @@
-/** Values of the chart, good and bad, by both versions of Helm: they render, or are refused by a sentence that names the key. */
+/** Values of the chart, good and bad, by both versions of Helm: they render, or are refused by a message that names the key. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ interface Case extends RenderOptions {
 
 interface BadCase extends Case {
   /** What the refusal says. */
-  readonly said: RegExp;
+  readonly expected: RegExp;
 }
 
 const monitored = {
@@ -68,46 +68,59 @@ const good: readonly Case[] = [
 
 const sections = ["image", "webhooks", "networkPolicy", "serviceMonitor", "monitoring"];
 const bad: readonly BadCase[] = [
-  { name: "an unknown key", values: { replica: 2 }, said: /replica/ },
-  { name: "an unknown key in a section", values: { webhooks: { objectSelector: {} } }, said: /objectSelector/ },
-  { name: "no function", values: { functions: [] }, said: /functions is empty: write \[rollout-operator\]/ },
+  { name: "an unknown key", values: { replica: 2 }, expected: /replica/ },
+  { name: "an unknown key in a section", values: { webhooks: { objectSelector: {} } }, expected: /objectSelector/ },
+  { name: "no function", values: { functions: [] }, expected: /functions is empty: write \[rollout-operator\]/ },
   {
     name: "an unknown function",
     values: { functions: ["rollout-operator", "advance-zones"] },
-    said: new RegExp(`functions has "advance-zones".*${Object.keys(presets).sort().join(", ")}.*${table[0]?.name}`),
+    expected: new RegExp(`functions has "advance-zones".*${Object.keys(presets).sort().join(", ")}.*${table[0]?.name}`),
   },
-  { name: "a text for a list of functions", values: {}, set: ["functions=rabbitmq"], said: /functions/ },
-  { name: "a text for a list", values: {}, set: ["tolerations=all"], said: /tolerations/ },
-  { name: "a list for a text", values: { priorityClassName: ["a"] }, said: /priorityClassName/ },
-  { name: "no replica", values: { replicas: 0 }, said: /replicas is 0: .*deny every eviction/ },
-  { name: "a number of replicas in words", values: { replicas: "two" }, said: /replicas/ },
+  { name: "a text for a list of functions", values: {}, set: ["functions=rabbitmq"], expected: /functions/ },
+  { name: "a text for a list", values: {}, set: ["tolerations=all"], expected: /tolerations/ },
+  { name: "a list for a text", values: { priorityClassName: ["a"] }, expected: /priorityClassName/ },
+  { name: "no replica", values: { replicas: 0 }, expected: /replicas is 0: .*deny every eviction/ },
+  { name: "a number of replicas in words", values: { replicas: "two" }, expected: /replicas/ },
   {
     name: "the placeholder",
     values: { image: { repository: "registry.invalid/sluice" } },
-    said: /set image\.repository/,
+    expected: /set image\.repository/,
   },
   {
     name: "a tag that is a number, such as 1.10",
     values: { image: { ...someImage.image, tag: 1.1 } },
-    said: /image.tag/,
+    expected: /image.tag/,
   },
-  { name: "no name of an image", values: { image: { repository: "" } }, said: /set image\.repository/ },
-  { name: "an unknown setting", values: { settings: { SWEEP_INTERVALL: "1m" } }, said: /SWEEP_INTERVALL/ },
-  { name: "a duration that does not parse", values: { settings: { SWEEP_INTERVAL: "soon" } }, said: /SWEEP_INTERVAL/ },
-  { name: "a number out of bounds", values: { settings: { CONCURRENCY: 0 } }, said: /CONCURRENCY/ },
-  { name: "a word that is none of the setting's", values: { settings: { SLUICE_MODE: "maybe" } }, said: /SLUICE_MODE/ },
-  { name: "a setting that the chart makes", values: { settings: { TLS_PORT: 1 } }, said: /TLS_PORT/ },
-  { name: "an unknown failure policy", values: { webhooks: { failurePolicy: "Maybe" } }, said: /failurePolicy/ },
+  { name: "no name of an image", values: { image: { repository: "" } }, expected: /set image\.repository/ },
+  { name: "an unknown setting", values: { settings: { SWEEP_INTERVALL: "1m" } }, expected: /SWEEP_INTERVALL/ },
+  {
+    name: "a duration that does not parse",
+    values: { settings: { SWEEP_INTERVAL: "soon" } },
+    expected: /SWEEP_INTERVAL/,
+  },
+  { name: "a number out of bounds", values: { settings: { CONCURRENCY: 0 } }, expected: /CONCURRENCY/ },
+  {
+    name: "a word that is none of the setting's",
+    values: { settings: { SLUICE_MODE: "maybe" } },
+    expected: /SLUICE_MODE/,
+  },
+  { name: "a setting that the chart makes", values: { settings: { TLS_PORT: 1 } }, expected: /TLS_PORT/ },
+  { name: "an unknown failure policy", values: { webhooks: { failurePolicy: "Maybe" } }, expected: /failurePolicy/ },
   {
     name: "an unknown webhook",
     values: { webhooks: { failurePolicies: { podEvictions: "Fail" } } },
-    said: /podEvictions/,
+    expected: /podEvictions/,
   },
-  { name: "a number as a label", values: { podLabels: { a: 1 } }, said: /podLabels/ },
-  { name: "null for the functions", values: { functions: null }, said: /functions/ },
-  { name: "null for the replicas", values: { replicas: null }, said: /replicas/ },
-  ...sections.map((key) => ({ name: `null for ${key}`, values: { [key]: null }, said: new RegExp(key) })),
-  { name: "an older Kubernetes", values: {}, flags: ["--kube-version", "v1.29.9"], said: /kubeVersion: >=1\.30\.0-0/ },
+  { name: "a number as a label", values: { podLabels: { a: 1 } }, expected: /podLabels/ },
+  { name: "null for the functions", values: { functions: null }, expected: /functions/ },
+  { name: "null for the replicas", values: { replicas: null }, expected: /replicas/ },
+  ...sections.map((key) => ({ name: `null for ${key}`, values: { [key]: null }, expected: new RegExp(key) })),
+  {
+    name: "an older Kubernetes",
+    values: {},
+    flags: ["--kube-version", "v1.29.9"],
+    expected: /kubeVersion: >=1\.30\.0-0/,
+  },
 ];
 
 interface Schema {
@@ -148,12 +161,12 @@ suite("values of the chart", { skip: await skipWithoutHelm(), concurrency: 2 }, 
     }
   });
 
-  test("bad ones are refused by a sentence that names the key", async () => {
-    for (const { name, values, said, ...options } of bad)
+  test("bad ones are refused by a message that names the key", async () => {
+    for (const { name, values, expected, ...options } of bad)
       for (const helm of opened.helms) {
         const { code, stderr } = await helm.template({ ...someImage, ...values }, options);
         assert.notEqual(code, 0, `helm ${helm.major} renders ${name}`);
-        assert.match(stderr, said, `helm ${helm.major}: ${name}`);
+        assert.match(stderr, expected, `helm ${helm.major}: ${name}`);
       }
   });
 

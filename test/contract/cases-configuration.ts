@@ -9,7 +9,7 @@ import type {
   ZoneBudgetObject,
 } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../support/rejection.ts";
-import { heard, now } from "./cases-watches.ts";
+import { collected, now } from "./cases-watches.ts";
 import { type Case, createLease, type Fixture, revisionOf } from "./fixture.ts";
 
 const otherUid = "00000000-0000-4000-8000-000000000000";
@@ -79,7 +79,7 @@ const secrets: readonly Case[] = [
       );
       await cluster.delete("secrets", key, { uid: metadata.uid });
       await createSecret(fixture, "last");
-      const { events, objects } = await heard(fixture, "secrets", { namespace, resourceVersion }, "last");
+      const { events, objects } = await collected(fixture, "secrets", { namespace, resourceVersion }, "last");
       assert.deepEqual(events, ["ADDED secret", "MODIFIED secret", "DELETED secret"]);
       assert.equal(objects[1]?.data?.ca, base64("ca 2"));
     },
@@ -158,7 +158,7 @@ const configurations: readonly Case[] = (
       await cluster.delete(resource, key, { uid: created.metadata.uid });
       const last = `last-${key.name}`;
       await createConfiguration(fixture, resource, [], last);
-      const { events } = await heard(fixture, resource, { labelSelector, resourceVersion }, last);
+      const { events } = await collected(fixture, resource, { labelSelector, resourceVersion }, last);
       assert.deepEqual(events, [`ADDED ${key.name}`, `MODIFIED ${key.name}`, `DELETED ${key.name}`]);
     },
   },
@@ -187,8 +187,8 @@ const budgets: readonly Case[] = [
       const changed = await cluster.patch("poddisruptionbudgets", key, { spec: { minAvailable: 2 } });
       assert.equal(changed.metadata.generation, 2);
       await createBudget(fixture, "last");
-      const heardOf = await heard(fixture, "poddisruptionbudgets", { namespace, resourceVersion }, "last");
-      assert.deepEqual([...new Set(heardOf.events)], ["ADDED budget", "MODIFIED budget"]);
+      const received = await collected(fixture, "poddisruptionbudgets", { namespace, resourceVersion }, "last");
+      assert.deepEqual([...new Set(received.events)], ["ADDED budget", "MODIFIED budget"]);
       const { items } = await cluster.list("poddisruptionbudgets", { namespace });
       assert.deepEqual(
         items.map(({ metadata }) => metadata.name),
@@ -214,7 +214,7 @@ const budgets: readonly Case[] = [
       await cluster.delete("zoneawarepoddisruptionbudgets", key, { uid: created.metadata.uid });
       await createZoneBudget(fixture, "last");
       const query = { namespace, resourceVersion };
-      const { events, objects } = await heard(fixture, "zoneawarepoddisruptionbudgets", query, "last");
+      const { events, objects } = await collected(fixture, "zoneawarepoddisruptionbudgets", query, "last");
       assert.deepEqual(events, ["ADDED budget", "MODIFIED budget", "MODIFIED budget", "DELETED budget"]);
       assert.equal(objects[0]?.kind, "ZoneAwarePodDisruptionBudget");
     },

@@ -1,4 +1,4 @@
-/** Kinds that users name: how discovery tells of them, and that the verbs then reach their objects. */
+/** Kinds that users name: how discovery reports them, and that the verbs then reach their objects. */
 import assert from "node:assert/strict";
 import {
   ClusterError,
@@ -18,7 +18,7 @@ function kindOf({ namespace }: Fixture, kind: string, more: Partial<KindDefiniti
   return { group: `${namespace}.example.com`, version: "v1", kind, plural, isNamespaced: true, ...more };
 }
 
-/** Resolves as soon as discovery tells of it: that may be some seconds after its CRD is made. */
+/** Resolves as soon as discovery reports it: that may be some seconds after its CRD is made. */
 async function served({ cluster }: Fixture, { group, kind }: KindDefinition): Promise<ServedKind> {
   const ask = () => cluster.resourceOf(group, kind).catch(unlessMissing);
   return (await eventually(`${kind} of ${group}`, ask, (found) => found !== undefined)) as ServedKind;

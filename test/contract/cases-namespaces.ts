@@ -13,7 +13,7 @@ import {
   settledStatefulSet,
 } from "./fixture.ts";
 
-/** The namespace controller looks again after half of the grace that pods have left. */
+/** The namespace controller reconciles again after half of the grace that pods have left. */
 const slowMs = 45_000;
 const finalizers = ["sluice.dev/contract"];
 
@@ -79,21 +79,21 @@ export const namespaceCases: readonly Case[] = [
       const { own, made } = await ownNamespace(fixture);
       const { cluster, namespace } = own;
       await createLease(own, "lease");
-      const held = { namespace, name: "held" };
-      await createPod(own, held.name);
-      await cluster.patch("pods", held, { metadata: { finalizers } });
+      const kept = { namespace, name: "held" };
+      await createPod(own, kept.name);
+      await cluster.patch("pods", kept, { metadata: { finalizers } });
       const removedMs = performance.now();
       await remove(own, made);
       await eventually(
         "the deletion of the pod",
-        () => cluster.get("pods", held),
+        () => cluster.get("pods", kept),
         ({ metadata }) => metadata.deletionTimestamp !== undefined,
       );
       assert.ok(performance.now() - removedMs > 4_000);
       await cluster.sleep(1_000);
       // It has no finalizer: it would be gone.
       await cluster.get("leases", { namespace, name: "lease" });
-      await cluster.patch("pods", held, { metadata: { finalizers: null } });
+      await cluster.patch("pods", kept, { metadata: { finalizers: null } });
       await gone(own);
     },
   },

@@ -12,12 +12,12 @@ const leaving: readonly Case[] = [
       const owner = await make(fixture, "owner");
       const middle = await make(fixture, "middle", [owner]);
       await make(fixture, "leaf", [middle]);
-      await make(fixture, "stranger");
+      await make(fixture, "foreign");
       await remove(fixture, owner, "Background");
       assert.equal(await isThere(fixture, "owner"), false);
       await gone(fixture, "middle");
       await gone(fixture, "leaf");
-      assert.equal(await isThere(fixture, "stranger"), true);
+      assert.equal(await isThere(fixture, "foreign"), true);
     },
   },
   {
@@ -26,7 +26,7 @@ const leaving: readonly Case[] = [
       const owner = await make(fixture, "owner");
       await make(fixture, "held", [owner], { finalizers: ["sluice.dev/contract"], blockOwnerDeletion: true });
       await remove(fixture, owner, "Foreground");
-      const held = await eventually(
+      const kept = await eventually(
         "a deleted dependent",
         () => read(fixture, "held"),
         ({ metadata }) => metadata.deletionTimestamp !== undefined,
@@ -35,7 +35,7 @@ const leaving: readonly Case[] = [
       const { metadata } = await read(fixture, "owner");
       assert.notEqual(metadata.deletionTimestamp, undefined);
       assert.deepEqual((metadata as { finalizers?: readonly string[] }).finalizers, ["foregroundDeletion"]);
-      await free(fixture, held);
+      await free(fixture, kept);
       await gone(fixture, "held");
       await gone(fixture, "owner");
     },
@@ -44,7 +44,7 @@ const leaving: readonly Case[] = [
     name: "Foreground: what does not block its owner's deletion is not waited for",
     async run(fixture) {
       const owner = await make(fixture, "owner");
-      const held = await make(fixture, "held", [owner], { finalizers: ["sluice.dev/contract"] });
+      const kept = await make(fixture, "held", [owner], { finalizers: ["sluice.dev/contract"] });
       await remove(fixture, owner, "Foreground");
       await gone(fixture, "owner");
       await eventually(
@@ -52,7 +52,7 @@ const leaving: readonly Case[] = [
         () => read(fixture, "held"),
         ({ metadata }) => metadata.deletionTimestamp !== undefined,
       );
-      await free(fixture, held);
+      await free(fixture, kept);
       await gone(fixture, "held");
     },
   },

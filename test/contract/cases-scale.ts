@@ -92,8 +92,8 @@ const scales: readonly Case[] = [
       await cluster.patch("statefulsets", { namespace, name: "set" }, { metadata: { annotations: { a: "1" } } });
       const error = await rejection(patchScale(fixture, { metadata: { resourceVersion }, spec: { replicas: 0 } }));
       assert.deepEqual([error.code, error.reason], [409, "Conflict"]);
-      const words = "the object has been modified; please apply your changes to the latest version and try again";
-      assert.equal(error.message, `Operation cannot be fulfilled on statefulsets.apps "set": ${words}`);
+      const message = "the object has been modified; please apply your changes to the latest version and try again";
+      assert.equal(error.message, `Operation cannot be fulfilled on statefulsets.apps "set": ${message}`);
       assert.equal((await readStatefulSet(fixture)).spec.replicas, 1);
     },
   },
@@ -104,8 +104,8 @@ const scales: readonly Case[] = [
       const uid = "00000000-0000-4000-8000-000000000000";
       const error = await rejection(patchScale(fixture, { metadata: { uid }, spec: { replicas: 1 } }));
       assert.deepEqual([error.code, error.reason], [409, "Conflict"]);
-      const words = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${metadata.uid}`;
-      assert.equal(error.message, `Operation cannot be fulfilled on statefulsets/scale.apps "set": ${words}`);
+      const message = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${metadata.uid}`;
+      assert.equal(error.message, `Operation cannot be fulfilled on statefulsets/scale.apps "set": ${message}`);
       assert.equal((await readStatefulSet(fixture)).metadata.resourceVersion, metadata.resourceVersion);
     },
   },
@@ -127,8 +127,8 @@ const scales: readonly Case[] = [
       await createStatefulSet(fixture, { replicas: 1 });
       const negative = await rejection(patchScale(fixture, { spec: { replicas: -1 } }));
       assert.deepEqual([negative.code, negative.reason], [422, "Invalid"]);
-      const words = "spec.replicas: Invalid value: -1: must be greater than or equal to 0";
-      assert.equal(negative.message, `Scale.autoscaling "set" is invalid: ${words}`);
+      const message = "spec.replicas: Invalid value: -1: must be greater than or equal to 0";
+      assert.equal(negative.message, `Scale.autoscaling "set" is invalid: ${message}`);
       const other = await rejection(patchScale(fixture, { metadata: { name: "other" }, spec: { replicas: 2 } }));
       assert.deepEqual([other.code, other.reason], [400, "BadRequest"]);
     },

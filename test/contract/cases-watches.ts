@@ -6,7 +6,7 @@ import { rejection } from "../support/rejection.ts";
 import { type Case, createLease, createPod, type Fixture, gonePod, readyPod, revisionOf } from "./fixture.ts";
 
 /** What a watch sends until an object of that name comes, bookmarks left out, as `TYPE name`. */
-export async function heard<R extends Resource>(
+export async function collected<R extends Resource>(
   { cluster }: Fixture,
   resource: R,
   query: WatchQuery,
@@ -26,7 +26,7 @@ export async function heard<R extends Resource>(
   assert.fail(`the watch ended before ${last} came: ${events.join(", ")}`);
 }
 
-/** The revision from which on a case wants to hear. */
+/** The revision from which on a case wants to receive. */
 export async function now({ cluster, namespace }: Fixture, resource: Resource): Promise<string> {
   return (await cluster.list(resource, { namespace })).resourceVersion;
 }
@@ -45,7 +45,7 @@ const order: readonly Case[] = [
       const a = await createLease(fixture, "a");
       await annotate(fixture, "a", "1");
       // From here on the watch is open: what came before it was opened and what comes after must join.
-      const listening = heard(fixture, "leases", { namespace, resourceVersion }, "last");
+      const listening = collected(fixture, "leases", { namespace, resourceVersion }, "last");
       await createLease(fixture, "b");
       for (const value of ["1", "2", "3"]) await annotate(fixture, "b", value);
       await cluster.delete("leases", { namespace, name: "a" }, { uid: a.metadata.uid });
@@ -67,19 +67,19 @@ const order: readonly Case[] = [
       const { namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
       for (const name of ["a", "b", "c", "last"]) await createLease(fixture, name);
-      const { revisions } = await heard(fixture, "leases", { namespace, resourceVersion }, "c");
+      const { revisions } = await collected(fixture, "leases", { namespace, resourceVersion }, "c");
       const from = String(revisions.at(-1));
-      const { events } = await heard(fixture, "leases", { namespace, resourceVersion: from }, "last");
+      const { events } = await collected(fixture, "leases", { namespace, resourceVersion: from }, "last");
       assert.deepEqual(events, ["ADDED c"]);
     },
   },
   {
-    name: "two watches hear the same",
+    name: "two watches receive the same",
     async run(fixture) {
       const { namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
       const query = { namespace, resourceVersion };
-      const listening = [heard(fixture, "leases", query, "last"), heard(fixture, "leases", query, "last")];
+      const listening = [collected(fixture, "leases", query, "last"), collected(fixture, "leases", query, "last")];
       await Promise.all(["a", "b", "c", "d", "e", "f"].map((name) => createLease(fixture, name)));
       await createLease(fixture, "last");
       const [first, second] = await Promise.all(listening);
@@ -96,7 +96,7 @@ const order: readonly Case[] = [
       const resourceVersion = await now(fixture, "leases");
       await annotate(fixture, "a", "1");
       await createLease(fixture, "last");
-      const { events } = await heard(fixture, "leases", { namespace, resourceVersion }, "last");
+      const { events } = await collected(fixture, "leases", { namespace, resourceVersion }, "last");
       assert.deepEqual(events, []);
     },
   },
@@ -110,7 +110,7 @@ const order: readonly Case[] = [
       await cluster.delete("pods", { namespace, name: "pod" }, { uid: metadata.uid });
       await gonePod(fixture, "pod");
       await createPod(fixture, "last");
-      const { events, objects } = await heard(fixture, "pods", { namespace, resourceVersion }, "last");
+      const { events, objects } = await collected(fixture, "pods", { namespace, resourceVersion }, "last");
       assert.equal(events[0], "ADDED pod");
       assert.equal(events.at(-1), "DELETED pod");
       assert.deepEqual([...new Set(events.slice(1, -1))], ["MODIFIED pod"]);
@@ -140,23 +140,23 @@ const selection: readonly Case[] = [
       await label("yes", "5");
       await cluster.create("leases", namespace, { metadata: { name: "last", labels: { watched: "yes" } } });
       const query = { namespace, resourceVersion, labelSelector: "watched=yes" };
-      const { events, revisions } = await heard(fixture, "leases", query, "last");
+      const { events, revisions } = await collected(fixture, "leases", query, "last");
       assert.deepEqual(events, ["ADDED a", "MODIFIED a", "DELETED a", "ADDED a"]);
       // A DELETED of this kind carries the revision of the change that ended the match.
       assert.equal(revisions[2], revisionOf(left));
     },
   },
   {
-    name: "a watch of one namespace hears nothing of another; one of all hears both",
+    name: "a watch of one namespace receives nothing of another; one of all receives both",
     async run(fixture) {
       const { cluster, namespace, otherNamespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
       await cluster.create("leases", otherNamespace, { metadata: { name: "elsewhere" } });
       await createLease(fixture, "here");
       await createLease(fixture, `last-${namespace}`);
-      const narrow = await heard(fixture, "leases", { namespace, resourceVersion }, `last-${namespace}`);
+      const narrow = await collected(fixture, "leases", { namespace, resourceVersion }, `last-${namespace}`);
       assert.deepEqual(narrow.events, ["ADDED here"]);
-      const wide = await heard(fixture, "leases", { resourceVersion }, `last-${namespace}`);
+      const wide = await collected(fixture, "leases", { resourceVersion }, `last-${namespace}`);
       const namespaces = wide.objects.map((object) => object.metadata.namespace);
       assert.ok(namespaces.includes(otherNamespace) && namespaces.includes(namespace));
     },
@@ -170,7 +170,7 @@ const selection: readonly Case[] = [
       const between = await createLease(fixture, "b");
       await cluster.delete("leases", { namespace, name: "a" }, { uid: metadata.uid });
       await createLease(fixture, "last");
-      const { events, revisions } = await heard(fixture, "leases", { namespace, resourceVersion }, "last");
+      const { events, revisions } = await collected(fixture, "leases", { namespace, resourceVersion }, "last");
       assert.deepEqual(events, ["ADDED a", "ADDED b", "DELETED a"]);
       assert.ok((revisions[2] ?? 0n) > revisionOf(between));
     },

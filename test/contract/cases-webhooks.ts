@@ -254,9 +254,9 @@ const failures: readonly EvictionCase[] = [
     ] as const) {
       webhooks.answer = () => answer;
       const { code, status } = await fixture.evict("pod");
-      const told = `Internal error occurred: failed calling webhook "${name}": received invalid webhook response: `;
-      assert.deepEqual([code, status.message?.startsWith(told)], [500, true], status.message);
-      const rest = status.message?.slice(told.length) ?? "";
+      const prefix = `Internal error occurred: failed calling webhook "${name}": received invalid webhook response: `;
+      assert.deepEqual([code, status.message?.startsWith(prefix)], [500, true], status.message);
+      const rest = status.message?.slice(prefix.length) ?? "";
       if (typeof why === "string") assert.equal(rest, why);
       else assert.match(rest, why);
     }

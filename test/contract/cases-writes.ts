@@ -123,8 +123,8 @@ const patches: readonly Case[] = [
       const full = await patchLease(fixture, metadata, { b: "x".repeat(most - "a1b".length) });
       const error = await rejection(patchLease(fixture, full.metadata, { c: "" }));
       assert.deepEqual([error.code, error.reason], [422, "Invalid"]);
-      const said = `metadata.annotations: Too long: may not be more than ${most} bytes`;
-      assert.equal(error.message, `Lease.coordination.k8s.io "lease" is invalid: ${said}`);
+      const text = `metadata.annotations: Too long: may not be more than ${most} bytes`;
+      assert.equal(error.message, `Lease.coordination.k8s.io "lease" is invalid: ${text}`);
       const uid = "00000000-0000-4000-8000-000000000000";
       const other = await rejection(patchLease(fixture, { ...full.metadata, uid }, { b: "y" }));
       assert.match(other.message, /metadata\.uid: /);

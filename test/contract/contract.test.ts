@@ -37,7 +37,7 @@ inWorld("embedded world", startDirectWorld, cases);
 function inWorld<F extends Fixture>(
   name: string,
   start: () => Promise<ContractWorld<F>>,
-  held: readonly Case<F>[],
+  required: readonly Case<F>[],
 ): void {
   const skip = name === "real API server" && assets === undefined && !inContinuousIntegration;
   describe(`contract: ${name}`, { skip: skip ? "no binaries of a real API server" : false }, () => {
@@ -51,10 +51,10 @@ function inWorld<F extends Fixture>(
     const register = ({ name, run, slow }: Case<F>): void => {
       test(name, { timeout: slow ? slowTimeoutMs : caseTimeoutMs }, async () => run(await world.fixture()));
     };
-    const together = held.filter(({ alone }) => !alone);
+    const together = required.filter(({ alone }) => !alone);
     const inOrder = [...together.filter(({ slow }) => slow), ...together.filter(({ slow }) => !slow)];
     // They mostly wait, and each has a namespace of its own.
     describe("together", { concurrency: 8 }, () => inOrder.forEach(register));
-    describe("alone", { concurrency: 1 }, () => held.filter(({ alone }) => alone).forEach(register));
+    describe("alone", { concurrency: 1 }, () => required.filter(({ alone }) => alone).forEach(register));
   });
 }

@@ -46,9 +46,9 @@ const overConnections: Stage = async (bounds, run) => {
     answer(({ request: { method, url = "", headers }, response, body }) => {
       const one = { method: method as Asked["method"], path: url, headers, body };
       asked.push(one);
-      const said = reply(one);
-      if (said === "break") response.destroy();
-      else if (said !== "hang") response.writeHead(said.status, said.headers).end(said.body);
+      const message = reply(one);
+      if (message === "break") response.destroy();
+      else if (message !== "hang") response.writeHead(message.status, message.headers).end(message.body);
     });
     const setReply = (next: typeof reply) => {
       reply = next;
@@ -104,8 +104,8 @@ const cases: readonly PodCase[] = [
         headers: { "content-type": "a/b", "retry-after": "2" },
         body: `no ${body}`,
       }));
-      const told = await pods.send(address, { method: "DELETE", path: "/a?b", body: "ü", headers: { "x-a": "b" } });
-      assert.deepEqual(told, { status: 409, contentType: "a/b", retryAfterMs: 2_000, body: "no ü" });
+      const deleted = await pods.send(address, { method: "DELETE", path: "/a?b", body: "ü", headers: { "x-a": "b" } });
+      assert.deepEqual(deleted, { status: 409, contentType: "a/b", retryAfterMs: 2_000, body: "no ü" });
       const [{ method, path, body, headers } = assert.fail()] = asked;
       assert.deepEqual([method, path, body], ["DELETE", "/a?b", "ü"]);
       assert.deepEqual([headers["x-a"], headers["x-cluster"]], ["b", "ns"]);

@@ -66,12 +66,12 @@ describe("real API server only", { skip }, () => {
   });
 
   test("a token that the API server does not know is 401 Unauthorized", async () => {
-    const stranger = await connectWithToken("stranger", "not-a-token");
+    const foreign = await connectWithToken("foreign", "not-a-token");
     try {
-      const error = await rejection(stranger.list("pods", { namespace }));
+      const error = await rejection(foreign.list("pods", { namespace }));
       assert.deepEqual([error.code, error.reason], [401, "Unauthorized"]);
     } finally {
-      await stranger.close();
+      await foreign.close();
     }
   });
 
@@ -138,7 +138,7 @@ describe("real API server only", { skip }, () => {
     assert.equal(again.metadata.uid, metadata.uid);
   });
 
-  test("ledger-refused, ledger-full: a Lease that others have filled hangs no function, and the guard has the API server's words", async () => {
+  test("ledger-refused, ledger-full: a Lease that others have filled hangs no function, and the guard has the API server's message", async () => {
     const ledgerKey = { namespace, group: "filled" };
     const made = await protocol.createLedger(cluster, ledgerKey);
     assert.ok(made !== undefined);
@@ -157,9 +157,9 @@ describe("real API server only", { skip }, () => {
     };
     const [full] = await guardOf([{ statefulSet: "a", ordinal: 0, uid: "u", by: "test", stampMs: 1 }]);
     assert.equal(full, "ledger-full");
-    const [refused, sentence] = await guardOf([]);
+    const [refused, message] = await guardOf([]);
     assert.equal(refused, "ledger-refused");
-    assert.match(sentence ?? "", /with 422: Lease\S* "sluice-filled" is invalid: metadata\.annotations: Too long: /);
+    assert.match(message ?? "", /with 422: Lease\S* "sluice-filled" is invalid: metadata\.annotations: Too long: /);
   });
 
   async function connectAsServiceAccount(name: string): Promise<KubernetesCluster> {

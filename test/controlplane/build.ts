@@ -155,7 +155,7 @@ async function removeLeftovers(folder: string): Promise<void> {
  * same thing and the last rename wins.
  */
 async function lock(path: string, log: Log): Promise<() => Promise<void>> {
-  let said = false;
+  let isReported = false;
   for (;;) {
     try {
       const file = await open(path, "wx");
@@ -173,8 +173,8 @@ async function lock(path: string, log: Log): Promise<() => Promise<void>> {
       await rm(path, { force: true });
       continue;
     }
-    if (!said) log(`another start is building: waiting for ${path}`);
-    said = true;
+    if (!isReported) log(`another start is building: waiting for ${path}`);
+    isReported = true;
     await delay(500);
   }
   const beat = setInterval(() => {

@@ -118,7 +118,7 @@ export function controllerManagerCommand(assets: string, layout: Layout, which: 
       "--kube-api-qps=2000",
       "--kube-api-burst=4000",
       `--controllers=${controllers.map((name) => `${name}-controller`).join(",")}`,
-      // Claims that found no volume look again.
+      // Claims that found no volume reconcile again.
       "--pvclaimbinder-sync-period=1s",
       `--service-account-private-key-file=${layout.serviceAccountKey}`,
       `--root-ca-file=${layout.caFile}`,

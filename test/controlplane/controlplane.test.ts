@@ -271,7 +271,7 @@ describe("the command line", () => {
     for (const flag of ["--dir", "--port", "--pods-ready-after", "--print-assets"]) assert.ok(stdout.includes(flag));
   });
 
-  test("a port in use is said so", { skip: assets === undefined }, async () => {
+  test("a port in use is reported", { skip: assets === undefined }, async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as { port: number };

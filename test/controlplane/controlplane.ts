@@ -41,7 +41,7 @@ export interface ControlPlaneOptions {
   readonly auditAnswersOf?: readonly AuditedResources[];
   /** Default: `findAssets()`, or else `ensureAssets()`. */
   readonly assets?: string;
-  /** Is told what a person who waits wants to know. Default: nothing is said. */
+  /** Is told what a person who waits wants to know. Default: nothing is reported. */
   readonly log?: Log;
   /** Ends a start that is under way, and everything it has started. */
   readonly signal?: AbortSignal;

@@ -128,7 +128,7 @@ export interface WaitOptions {
   readonly timeoutMs?: number;
   /** Also wait until all pods are of the newest template. Default false. */
   readonly updated?: boolean;
-  /** Between two looks at each StatefulSet, which cost the API server about 1 ms. Default: as `eventually` has it. */
+  /** Between two reconciles at each StatefulSet, which cost the API server about 1 ms. Default: as `eventually` has it. */
   readonly everyMs?: number;
 }
 

@@ -48,10 +48,10 @@ const CRASHING = "CrashLoopBackOff";
  */
 export class Kubelet {
   readonly #api: Api;
-  /** By uid: a namesake may be there before the watch tells that its predecessor is gone. */
+  /** By uid: a namesake may be there before the watch reports that its predecessor is gone. */
   readonly #pods = new Map<string, Tracked>();
   readonly #log: Log;
-  readonly #said = new Set<string>();
+  readonly #reported = new Set<string>();
   readonly #stopping = new AbortController();
   #readyAfterMs: number;
   #goneAfterMs: number;
@@ -205,8 +205,8 @@ export class Kubelet {
 
   #refused(pod: string, stage: string, text: string): void {
     const key = `${pod} ${stage}`;
-    if (this.#said.has(key)) return;
-    this.#said.add(key);
+    if (this.#reported.has(key)) return;
+    this.#reported.add(key);
     this.#log(`kubelet: pod ${pod} (${stage}) was refused: ${text}`);
   }
 

@@ -60,7 +60,7 @@ function readSettings(args: readonly string[]): { settings: Settings; mistakes: 
   return { settings, mistakes: line.mistakes };
 }
 
-const say = (line: string): void => console.error(line);
+const report = (line: string): void => console.error(line);
 
 function introduce(controlPlane: ControlPlane, seconds: string): void {
   console.log(`A Kubernetes control plane is ready at ${controlPlane.url} (after ${seconds} s). Ctrl-C ends it.
@@ -74,15 +74,15 @@ logs:      ${controlPlane.directory}/logs`);
 
 async function serve(settings: Settings): Promise<number> {
   const interrupted = interruption();
-  const assets = await Promise.race([ensureAssets(say), aborted(interrupted)]);
+  const assets = await Promise.race([ensureAssets(report), aborted(interrupted)]);
   if (assets === undefined) return 1;
   const startedAt = performance.now();
   const { directory, ...rest } = settings;
-  const options = { ...rest, controllers: "all", assets, signal: interrupted, log: say } as const;
+  const options = { ...rest, controllers: "all", assets, signal: interrupted, log: report } as const;
   const controlPlane = await startControlPlane(directory === undefined ? options : { ...options, directory });
   introduce(controlPlane, ((performance.now() - startedAt) / 1000).toFixed(1));
   const lost = await Promise.race([controlPlane.lost, aborted(interrupted)]);
-  say(lost ? lost.explanation : "ending");
+  report(lost ? lost.explanation : "ending");
   await controlPlane.stop();
   return lost ? 1 : 0;
 }
@@ -94,11 +94,11 @@ async function main(): Promise<number> {
     return 0;
   }
   if (mistakes.length > 0) {
-    for (const mistake of mistakes) say(mistake);
+    for (const mistake of mistakes) report(mistake);
     return 2;
   }
   if (settings.printAssets) {
-    console.log(await ensureAssets(say));
+    console.log(await ensureAssets(report));
     return 0;
   }
   return serve(settings);
@@ -107,6 +107,6 @@ async function main(): Promise<number> {
 try {
   process.exit(await main());
 } catch (error) {
-  say((error as Error).message);
+  report((error as Error).message);
   process.exit(1);
 }

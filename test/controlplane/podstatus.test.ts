@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Pod, podStatus, UNREADY, type WaitingReason } from "./podstatus.ts";
 
-interface Said {
+interface Reported {
   readonly phase: string;
   readonly startTime: string;
   readonly conditions: readonly {
@@ -18,10 +18,10 @@ const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second, 900))
 const init = [{ name: "init", image: "init:1" }];
 
 /** The next status of a pod that has this one, written 10 s after the kubelet first saw it, or later. */
-function say(
+function report(
   reason: WaitingReason,
   { second = 10, initContainers = [] as Pod["spec"]["containers"], before = {} } = {},
-): Said {
+): Reported {
   const metadata = { name: "a-0", namespace: "db", uid: "u" };
   const pod: Pod = {
     metadata,
@@ -31,39 +31,39 @@ function say(
   const waiting = ({ name }: { readonly name: string }) => {
     return initContainers.length === 0 || name === "init" ? reason : undefined;
   };
-  return podStatus(pod, waiting, "10.128.0.1", { now: at(second), seen: at(0) }) as Said;
+  return podStatus(pod, waiting, "10.128.0.1", { now: at(second), seen: at(0) }) as Reported;
 }
 
-const readyOf = ({ conditions }: Said) => conditions.find(({ type }) => type === "Ready");
+const readyOf = ({ conditions }: Reported) => conditions.find(({ type }) => type === "Ready");
 const zero = "2026-01-01T00:00:00Z";
 
 test("a pod is not Ready from its start on, and a condition keeps its time while it stays as it is", () => {
-  const broken = say("CrashLoopBackOff");
+  const broken = report("CrashLoopBackOff");
   assert.equal(broken.startTime, zero);
   assert.deepEqual([readyOf(broken)?.status, readyOf(broken)?.lastTransitionTime], ["False", zero]);
-  const still = say("ContainerCreating", { second: 20, before: broken });
+  const still = report("ContainerCreating", { second: 20, before: broken });
   assert.deepEqual([still.startTime, readyOf(still)?.lastTransitionTime], [zero, zero]);
-  const healed = say(undefined, { second: 30, before: still });
+  const healed = report(undefined, { second: 30, before: still });
   assert.deepEqual([readyOf(healed)?.status, readyOf(healed)?.lastTransitionTime], ["True", "2026-01-01T00:00:30Z"]);
-  const again = say(UNREADY, { second: 40, before: healed });
+  const again = report(UNREADY, { second: 40, before: healed });
   assert.deepEqual([again.startTime, readyOf(again)?.lastTransitionTime], [zero, "2026-01-01T00:00:40Z"]);
 });
 
 test("a pod that becomes ready at once is Ready since then, not since its start", () => {
-  assert.equal(readyOf(say(undefined))?.lastTransitionTime, "2026-01-01T00:00:10Z");
+  assert.equal(readyOf(report(undefined))?.lastTransitionTime, "2026-01-01T00:00:10Z");
 });
 
 test("a pod whose readiness probe fails runs; one whose init container does not end is Pending", () => {
-  const unready = say(UNREADY);
+  const unready = report(UNREADY);
   const { ready, state } = unready.containerStatuses[0] ?? assert.fail();
   assert.deepEqual([unready.phase, ready, Object.keys(state)], ["Running", false, ["running"]]);
   for (const reason of [UNREADY, "CrashLoopBackOff"]) {
-    const initializing = say(reason, { initContainers: init });
+    const initializing = report(reason, { initContainers: init });
     assert.equal(initializing.phase, "Pending");
     assert.deepEqual(
       initializing.containerStatuses.map(({ state }) => state),
       [{ waiting: { reason: "PodInitializing", message: "PodInitializing by the fake kubelet" } }],
     );
   }
-  assert.equal(say(undefined, { initContainers: init }).phase, "Running");
+  assert.equal(report(undefined, { initContainers: init }).phase, "Running");
 });

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Outcome, Play, type RunOptions } from "./play.ts";
 import { Sluice } from "./sluice.ts";
 import { buildStage } from "./stage.ts";
-import { tellStory } from "./story.ts";
+import { narrate } from "./story.ts";
 
 /** A rollout that takes longer than this has failed. */
 export const limitMs = 90_000;
@@ -22,11 +22,11 @@ export async function runDemo(options: RunOptions): Promise<Play> {
   const play = new Play(options, stage, sluice);
   play.journal.add("", "the group stands, an hour old; Sluice starts, and makes itself a certificate");
   const ended = new AbortController();
-  const story = tellStory(play, ended.signal);
+  const story = narrate(play, ended.signal);
   story.catch(() => undefined);
   try {
     while (play.outcome === undefined) {
-      for (const line of sluice.newLines()) play.hear(line);
+      for (const line of sluice.newLines()) play.note(line);
       play.outcome = outcomeOf(play);
       options.show(play);
       await Promise.race([sleep(tickMs), story]);

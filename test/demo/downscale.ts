@@ -7,7 +7,7 @@ import { type Stage, shutdownPath } from "./stage.ts";
 /** A pod takes so long to answer, so that a person sees it being told. */
 const slowMs = 600;
 const retryMs = 500;
-const lookMs = 50;
+const pollMs = 50;
 
 export interface DownscaleOptions {
   readonly stage: Stage;
@@ -19,7 +19,7 @@ export interface DownscaleOptions {
 
 export class Downscale {
   endedMs: number | undefined;
-  /** The sentences of the API server, each once, in the order in which they came first. */
+  /** The messages of the API server, each once, in the order in which they came first. */
   readonly refusals: string[] = [];
   readonly #options: DownscaleOptions;
   readonly #zone: string;
@@ -42,14 +42,14 @@ export class Downscale {
   get reached(): string {
     const { pods, stage } = this.#options;
     const leaving = this.#leaving();
-    const told = leaving.filter((name) => this.#isPrepared(name)).length;
+    const prepared = leaving.filter((name) => this.#isPrepared(name)).length;
     const gone = leaving.filter((name) => stage.world.store.find("pods", this.#keyOf(name)) === undefined).length;
-    const state = gone > 0 ? `${gone} gone` : `${told} told and willing`;
+    const state = gone > 0 ? `${gone} gone` : `${prepared} told and willing`;
     return `${this.#zone} from ${pods} to ${this.#to}: of ${leaving.length} pods ${state}`;
   }
 
   /** True for a pod that has said that it may leave. */
-  isTold({ metadata: { name } }: StoredPod): boolean {
+  isNotified({ metadata: { name } }: StoredPod): boolean {
     return this.#isPrepared(name);
   }
 
@@ -79,10 +79,10 @@ export class Downscale {
   }
 
   async #until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-    while (!(await isSo())) await sleep(this.#last === undefined ? lookMs : retryMs, undefined, this.#options);
+    while (!(await isSo())) await sleep(this.#last === undefined ? pollMs : retryMs, undefined, this.#options);
   }
 
-  /** As `kubectl scale` does: the sentence of a refusal, or nothing when the size is changed. */
+  /** As `kubectl scale` does: the message of a refusal, or nothing when the size is changed. */
   async #ask(name: string): Promise<string> {
     const { stage, journal, signal } = this.#options;
     const { namespace } = stage.group;
@@ -94,13 +94,13 @@ export class Downscale {
     });
     if (answer.ok) return "";
     const { message = "" } = (await answer.json()) as { readonly message?: string };
-    const sentence = message.replace(/^.* denied the request: /, "");
-    this.#last = sentence;
-    if (!this.refusals.includes(sentence)) {
-      this.refusals.push(sentence);
-      journal.add(name, `refused with ${answer.status}: ${sentence}`);
+    const text = message.replace(/^.* denied the request: /, "");
+    this.#last = text;
+    if (!this.refusals.includes(text)) {
+      this.refusals.push(text);
+      journal.add(name, `refused with ${answer.status}: ${text}`);
     }
-    return sentence;
+    return text;
   }
 
   #leaving(): string[] {

@@ -10,21 +10,21 @@ import type { World } from "../fake-cluster/world.ts";
 export class DryRuns {
   /** By uid. */
   readonly #asked = new Map<string, string>();
-  readonly #violate: (sentence: string) => void;
+  readonly #violate: (text: string) => void;
 
-  constructor({ store }: World, violate: (sentence: string) => void) {
+  constructor({ store }: World, violate: (text: string) => void) {
     this.#violate = violate;
     store.onChange("pods", ({ final: { metadata } }) => {
-      if (this.#asked.has(metadata.uid)) this.#tell(metadata.uid, "was touched");
+      if (this.#asked.has(metadata.uid)) this.#narrate(metadata.uid, "was touched");
     });
     store.onChange("leases", ({ current }) => {
       const reserved = current?.metadata.annotations?.[reservations.key] ?? "";
-      for (const uid of [...this.#asked.keys()]) if (reserved.includes(uid)) this.#tell(uid, "was reserved");
+      for (const uid of [...this.#asked.keys()]) if (reserved.includes(uid)) this.#narrate(uid, "was reserved");
     });
     store.onChange("events", ({ current }) => {
       const { message = "" } = (current ?? {}) as { readonly message?: string };
       for (const [uid, name] of [...this.#asked]) {
-        if (new RegExp(`\\b${name}\\b`).test(message)) this.#tell(uid, "stands in an Event");
+        if (new RegExp(`\\b${name}\\b`).test(message)) this.#narrate(uid, "stands in an Event");
       }
     });
   }
@@ -39,7 +39,7 @@ export class DryRuns {
   }
 
   /** Once for each pod. */
-  #tell(uid: string, what: string): void {
+  #narrate(uid: string, what: string): void {
     const name = this.#asked.get(uid);
     this.#asked.delete(uid);
     this.#violate(`${name} ${what} after nothing but a dry run`);

@@ -24,7 +24,7 @@ export const help = `npm run demo -- [--headless] [--seed N] [--pods N] [--drop 
 Sluice, as npm start runs it, rolls three zones of pods against an embedded cluster, while a share of the
 watch events is lost, one pod breaks, and nodes of all zones are drained at once. Then a zone is made smaller: each
 pod is an HTTP server, is told before it leaves, and one of them refuses at first. Every deletion and eviction is
-judged by the checkers of invariants Z1 to Z4, E1 and E2; D1 is that no pod leaves before it has said that it may.
+decided by the checkers of invariants Z1 to Z4, E1 and E2; D1 is that no pod leaves before it has said that it may.
 
   --headless     plain lines, one for each change, as when the output is no terminal
   --seed N       which events are lost and which pod breaks (default 1)

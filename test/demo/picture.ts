@@ -86,7 +86,7 @@ function stateOf({ storm, downscale }: Play, pod: StoredPod | undefined, isReser
   if (pod.metadata.deletionTimestamp !== undefined) return "going";
   if (!isUp(pod)) return pod.status.containerStatuses === undefined ? "starting" : "not ready";
   if (isReserved) return "reserved";
-  if (storm?.wants(pod) || downscale?.isTold(pod)) return "to go";
+  if (storm?.wants(pod) || downscale?.isNotified(pod)) return "to go";
   return isNew(pod) ? "new" : "old";
 }
 
@@ -122,7 +122,7 @@ function drawVerdict(play: Play, width: number, paint: Paint): string[] {
   const { now, waits } = play.verdicts;
   if (now === undefined) return pad(["Sluice starts"], 3);
   const word = waits ? "waits" : now.guard === "done" ? "done" : "rolls";
-  const lines = wrap(`${now.guard}: ${now.sentence}`, width - 7).slice(0, 3);
+  const lines = wrap(`${now.guard}: ${now.message}`, width - 7).slice(0, 3);
   const style = waits ? "yellow" : "green";
   return pad(
     lines.map((line, index) => (index === 0 ? `${paint(style, word.padEnd(5))}  ${line}` : `       ${line}`)),
@@ -138,9 +138,9 @@ function drawStorm({ storm, refusals, stage }: Play, width: number, paint: Paint
   const taken = `${gone} of ${pods.length} pods of ${nodes.length} nodes gone`;
   const reached = `${taken}; ${evicted} evicted, ${refused} reviews refused`;
   const { last } = refusals;
-  const said = last === undefined ? [] : wrap(`${last.guard}: ${last.sentence}`, width - labelLength).slice(0, 2);
+  const rows = last === undefined ? [] : wrap(`${last.guard}: ${last.message}`, width - labelLength).slice(0, 2);
   const style = storm.endedMs === undefined ? "yellow" : "dim";
-  const lines = said.map((line, index) => `${(index === 0 ? "refused" : "").padEnd(labelLength)}${paint(style, line)}`);
+  const lines = rows.map((line, index) => `${(index === 0 ? "refused" : "").padEnd(labelLength)}${paint(style, line)}`);
   return pad([cut(`drains        ${reached}`, width), ...lines], 3);
 }
 
@@ -148,9 +148,9 @@ function drawStorm({ storm, refusals, stage }: Play, width: number, paint: Paint
 function drawDownscale({ downscale }: Play, width: number, paint: Paint): string[] {
   if (downscale === undefined) return [];
   const { reached, last } = downscale;
-  const said = last === undefined ? [] : wrap(last, width - labelLength).slice(0, 2);
+  const rows = last === undefined ? [] : wrap(last, width - labelLength).slice(0, 2);
   const style = downscale.endedMs === undefined ? "yellow" : "dim";
-  const lines = said.map((line, index) => `${(index === 0 ? "refused" : "").padEnd(labelLength)}${paint(style, line)}`);
+  const lines = rows.map((line, index) => `${(index === 0 ? "refused" : "").padEnd(labelLength)}${paint(style, line)}`);
   return pad([cut(`downscale     ${reached}`, width), ...lines], 3);
 }
 
@@ -164,7 +164,7 @@ function drawCounters({ stage, total }: Play, width: number): string {
 function drawPromises({ stage }: Play, width: number, paint: Paint): string {
   const { violations, deletions } = stage.referee;
   if (violations[0] !== undefined) {
-    return paint("red", cut(`promises      ${violations[0].invariant}: ${violations[0].sentence}`, width));
+    return paint("red", cut(`promises      ${violations[0].invariant}: ${violations[0].message}`, width));
   }
   const { all, evicted } = deletions;
   return cut(`promises      Z1 to Z4, E1 and E2 kept by ${all - evicted} deletions and ${evicted} evictions`, width);

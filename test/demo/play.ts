@@ -54,12 +54,12 @@ export class Play {
   }
 
   /** Each line of Sluice's log, once. */
-  hear(line: LogLine): void {
+  note(line: LogLine): void {
     const { level, msg, tlsPort } = line;
     if (level === "warn" || level === "error") this.journal.add("", `Sluice warns: ${msg}`);
     if (tlsPort !== undefined) this.journal.add("", msg);
-    if (line.function === advanceZoneRollout) this.verdicts.hearLog(line);
-    if (line.function === evaluateEviction) this.refusals.hearLog(line);
+    if (line.function === advanceZoneRollout) this.verdicts.noteLog(line);
+    if (line.function === evaluateEviction) this.refusals.noteLog(line);
   }
 
   get total(): number {
@@ -80,15 +80,15 @@ export class Play {
   }
 
   /** How long the pod was broken, so far. */
-  get heldMs(): number {
+  get brokenForMs(): number {
     return this.brokenMs === undefined ? 0 : (this.healedMs ?? this.journal.nowMs) - this.brokenMs;
   }
 
   /** A guess at how long the rollout will go on, in milliseconds: the pods that are left, as fast as those before. */
   get leftMs(): number {
     const { done, total } = this;
-    const paceMs = Math.max(this.fastestMs / total, done === 0 ? 0 : (this.tookMs - this.heldMs) / done);
-    return this.endedMs === undefined ? (total - done) * paceMs : 0;
+    const eachMs = Math.max(this.fastestMs / total, done === 0 ? 0 : (this.tookMs - this.brokenForMs) / done);
+    return this.endedMs === undefined ? (total - done) * eachMs : 0;
   }
 
   /** How many pods of a zone have to be replaced, as far as is known: each once, and some a second time by evictions. */

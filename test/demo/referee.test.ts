@@ -33,7 +33,7 @@ function stand(): Scene {
   const zones = ["zone-a", "zone-b"];
   createBudget(world, world.addGroup({ namespace, group: "db", zones, replicas: 4, maxUnavailable: 2 }), 2);
   world.settle();
-  // A budget that is younger may not be known to those who watch it.
+  // A newer budget may not be known to those who watch it.
   timeline.runUntil(timeline.nowMs() + 60_000);
   referee.begin();
   const pod = (name: string) => world.store.get("pods", { namespace, name });
@@ -121,8 +121,8 @@ test("whatever is done about a pod after a dry run of its eviction breaks E2, on
     scene.referee.noteDryRun(scene.pod("db-zone-b-0"));
     leave(scene);
     scene.evict("db-zone-b-0");
-    const sentences = scene.referee.violations.map(({ invariant, sentence }) => `${invariant} ${sentence}`);
-    assert.deepEqual(sentences, [`E2 db-zone-b-0 ${trace} after nothing but a dry run`]);
+    const messages = scene.referee.violations.map(({ invariant, message: text }) => `${invariant} ${text}`);
+    assert.deepEqual(messages, [`E2 db-zone-b-0 ${trace} after nothing but a dry run`]);
   }
 });
 

@@ -1,5 +1,5 @@
 /**
- * Judges every deletion and eviction in the true world, whatever Sluice believes: invariants Z1 to Z4 and E1 by the simulation's
+ * Checks every deletion and eviction in the true world, whatever Sluice believes: invariants Z1 to Z4 and E1 by the simulation's
  * checkers, E2 by what becomes of a pod after a dry run; and how much was down at once.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -16,7 +16,7 @@ import { evictionGraceSeconds } from "./eviction.ts";
 
 export interface Violation {
   readonly invariant: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** The most that was down at once in one zone. */
@@ -34,7 +34,7 @@ export interface RefereeOptions {
   readonly group: string;
   /** Whether a pod that its zone wants no more has said that it may leave. */
   readonly mayLeave: (pod: StoredPod) => boolean;
-  /** Hears of each deletion and eviction of a pod, before it is carried out. */
+  /** Gets each deletion and eviction of a pod, before it is carried out. */
   readonly onDeletion: (pod: StoredPod, by: Terms | "downscale") => void;
   readonly onViolation: (violation: Violation) => void;
 }
@@ -69,27 +69,27 @@ export class Referee {
   readonly #deletedIn = new Map<string, number>();
   readonly #worst = new Map<string, WorstOfZone>();
   readonly #taken = new Map<string, Taken>();
-  #judging = false;
+  #deciding = false;
 
   constructor(options: RefereeOptions) {
     this.#options = options;
     const { world, namespace } = options;
-    const violate = (invariant: string, sentence: string): void => this.#violate(invariant, sentence);
+    const violate = (invariant: string, message: string): void => this.#violate(invariant, message);
     const past = new Past(world, namespace);
     const budgets = new BudgetPast(world, namespace);
     this.#checker = new TrueWorldChecker({ world, past, budgets, namespace, skewMs: 0, violate });
-    this.#dryRuns = new DryRuns(world, (sentence) => violate("E2", sentence));
+    this.#dryRuns = new DryRuns(world, (message) => violate("E2", message));
     this.#listenToDeletions();
     this.#listenToLedger();
     world.store.onChange("pods", ({ current }) => {
       if (current !== undefined) this.#returnIfBack(current);
-      if (this.#judging) this.#count();
+      if (this.#deciding) this.#count();
     });
   }
 
   /** From now on everything counts: the world stands. */
   begin(): void {
-    this.#judging = true;
+    this.#deciding = true;
   }
 
   /** How many pods Sluice has taken that are not back. */
@@ -118,19 +118,19 @@ export class Referee {
 
   /**
    * Pods end by the hand of a kubelet, which confirms with a grace period of 0, or of a client that asks for it: here, Sluice.
-   * The store tells of a deletion only when it is done, and the checkers look at the pod as it was.
+   * The store reports a deletion only when it is done, and the checkers look at the pod as it was.
    */
   #listenToDeletions(): void {
     const { store } = this.#options.world;
     const carryOut = store.delete.bind(store);
     store.delete = <R extends Resource>(resource: R, key: ObjectKey, options: DeleteOptions = {}) => {
-      if (resource === "pods" && options.gracePeriodSeconds !== 0) this.#judge(key, options);
+      if (resource === "pods" && options.gracePeriodSeconds !== 0) this.#check(key, options);
       return carryOut(resource, key, options);
     };
   }
 
-  #violate(invariant: string, sentence: string): void {
-    const violation = { invariant, sentence };
+  #violate(invariant: string, message: string): void {
+    const violation = { invariant, message };
     this.violations.push(violation);
     this.#options.onViolation(violation);
   }
@@ -149,13 +149,13 @@ export class Referee {
     });
   }
 
-  #judge(key: ObjectKey, { preconditions = {}, gracePeriodSeconds }: DeleteOptions): void {
+  #check(key: ObjectKey, { preconditions = {}, gracePeriodSeconds }: DeleteOptions): void {
     const pod = this.#options.world.store.find("pods", key);
     if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return;
     const { uid, name } = pod.metadata;
     if (preconditions.uid !== undefined && preconditions.uid !== uid) return;
     if (this.#isSurplus(pod)) {
-      this.#judgeLeaving(pod);
+      this.#checkLeaving(pod);
       return;
     }
     const by = gracePeriodSeconds === evictionGraceSeconds ? "eviction" : "rollout";
@@ -178,7 +178,7 @@ export class Referee {
     return statefulSet !== undefined && Number(name.slice(zoneOf(name).length + 1)) >= statefulSet.spec.replicas;
   }
 
-  #judgeLeaving(pod: StoredPod): void {
+  #checkLeaving(pod: StoredPod): void {
     this.left++;
     this.#options.onDeletion(pod, "downscale");
     if (!this.#options.mayLeave(pod)) this.#violate("D1", `${pod.metadata.name} leaves, and has not said that it may`);

@@ -1,14 +1,14 @@
-/** Which guards refuse evictions, and in which words: the API server passes the sentence on, and the log has the guard too. */
+/** Which guards refuse evictions, and in which words: the API server passes the message on, and the log has the guard too. */
 import type { Journal } from "../support/journal.ts";
 import type { LogLine } from "./sluice.ts";
 
 export interface Refused {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 export const evaluateEviction = "evaluate-eviction";
-/** A guard that refuses in a zone again and again is told of no sooner than this. */
+/** A guard that refuses in a zone again and again is reported no sooner than this. */
 const repeatAfterMs = 5_000;
 
 export class Refusals {
@@ -30,14 +30,14 @@ export class Refusals {
     return [...this.#counts].sort(([, one], [, other]) => other - one);
   }
 
-  /** Hears a line about a review. Those without a code were allowed. */
-  hearLog({ msg, guard, zone = "", code }: LogLine): void {
+  /** Receives a line about a review. Those without a code were allowed. */
+  noteLog({ msg, guard, zone = "", code }: LogLine): void {
     if (guard === undefined || code === undefined) return;
     this.#counts.set(guard, (this.#counts.get(guard) ?? 0) + 1);
-    this.#last = { guard, sentence: msg };
+    this.#last = { guard, message: msg };
     const { nowMs } = this.#journal;
-    const saidMs = this.#journalledMs.get(`${guard} ${zone}`);
-    if (saidMs !== undefined && nowMs - saidMs < repeatAfterMs) return;
+    const reportedMs = this.#journalledMs.get(`${guard} ${zone}`);
+    if (reportedMs !== undefined && nowMs - reportedMs < repeatAfterMs) return;
     this.#journalledMs.set(`${guard} ${zone}`, nowMs);
     this.#journal.add(zone, `refused with ${code}, ${guard}: ${msg}`);
   }

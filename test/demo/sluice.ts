@@ -57,7 +57,7 @@ export class Sluice {
       PORT: "0",
       TLS_PORT: "0",
       TLS_DNS_NAME: "localhost",
-      // At the usual level a guard's refusals are told of once a minute.
+      // At the usual level a guard's refusals are reported once a minute.
       LOG_LEVEL: "debug",
       // Where a third of the events is lost, sweeps carry the rollout: with the default of minutes it would last for hours.
       SWEEP_INTERVAL: "2s",

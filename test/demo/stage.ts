@@ -23,10 +23,10 @@ export interface Stage extends ServedGroup {
   readonly ingesters: Ingesters;
 }
 
-/** Builds the cluster; the referee sees all of it being made, and judges from when it stands. */
+/** Builds the cluster; the referee sees all of it being made, and decides from when it stands. */
 export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Journal): Promise<Stage> {
-  const ingesters = await Ingesters.open({ shutdownPath, onCall: (call) => tellOfCall(call, journal) });
-  const { promise: judged, resolve } = Promise.withResolvers<Referee>();
+  const ingesters = await Ingesters.open({ shutdownPath, onCall: (call) => recordCall(call, journal) });
+  const { promise: refereed, resolve } = Promise.withResolvers<Referee>();
   const group = await serveGroup({
     seed,
     pods,
@@ -36,10 +36,10 @@ export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Jou
       resolve(refereeOf(world, ingesters, journal));
     },
   });
-  for (const statefulSet of group.group.statefulSets) tellBeforehand(group.world, statefulSet, ingesters.port);
-  const referee = await judged;
+  for (const statefulSet of group.group.statefulSets) prepareBeforehand(group.world, statefulSet, ingesters.port);
+  const referee = await refereed;
   referee.begin();
-  tellOfReturns(group.world, journal);
+  recordReturns(group.world, journal);
   return {
     ...group,
     referee,
@@ -62,7 +62,7 @@ function refereeOf(world: World, ingesters: Ingesters, journal: Journal): Refere
         zoneOf(name),
         `${name} ${by === "eviction" ? "is evicted" : by === "rollout" ? "goes" : "leaves for good"}`,
       ),
-    onViolation: ({ invariant, sentence }) => journal.add("", `INVARIANT ${invariant} IS BROKEN: ${sentence}`),
+    onViolation: ({ invariant, message }) => journal.add("", `INVARIANT ${invariant} IS BROKEN: ${message}`),
   });
 }
 
@@ -71,7 +71,7 @@ export function isNew({ spec }: StoredPod): boolean {
   return spec.containers.some(({ image }) => image === newImage);
 }
 
-function tellOfReturns(world: World, journal: Journal): void {
+function recordReturns(world: World, journal: Journal): void {
   world.store.onChange("pods", ({ previous, current }) => {
     if (current === undefined || previous === undefined || !isUp(current) || isUp(previous)) return;
     const { name } = current.metadata;
@@ -88,14 +88,14 @@ function followPods({ store }: World, ingesters: Ingesters): void {
   });
 }
 
-function tellBeforehand({ store }: World, statefulSet: ObjectKey, port: number): void {
+function prepareBeforehand({ store }: World, statefulSet: ObjectKey, port: number): void {
   const labels = { [prepareDownscale.key]: "true" };
   const annotations = { [prepareDownscalePath.key]: shutdownPath, [prepareDownscalePort.key]: String(port) };
   store.patch("statefulsets", statefulSet, { metadata: { labels, annotations } });
 }
 
-function tellOfCall({ pod, method, status }: IngesterCall, journal: Journal): void {
-  const said =
+function recordCall({ pod, method, status }: IngesterCall, journal: Journal): void {
+  const text =
     status === undefined ? "breaks the connection off" : status < 300 ? "confirms" : `refuses with ${status}`;
-  journal.add(zoneOf(pod), `${pod} is told to ${method === "DELETE" ? "stay" : "leave"}, and ${said}`);
+  journal.add(zoneOf(pod), `${pod} is told to ${method === "DELETE" ? "stay" : "leave"}, and ${text}`);
 }

@@ -9,7 +9,7 @@ import { isNew, type Stage } from "./stage.ts";
 /** Wait after a refusal: kubectl waits 5 s, which is too long to watch. */
 const retryMs = 500;
 /** How often to look whether a pod that was evicted is gone. */
-const lookMs = 50;
+const pollMs = 50;
 /** How often to ask in the dry run: the moments when one more pod may be down are short. */
 const askMs = 100;
 const nodesOfZone = 2;
@@ -89,7 +89,7 @@ export class Storm {
     while (this.#isThere(pod)) {
       const { code, message } = await evict(stage.served.url, pod.metadata, { dryRun: false, signal });
       if (goes.has(code)) {
-        while (this.#isThere(pod)) await sleep(lookMs, undefined, { signal });
+        while (this.#isThere(pod)) await sleep(pollMs, undefined, { signal });
         return;
       }
       if (code === notNow) this.refused++;
@@ -107,7 +107,7 @@ export class Storm {
    */
   async #rehearse(): Promise<void> {
     const { stage, journal, signal } = this.#options;
-    while (this.gone < this.pods.length / 2) await sleep(lookMs, undefined, { signal });
+    while (this.gone < this.pods.length / 2) await sleep(pollMs, undefined, { signal });
     for (let refused = 0; ; ) {
       const pod = this.#bystander();
       if (pod !== undefined) {

@@ -1,4 +1,4 @@
-/** What users, machines and fate do in the demo, each when its time has come. */
+/** What users, machines and chance do in the demo, each when its time has come. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { newImage } from "../support/served-group.ts";
 import { Downscale } from "./downscale.ts";
@@ -15,7 +15,7 @@ type Until = (isSo: () => boolean | Promise<boolean>) => Promise<void>;
 /**
  * Tells all of it. Resolves when every pod is rolled, every node drained and a zone smaller; rejects when the signal is given.
  */
-export async function tellStory(play: Play, signal: AbortSignal): Promise<void> {
+export async function narrate(play: Play, signal: AbortSignal): Promise<void> {
   const { stage, journal, total, verdicts } = play;
   const until: Until = async (isSo) => {
     while (!(await isSo())) await sleep(20, undefined, { signal });
@@ -72,8 +72,8 @@ async function breakAndHeal(play: Play, until: Until): Promise<void> {
     const { recorded, recordedAtMs } = verdicts;
     const isSince = recorded !== undefined && recordedAtMs > (play.brokenMs ?? 0);
     if (isSince && recorded.sentence.includes(zone)) play.reason = `${recorded.guard}: ${recorded.sentence}`;
-    const isLongEnough = play.heldMs >= brokenForMs.least && play.reason !== undefined;
-    return isLongEnough || play.heldMs >= brokenForMs.most || store.find("pods", key) === undefined;
+    const isLongEnough = play.brokenForMs >= brokenForMs.least && play.reason !== undefined;
+    return isLongEnough || play.brokenForMs >= brokenForMs.most || store.find("pods", key) === undefined;
   });
   journal.add(zone, `${name} heals`);
   if (store.find("pods", key) !== undefined) kubelet.healPod(key);

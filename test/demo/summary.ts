@@ -1,4 +1,4 @@
-/** What is said at the end, and with which exit code. */
+/** What is reported at the end, and with which exit code. */
 
 import { replacedAfterMs } from "../support/served-group.ts";
 import { limitMs } from "./demo.ts";
@@ -60,15 +60,15 @@ function describeRollout(play: Play): Row[] {
   ];
 }
 
-function describeTime({ tookMs, fastestMs, heldMs, stage, total, twice }: Play): string {
+function describeTime({ tookMs, fastestMs, brokenForMs, stage, total, twice }: Play): string {
   const again = twice > 0 ? ` and ${twice} of them twice` : "";
   const pods = `${total} pods${again}, ${stage.budget} at once, ${seconds(replacedAfterMs)} each`;
-  const held = heldMs > 0 ? `, ${seconds(heldMs)} of it with a broken pod` : "";
-  return `${seconds(tookMs)}${held}; the limit is ${seconds(fastestMs)} (${pods})`;
+  const broken = brokenForMs > 0 ? `, ${seconds(brokenForMs)} of it with a broken pod` : "";
+  return `${seconds(tookMs)}${broken}; the limit is ${seconds(fastestMs)} (${pods})`;
 }
 
-function describeWait({ heldMs, reason }: Play): string {
-  if (heldMs === 0) return "no pod broke";
+function describeWait({ brokenForMs, reason }: Play): string {
+  if (brokenForMs === 0) return "no pod broke";
   return reason ?? "the ledger had not said when it was over";
 }
 
@@ -84,7 +84,7 @@ function describeStorm({ storm, stage, refusals }: Play): Row[] {
     ["drains", `${gone} of ${pods.length} pods of ${nodes.length} nodes gone${took}: ${taken}`],
     ["refused reviews", `${refused}${byGuard === "" ? "" : `: ${byGuard}`}`],
   ];
-  if (last !== undefined) rows.push(["the last refusal", `${last.guard}: ${last.sentence}`]);
+  if (last !== undefined) rows.push(["the last refusal", `${last.guard}: ${last.message}`]);
   if (rehearsal !== undefined) {
     const isTraceless = stage.referee.violations.every(({ invariant }) => invariant !== "E2");
     const left = isTraceless ? "; it left no trace" : "";
@@ -96,7 +96,7 @@ function describeStorm({ storm, stage, refusals }: Play): Row[] {
 
 function describeDownscale({ downscale }: Play): Row[] {
   if (downscale === undefined) return [];
-  const refused = downscale.refusals.map((sentence): Row => ["a refused downscale", sentence]);
+  const refused = downscale.refusals.map((message): Row => ["a refused downscale", message]);
   return [["downscale", downscale.reached], ...refused];
 }
 
@@ -104,7 +104,7 @@ function describePromises({ stage }: Play): Row[] {
   const { violations, deletions } = stage.referee;
   if (violations.length > 0) {
     const shown = violations.slice(0, violationsShown);
-    const rows = shown.map(({ invariant, sentence }): Row => [`${invariant} IS BROKEN`, sentence]);
+    const rows = shown.map(({ invariant, message }): Row => [`${invariant} IS BROKEN`, message]);
     const more = violations.length - shown.length;
     return more === 0 ? rows : [...rows, ["", `and ${more} more`]];
   }

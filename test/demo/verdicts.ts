@@ -1,4 +1,4 @@
-/** Why the rollout waits, in its own words: its log tells at once, the group's ledger for everybody to read. */
+/** Why the rollout waits, in its own message: its log tells at once, the group's ledger for everybody to read. */
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import type { RecordedVerdict, Reservation } from "../../functions/shared/ledger/reservation.ts";
 import type { World } from "../fake-cluster/world.ts";
@@ -6,22 +6,22 @@ import type { Journal } from "../support/journal.ts";
 import { groupName, namespace } from "../support/served-group.ts";
 import type { LogLine } from "./sluice.ts";
 
-export interface Said {
+export interface ReportedVerdict {
   readonly guard: string;
   /** The StatefulSet that it is about, or "" where it is about several. */
   readonly zone: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** What every zone of a healthy rollout goes through, pod after pod. */
 const rollingGuards: ReadonlySet<string> = new Set(["rolling", "budget"]);
-/** While Sluice is of two minds, because a watch and a list told it different things, neither is repeated sooner than this. */
+/** While Sluice is of two minds, because a watch and a list differ, neither is repeated sooner than this. */
 const repeatAfterMs = 5_000;
 export const advanceZoneRollout = "advance-zone-rollout";
 
 export class Verdicts {
   readonly #journal: Journal;
-  #now: Said | undefined;
+  #now: ReportedVerdict | undefined;
   #recorded: RecordedVerdict | undefined;
   #reservations: readonly Reservation[] = [];
   #recordedAtMs = 0;
@@ -34,12 +34,12 @@ export class Verdicts {
       if (current === undefined) return;
       const ledger = parseLedger(key, current);
       this.#reservations = ledger.reservations;
-      this.#hearLedger(ledger.verdicts[advanceZoneRollout]);
+      this.#noteLedger(ledger.verdicts[advanceZoneRollout]);
     });
   }
 
-  /** What was said last. */
-  get now(): Said | undefined {
+  /** What was reported last. */
+  get now(): ReportedVerdict | undefined {
     return this.#now;
   }
 
@@ -62,30 +62,30 @@ export class Verdicts {
     return this.#now !== undefined && this.#now.guard !== "done" && !rollingGuards.has(this.#now.guard);
   }
 
-  hearLog({ msg, guard, zone }: LogLine): void {
-    if (guard !== undefined) this.#hear({ guard, zone: zone ?? "", sentence: msg });
+  noteLog({ msg, guard, zone }: LogLine): void {
+    if (guard !== undefined) this.#note({ guard, zone: zone ?? "", message: msg });
   }
 
-  #hearLedger(recorded: RecordedVerdict | undefined): void {
+  #noteLedger(recorded: RecordedVerdict | undefined): void {
     if (recorded === undefined || recorded.at === this.#recorded?.at) return;
     this.#recorded = recorded;
     this.#recordedAtMs = this.#journal.nowMs;
-    this.#say("the ledger says ", recorded);
+    this.#record("the ledger says ", { ...recorded, message: recorded.sentence });
   }
 
-  #hear(said: Said): void {
-    this.#now = said;
-    this.#say("", said);
+  #note(reported: ReportedVerdict): void {
+    this.#now = reported;
+    this.#record("", reported);
   }
 
-  #say(introduction: string, { guard, zone, sentence }: Said): void {
+  #record(introduction: string, { guard, zone, message }: ReportedVerdict): void {
     const isRolling = rollingGuards.has(guard);
     if (isRolling && introduction !== "") return;
     const state = `${introduction}${isRolling ? "rolling" : guard} ${zone}`;
     const { nowMs } = this.#journal;
-    const saidMs = this.#journalledMs.get(state);
+    const reportedMs = this.#journalledMs.get(state);
     this.#journalledMs.set(state, nowMs);
-    if (saidMs !== undefined && nowMs - saidMs < repeatAfterMs) return;
-    this.#journal.add(zone, `${introduction}${guard}: ${sentence}`);
+    if (reportedMs !== undefined && nowMs - reportedMs < repeatAfterMs) return;
+    this.#journal.add(zone, `${introduction}${guard}: ${message}`);
   }
 }

@@ -27,8 +27,8 @@ describe("pods that break", { skip: await skipWithoutControlPlane(), concurrency
         return pods.find(({ status }) => JSON.stringify(status).includes("CrashLoopBackOff"));
       });
       assert.equal(crashing.metadata.name, "broken-zone-a-0");
-      const { sentence } = await scene.waitForGuard("budget");
-      assert.match(sentence, /broken-zone-a: 1 of 3 down/);
+      const { sentence: message } = await scene.waitForGuard("budget");
+      assert.match(message, /broken-zone-a: 1 of 3 down/);
       const repairedAt = performance.now();
       await changeTemplate(controlPlane, scene.group, "app:2");
       await eventually("the broken pod replaced", 10_000, async () => {
@@ -65,9 +65,9 @@ describe("pods that break", { skip: await skipWithoutControlPlane(), concurrency
       await pause("true");
       await controlPlane.kubelet.breakPod(scene.group.namespace, `${first}-1`);
       await changeTemplate(controlPlane, scene.group, "app:2");
-      const { zone, sentence } = await scene.waitForGuard("paused-zone-down");
+      const { zone, sentence: message } = await scene.waitForGuard("paused-zone-down");
       assert.equal(zone, first);
-      assert.match(sentence, /paused-zone-a: 1 of 3 down \(1 not ready\) and is paused; the other zones wait/);
+      assert.match(message, /paused-zone-a: 1 of 3 down \(1 not ready\) and is paused; the other zones wait/);
       const seen = await server.metric("sluice_verdicts_total", { guard: "paused-zone-down" });
       await eventually("the guard still there after five more looks", 30_000, async () =>
         (await server.metric("sluice_verdicts_total", { guard: "paused-zone-down" })) >= seen + 5 ? true : undefined,
@@ -88,8 +88,8 @@ describe("pods that break", { skip: await skipWithoutControlPlane(), concurrency
         metadata: { annotations: { "grafana.com/rollout-paused": "true" } },
       });
       await changeTemplate(controlPlane, scene.group, "app:2");
-      const { sentence } = await scene.waitForGuard("paused", 60_000);
-      assert.match(sentence, /left-zone-a is paused with 3 outdated pods; every other zone is done/);
+      const { sentence: message } = await scene.waitForGuard("paused", 60_000);
+      assert.match(message, /left-zone-a is paused with 3 outdated pods; every other zone is done/);
       assert.deepEqual([...new Set(scene.observer.takings.map(({ zone }) => zone))], others);
     });
     assert.equal(takings.length, 6);

@@ -144,13 +144,13 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     const failures: string[] = [];
     const reviews = { allowed: 0, denied: 0, anew: 0 };
     let reviewing = true;
-    // An API server hears of a bundle later than we do: three to four seconds here, where less than one is usual.
+    // An API server learns of a bundle later than we do: three to four seconds here, where less than one is usual.
     let bundle = await bundleOf("zpdb-validation-default");
     const learn = async (): Promise<void> => {
       for (; reviewing; await delay(500)) {
-        const heard = await bundleOf("zpdb-validation-default");
+        const received = await bundleOf("zpdb-validation-default");
         void delay(3_000).then(() => {
-          bundle = heard;
+          bundle = received;
         });
       }
     };
@@ -355,9 +355,9 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
       settings: { ...settings, TLS_SECRET_NAME: "broken" },
     });
     assert.equal((await launched.ended).code, 1);
-    const said =
+    const outcome =
       "sluice: Secret default/broken: its data key ca holds no certificate in PEM; empty it, and it is filled again: " +
       `kubectl -n default patch secret broken --type merge --patch '{"data":null}'\n`;
-    assert.equal(launched.printed().stderr, said);
+    assert.equal(launched.printed().stderr, outcome);
   });
 });

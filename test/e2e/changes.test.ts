@@ -114,7 +114,7 @@ describe("what users change in the middle of a rollout", {
       });
       await scene.waitForRollout("app:2");
       const during = scene.observer.takings.filter(({ atMs }) => atMs > createdMs && atMs < createdMs + 9_000);
-      assert.deepEqual(during, [], "pods taken under a ledger younger than ten seconds");
+      assert.deepEqual(during, [], "pods taken under a ledger newer than ten seconds");
       assert.ok((await server.metric("sluice_verdicts_total", { guard: "ledger-new" })) > before);
     });
   });

@@ -16,7 +16,7 @@ interface Chart {
   /** What is scaled: the object that says how many replicas there are to be. */
   readonly scaled: string;
   /** The StatefulSets that come to as many. */
-  readonly led: readonly string[];
+  readonly followers: readonly string[];
   /** Whether the number of replicas is written to the status of what was scaled. */
   readonly isWrittenBack: boolean;
 }
@@ -27,25 +27,25 @@ const charts: readonly Chart[] = [
   {
     file: "mimir-ingest-storage",
     scaled: "replicatemplates.rollout-operator.grafana.com/ingester-zone-a",
-    led: zones("ingester", "a", "b", "c"),
+    followers: zones("ingester", "a", "b", "c"),
     isWrittenBack: true,
   },
   {
     file: "mimir-classic",
     scaled: "replicatemplates.rollout-operator.grafana.com/ingester",
-    led: zones("ingester", "a", "b", "c"),
+    followers: zones("ingester", "a", "b", "c"),
     isWrittenBack: true,
   },
   {
     file: "loki",
     scaled: "statefulset/ingester-zone-a",
-    led: zones("ingester", "a", "b", "c"),
+    followers: zones("ingester", "a", "b", "c"),
     isWrittenBack: false,
   },
   {
     file: "tempo",
     scaled: "replicatemplates.rollout-operator.grafana.com/live-store",
-    led: zones("live-store", "a", "b"),
+    followers: zones("live-store", "a", "b"),
     isWrittenBack: true,
   },
 ];
@@ -72,7 +72,7 @@ describe("the labels and annotations of charts", { skip: await skipWithoutContro
     await controlPlane?.stop();
   });
 
-  for (const { file, scaled, led, isWrittenBack } of charts) {
+  for (const { file, scaled, followers, isWrittenBack } of charts) {
     test(`${file}: nothing of it is malformed, and its zones come to the size that is asked for`, async () => {
       const namespace = `chart-${file}`;
       await kubectl(controlPlane, ["create", "namespace", namespace]);
@@ -83,7 +83,7 @@ describe("the labels and annotations of charts", { skip: await skipWithoutContro
         await server.ready();
         await kubectl(controlPlane, ["scale", "-n", namespace, scaled, "--replicas=4"]);
         const path = `/apis/apps/v1/namespaces/${namespace}/statefulsets`;
-        for (const name of led) {
+        for (const name of followers) {
           await eventually(`${name} with 4 replicas`, 30_000, async () => {
             const { spec } = await api.get<Sized>(`${path}/${name}`);
             return spec.replicas === 4 ? true : undefined;
@@ -97,8 +97,8 @@ describe("the labels and annotations of charts", { skip: await skipWithoutContro
             return status?.replicas === 4 ? true : undefined;
           });
         }
-        const told = server.log.filter(({ reason }) => reason === "malformed");
-        assert.deepEqual(told, []);
+        const logged = server.log.filter(({ reason }) => reason === "malformed");
+        assert.deepEqual(logged, []);
         const events = await kubectl(controlPlane, [
           "get",
           "events",

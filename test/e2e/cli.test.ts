@@ -173,14 +173,14 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       ["why --context other", 2, /^kubectl-sluice: .+ has no context "other"; it has \S+\n$/],
       [`why --kubeconfig ${join(folder, "missing")}`, 2, /^kubectl-sluice: .+ENOENT.+missing'\n$/],
     ] as const) {
-      const said = await sluice(line);
-      assert.deepEqual([said.code, said.stdout], [code, ""], line);
-      assert.match(said.stderr, expected);
+      const output = await sluice(line);
+      assert.deepEqual([output.code, output.stdout], [code, ""], line);
+      assert.match(output.stderr, expected);
     }
     const away = join(folder, "away.kubeconfig");
-    const user = { name: "stranger", user: { token: "nothing" } };
+    const user = { name: "unproven", user: { token: "nothing" } };
     const cluster = (server: string) => ({ name: "c", cluster: { server, "insecure-skip-tls-verify": true } });
-    const context = { name: "x", context: { cluster: "c", user: "stranger" } };
+    const context = { name: "x", context: { cluster: "c", user: "unproven" } };
     const kubeconfig = (server: string) =>
       JSON.stringify({ clusters: [cluster(server)], users: [user], contexts: [context], "current-context": "x" });
     await writeFile(away, kubeconfig("https://127.0.0.1:1"));
@@ -196,7 +196,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.match(refused.stderr, /^kubectl-sluice: the API server does not accept the kubeconfig's credentials: .+\n$/);
   });
 
-  test("a right that is missing is named, and nothing else is said", async () => {
+  test("a right that is missing is named, and nothing else is reported", async () => {
     const rules = [{ apiGroups: [""], resources: ["pods"], verbs: ["get", "list"] }];
     const role = { apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", metadata: { name: "viewer" }, rules };
     await api.post(`${rolePath}/roles`, role);
@@ -216,14 +216,14 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
   test("release refuses what a function may still act on, and takes out what no function can act on any more", async () => {
     const line = `release ingester ingester-zone-a-1 -n ${namespace}`;
     await reserve("ingester-zone-a-1", 60);
-    const young = await reservations();
+    const newer = await reservations();
     const refused = await sluice(line);
     assert.deepEqual([refused.code, refused.stdout], [1, ""]);
     assert.match(
       refused.stderr,
       /^kubectl-sluice: ingester-zone-a-1 is not released: .+ it can be released in \d+ s, at .+\n$/,
     );
-    assert.equal(await reservations(), young);
+    assert.equal(await reservations(), newer);
 
     await reserve("ingester-zone-a-1", 151);
     const abandoned = await reservations();

@@ -115,7 +115,7 @@ suite("an API server with a certificate of its own", { skip: await skipWithoutCo
     assert.deepEqual(seen(other), ["/Mutating undefined", "/Validating undefined"]);
   });
 
-  test("Sluice with TLS_CLIENT_CA_FILE judges what it asks, and answers no other client that reaches its port", async (context) => {
+  test("Sluice with TLS_CLIENT_CA_FILE decides what it asks, and answers no other client that reaches its port", async (context) => {
     const { folder } = await createClients(context);
     const port = await freePort();
     const admissionConfiguration = await writeAsReadme(folder, `127.0.0.1:${port}`);
@@ -136,8 +136,8 @@ suite("an API server with a certificate of its own", { skip: await skipWithoutCo
     context.after(() => server.stop());
     await server.ready();
     await registerWebhook(api, "default", "Mutating", { port, ca: presented.ca });
-    const said = await reviewAnew(port, presented.ca, { metadata: { name: "forged" } });
-    assert.match(said, /^Show a certificate of an authority in TLS_CLIENT_CA_FILE /);
+    const reported = await reviewAnew(port, presented.ca, { metadata: { name: "forged" } });
+    assert.match(reported, /^Show a certificate of an authority in TLS_CLIENT_CA_FILE /);
     const { message } = await evict(api, "default", "absent");
     assert.match(message, / denied the request: /);
   });

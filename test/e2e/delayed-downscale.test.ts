@@ -17,7 +17,7 @@ const [from, to] = [10, 4];
 const delayMs = 20_000;
 const name = "delayed";
 
-/** A size that has dropped, as a watch told of it. */
+/** A size that has dropped, as a watch reported it. */
 interface Drop {
   readonly atMs: number;
   readonly zone: string;
@@ -175,7 +175,7 @@ class Scene {
     );
   }
 
-  assertPromises(context: { diagnostic(words: string): void }): void {
+  assertPromises(context: { diagnostic(text: string): void }): void {
     for (const zone of this.#group.statefulSets) {
       const sizes = this.drops.filter((drop) => drop.zone === zone);
       assert.equal(sizes.at(-1)?.to, to, `${zone} ended with ${sizes.at(-1)?.to}`);

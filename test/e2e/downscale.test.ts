@@ -17,7 +17,7 @@ const protection = { "grafana.com/no-downscale": "true" };
 const follows = { "grafana.com/rollout-downscale-leader": "leader" };
 const prepared = { "grafana.com/prepare-downscale": "true" };
 
-interface Said {
+interface Output {
   readonly code: number;
   readonly stderr: string;
 }
@@ -67,7 +67,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
   let server: Server;
 
   /** The object, where there is one, comes in by its standard input. */
-  const kubectl = (args: readonly string[], object?: object): Promise<Said> =>
+  const kubectl = (args: readonly string[], object?: object): Promise<Output> =>
     new Promise((resolve) => {
       const given = ["--kubeconfig", controlPlane.kubeconfig, ...args, ...(object === undefined ? [] : ["-f", "-"])];
       const child = execFile(controlPlane.kubectl, given, (error, _stdout, stderr) =>
@@ -79,10 +79,10 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     const { code, stderr } = await kubectl(...given);
     assert.equal(code, 0, stderr);
   };
-  const refused = async (sentence: string | RegExp, ...given: Parameters<typeof kubectl>): Promise<void> => {
+  const refused = async (message: string | RegExp, ...given: Parameters<typeof kubectl>): Promise<void> => {
     const { code, stderr } = await kubectl(...given);
     assert.equal(code, 1, stderr);
-    assert.ok(typeof sentence === "string" ? stderr.includes(sentence) : sentence.test(stderr), stderr);
+    assert.ok(typeof message === "string" ? stderr.includes(message) : message.test(stderr), stderr);
   };
   const replicasOf = async (name: string, plural = "statefulsets"): Promise<number | undefined> => {
     const path = `/apis/apps/v1/namespaces/default/${plural}/${name}`;
@@ -123,14 +123,14 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     ["StatefulSet", "statefulsets"],
     ["Deployment", "deployments"],
   ] as const) {
-    test(`kubectl scale of a protected ${kind} is refused with rollout-operator's sentence, dry runs too`, async () => {
+    test(`kubectl scale of a protected ${kind} is refused with rollout-operator's message, dry runs too`, async () => {
       await done(["create"], manifest("kept", { kind, labels: protection, replicas: 3 }));
-      const sentence = `admission webhook "no-downscale.default.grafana.com" denied the request: downscale of ${plural}/kept in default from 3 to 1 replicas is not allowed because it has the label 'grafana.com/no-downscale=true'`;
+      const message = `admission webhook "no-downscale.default.grafana.com" denied the request: downscale of ${plural}/kept in default from 3 to 1 replicas is not allowed because it has the label 'grafana.com/no-downscale=true'`;
       const scale = ["scale", `${kind}/kept`, "--replicas=1"];
-      await refused(`Error from server (BadRequest): ${sentence}`, scale);
-      await refused(sentence, [...scale, "--dry-run=server"]);
-      await refused(sentence, ["patch", `${kind}/kept`, "-p", '{"spec":{"replicas":1}}']);
-      await refused(sentence, [
+      await refused(`Error from server (BadRequest): ${message}`, scale);
+      await refused(message, [...scale, "--dry-run=server"]);
+      await refused(message, ["patch", `${kind}/kept`, "-p", '{"spec":{"replicas":1}}']);
+      await refused(message, [
         "patch",
         `${kind}/kept`,
         "--subresource=scale",
@@ -178,10 +178,10 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
 
   test("a manifest without replicas that is applied at the server does not bring a StatefulSet that follows to 1", async () => {
     await done(serverSide, manifest("applied", { annotations: follows, replicas: 5 }));
-    const words =
+    const text =
       'statefulsets/applied in default would go from 5 replicas to 1: the manifest that is applied leaves out spec.replicas, which "kubectl" had written, and Kubernetes takes 1. It follows "leader". Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale';
-    await refused(words, serverSide, manifest("applied", { annotations: follows }));
-    await refused(words, [...serverSide, "--dry-run=server"], manifest("applied", { annotations: follows }));
+    await refused(text, serverSide, manifest("applied", { annotations: follows }));
+    await refused(text, [...serverSide, "--dry-run=server"], manifest("applied", { annotations: follows }));
     assert.equal(await replicasOf("applied"), 5);
     await done(serverSide, manifest("applied", { annotations: follows, replicas: 5, image: "j" }));
     await done(["patch", "sts/applied", "--field-manager=sluice", "-p", '{"spec":{"replicas":7}}']);
@@ -197,10 +197,10 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
       ["prepared", { labels: prepared }],
     ] as const) {
       await done(["apply"], manifest(name, { ...keys, replicas: 5 }));
-      const words =
+      const text =
         /would go from 5 replicas to 1: .+ which the one before it had, .+ Write "replicas: 5" into the manifest/;
-      await refused(words, ["apply"], manifest(name, keys));
-      await refused(words, ["apply", "--dry-run=server"], manifest(name, keys));
+      await refused(text, ["apply"], manifest(name, keys));
+      await refused(text, ["apply", "--dry-run=server"], manifest(name, keys));
       assert.equal(await replicasOf(name), 5);
     }
     await done(["apply"], manifest("prepared", { labels: prepared, replicas: 1 }));

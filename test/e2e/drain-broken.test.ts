@@ -29,7 +29,7 @@ describe("evictions that take nothing", { skip: await skipWithoutControlPlane(),
       for (const zone of ["zone-a", "zone-b"])
         await eventually(`${zone} let go`, 10_000, async () => {
           const { code, message } = await evict(scene.api, "torn", `torn-${zone}-1`);
-          // 409: its status has changed since it was looked at.
+          // 409: its status has changed since it was read.
           assert.ok([201, 409].includes(code), `${code} ${message}`);
           return code === 201 ? true : undefined;
         });

@@ -59,22 +59,22 @@ describe("others are asked about the data of a pod", { skip: await skipWithoutCo
     await controlPlane?.stop();
   });
 
-  const look = () => api.get<Seen>(`${claims}/${claim}`).catch(() => undefined);
-  const saying = (guard: string) =>
+  const read = () => api.get<Seen>(`${claims}/${claim}`).catch(() => undefined);
+  const waiting = (guard: string) =>
     eventually(`${claim} saying ${guard}`, 60_000, async () => {
-      const message = (await look())?.metadata.annotations?.["sluice.dev/suspend-message"];
+      const message = (await read())?.metadata.annotations?.["sluice.dev/suspend-message"];
       return message?.startsWith(`${guard}: `) ? message : undefined;
     });
 
   test("a pod goes when another one says so, with its word on the volume claim; and its volume when that says so once more", async () => {
     await api.patch(`${claims}/${claim}`, { metadata: { annotations: { "sluice.dev/suspend": "true" } } });
-    const refused = await saying("drain-refused");
+    const refused = await waiting("drain-refused");
     assert.match(refused, /db-zone-a-2 stays: db-zone-a-0, asked .* needed: shards.left is 7, and not 0$/);
-    assert.equal((await look())?.metadata.annotations?.["sluice.dev/drained-at"], undefined);
+    assert.equal((await read())?.metadata.annotations?.["sluice.dev/drained-at"], undefined);
 
     isDrained = true;
     const stamped = await eventually(`${claim} suspended`, 60_000, async () => {
-      const { annotations = {} } = (await look())?.metadata ?? {};
+      const { annotations = {} } = (await read())?.metadata ?? {};
       return annotations["sluice.dev/suspend-state"] === "Suspended" ? annotations : undefined;
     });
     isDrained = false;
@@ -82,11 +82,11 @@ describe("others are asked about the data of a pod", { skip: await skipWithoutCo
       Date.parse(stamped["sluice.dev/drained-at"] ?? "") <= Date.parse(stamped["sluice.dev/suspended-at"] ?? ""),
     );
 
-    assert.match(await saying("drain-refused"), /the volumes of db-zone-a-2 stay: db-zone-a-0, asked/);
+    assert.match(await waiting("drain-refused"), /the volumes of db-zone-a-2 stay: db-zone-a-0, asked/);
     const sinceMs = Date.now() - Date.parse(stamped["sluice.dev/suspended-at"] ?? "");
-    assert.equal((await look())?.metadata.deletionTimestamp, undefined, `${sinceMs} ms after its stamp`);
+    assert.equal((await read())?.metadata.deletionTimestamp, undefined, `${sinceMs} ms after its stamp`);
     isDrained = true;
-    await eventually(`${claim} gone`, 60_000, async () => ((await look()) === undefined ? true : undefined));
+    await eventually(`${claim} gone`, 60_000, async () => ((await read()) === undefined ? true : undefined));
 
     const asked = nodes.calls.filter(({ path }) => path.startsWith("/_shards"));
     assert.ok(asked.length >= 4);

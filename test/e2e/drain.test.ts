@@ -14,10 +14,10 @@ import type { Server } from "../support/server.ts";
 /** What kubectl prints of a refusal: it goes on asking, and its user reads how many pods are missing, and where. */
 function refusals({ stderr }: Drained, namespace: string, where: string): string[] {
   const lines = stderr.split("\n").filter((line) => line.includes(`webhook "${webhookName(namespace)}" denied`));
-  const sentence = new RegExp(
+  const message = new RegExp(
     `^error when evicting pods/"[^"]+" -n "${namespace}" \\(will retry after 5s\\): admission webhook .+ denied the request: .*\\d+ pods? .*${where}`,
   );
-  return lines.filter((line) => sentence.test(line));
+  return lines.filter((line) => message.test(line));
 }
 
 /** No eviction waits for its turn, so that kubectl is told why. */
@@ -119,7 +119,7 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
       const replicas = new Replicas(scene, stage.certificate, proxy);
       await Promise.all([replicas.start(), replicas.start()]);
       await registerWebhook(scene.api, "cut-off", "Mutating", { port: proxy.port, ca: stage.certificate.ca });
-      // A server that has just started permits nothing under a young ledger (rule R4), and here none lives for long.
+      // A server that has just started permits nothing under a recent ledger (rule R4), and here none lives for long.
       await eventually("the ledger older than any server's doubt", 90_000, async () => {
         const ledger = await scene.api.get<{ metadata: { creationTimestamp: string } }>(scene.ledgerPath);
         return Date.now() - Date.parse(ledger.metadata.creationTimestamp) > 43_000 ? true : undefined;

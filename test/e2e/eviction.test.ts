@@ -180,10 +180,10 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       const { code, message, causes } = await evict(scene.api, "also-budgeted", pod);
       assert.ok(performance.now() - startedMs < 1_000);
       assert.deepEqual({ code, causes }, { code: 429, causes: ["DisruptionBudget"] });
-      const said = (words: string) =>
-        `admission webhook "${webhookName("also-budgeted")}" denied the request: ${words}`;
+      const denied = (text: string) =>
+        `admission webhook "${webhookName("also-budgeted")}" denied the request: ${text}`;
       const never = "PodDisruptionBudget none wants 9 of its 9 pods healthy, so it never lets one be evicted";
-      assert.ok(message.startsWith(said(`${pod} stays: ${never}: `)), message);
+      assert.ok(message.startsWith(denied(`${pod} stays: ${never}: `)), message);
       const labels = { function: "evaluate-eviction", guard: "never-possible" };
       assert.ok((await server.metric("sluice_verdicts_total", labels)) > 0);
       assert.deepEqual(await scene.api.get<Named>(scene.ledgerPath), before);
@@ -196,7 +196,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       const now = `pod ${second} could go within its zone's budget, but PodDisruptionBudget none allows no disruption now`;
       await eventually("the other pod refused for now", 10_000, async () => {
         const { code: refused, message: because } = await evict(scene.api, "also-budgeted", second, "in the body");
-        return refused === 429 && because === said(now) ? true : undefined;
+        return refused === 429 && because === denied(now) ? true : undefined;
       });
     });
     assert.equal(takings.length, 1);
@@ -233,7 +233,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
         await grant(scene.api, "entitled", account, evaluateEviction.needs);
         // Who only reviews makes a ledger when it needs one; ahead of need another function does.
         await scene.serve({ FUNCTION: keepLedgers.name });
-        // With EVICTION_WAIT=0 the webhook refuses at once instead of waiting, so that there is a refusal to be told of.
+        // With EVICTION_WAIT=0 the webhook refuses at once instead of waiting, so that there is a refusal to be reported.
         const settings = { FUNCTION: evaluateEviction.name, EVICTION_WAIT: "0" };
         const server = await guardEvictions(scene, stage.certificate, { settings, kubeconfig });
         assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);

@@ -30,7 +30,7 @@ const leaving = [...ids.keys()].filter((id) => !id.endsWith("-1"));
 const back = "zone-b-storage-3";
 const usersOwn = "zone-c-storage-1";
 const durationMs = 8_000;
-/** A stamp and the age of it are by the API server's clock, as its `Date` header tells it. */
+/** A stamp and the age of it are by the API server's clock, as its `Date` header reports it. */
 const clockMs = 1_500;
 
 describe("FoundationDB's process groups on a real control plane", { skip: await skipWithoutControlPlane() }, () => {
@@ -87,9 +87,10 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     await controlPlane?.stop();
   });
 
-  const look = (id: string) =>
+  const readClaim = (id: string) =>
     api.get<Seen>(`${core}/persistentvolumeclaims/${name}-${id}-data`).catch(() => undefined);
-  const annotationOf = async (id: string, key: string) => (await look(id))?.metadata.annotations?.[`sluice.dev/${key}`];
+  const annotationOf = async (id: string, key: string) =>
+    (await readClaim(id))?.metadata.annotations?.[`sluice.dev/${key}`];
   const sluice = (line: string) => plugin.sluice(`${line} -n ${namespace}`);
   const groupOf = async (id: string) =>
     (await operator.read()).status?.processGroups?.find(({ processGroupID }) => processGroupID === id);
@@ -105,12 +106,12 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
   test("six process groups go zone by zone, each volume after its time; a user's own block stays; one is recovered whole", async (context) => {
     await operator.change({ spec: { processGroupsToRemove: [...leaving, usersOwn] } });
     const suspended = await eventually(`${back} suspended`, 180_000, async () =>
-      (await annotationOf(back, "suspend-state")) === "Suspended" ? look(back) : undefined,
+      (await annotationOf(back, "suspend-state")) === "Suspended" ? readClaim(back) : undefined,
     );
     const wanted = await sluice(`recover process-groups ${name} ${back}`);
     assert.equal(wanted.code, 0, wanted.stderr);
     await eventually("it is back with the same volume, and nothing of ours on it", 90_000, async () => {
-      const claim = await look(back);
+      const claim = await readClaim(back);
       const isOver = ["suspend", "suspend-state", "recover"].every(
         (key) => claim?.metadata.annotations?.[`sluice.dev/${key}`] === undefined,
       );
@@ -155,10 +156,10 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     );
   });
 
-  test("an Event tells the user who recovered it to have the database include it again", async () => {
+  test("an Event asks the user who recovered it to have the database include it again", async () => {
     const { items } = await api.get<{ items: { reason: string; message: string }[] }>(`${core}/events`);
-    const [told] = items.filter(({ reason }) => reason === "ProcessGroupRecovered");
-    assert.match(told?.message ?? "", new RegExp(`include locality_instance_id:${back}'`));
+    const [event] = items.filter(({ reason }) => reason === "ProcessGroupRecovered");
+    assert.match(event?.message ?? "", new RegExp(`include locality_instance_id:${back}'`));
   });
 
   test("an operator or a user who is faster than our block takes no protected volume before its time, and the option taken back lets go of the rest", async (context) => {
@@ -183,12 +184,12 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     // The operator deletes the first claim at once. A user deletes the second, whose process group is removed only later.
     await faster.change({ spec: { processGroupsToRemoveWithoutExclusion: [first] } });
     await api.delete(claimOf(second));
-    const saysOf = (id: string, guard: string) =>
+    const waitingFor = (id: string, guard: string) =>
       eventually(`${id} says ${guard}`, 30_000, async () => {
         const { items } = await api.get<{ items: { message: string }[] }>(`${core}/events`);
         return items.some(({ message }) => message.startsWith(`${guard}: `) && message.includes(id)) ? true : undefined;
       });
-    await Promise.all([saysOf(first, "removal-begun"), saysOf(second, "claim-deleted")]);
+    await Promise.all([waitingFor(first, "removal-begun"), waitingFor(second, "claim-deleted")]);
     assert.deepEqual(faster.deletedClaims, [first]);
     await faster.change({ spec: { processGroupsToRemove: [second] } });
     await eventually("both removed whole", 120_000, async () => (faster.included.length === 2 ? true : undefined));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { judge, type SeenPod, type SeenStatefulSet, type Sighting } from "../support/history.ts";
+import { checkHistory, type SeenPod, type SeenStatefulSet, type Sighting } from "../support/history.ts";
 
 const seconds = 1_000;
 
@@ -46,7 +46,7 @@ function zone(name: string, changes: Partial<SeenStatefulSet> = {}): [Sighting["
 const gone = { terminating: true };
 const back = { uid: "2", revision: "new" };
 
-describe("the judge", () => {
+describe("the check", () => {
   test("flags nothing where one pod follows another, in any order of arrival", () => {
     const sightings = history(
       ...zone("a"),
@@ -57,7 +57,7 @@ describe("the judge", () => {
       ["MODIFIED", pod("a", 0, back)],
       ["MODIFIED", pod("b", 1, gone)],
     );
-    const { violations, takings, mostDown } = judge(sightings.reverse());
+    const { violations, takings, mostDown } = checkHistory(sightings.reverse());
     assert.deepEqual(violations, []);
     assert.deepEqual(
       takings.map(({ pod: name }) => name),
@@ -67,7 +67,7 @@ describe("the judge", () => {
   });
 
   test("flags a second pod of a zone whose budget is one", () => {
-    const { violations } = judge(
+    const { violations } = checkHistory(
       history(...zone("a"), ["MODIFIED", pod("a", 0, gone)], ["MODIFIED", pod("a", 1, gone)]),
     );
     assert.equal(violations.length, 1);
@@ -77,12 +77,12 @@ describe("the judge", () => {
   test("knows the pods that were there before the last change of their StatefulSet", () => {
     const [first, ...pods] = zone("a");
     const steps = [...pods, first ?? assert.fail()];
-    const { violations } = judge(history(...steps, ["DELETED", pod("a", 0)], ["DELETED", pod("a", 1)]));
+    const { violations } = checkHistory(history(...steps, ["DELETED", pod("a", 0)], ["DELETED", pod("a", 1)]));
     assert.match(violations[0] ?? "", /a-1 was deleted as the 2th/);
   });
 
   test("flags a pod that vanishes without having been seen to terminate", () => {
-    const { violations } = judge(history(...zone("a"), ["DELETED", pod("a", 0)], ["DELETED", pod("a", 1)]));
+    const { violations } = checkHistory(history(...zone("a"), ["DELETED", pod("a", 0)], ["DELETED", pod("a", 1)]));
     assert.match(violations[0] ?? "", /a-1 was deleted as the 2th/);
   });
 
@@ -92,11 +92,11 @@ describe("the judge", () => {
       object,
     }));
     const steps = before.map(({ type, object }): [Sighting["type"], Sighting["object"]] => [type, object]);
-    const early = judge(
+    const early = checkHistory(
       history(...steps, ["ADDED", pod("a", 0, { ...back, ready: false })], ["MODIFIED", pod("b", 0, gone)]),
     );
     assert.match(early.violations[0] ?? "", /b-0 was deleted while a-0 was not back/);
-    const late = judge(history(...steps, ["ADDED", pod("a", 0, back)], ["MODIFIED", pod("b", 0, gone)]));
+    const late = checkHistory(history(...steps, ["ADDED", pod("a", 0, back)], ["MODIFIED", pod("b", 0, gone)]));
     assert.deepEqual(late.violations, []);
   });
 
@@ -106,19 +106,21 @@ describe("the judge", () => {
       ["DELETED", pod("a", 0), 20 * seconds],
       ["ADDED", pod("a", 0, { ...back, readySinceMs: 30 * seconds }), 30 * seconds],
     ];
-    const early = judge(history(...taken, ["MODIFIED", pod("a", 1, gone), 36 * seconds]));
+    const early = checkHistory(history(...taken, ["MODIFIED", pod("a", 1, gone), 36 * seconds]));
     assert.match(early.violations[0] ?? "", /a-1 was deleted as the 2th/);
-    assert.deepEqual(judge(history(...taken, ["MODIFIED", pod("a", 1, gone), 40 * seconds])).violations, []);
+    assert.deepEqual(checkHistory(history(...taken, ["MODIFIED", pod("a", 1, gone), 40 * seconds])).violations, []);
   });
 
   test("flags a pod of the wanted revision", () => {
     const current = pod("a", 0, { revision: "new" });
-    const { violations } = judge(history(...zone("a"), ["MODIFIED", current], ["DELETED", current, 60 * seconds]));
+    const { violations } = checkHistory(
+      history(...zone("a"), ["MODIFIED", current], ["DELETED", current, 60 * seconds]),
+    );
     assert.match(violations[0] ?? "", /a-0 was deleted though it ran the wanted revision new/);
   });
 
   test("finds no violation in pods that users scale away, or that were down before they were deleted", () => {
-    const { violations, takings } = judge(
+    const { violations, takings } = checkHistory(
       history(
         ...zone("a"),
         ["MODIFIED", pod("a", 0, { ready: false })],
@@ -132,7 +134,7 @@ describe("the judge", () => {
   });
 
   test("finds no violation in the pods of a StatefulSet that a user deletes", () => {
-    const { violations } = judge(
+    const { violations } = checkHistory(
       history(
         ...zone("a"),
         ...zone("b"),
@@ -149,7 +151,7 @@ describe("the judge", () => {
     const current = pod("a", 0, { revision: "new" });
     const steps: Step[] = [...zone("a"), ["MODIFIED", current]];
     const evicted = { ...current, ...gone, evicted: true };
-    const { violations, takings } = judge(history(...steps, ["MODIFIED", evicted, 60 * seconds]));
+    const { violations, takings } = checkHistory(history(...steps, ["MODIFIED", evicted, 60 * seconds]));
     assert.deepEqual(violations, []);
     assert.deepEqual(
       takings.map((taking) => taking.evicted),
@@ -161,26 +163,32 @@ describe("the judge", () => {
     const out = { ...gone, evicted: true };
     const before: Step[] = [...zone("a", { maxUnavailable: 2 }), ["MODIFIED", pod("a", 0, out)]];
     const second = (changes: Partial<SeenPod>, maxUnavailable: number) =>
-      judge(history(...before, ["MODIFIED", pod("a", 1, changes)]), { maxUnavailable }).violations;
+      checkHistory(history(...before, ["MODIFIED", pod("a", 1, changes)]), { maxUnavailable }).violations;
     assert.deepEqual(second(out, 2), []);
     assert.match(second(out, 1)[0] ?? "", /a-1 was deleted as the 2th pod down of its zone, where 1 may be/);
     assert.match(second(gone, 1)[0] ?? "", /a-1 was deleted as the 2th pod down of its zone, where 1 may be/);
     assert.deepEqual(second(gone, 3), []);
     const third = history(...before, ["MODIFIED", pod("a", 1, out)], ["MODIFIED", pod("a", 2, gone)]);
-    assert.match(judge(third, { maxUnavailable: 3 }).violations[0] ?? "", /a-2 was deleted as the 3th.+where 2 may be/);
+    assert.match(
+      checkHistory(third, { maxUnavailable: 3 }).violations[0] ?? "",
+      /a-2 was deleted as the 3th.+where 2 may be/,
+    );
   });
 
   test("counts by partitions over all zones where the budget does, whatever took the others down", () => {
     const promised = { maxUnavailable: 1, partitionOf: (name: string) => `partition ${name.slice(-1)}` };
     const out = { ...gone, evicted: true };
     const before: Step[] = [...zone("a"), ...zone("b"), ["MODIFIED", pod("a", 0, out)]];
-    const others = judge(history(...before, ["MODIFIED", pod("a", 1, out)], ["MODIFIED", pod("b", 2, out)]), promised);
+    const others = checkHistory(
+      history(...before, ["MODIFIED", pod("a", 1, out)], ["MODIFIED", pod("b", 2, out)]),
+      promised,
+    );
     assert.deepEqual(others.violations, []);
     assert.deepEqual(others.mostDown, { "partition 0": 1, "partition 1": 1, "partition 2": 1 });
-    const same = judge(history(...before, ["MODIFIED", pod("b", 0, out)]), promised);
+    const same = checkHistory(history(...before, ["MODIFIED", pod("b", 0, out)]), promised);
     assert.match(same.violations[0] ?? "", /b-0 was deleted as the 2th pod down of partition 0, where 1 may be/);
     assert.equal(same.mostDown["partition 0"], 2);
-    const broken = judge(
+    const broken = checkHistory(
       history(...zone("a"), ...zone("b"), ["MODIFIED", pod("a", 0, { ready: false })], ["MODIFIED", pod("b", 0, out)]),
       promised,
     );

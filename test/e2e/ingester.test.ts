@@ -40,8 +40,8 @@ test("an ingester keeps the time at which it was prepared until it is told to st
     assert.deepEqual(pods.preparedPods(), [pod.name]);
     assert.deepEqual(JSON.parse((await send("DELETE")).body), { timestamp: 0 });
     assert.deepEqual(pods.preparedPods(), []);
-    const said = pods.calls.map(({ method, status, isPrepared }) => [method, status, isPrepared]);
-    assert.deepEqual(said, [
+    const calls = pods.calls.map(({ method, status, isPrepared }) => [method, status, isPrepared]);
+    assert.deepEqual(calls, [
       ["POST", 200, true],
       ["POST", 200, true],
       ["GET", 200, true],
@@ -98,7 +98,7 @@ test("a process that is started with its options reaches an ingester by its name
   });
 });
 
-test("a pod that is told of after all of them have ended is not started: nothing would end it", async () => {
+test("a pod that is reported after all of them have ended is not started: nothing would end it", async () => {
   const pods = await Ingesters.open();
   await pods.close();
   await pods.start(pod);

@@ -7,7 +7,7 @@ import { type EvictionStage, startEvictionStage } from "../support/eviction-stag
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 
-/** Nothing tells of a Lease that changes: a sweep finds it out, and here one comes every second. */
+/** Nothing reports a Lease that changes: a sweep finds it out, and here one comes every second. */
 const settings = { SWEEP_INTERVAL: "1s" };
 const zoneBudget = { maxUnavailable: 1 };
 const rollout = "advance-zone-rollout";
@@ -22,7 +22,7 @@ function annotate({ api, ledgerPath }: Scene, annotations: Readonly<Record<strin
 }
 
 /** Resolves when the rollout has waited behind the guard in so many more passes. */
-async function waitForPasses(server: Server, guard: string, count: number): Promise<void> {
+async function waitForReconciles(server: Server, guard: string, count: number): Promise<void> {
   const labels = { function: rollout, guard };
   const from = await server.metric("sluice_verdicts_total", labels);
   await eventually(`${count} more passes behind ${guard}`, 30_000, async () =>
@@ -67,12 +67,12 @@ describe("what a later version wrote, on a real control plane", {
       // The server has a copy of the ledger from when it could be read: what it decides on that, it cannot write.
       const later = await annotate(scene, { "sluice.dev/format": "2" });
       await changeTemplate(stage.controlPlane, scene.group, "app:2");
-      await waitForPasses(server, "ledger-unreadable", 3);
+      await waitForReconciles(server, "ledger-unreadable", 3);
       await assertRefused(scene, server, "ledger-unreadable", /Lease sluice-reformatted .*its format is "2"/);
-      await waitForPasses(server, "ledger-unreadable", 1);
-      const said = server.log.filter(({ guard, function: by }) => guard === "ledger-unreadable" && by === rollout);
-      assert.equal(said.length, 1, "it is said once, however often it is met");
-      assert.match(said[0]?.msg ?? "", /its format is "2".+leave the Lease as it is/);
+      await waitForReconciles(server, "ledger-unreadable", 1);
+      const logged = server.log.filter(({ guard, function: by }) => guard === "ledger-unreadable" && by === rollout);
+      assert.equal(logged.length, 1, "it is reported once, however often it is met");
+      assert.match(logged[0]?.msg ?? "", /its format is "2".+leave the Lease as it is/);
       assert.deepEqual(await scene.api.get<Lease>(scene.ledgerPath), later);
       assert.deepEqual(scene.observer.takings, []);
 
@@ -101,13 +101,13 @@ describe("what a later version wrote, on a real control plane", {
         return Object.keys(reserved(lease)).length === 0 ? lease : undefined;
       });
       assert.notEqual(settled.metadata.resourceVersion, claimed.metadata.resourceVersion);
-      const { zone, sentence } = await scene.waitForGuard("zone-claim-unknown");
+      const { zone, sentence: text } = await scene.waitForGuard("zone-claim-unknown");
       assert.equal(zone, "foretold-zone-b");
-      assert.match(sentence, /^foretold-zone-b is claimed by later-function for "later", which this version of Sluice/);
-      await waitForPasses(server, "zone-claim-unknown", 3);
+      assert.match(text, /^foretold-zone-b is claimed by later-function for "later", which this version of Sluice/);
+      await waitForReconciles(server, "zone-claim-unknown", 3);
       await assertRefused(scene, server, "zone-claim-unknown", /zone-b is claimed by later-function for "later"/);
-      const held = await scene.api.get<Lease>(scene.ledgerPath);
-      assert.equal(held.metadata.annotations["sluice.dev/claims"], claim);
+      const ledger = await scene.api.get<Lease>(scene.ledgerPath);
+      assert.equal(ledger.metadata.annotations["sluice.dev/claims"], claim);
       assert.equal(scene.observer.takings.length, 1, "no pod has gone since the claim");
 
       await annotate(scene, { "sluice.dev/claims": null });

@@ -21,7 +21,7 @@ interface Row {
   /** What the new revision's template has in place of what {@link good} has. */
   readonly template: Template;
   /** What the Event says of the pod. */
-  readonly said: RegExp;
+  readonly pattern: RegExp;
 }
 
 interface Template {
@@ -51,29 +51,31 @@ const stuck = [
   "InvalidImageName",
   "CreateContainerConfigError",
   "CreateContainerError",
-].map((reason): Row => ({ cause: reason, template: waiting(reason), said: new RegExp(`was stuck in ${reason} on`) }));
+].map(
+  (reason): Row => ({ cause: reason, template: waiting(reason), pattern: new RegExp(`was stuck in ${reason} on`) }),
+);
 
 const rows: readonly Row[] = [
   ...stuck,
   {
     cause: "an init container in CrashLoopBackOff",
     template: waiting("CrashLoopBackOff", brokenInit),
-    said: /was stuck in CrashLoopBackOff on/,
+    pattern: /was stuck in CrashLoopBackOff on/,
   },
-  { cause: "a ConfigMap that is not there", template: waiting("ContainerCreating"), said: pending },
-  { cause: "ErrImageNeverPull", template: waiting("ErrImageNeverPull"), said: pending },
-  { cause: "ImageInspectError", template: waiting("ImageInspectError"), said: pending },
-  { cause: "an init container that does not end", template: waiting(UNREADY, brokenInit), said: pending },
+  { cause: "a ConfigMap that is not there", template: waiting("ContainerCreating"), pattern: pending },
+  { cause: "ErrImageNeverPull", template: waiting("ErrImageNeverPull"), pattern: pending },
+  { cause: "ImageInspectError", template: waiting("ImageInspectError"), pattern: pending },
+  { cause: "an init container that does not end", template: waiting(UNREADY, brokenInit), pattern: pending },
   {
     cause: "no node that fits",
     template: { spec: { ...app("app:2"), nodeName: null, nodeSelector: { place: "nowhere" } } },
-    said: pending,
+    pattern: pending,
   },
-  { cause: "a kubelet that says nothing", template: { metadata: silent, spec: app("app:2") }, said: pending },
+  { cause: "a kubelet that says nothing", template: { metadata: silent, spec: app("app:2") }, pattern: pending },
   {
     cause: "a readiness probe that fails",
     template: waiting(UNREADY),
-    said: new RegExp(`was never ready in ${neverReadyAfterMs / 1000 / 10}\\d s on`),
+    pattern: new RegExp(`was never ready in ${neverReadyAfterMs / 1000 / 10}\\d s on`),
   },
 ];
 
@@ -166,7 +168,7 @@ describe("a revision that never becomes ready", { skip: await skipWithoutControl
       assert.equal(ready.length, 2);
 
       await write(night, good);
-      const timeoutMs = (night.said === pending ? 0 : neverReadyAfterMs) + 60_000;
+      const timeoutMs = (night.pattern === pending ? 0 : neverReadyAfterMs) + 60_000;
       await waitForGroupReady(controlPlane, group, { updated: true, timeoutMs, everyMs });
       const healed = await groupPods(controlPlane, group);
       assert.deepEqual(revisionsOf(healed), before);
@@ -174,7 +176,7 @@ describe("a revision that never becomes ready", { skip: await skipWithoutControl
       assert.deepEqual(still.sort(), ready.sort());
       await waitForGuard(night, "done");
       assert.ok(
-        (await repairs(night)).some((message) => night.said.test(message)),
+        (await repairs(night)).some((message) => night.pattern.test(message)),
         (await repairs(night)).join("\n"),
       );
     });

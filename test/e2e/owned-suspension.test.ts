@@ -22,7 +22,7 @@ const zones = ["zone-a", "zone-b", "zone-c"];
 const members = zones.flatMap((zone) => [0, 1, 2].map((number) => `orders-${zone}-${number}`));
 const leaving = members.filter((name) => !name.endsWith("-0"));
 const durationMs = 8_000;
-/** A stamp and the age of it are by the API server's clock, as its `Date` header tells it. */
+/** A stamp and the age of it are by the API server's clock, as its `Date` header reports it. */
 const clockMs = 1_500;
 
 describe("suspension for an operator's own pods on a real control plane", {
@@ -59,10 +59,10 @@ describe("suspension for an operator's own pods on a real control plane", {
   const claimPath = (member: string) => `${core}/persistentvolumeclaims/data-${member}`;
   const annotate = (member: string, annotations: Readonly<Record<string, string>>) =>
     api.patch(claimPath(member), { metadata: { annotations } });
-  const look = (member: string) => api.get<Seen>(claimPath(member)).catch(() => undefined);
-  const saying = (member: string, guard: string) =>
+  const read = (member: string) => api.get<Seen>(claimPath(member)).catch(() => undefined);
+  const waiting = (member: string, guard: string) =>
     eventually(`${member} saying ${guard}`, 90_000, async () => {
-      const message = (await look(member))?.metadata.annotations?.["sluice.dev/suspend-message"];
+      const message = (await read(member))?.metadata.annotations?.["sluice.dev/suspend-message"];
       return message?.startsWith(`${guard}: `) ? message : undefined;
     });
 
@@ -73,7 +73,7 @@ describe("suspension for an operator's own pods on a real control plane", {
     const sick = "orders-zone-c-0";
     await operator.setReady(sick, false);
     await annotate("orders-zone-a-2", drained);
-    assert.match(await saying("orders-zone-a-2", "zones-down"), /zone-c: 1 of 3 down \(1 not ready\)$/);
+    assert.match(await waiting("orders-zone-a-2", "zones-down"), /zone-c: 1 of 3 down \(1 not ready\)$/);
     assert.deepEqual(
       witness.pods.filter(({ takenMs }) => takenMs !== undefined),
       [],
@@ -81,7 +81,7 @@ describe("suspension for an operator's own pods on a real control plane", {
     await operator.setReady(sick, true);
     // The operator does not know of the suspension.
     await eventually("it has its pod back, and forgets the suspension", 90_000, async () => {
-      const { annotations = {}, finalizers = [] } = (await look("orders-zone-a-2"))?.metadata ?? {};
+      const { annotations = {}, finalizers = [] } = (await read("orders-zone-a-2"))?.metadata ?? {};
       const isOver = annotations["sluice.dev/suspend"] === undefined && !finalizers.includes("sluice.dev/volume-hold");
       return isOver ? true : undefined;
     });
@@ -95,17 +95,17 @@ describe("suspension for an operator's own pods on a real control plane", {
     for (const name of leaving) await annotate(name, drained);
     const back = "orders-zone-b-1";
     const suspended = await eventually(`${back} suspended`, 120_000, async () => {
-      const claim = await look(back);
+      const claim = await read(back);
       return claim?.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? claim : undefined;
     });
     const shown = await sluice("suspended owner:ConfigMap/orders");
     assert.match(shown.stdout, new RegExp(`^data-${back} +zone-b +Suspended `, "m"), shown.stderr);
     const wanted = await sluice(`recover data-${back}`);
     assert.equal(wanted.code, 0, wanted.stderr);
-    assert.match(await saying(back, "recovering"), /ConfigMap\/orders is to bring it back$/);
+    assert.match(await waiting(back, "recovering"), /ConfigMap\/orders is to bring it back$/);
     operator.want(back);
     await eventually(`nothing of ours on the volume claim of ${back}`, 60_000, async () => {
-      const { annotations = {}, uid } = (await look(back))?.metadata ?? {};
+      const { annotations = {}, uid } = (await read(back))?.metadata ?? {};
       const isOver = ["suspend", "suspend-state", "recover"].every(
         (key) => annotations[`sluice.dev/${key}`] === undefined,
       );

@@ -53,11 +53,11 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
   const following = new AbortController();
   let followed: Promise<void>;
 
-  const scale = (name: string, replicas: number, ...args: string[]): Promise<{ code: number; said: string }> =>
+  const scale = (name: string, replicas: number, ...args: string[]): Promise<{ code: number; output: string }> =>
     new Promise((resolve) => {
       const given = ["scale", "statefulset", name, `--replicas=${replicas}`, ...args];
       execFile(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, ...given], (error, stdout, stderr) =>
-        resolve({ code: error === null ? 0 : 1, said: stdout + stderr }),
+        resolve({ code: error === null ? 0 : 1, output: stdout + stderr }),
       );
     });
   const posts = () => ingesters.calls.filter(({ method }) => method === "POST").map(({ pod }) => pod);
@@ -95,8 +95,8 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     const [name = ""] = probe.statefulSets;
     await eventually("the webhook called", 30_000, async () => {
       await scale(name, 1);
-      const { said } = await scale(name, 0);
-      return said.includes("grafana.com/prepare-downscale-http-port") ? true : undefined;
+      const { output } = await scale(name, 0);
+      return output.includes("grafana.com/prepare-downscale-http-port") ? true : undefined;
     });
   });
 
@@ -116,17 +116,17 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     assert.deepEqual(posts(), []);
     // A new ledger waits for ten seconds, and the API server learns of the webhook a moment later.
     await eventually("the ledger old enough", 30_000, async () => {
-      const { code, said } = await scale(one, 2);
-      return code === 0 || !/ledger-new|is new/.test(said) ? said : undefined;
+      const { code, output } = await scale(one, 2);
+      return code === 0 || !/ledger-new|is new/.test(output) ? output : undefined;
     });
     assert.deepEqual(posts(), [`${one}-2`]);
     const read = () =>
       api.get<{ spec: { replicas: number }; metadata: { annotations: object } }>(`${statefulSets}/${one}`);
     assert.equal((await read()).spec.replicas, 2);
     const refused = await eventually("the next zone waits for the time alone", 30_000, async () => {
-      const { code, said } = await scale(other, 2);
-      assert.equal(code, 1, said);
-      return said.includes("the time between two zones is 3600 s: try again after") ? said : undefined;
+      const { code, output } = await scale(other, 2);
+      assert.equal(code, 1, output);
+      return output.includes("the time between two zones is 3600 s: try again after") ? output : undefined;
     });
     assert.match(refused, new RegExp(`${one} was made smaller at`));
     assert.deepEqual(posts(), [`${one}-2`]);

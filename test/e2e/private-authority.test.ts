@@ -69,17 +69,17 @@ describe("pods with certificates of a private authority are asked", { skip: awai
   const asked = (path: string) => nodes.calls.filter((call) => call.path.startsWith(path)).length;
   const annotationOf = async (key: string) =>
     (await api.get<Seen>(`${core}/persistentvolumeclaims/${claim}`)).metadata.annotations?.[`sluice.dev/${key}`];
-  const ledgerSays = (words: RegExp) =>
-    eventually(`a verdict of ${words}`, 60_000, async () => {
+  const ledgerShows = (pattern: RegExp) =>
+    eventually(`a verdict of ${pattern}`, 60_000, async () => {
       const { items } = await api.get<{ items: Seen[] }>(leases);
-      return items.some(({ metadata }) => words.test(JSON.stringify(metadata.annotations))) ? true : undefined;
+      return items.some(({ metadata }) => pattern.test(JSON.stringify(metadata.annotations))) ? true : undefined;
     });
 
   test("about health: a rollout waits and says what to write, or what is wrong with a Secret, and goes on when that is mended", async () => {
     await changeTemplate(controlPlane, group, "db:2");
-    await ledgerSays(/health-unknown.*write secret\/NAME or configmap\/NAME, .* into sluice\.dev\/health-authority/);
+    await ledgerShows(/health-unknown.*write secret\/NAME or configmap\/NAME, .* into sluice\.dev\/health-authority/);
     await annotate("sluice.dev/health-authority", "secret/ca");
-    await ledgerSays(/health-unknown.*ca\.crt of secret\/ca holds no certificate in PEM/);
+    await ledgerShows(/health-unknown.*ca\.crt of secret\/ca holds no certificate in PEM/);
     assert.equal(asked("/healthy"), 0, "nothing was sent to a pod that is not trusted");
     const data = { "ca.crt": Buffer.from(authority.cert).toString("base64") };
     await api.patch(`${core}/secrets/ca`, { data });

@@ -172,8 +172,8 @@ describe("pods are asked before they go, on a real control plane", { skip: await
       await scene.waitForOldLedger(server);
       offline.add("rolled-zone-a-2");
       await changeTemplate(stage.controlPlane, scene.group, "app:2");
-      const { sentence } = await scene.waitForGuard("health-bad");
-      assert.match(sentence, /queue 'orders' in vhost '\/'/);
+      const { sentence: text } = await scene.waitForGuard("health-bad");
+      assert.match(text, /queue 'orders' in vhost '\/'/);
       assert.deepEqual(scene.observer.takings, []);
       offline.clear();
       await scene.waitForRollout("app:2");

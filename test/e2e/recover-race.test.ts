@@ -138,8 +138,8 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
       const isOurs = Object.keys(claim.metadata.annotations ?? {}).some((key) => key.startsWith(ours));
       return isOurs || claim.metadata.deletionTimestamp ? undefined : ("recovered" as const);
     }).catch(async (error: unknown) => {
-      const said = server.log.filter(({ group }) => group === `db${n}`).slice(-20);
-      console.error(JSON.stringify([await ask(n), said], undefined, 1));
+      const logged = server.log.filter(({ group }) => group === `db${n}`).slice(-20);
+      console.error(JSON.stringify([await ask(n), logged], undefined, 1));
       throw error;
     });
     return { uid, wish: wished, end };
@@ -179,8 +179,8 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
       return uidsIn(list.items, "VolumeRecovered").length >= back.length ? list.items : undefined;
     });
     // A volume claim that came back is raced for again in the next round, under the same uid.
-    const told = uidsIn(items, "VolumeRecovered");
-    assert.deepEqual(told.sort(), back.sort(), "each that is back was told so once, and no other");
+    const recovered = uidsIn(items, "VolumeRecovered");
+    assert.deepEqual(recovered.sort(), back.sort(), "each that is back was told so once, and no other");
     const tooLate = uidsIn(items, "RecoverTooLate");
     context.diagnostic(`${tooLate.length} of those that were late were told so`);
     const lost = wishes("late").filter(({ end }) => end === "removed");

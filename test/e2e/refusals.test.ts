@@ -44,9 +44,9 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
       await scene.waitForTakings(3);
       const siblings = scene.observer.takings.map(({ pod }) => pod).sort();
       assert.deepEqual(siblings, ["refused-zone-a-0", "refused-zone-a-2", "refused-zone-a-3"]);
-      const { zone, sentence } = await scene.waitForGuard("delete-refused", 60_000);
+      const { zone, sentence: message } = await scene.waitForGuard("delete-refused", 60_000);
       assert.equal(zone, "refused-zone-a");
-      assert.match(sentence, /^refused-zone-a-1 stays outdated: /);
+      assert.match(message, /^refused-zone-a-1 stays outdated: /);
       // Its reservation is dropped after two and a half minutes, and the next zone begins.
       await scene.waitForTakings(7, 200_000);
       await waitForGroupReady(controlPlane, scene.group);
@@ -66,7 +66,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
     const options = { zones: 3, pods: 10, maxUnavailable: 2, readyAfterMs: 1_000 };
     const { takings } = await play(controlPlane, "killed", options, async (scene) => {
       const servers = [await scene.serve(), await scene.serve()];
-      // A server that has just started permits nothing under a young ledger (rule R4), and here none lives for long.
+      // A server that has just started permits nothing under a recent ledger (rule R4), and here none lives for long.
       await eventually("the ledger older than any server's doubt", 90_000, async () => {
         const ledger = await api.get<{ metadata: { creationTimestamp: string } }>(scene.ledgerPath);
         return Date.now() - Date.parse(ledger.metadata.creationTimestamp) > 43_000 ? true : undefined;

@@ -20,7 +20,7 @@ import { parseAnswer, reviewOf } from "../support/review.ts";
 import { type Asked, play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 import { writeBack } from "../support/written-back.ts";
-import { askAsStrangers } from "./strangers.ts";
+import { askUnproven } from "./unproven-clients.ts";
 
 /** `REVIEWS=10000` sends more: a hundred connections get a hundred answers a second. */
 const times = Number(process.env.REVIEWS ?? 2_000);
@@ -138,7 +138,7 @@ describe("the key of API servers on a real API server", { skip: await skipWithou
   const options = { zones: 2, pods: 4, zoneBudget: { maxUnavailable: 4 } };
 
   test("reviews without the key, of every path and any pod, get one answer and cost nothing; honest ones go on beside them", async () => {
-    await play(stage.controlPlane, "strangers", options, async (scene) => {
+    await play(stage.controlPlane, "unproven", options, async (scene) => {
       const guarded = await guard(scene);
       const { namespace, statefulSets } = scene.group;
       const pod = { namespace, name: `${statefulSets[0]}-0` };
@@ -152,14 +152,14 @@ describe("the key of API servers on a real API server", { skip: await skipWithou
       const { ca } = guarded;
       const ledger = await scene.api.get(scene.ledgerPath);
       const from = await auditPosition(stage.controlPlane.auditLog);
-      const answers = await askAsStrangers({ port, ca, requests, times });
+      const answers = await askUnproven({ port, ca, requests, times });
       const cost = (await scene.requests(from)).filter((one) => !isRegular(one));
       assert.deepEqual(cost, []);
       assert.deepEqual(await scene.api.get(scene.ledgerPath), ledger);
       assert.deepEqual(await scene.events("EvictionAllowed"), []);
-      const [[said = "", count = 0] = [], ...others] = Object.entries(answers);
+      const [[outcome = "", count = 0] = [], ...others] = Object.entries(answers);
       assert.deepEqual(others, []);
-      assert.match(said, /^401 .*Show the key of API servers/);
+      assert.match(outcome, /^401 .*Show the key of API servers/);
       assert.equal(count, times);
 
       // In turns, so that other work on the machine slows both down alike.
@@ -169,14 +169,14 @@ describe("the key of API servers on a real API server", { skip: await skipWithou
         await delay(1_500);
         const { medianMs: aloneMs } = await alone();
         const beside = askAsApiServer(guarded, pod);
-        await askAsStrangers({ port, ca, requests, times: times / 5 });
+        await askUnproven({ port, ca, requests, times: times / 5 });
         const { medianMs: besideMs, refused } = await beside();
         assert.deepEqual(refused, []);
         rounds.push({ aloneMs, besideMs });
       }
       const ratios = rounds.map(({ aloneMs, besideMs }) => besideMs / Math.max(aloneMs, 2)).toSorted((a, b) => a - b);
       const each = rounds.map(({ aloneMs, besideMs }) => `${besideMs.toFixed(1)} and ${aloneMs.toFixed(1)} ms`);
-      const figures = `${times} reviews of strangers: honest median beside them and alone ${each.join(", ")}`;
+      const figures = `${times} reviews of unproven clients: honest median beside them and alone ${each.join(", ")}`;
       console.log(figures);
       assert.ok((ratios[2] ?? Number.NaN) <= 3, figures);
     });

@@ -49,16 +49,16 @@ export async function grant(
  * Every process that may swap with rollout-operator, or answers reviews, looks at the webhook configurations of the whole cluster
  * besides: where it may not, it says so and goes on. No function needs them.
  */
-const lookedAtBesides = /\b(mutating|validating)webhookconfigurations\b/;
+const alsoRead = /\b(mutating|validating)webhookconfigurations\b/;
 
 /** What a server complained about, but for what its functions do not need. */
 export function complaintsIn(log: readonly LogLine[]): LogLine[] {
-  return log.filter(({ level, msg, resource }) => level !== "info" && !lookedAtBesides.test(`${msg} ${resource}`));
+  return log.filter(({ level, msg, resource }) => level !== "info" && !alsoRead.test(`${msg} ${resource}`));
 }
 
 /** The requests that were refused for a right that is missing, but for what its functions do not need. */
 export function refusalsIn<Request extends { readonly code: number | undefined; readonly resource: string }>(
   requests: readonly Request[],
 ): Request[] {
-  return requests.filter(({ code, resource }) => (code === 403 || code === 401) && !lookedAtBesides.test(resource));
+  return requests.filter(({ code, resource }) => (code === 403 || code === 401) && !alsoRead.test(resource));
 }

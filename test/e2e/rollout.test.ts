@@ -37,8 +37,8 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
       await delay(500);
       const requests = await scene.requests(from);
       const moments = await momentsOfReturn(controlPlane.auditLog, from);
-      // A deletion for each pod. For each moment at which some come back, a look at the StatefulSet and two writes of the ledger.
-      // For each zone an Event, a look before and after, and a status and two verdicts, again after a conflict.
+      // A deletion for each pod. For each moment at which some come back, a read of the StatefulSet and two writes of the ledger.
+      // For each zone an Event, a reconcile before and after, and a status and two verdicts, again after a conflict.
       const mostRequests = zones * pods + 3 * moments + 9 * zones;
       const limitMs = zones * Math.ceil(pods / budget) * readyAfterMs;
       const perPod = (requests.length / (zones * pods)).toFixed(2);
@@ -73,8 +73,8 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
   });
 });
 
-/** Sluice gathers what it hears of a group for 20 ms, and then decides and writes: what comes in this time may share a pass. */
-const passMs = 100;
+/** Sluice gathers events of a group for 20 ms, and then decides and writes: what comes in this time may share a reconcile. */
+const intervalMs = 100;
 
 /** How often pods came back: those that do so together count once. On a busy machine the pods of a batch come one by one. */
 async function momentsOfReturn(auditLog: string, from: number): Promise<number> {
@@ -87,7 +87,7 @@ async function momentsOfReturn(auditLog: string, from: number): Promise<number> 
   for (const atMs of times.sort((a, b) => a - b)) {
     if (atMs < untilMs) continue;
     moments++;
-    untilMs = atMs + passMs;
+    untilMs = atMs + intervalMs;
   }
   return moments;
 }

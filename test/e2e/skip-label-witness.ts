@@ -24,7 +24,7 @@ export interface PodStory {
 
 export class Witness {
   readonly #pods = new Map<string, PodStory>();
-  readonly #held = new Set<string>();
+  readonly #kept = new Set<string>();
   readonly #releases = new Map<string, number>();
   readonly #stopping = new AbortController();
   readonly #api: Api;
@@ -95,7 +95,7 @@ export class Witness {
 
   #seeOwner({ metadata }: Seen): void {
     const { name, finalizers = [], resourceVersion } = metadata;
-    if (finalizers.includes(finalizer)) this.#held.add(name);
-    else if (this.#held.has(name) && !this.#releases.has(name)) this.#releases.set(name, Number(resourceVersion));
+    if (finalizers.includes(finalizer)) this.#kept.add(name);
+    else if (this.#kept.has(name) && !this.#releases.has(name)) this.#releases.set(name, Number(resourceVersion));
   }
 }

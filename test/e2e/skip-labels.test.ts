@@ -81,7 +81,7 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
   const find = (namespace: string, name: string) =>
     api.get<Cluster>(`${clustersIn(namespace)}/${name}`).catch(() => undefined);
 
-  const held = (namespace: string, name: string) =>
+  const kept = (namespace: string, name: string) =>
     eventually(`${name} held`, 30_000, async () =>
       (await find(namespace, name))?.metadata.finalizers?.includes(finalizer) ? true : undefined,
     );
@@ -98,7 +98,7 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     await clusters(namespace, ["orders"]);
     const witness = await watch(namespace);
     await serve(namespace, { SKIP_LABEL_WAIT: "2s" });
-    await held(namespace, "orders");
+    await kept(namespace, "orders");
     const startedMs = Date.now();
     await remove(namespace, "orders");
     await eventually("the owner let go", 30_000, async () => (witness.isReleased("orders") ? true : undefined));
@@ -118,7 +118,7 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     await clusters(namespace, names, 2);
     const witness = await watch(namespace);
     let server = await serve(namespace);
-    for (const name of names) await held(namespace, name);
+    for (const name of names) await kept(namespace, name);
     const steps = new Set<string>();
     for (const [index, name] of names.entries()) {
       await remove(namespace, name);
@@ -140,8 +140,8 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     await clusters(namespace, ["one", "two"]);
     const witness = await watch(namespace);
     const server = await serve(namespace);
-    await held(namespace, "one");
-    await held(namespace, "two");
+    await kept(namespace, "one");
+    await kept(namespace, "two");
     const startedMs = Date.now();
     await api.delete(`/api/v1/namespaces/${namespace}`);
     const pods = () => [...witness.podsOf("one-zone-a"), ...witness.podsOf("two-zone-a")];
@@ -175,7 +175,7 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     await clusters(namespace, ["orders"], 3, 5_000);
     const witness = await watch(namespace);
     await serve(namespace);
-    await held(namespace, "orders");
+    await kept(namespace, "orders");
     await remove(namespace, "orders", "Foreground");
     await eventually("the owner let go", 60_000, async () => (witness.isReleased("orders") ? true : undefined));
     const path = `/api/v1/namespaces/${namespace}/events?fieldSelector=reason=MarkerUnreachable`;
@@ -195,13 +195,13 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     const witness = await watch(namespace);
     const lift = await refuseLabel(api, namespace, "orders-zone-a-1");
     await serve(namespace);
-    await held(namespace, "orders");
+    await kept(namespace, "orders");
     await remove(namespace, "orders");
-    const said = await eventually("the status", 30_000, async () => {
+    const status = await eventually("the status", 30_000, async () => {
       const text = (await find(namespace, "orders"))?.metadata.annotations?.["sluice.dev/skip-status"];
       return text?.includes("label-refused") ? (JSON.parse(text) as { sentence: string }) : undefined;
     });
-    assert.match(said.sentence, /^orders-zone-a-1 has no label: .* 422: .*not this pod/);
+    assert.match(status.sentence, /^orders-zone-a-1 has no label: .* 422: .*not this pod/);
     assert.equal(witness.isReleased("orders"), false);
     await lift();
     await eventually("the owner let go", 60_000, async () => (witness.isReleased("orders") ? true : undefined));

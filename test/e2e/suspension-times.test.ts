@@ -17,7 +17,7 @@ import { SuspensionWitness } from "./suspension-witness.ts";
 const name = "db";
 const zones = ["zone-a", "zone-b", "zone-c"];
 const waitMs = 20_000;
-/** A stamp and its age are by the API server's clock in whole seconds, and a watch tells a little late. */
+/** A stamp and its age are by the API server's clock in whole seconds, and a watch reports a little late. */
 const clockMs = 1_500;
 
 describe("times of suspension on a real control plane", {
@@ -119,7 +119,7 @@ describe("times of suspension on a real control plane", {
         "sluice.dev/wait-between-removals": "0s",
       });
       const witness = await SuspensionWitness.start(controlPlane, namespace);
-      // Nothing is watched and no event comes: there are sweeps alone, and what a pass itself asked to look at again.
+      // Nothing is watched and no event comes: there are sweeps alone, and what a reconcile itself asked to look at again.
       const settings = { VIEWS: "list", SWEEP_INTERVAL: "10s" };
       const start = () => serve(namespace, settings);
       const servers = [await start()];
@@ -128,7 +128,7 @@ describe("times of suspension on a real control plane", {
         await ask(namespace, ["zone-a"]);
         await suspended(namespace, "zone-a");
         await servers.pop()?.kill();
-        // No sweep comes between its first look and the one for which it asks: the end of the first time.
+        // No sweep comes between its first reconcile and the one for which it asks: the end of the first time.
         const alone = { ...settings, SWEEP_INTERVAL: "5m", FUNCTION: "gc-suspended-groups" };
         servers.push(...(takeTurns ? [await start(), await start()] : [await serve(namespace, alone)]));
         if (takeTurns) killing = killInTurn(servers, { start, everyMs: 1_000 });

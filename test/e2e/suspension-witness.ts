@@ -7,7 +7,7 @@ interface Seen {
   readonly metadata: Metadata;
 }
 
-/** What became of a pod, or of a volume claim, as a watch told of it; times in milliseconds since the epoch. */
+/** What became of a pod, or of a volume claim, as a watch reported it; times in milliseconds since the epoch. */
 export interface Story {
   readonly name: string;
   readonly uid: string;

@@ -17,7 +17,7 @@ interface Seen {
   readonly metadata: Metadata;
 }
 
-/** A stamp and the age of it are by the API server's clock, as its `Date` header tells it. */
+/** A stamp and the age of it are by the API server's clock, as its `Date` header reports it. */
 const clockMs = 1_500;
 const name = "db";
 
@@ -31,7 +31,7 @@ describe("suspension on a real control plane", { skip: await skipWithoutControlP
 
   after(() => controlPlane?.stop());
 
-  /** Runs what is said with the group, and then says what became of it where that failed. */
+  /** Runs what is reported with the group, and then says what became of it where that failed. */
   async function scene(options: SceneOptions, play: (scene: Scene) => Promise<void>): Promise<void> {
     const made = await Scene.set(controlPlane, options);
     try {

@@ -15,7 +15,7 @@ const crds = join(import.meta.dirname, "../../knative/base/crds");
 const budgetsPath = "/apis/rollout-operator.grafana.com/v1/namespaces/default/zoneawarepoddisruptionbudgets";
 const webhooksPath = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-interface Said {
+interface Output {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
@@ -49,7 +49,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
   let port: number;
 
   /** As `kubectl apply -f -`, unless told otherwise. */
-  const kubectl = (object: object | undefined, ...args: string[]): Promise<Said> =>
+  const kubectl = (object: object | undefined, ...args: string[]): Promise<Output> =>
     new Promise((resolve) => {
       const given = object === undefined ? args : ["apply", "-f", "-", ...args];
       const child = execFile(
@@ -129,8 +129,8 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.deepEqual(stored.spec, { selector: { matchLabels: { "rollout-group": "ingester" } }, ...spec });
   });
 
-  test("kubectl apply of an invalid budget is refused with our sentence, and nothing is stored", async () => {
-    for (const [spec, sentence] of [
+  test("kubectl apply of an invalid budget is refused with our message, and nothing is stored", async () => {
+    for (const [spec, message] of [
       [{ podNamePartitionRegex: "(" }, "write an RE2 expression for the whole name of a pod"],
       [{ podNamePartitionRegex: "a-[0-9]+" }, "put the part that is the partition in parentheses"],
       [{ maxUnavailable: 0, maxUnavailablePercentage: 0 }, "leave one out, even where it is 0"],
@@ -139,7 +139,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
       const { code, stderr } = await kubectl(manifest("invalid", spec));
       assert.equal(code, 1);
       assert.match(stderr, /BadRequest.+"zpdb-validation-default\.grafana\.com" denied the request: spec\./);
-      assert.ok(stderr.includes(sentence), stderr);
+      assert.ok(stderr.includes(message), stderr);
     }
     const { code, stderr } = await kubectl(undefined, "get", "zpdb", "invalid");
     assert.ok(code === 1 && /NotFound/.test(stderr), stderr);
@@ -154,9 +154,9 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.equal(stored.spec.podNamePartitionRegex, undefined);
   });
 
-  test("what the schemas of the CRDs refuse never comes to us; what is pruned is told of by kubectl", async () => {
+  test("what the schemas of the CRDs refuse never comes to us; what is pruned is reported by kubectl", async () => {
     const refusals = await server.metric("sluice_verdicts_total", { guard: "invalid-budget" });
-    for (const [spec, sentence] of [
+    for (const [spec, message] of [
       [{ maxUnavailable: -1 }, /spec\.maxUnavailable.+greater than or equal to 0/],
       [{ maxUnavailablePercentage: 101 }, /less than or equal to 100/],
       [{ podNameRegexGroup: 0 }, /greater than or equal to 1/],
@@ -164,7 +164,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
       [{ selector: { matchLabels: {}, matchExpressions: [] } }, /unknown field "spec\.selector\.matchExpressions"/],
     ] as const) {
       const { code, stderr } = await kubectl(manifest("schema", spec), "--dry-run=server");
-      assert.ok(code === 1 && sentence.test(stderr), stderr);
+      assert.ok(code === 1 && message.test(stderr), stderr);
     }
     assert.equal(await server.metric("sluice_verdicts_total", { guard: "invalid-budget" }), refusals);
     const everything = await kubectl(manifest("schema", { selector: { matchLabels: {} } }), "--dry-run=server");
@@ -219,7 +219,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
       });
     }
     await present({ cert: "no certificate", key: "no key" });
-    await eventually("the broken pair told of", 10_000, async () =>
+    await eventually("the broken pair reported", 10_000, async () =>
       server.log.some(({ level, msg }) => level === "warn" && /holds no certificate in PEM.+is kept until/.test(msg))
         ? true
         : undefined,

@@ -1,4 +1,4 @@
-/** What an API server tells of the kinds that it serves: the documents of its discovery, as kube-apiserver v1.36 writes them. */
+/** What an API server reports of the kinds that it serves: the documents of its discovery, as kube-apiserver v1.36 has them. */
 import { traitsOf } from "./objects.ts";
 import type { Store } from "./store.ts";
 

@@ -77,10 +77,10 @@ export class GarbageCollector {
       // It may have been the last that its owner has waited for.
       if (typeof found === "object" && isWaiting(found.object)) this.#after(() => this.#collect(found.identity));
     }
-    if (now.some((owner) => this.#ownerOf(dependent, owner) === "gone")) this.#after(() => this.#judge(dependent));
+    if (now.some((owner) => this.#ownerOf(dependent, owner) === "gone")) this.#after(() => this.#check(dependent));
   }
 
-  /** Lets go of what an owner owns that leaves, or has left, or judges all of it, as the owner's finalizers say. */
+  /** Lets go of what an owner owns that leaves, or has left, or decides all of it, as the owner's finalizers say. */
   #collect(owner: Identity): void {
     const object = this.#find(owner);
     const finalizers = object?.metadata.finalizers ?? [];
@@ -94,13 +94,13 @@ export class GarbageCollector {
     const isBlocked = dependents.some((dependent) =>
       ownersOf(this.#find(dependent)).some(({ uid, blockOwnerDeletion }) => uid === owner.uid && blockOwnerDeletion),
     );
-    for (const dependent of dependents) this.#judge(dependent);
+    for (const dependent of dependents) this.#check(dependent);
     if (object === undefined && dependents.length === 0) this.#dependents.delete(owner.uid);
     if (object !== undefined && !isBlocked) this.#finish(owner, finalizers, "foregroundDeletion");
   }
 
   /** Deletes an object whose owners are all gone or wait for it; one with an owner that stays only loses the others. */
-  #judge(dependent: Identity): void {
+  #check(dependent: Identity): void {
     const object = this.#find(dependent);
     if (object === undefined || object.metadata.deletionTimestamp !== undefined) return;
     const owners = ownersOf(object);

@@ -62,7 +62,7 @@ async function refusalBy(webhook: object): Promise<string> {
   }
 }
 
-test("a webhook that the world cannot ask fails, and one that it cannot choose is told of", async () => {
+test("a webhook that the world cannot ask fails, and one that it cannot choose is reported", async () => {
   const service = { namespace: "sluice", name: "sluice", path: "/pods/eviction" };
   const asked = `failed calling webhook "webhook": failed to call webhook: Post`;
   assert.equal(
@@ -75,8 +75,8 @@ test("a webhook that the world cannot ask fails, and one that it cannot choose i
     `${asked} "https://127.0.0.1:1/?timeout=10s": unable to load root certificates: unable to parse bytes as PEM block`,
   );
   assert.match(await refusalBy({ admissionReviewVersions: ["v1beta1"] }), /the embedded world knows v1 only/);
-  const told = 'the embedded world knows no matchConditions, as webhook "webhook" has';
-  assert.equal(await refusalBy({ matchConditions: [{ name: "always", expression: "true" }] }), told);
+  const reported = 'the embedded world knows no matchConditions, as webhook "webhook" has';
+  assert.equal(await refusalBy({ matchConditions: [{ name: "always", expression: "true" }] }), reported);
 });
 
 test("a PodDisruptionBudget whose status is behind is asked for again in ten seconds, but not for pods that have ended", async () => {

@@ -171,8 +171,8 @@ function unknownField(resource: Resource, field: string): ApiStatusError {
 export function checkRevision(verb: "list" | "watch", resource: Resource, revision: string): void {
   if (revision === "" || /^[0-9]+$/.test(revision)) return;
   const why = `strconv.ParseUint: parsing ${JSON.stringify(revision)}: invalid syntax`;
-  const said = `invalid resource version: resourceVersion: Invalid value: ${JSON.stringify(revision)}: ${why}`;
-  throw badRequest(verb, resource, said);
+  const reported = `invalid resource version: resourceVersion: Invalid value: ${JSON.stringify(revision)}: ${why}`;
+  throw badRequest(verb, resource, reported);
 }
 
 function checkParameters(resource: Resource, query: URLSearchParams): void {

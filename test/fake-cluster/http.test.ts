@@ -140,7 +140,7 @@ test("a list that shall be newer than everything waits three seconds, then answe
   assert.deepEqual(body.details.causes, [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }]);
 });
 
-test("a watch tells changes until its time is up, with a bookmark before the end", async () => {
+test("a watch reports changes until its time is up, with a bookmark before the end", async () => {
   const path = `${leases}?watch=true&allowWatchBookmarks=true&timeoutSeconds=3&resourceVersion=${world.store.revision}`;
   const events = await watch(path, 9, () => {
     world.store.create("leases", "test", { metadata: { name: "w" } });

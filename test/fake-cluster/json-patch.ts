@@ -11,7 +11,7 @@ interface Operation {
 /**
  * A changed copy of `document`.
  *
- * @throws Error with the API server's words for a path that leads nowhere.
+ * @throws Error with the API server's message for a path that leads nowhere.
  */
 export function applyJsonPatch<T extends object>(document: T, operations: readonly Operation[]): T {
   const patched = structuredClone(document);

@@ -99,7 +99,7 @@ const choices: Readonly<Record<KnownResource, TraitChoices>> = {
 export const claimProtection = "kubernetes.io/pvc-protection";
 
 /** True for a namespace that its controller has not emptied yet: no deletion removes it. */
-export function isHeldNamespace({ kind, spec }: StoredObject): boolean {
+export function isFinalizingNamespace({ kind, spec }: StoredObject): boolean {
   return (
     kind === "Namespace" && ((spec as { finalizers?: readonly string[] } | undefined)?.finalizers ?? []).length > 0
   );

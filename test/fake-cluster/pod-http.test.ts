@@ -95,7 +95,7 @@ test("a pod that is replaced while a request is under way does not get it, and n
   assert.deepEqual([error.failed, error.sent, on.asked.length], ["connection", true, 0]);
 });
 
-test("a silent node neither answers nor refuses, nor hears of what was under way", async () => {
+test("a silent node neither answers nor refuses, nor learns of what was under way", async () => {
   const on = stage({ way: (leg) => (leg === "request" ? 1_000 : 1) });
   const { nodeName = "" } = on.world.store.get("pods", { namespace, name: address.pod }).spec;
   on.timeline.after(500, () => on.world.kubelet.loseNode(nodeName));

@@ -37,7 +37,7 @@ export interface WorldPodHttpOptions extends Pick<PodCallsOptions, "clock"> {
   readonly way?: PodWay;
   /** Lets code of the caller go on, when something has come to it: now, later or never. Default: now. */
   readonly resume?: (go: () => void) => void;
-  /** Bounds of the calls, and who hears of them. */
+  /** Bounds of the calls, and who learns of them. */
   readonly calls?: Partial<Omit<PodCallsOptions, "clock" | "transport">>;
 }
 
@@ -133,9 +133,9 @@ class WorldTransport implements Transport {
     if (ms !== "lost") world.timeline.after(ms, run);
   }
 
-  #fail({ reject }: CallUnderWay, words: string): void {
+  #fail({ reject }: CallUnderWay, message: string): void {
     const { resume = runNow } = this.#options;
-    resume(() => reject(new ExchangeError("connection", words, undefined)));
+    resume(() => reject(new ExchangeError("connection", message, undefined)));
   }
 }
 

@@ -23,7 +23,7 @@ import type { Change } from "./watch-log.ts";
 export interface StatefulSetControllerOptions {
   readonly timeline: Timeline;
   readonly store: Store;
-  /** How long after a change the controller acts; drawn for each pass. Changes until then make one pass. */
+  /** How long after a change the controller acts; drawn for each reconcile. Changes until then make one reconcile. */
   readonly delayMs: () => number;
   /** The node of a new pod whose template names none; undefined leaves it to a scheduler. */
   readonly assignNode?: (set: StoredStatefulSet, ordinal: number) => string | undefined;
@@ -33,8 +33,8 @@ interface Queued {
   readonly namespace: string;
   readonly name: string;
   planned: boolean;
-  /** When a pass is due because a pod will have been Ready for long enough. */
-  wakeAtMs: number;
+  /** When a reconcile is due because a pod will have been Ready for long enough. */
+  requeueAtMs: number;
   failures: number;
 }
 
@@ -74,7 +74,7 @@ export class StatefulSetController {
       this.#queue.delete(final.metadata.uid);
       this.#revisions.delete(final.metadata.uid);
     } else if (current.status !== this.#statusBeingWritten) {
-      // The real controller also wakes up for its own status write, and then finds nothing to do.
+      // The real controller is also triggered by its own status write, and then finds nothing to do.
       this.#enqueue(current);
     }
   }
@@ -96,7 +96,7 @@ export class StatefulSetController {
     const { uid, namespace, name } = set.metadata;
     let queued = this.#queue.get(uid);
     if (queued === undefined) {
-      queued = { namespace, name, planned: false, wakeAtMs: Number.POSITIVE_INFINITY, failures: 0 };
+      queued = { namespace, name, planned: false, requeueAtMs: Number.POSITIVE_INFINITY, failures: 0 };
       this.#queue.set(uid, queued);
     }
     this.#plan(uid, queued, this.#delayMs());
@@ -127,17 +127,17 @@ export class StatefulSetController {
     const templates = this.#templatesOf(set, updateRevision);
     const known = set.status.currentRevision;
     const currentRevision = known !== undefined && templates.has(known) ? known : updateRevision;
-    const pass: Pass = { set, nowMs, currentRevision, updateRevision, templates, ordered: isOrdered(set) };
+    const sync: Sync = { set, nowMs, currentRevision, updateRevision, templates, ordered: isOrdered(set) };
     let failure: unknown;
     let rolled = 0;
     try {
-      if (set.metadata.deletionTimestamp === undefined) rolled = this.#act(pass, pods);
+      if (set.metadata.deletionTimestamp === undefined) rolled = this.#act(sync, pods);
     } catch (error) {
       failure = error;
     }
-    // As in the original, pods that this pass created do not count yet, and those that it deleted count as they were read.
-    this.#writeStatus(pass, pods, rolled);
-    this.#wakeWhenAvailable(pass, pods, queued);
+    // As in the original, pods that this reconcile created do not count yet, and those that it deleted count as they were read.
+    this.#writeStatus(sync, pods, rolled);
+    this.#requeueWhenAvailable(sync, pods, queued);
     if (failure !== undefined) throw failure;
   }
 
@@ -169,8 +169,8 @@ export class StatefulSetController {
    * Creates what is missing, deletes what is too much, replaces what failed; one step only where the order matters.
    * Returns how many pods it deleted to update them.
    */
-  #act(pass: Pass, pods: readonly StoredPod[]): number {
-    const { set, nowMs, ordered } = pass;
+  #act(sync: Sync, pods: readonly StoredPod[]): number {
+    const { set, nowMs, ordered } = sync;
     const start = set.spec.ordinals?.start ?? 0;
     const end = start + set.spec.replicas;
     const replicas = Array.from({ length: set.spec.replicas }, (): StoredPod | undefined => undefined);
@@ -182,7 +182,7 @@ export class StatefulSetController {
     }
     condemned.sort((a, b) => ordinalOf(set, b.metadata.name) - ordinalOf(set, a.metadata.name));
     for (let index = 0; index < replicas.length; index++) {
-      if (this.#processReplica(pass, replicas[index], start + index) && ordered) return 0;
+      if (this.#processReplica(sync, replicas[index], start + index) && ordered) return 0;
     }
     for (const pod of condemned) ownClaims(this.#store, set, pod);
     const unavailable = (pod: StoredPod | undefined): boolean => pod === undefined || isUnavailable(pod, set, nowMs);
@@ -197,14 +197,14 @@ export class StatefulSetController {
       this.#delete(pod);
       if (ordered) return 0;
     }
-    return set.spec.updateStrategy.type === "RollingUpdate" && this.#roll(pass, replicas) ? 1 : 0;
+    return set.spec.updateStrategy.type === "RollingUpdate" && this.#roll(sync, replicas) ? 1 : 0;
   }
 
-  /** True when an ordered set goes no further in this pass. */
-  #processReplica(pass: Pass, pod: StoredPod | undefined, ordinal: number): boolean {
-    const { set, nowMs } = pass;
+  /** True when an ordered set goes no further in this reconcile. */
+  #processReplica(sync: Sync, pod: StoredPod | undefined, ordinal: number): boolean {
+    const { set, nowMs } = sync;
     if (pod === undefined) {
-      if (!isClaimStale(this.#store, set, ordinal)) this.#create(pass, ordinal);
+      if (!isClaimStale(this.#store, set, ordinal)) this.#create(sync, ordinal);
       return true;
     }
     if (pod.status.phase === "Failed" || pod.status.phase === "Succeeded") {
@@ -213,12 +213,12 @@ export class StatefulSetController {
     }
     if (pod.status.phase === "Pending") makeClaims(this.#store, set, ordinal);
     const isBehind = isUnavailable(pod, set, nowMs) || pod.status.phase !== "Running";
-    if (!isBehind || !pass.ordered) ownClaims(this.#store, set, pod);
+    if (!isBehind || !sync.ordered) ownClaims(this.#store, set, pod);
     return isBehind;
   }
 
-  #create(pass: Pass, ordinal: number): void {
-    const { set, currentRevision, updateRevision, templates } = pass;
+  #create(sync: Sync, ordinal: number): void {
+    const { set, currentRevision, updateRevision, templates } = sync;
     const { updateStrategy, ordinals, template } = set.spec;
     // With OnDelete a new pod always has the newest revision. With RollingUpdate the partition decides, or, without one,
     // how many pods are still of the current revision (newVersionedStatefulSetPod).
@@ -240,8 +240,8 @@ export class StatefulSetController {
   }
 
   /** Deletes the highest outdated pod, if all above it are available. True when it did. */
-  #roll(pass: Pass, replicas: readonly (StoredPod | undefined)[]): boolean {
-    const { set, nowMs, updateRevision } = pass;
+  #roll(sync: Sync, replicas: readonly (StoredPod | undefined)[]): boolean {
+    const { set, nowMs, updateRevision } = sync;
     const lowest = set.spec.updateStrategy.rollingUpdate?.partition ?? 0;
     for (let target = replicas.length - 1; target >= lowest; target--) {
       const pod = replicas[target];
@@ -255,9 +255,9 @@ export class StatefulSetController {
     return false;
   }
 
-  #writeStatus(pass: Pass, pods: readonly StoredPod[], rolled: number): void {
-    const { set } = pass;
-    const status = statusOf(pass, pods, rolled);
+  #writeStatus(sync: Sync, pods: readonly StoredPod[], rolled: number): void {
+    const { set } = sync;
+    const status = statusOf(sync, pods, rolled);
     if (!differs(status, set.status)) return;
     const now = this.#store.find("statefulsets", set.metadata);
     if (now?.metadata.uid !== set.metadata.uid) return;
@@ -269,27 +269,28 @@ export class StatefulSetController {
     }
   }
 
-  #wakeWhenAvailable(pass: Pass, pods: readonly StoredPod[], queued: Queued): void {
-    const { set, nowMs } = pass;
+  #requeueWhenAvailable(sync: Sync, pods: readonly StoredPod[], queued: Queued): void {
+    const { set, nowMs } = sync;
     const minReadyMs = (set.spec.minReadySeconds ?? 0) * 1000;
     if (minReadyMs === 0) return;
-    let wakeAtMs = Number.POSITIVE_INFINITY;
+    let requeueAtMs = Number.POSITIVE_INFINITY;
     for (const pod of pods) {
       const ready = conditionOf(pod, "Ready");
       if (ready?.status !== "True") continue;
       const availableAtMs = Date.parse(ready.lastTransitionTime) + minReadyMs;
-      if (availableAtMs > nowMs) wakeAtMs = Math.min(wakeAtMs, availableAtMs);
+      if (availableAtMs > nowMs) requeueAtMs = Math.min(requeueAtMs, availableAtMs);
     }
-    if (wakeAtMs === Number.POSITIVE_INFINITY || (queued.wakeAtMs > nowMs && queued.wakeAtMs <= wakeAtMs)) return;
-    queued.wakeAtMs = wakeAtMs;
-    this.#timeline.after(wakeAtMs - nowMs, () => {
-      queued.wakeAtMs = Number.POSITIVE_INFINITY;
+    if (requeueAtMs === Number.POSITIVE_INFINITY || (queued.requeueAtMs > nowMs && queued.requeueAtMs <= requeueAtMs))
+      return;
+    queued.requeueAtMs = requeueAtMs;
+    this.#timeline.after(requeueAtMs - nowMs, () => {
+      queued.requeueAtMs = Number.POSITIVE_INFINITY;
       if (this.#queue.get(set.metadata.uid) === queued) this.#plan(set.metadata.uid, queued, 0);
     });
   }
 }
 
-interface Pass {
+interface Sync {
   readonly set: StoredStatefulSet;
   readonly nowMs: number;
   readonly currentRevision: string;
@@ -323,8 +324,8 @@ function isUnavailable(pod: StoredPod, set: StoredStatefulSet, nowMs: number): b
 }
 
 /** Counts of zero are left out, as the API server leaves them out. */
-function statusOf(pass: Pass, pods: readonly StoredPod[], rolled: number): StatefulSetStatus {
-  const { set, nowMs, currentRevision, updateRevision } = pass;
+function statusOf(sync: Sync, pods: readonly StoredPod[], rolled: number): StatefulSetStatus {
+  const { set, nowMs, currentRevision, updateRevision } = sync;
   let readyReplicas = 0;
   let availableReplicas = 0;
   let currentReplicas = 0;

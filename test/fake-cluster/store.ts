@@ -16,7 +16,7 @@ import type {
 import { namespaceTerminating, notFound, notServed, tooLargeResourceVersion } from "./api-errors.ts";
 import { ObjectHistory } from "./object-history.ts";
 import {
-  isHeldNamespace,
+  isFinalizingNamespace,
   type KindDefinition,
   resourceNames,
   type StoredObject,
@@ -43,7 +43,7 @@ export interface StoreOptions {
   readonly keepVersions?: boolean;
 }
 
-interface Shelf<T extends StoredObject> {
+interface StoredKind<T extends StoredObject> {
   readonly table: Table<T>;
   readonly log: WatchLog<T>;
   readonly history: ObjectHistory<T> | undefined;
@@ -51,7 +51,7 @@ interface Shelf<T extends StoredObject> {
 }
 
 interface Delivery {
-  readonly shelf: Shelf<StoredObject>;
+  readonly table: StoredKind<StoredObject>;
   readonly change: Change<StoredObject>;
 }
 
@@ -61,7 +61,7 @@ export class Store {
   readonly #timeline: Timeline;
   readonly #random: Random;
   readonly #options: StoreOptions;
-  readonly #shelves = new Map<Resource, Shelf<StoredObject>>();
+  readonly #shelves = new Map<Resource, StoredKind<StoredObject>>();
   readonly #withdrawn = new Set<Resource>();
   #revision = firstRevision;
   readonly #undelivered: Delivery[] = [];
@@ -71,10 +71,10 @@ export class Store {
     this.#timeline = options.timeline;
     this.#random = options.random;
     this.#options = options;
-    for (const resource of resourceNames) this.#shelves.set(resource, this.#newShelf(resource));
+    for (const resource of resourceNames) this.#shelves.set(resource, this.#newKind(resource));
   }
 
-  #newShelf(resource: Resource): Shelf<StoredObject> {
+  #newKind(resource: Resource): StoredKind<StoredObject> {
     const { watchHistory = 4096, keepVersions = false } = this.#options;
     const isKept = keepVersions && (resource === "pods" || resource === "statefulsets");
     return {
@@ -106,18 +106,18 @@ export class Store {
    */
   define(definition: KindDefinition): DiscoveredResource {
     const resource = typeOf(definition);
-    if (!this.#shelves.has(resource)) this.#shelves.set(resource, this.#newShelf(resource));
+    if (!this.#shelves.has(resource)) this.#shelves.set(resource, this.#newKind(resource));
     this.restore(resource);
     return resource;
   }
 
   /**
    * Removes a resource type with its objects, as the deletion of its CRD does: nothing of it is found any more. Watches of it
-   * hear of the removals, and then nothing, where a real server also ends them.
+   * learn of the removals, and then nothing, where a real server also ends them.
    */
   withdraw(resource: Resource): void {
-    const shelf = this.#shelf(resource);
-    for (const object of shelf.table.sorted(undefined)) this.#remove(shelf, object);
+    const stored = this.#table(resource);
+    for (const object of stored.table.sorted(undefined)) this.#remove(stored, object);
     this.#withdrawn.add(resource);
   }
 
@@ -128,7 +128,7 @@ export class Store {
 
   /** The object, or undefined. */
   find<R extends Resource>(resource: R, key: ObjectKey): StoredTypes[R] | undefined {
-    return this.#shelf(resource).table.get(keyOf(key));
+    return this.#table(resource).table.get(keyOf(key));
   }
 
   /** @throws ApiStatusError 404 */
@@ -150,14 +150,14 @@ export class Store {
       throw tooLargeResourceVersion(resource, query.notOlderThan, this.#revision);
     }
     const matches = parseSelector("list", resource, query.labelSelector);
-    const sorted = this.#shelf(resource).table.sorted(query.namespace);
+    const sorted = this.#table(resource).table.sorted(query.namespace);
     const items = matches === undefined ? sorted.slice() : sorted.filter((object) => matches(object.metadata.labels));
     return { items, resourceVersion: String(this.#revision) };
   }
 
   /** The objects whose controller has this uid; the orphans for "". Do not write while iterating. */
   ownedBy<R extends Resource>(resource: R, uid: string): IterableIterator<StoredTypes[R]> {
-    return this.#shelf(resource).table.ownedBy(uid);
+    return this.#table(resource).table.ownedBy(uid);
   }
 
   /**
@@ -168,7 +168,7 @@ export class Store {
    */
   create<R extends Resource>(resource: R, namespace: string, body: object): StoredTypes[R] {
     if (!this.serves(resource)) throw notServed("create", resource);
-    const shelf = this.#shelf(resource);
+    const stored = this.#table(resource);
     const isEnding =
       this.find("namespaces", { namespace: "", name: namespace })?.metadata.deletionTimestamp !== undefined;
     if (isEnding) throw namespaceTerminating(resource, nameIn(body), namespace);
@@ -178,9 +178,9 @@ export class Store {
       body,
       random: this.#random,
       nowMs: this.#timeline.nowMs(),
-      taken: (key) => shelf.table.get(key) !== undefined,
+      taken: (key) => stored.table.get(key) !== undefined,
     });
-    return this.#put(shelf, undefined, object as StoredTypes[R]);
+    return this.#put(stored, undefined, object as StoredTypes[R]);
   }
 
   /**
@@ -198,14 +198,14 @@ export class Store {
   /** Puts `next`, which the rules of writes have accepted, in place of `current`, which must be the object of now. */
   replace<R extends Resource>(resource: R, current: StoredTypes[R], next: StoredTypes[R]): StoredTypes[R] {
     if (next === current) return current;
-    const shelf = this.#shelf(resource);
+    const stored = this.#table(resource);
     const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = next.metadata;
-    const isKept = (finalizers ?? []).length > 0 || isHeldNamespace(next);
+    const isKept = (finalizers ?? []).length > 0 || isFinalizingNamespace(next);
     if (deletionTimestamp !== undefined && (deletionGracePeriodSeconds ?? 0) === 0 && !isKept) {
-      this.#remove(shelf, current);
+      this.#remove(stored, current);
       return next;
     }
-    return this.#put(shelf, current, next);
+    return this.#put(stored, current, next);
   }
 
   /** @throws ApiStatusError 404, for a type that has no scale, too. */
@@ -231,18 +231,18 @@ export class Store {
    * @throws ApiStatusError 404, 409
    */
   putStatus<R extends "pods" | "statefulsets">(resource: R, object: StoredTypes[R], status: object): StoredTypes[R] {
-    const shelf = this.#shelf(resource);
-    const current = shelf.table.get(keyOf(object.metadata));
+    const stored = this.#table(resource);
+    const current = stored.table.get(keyOf(object.metadata));
     if (current !== object) {
       const { resourceVersion } = object.metadata;
       return this.patch(resource, object.metadata, { metadata: { resourceVersion }, status }, "status");
     }
-    return this.#put(shelf, current, { ...current, status });
+    return this.#put(stored, current, { ...current, status });
   }
 
   /** Puts a pod on a node, as the scheduler does with a Binding. `pod` must be the object of now. */
   bind(pod: StoredPod, nodeName: string): StoredPod {
-    return this.#put(this.#shelf("pods"), pod, { ...pod, spec: { ...pod.spec, nodeName } });
+    return this.#put(this.#table("pods"), pod, { ...pod, spec: { ...pod.spec, nodeName } });
   }
 
   /**
@@ -257,16 +257,16 @@ export class Store {
     key: ObjectKey,
     options: DeleteOptions = {},
   ): { readonly object: StoredTypes[R]; readonly removed: boolean } {
-    const shelf = this.#shelf(resource);
-    const current = shelf.table.get(keyOf(key));
+    const stored = this.#table(resource);
+    const current = stored.table.get(keyOf(key));
     if (current === undefined) throw notFound("delete", resource, key.name);
     const plan = planDeletion(resource, current, options, this.#timeline.nowMs());
-    const marked = plan.marked === undefined ? current : this.#put(shelf, current, plan.marked as StoredTypes[R]);
-    return plan.remove ? { object: this.#remove(shelf, marked), removed: true } : { object: marked, removed: false };
+    const marked = plan.marked === undefined ? current : this.#put(stored, current, plan.marked as StoredTypes[R]);
+    return plan.remove ? { object: this.#remove(stored, marked), removed: true } : { object: marked, removed: false };
   }
 
   /**
-   * Hears of changes, in order, from inside the write that makes them (or from the write that is under way).
+   * Gets changes, in order, from inside the write that makes them (or from the write that is under way).
    *
    * @throws ApiStatusError 410 when the changes since `resourceVersion` are forgotten, 404 for a type that is not served.
    */
@@ -276,18 +276,18 @@ export class Store {
     listener: (event: WatchEvent<StoredTypes[R]>) => void,
   ): Cancel {
     if (!this.serves(resource)) throw notServed("watch", resource);
-    const shelf = this.#shelf(resource);
-    return shelf.log.watch(options, shelf.table.sorted(options.namespace), this.#revision, listener);
+    const stored = this.#table(resource);
+    return stored.log.watch(options, stored.table.sorted(options.namespace), this.#revision, listener);
   }
 
   /** Sends a bookmark to every watch of this resource that asked for them. */
   sendBookmarks(resource: Resource): void {
-    this.#shelf(resource).log.sendBookmarks(this.#revision);
+    this.#table(resource).log.sendBookmarks(this.#revision);
   }
 
   /** Like a watch without a filter, with the object before and after. For controllers of the world and for checkers. */
   onChange<R extends Resource>(resource: R, listener: (change: Change<StoredTypes[R]>) => void): Cancel {
-    const { listeners } = this.#shelf(resource);
+    const { listeners } = this.#table(resource);
     listeners.add(listener);
     return () => {
       listeners.delete(listener);
@@ -319,45 +319,45 @@ export class Store {
   }
 
   #history<R extends "pods" | "statefulsets">(resource: R): ObjectHistory<StoredTypes[R]> {
-    const { history } = this.#shelf(resource);
+    const { history } = this.#table(resource);
     if (history === undefined) throw new Error("this store was made without keepVersions");
     return history;
   }
 
-  #shelf<R extends Resource>(resource: R): Shelf<StoredTypes[R]> {
-    const shelf = this.#shelves.get(resource);
-    if (shelf === undefined) throw notServed("get", resource);
-    return shelf as unknown as Shelf<StoredTypes[R]>;
+  #table<R extends Resource>(resource: R): StoredKind<StoredTypes[R]> {
+    const stored = this.#shelves.get(resource);
+    if (stored === undefined) throw notServed("get", resource);
+    return stored as unknown as StoredKind<StoredTypes[R]>;
   }
 
-  #put<T extends StoredObject>(shelf: Shelf<T>, previous: T | undefined, object: T): T {
+  #put<T extends StoredObject>(stored: StoredKind<T>, previous: T | undefined, object: T): T {
     const revision = ++this.#revision;
     const current = { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
-    shelf.table.put(keyOf(current.metadata), previous, current);
-    this.#record(shelf, { revision, atMs: this.#timeline.nowMs(), previous, current, final: current });
+    stored.table.put(keyOf(current.metadata), previous, current);
+    this.#record(stored, { revision, atMs: this.#timeline.nowMs(), previous, current, final: current });
     return current;
   }
 
-  #remove<T extends StoredObject>(shelf: Shelf<T>, object: T): T {
+  #remove<T extends StoredObject>(stored: StoredKind<T>, object: T): T {
     const revision = ++this.#revision;
     const final = { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
-    shelf.table.remove(keyOf(object.metadata), object);
-    this.#record(shelf, { revision, atMs: this.#timeline.nowMs(), previous: object, current: undefined, final });
+    stored.table.remove(keyOf(object.metadata), object);
+    this.#record(stored, { revision, atMs: this.#timeline.nowMs(), previous: object, current: undefined, final });
     return final;
   }
 
-  /** Listeners may write: what they change is told after what is being told, so that everybody hears the same order. */
-  #record<T extends StoredObject>(shelf: Shelf<T>, change: Change<T>): void {
-    shelf.log.remember(change);
-    shelf.history?.append(keyOf(change.final.metadata), change);
-    this.#undelivered.push({ shelf: shelf as unknown as Shelf<StoredObject>, change });
+  /** Listeners may write: what they change is told after what is being told, so that everybody receives the same order. */
+  #record<T extends StoredObject>(stored: StoredKind<T>, change: Change<T>): void {
+    stored.log.remember(change);
+    stored.history?.append(keyOf(change.final.metadata), change);
+    this.#undelivered.push({ table: stored as unknown as StoredKind<StoredObject>, change });
     if (this.#delivering) return;
     this.#delivering = true;
     try {
       for (let index = 0; index < this.#undelivered.length; index++) {
         const next = this.#undelivered[index] as Delivery;
-        for (const listener of next.shelf.listeners) listener(next.change);
-        next.shelf.log.announce(next.change);
+        for (const listener of next.table.listeners) listener(next.change);
+        next.table.log.publish(next.change);
       }
     } finally {
       this.#undelivered.length = 0;

@@ -47,7 +47,7 @@ export class TaintEviction {
     // The end of a node takes nothing back.
     if (current === undefined || jsonEqual(taints, taintsOf(previous, noExecute))) return;
     this.#timeline.after(this.#delayMs(), () => {
-      for (const pod of this.#store.list("pods").items) if (pod.spec.nodeName === name) this.#judge(pod);
+      for (const pod of this.#store.list("pods").items) if (pod.spec.nodeName === name) this.#check(pod);
     });
   }
 
@@ -58,10 +58,10 @@ export class TaintEviction {
     }
     const { nodeName = "" } = current.spec;
     if (!this.#tainted.has(nodeName) || previous?.spec.nodeName === nodeName) return;
-    this.#timeline.after(this.#delayMs(), () => this.#judge(current));
+    this.#timeline.after(this.#delayMs(), () => this.#check(current));
   }
 
-  #judge(pod: StoredPod): void {
+  #check(pod: StoredPod): void {
     const taints = taintsOf(this.#store.find("nodes", { namespace: "", name: pod.spec.nodeName ?? "" }), noExecute);
     const mayStayMs = taints.length === 0 ? Number.POSITIVE_INFINITY : toleratedMs(pod, taints);
     const isPlanned = this.#planned.has(pod.metadata.uid);

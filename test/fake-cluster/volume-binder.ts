@@ -41,28 +41,28 @@ export class VolumeBinder {
   }
 
   #onClaim({ current, final }: Change<StoredObject>): void {
-    // Most worlds have no volumes, and none of their claims is looked at.
+    // Most worlds have no volumes, and none of their claims is read.
     if (this.#options.provisionedClass === undefined && this.#store.list(volumes).items.length === 0) return;
     const { volumeName } = (final as Claim).spec ?? {};
-    if (current === undefined && volumeName !== undefined) this.#after(() => this.#judgeVolume(volumeName));
-    else if (current !== undefined) this.#after(() => this.#judgeClaim(final.metadata));
+    if (current === undefined && volumeName !== undefined) this.#after(() => this.#bindOrReleaseVolume(volumeName));
+    else if (current !== undefined) this.#after(() => this.#bindOrReleaseClaim(final.metadata));
   }
 
   #onVolume({ current, final }: Change<StoredObject>): void {
     const { name } = final.metadata;
     const claim = claimRefOf(final as Volume);
-    if (current !== undefined) this.#after(() => this.#judgeVolume(name));
-    if ((current as Volume | undefined)?.status?.phase === "Available") this.#after(() => this.#judgeWaiting());
-    if (current === undefined && claim !== undefined) this.#after(() => this.#judgeClaim(claim));
+    if (current !== undefined) this.#after(() => this.#bindOrReleaseVolume(name));
+    if ((current as Volume | undefined)?.status?.phase === "Available") this.#after(() => this.#bindWaiting());
+    if (current === undefined && claim !== undefined) this.#after(() => this.#bindOrReleaseClaim(claim));
   }
 
-  #judgeWaiting(): void {
+  #bindWaiting(): void {
     for (const { metadata, status } of this.#store.list(claims).items as readonly Claim[]) {
-      if (status?.phase === "Pending") this.#judgeClaim(metadata);
+      if (status?.phase === "Pending") this.#bindOrReleaseClaim(metadata);
     }
   }
 
-  #judgeClaim({ namespace = "", name }: { readonly namespace?: string; readonly name: string }): void {
+  #bindOrReleaseClaim({ namespace = "", name }: { readonly namespace?: string; readonly name: string }): void {
     const claim = this.#store.find(claims, { namespace, name }) as Claim | undefined;
     if (claim === undefined) return;
     const { volumeName } = claim.spec ?? {};
@@ -126,10 +126,10 @@ export class VolumeBinder {
     const kept = { accessModes, volumeMode, capacity: resources?.requests ?? {}, storageClassName: provisionedClass };
     const more = { claimRef, persistentVolumeReclaimPolicy: "Delete" };
     this.#store.create(volumes, "", { ...own, spec: { ...kept, ...more } });
-    this.#after(() => this.#judgeClaim(metadata));
+    this.#after(() => this.#bindOrReleaseClaim(metadata));
   }
 
-  #judgeVolume(name: string): void {
+  #bindOrReleaseVolume(name: string): void {
     const volume = this.#volume(name);
     if (volume === undefined) return;
     const { metadata, spec, status } = volume;

@@ -32,7 +32,7 @@ export class VolumeProtection {
   }
 
   #onClaim({ current }: Change<StoredObject>): void {
-    if (current !== undefined && isProtectedAndDeleted(current)) this.#look(current);
+    if (current !== undefined && isProtectedAndDeleted(current)) this.#read(current);
   }
 
   #onPod({ current, final }: Change<StoredPod>): void {
@@ -40,11 +40,11 @@ export class VolumeProtection {
     const { namespace } = final.metadata;
     for (const name of claimsOf(final)) {
       const claim = this.#store.find(claims, { namespace, name });
-      if (claim !== undefined && isProtectedAndDeleted(claim)) this.#look(claim);
+      if (claim !== undefined && isProtectedAndDeleted(claim)) this.#read(claim);
     }
   }
 
-  #look({ metadata }: StoredObject): void {
+  #read({ metadata }: StoredObject): void {
     const { namespace = "", name, uid } = metadata;
     this.#timeline.after(this.#delayMs(), () => {
       const claim = this.#store.find(claims, { namespace, name });

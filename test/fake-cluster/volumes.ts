@@ -29,14 +29,14 @@ export interface Volume extends StoredObject {
   readonly status?: { readonly phase?: string };
 }
 
-/** The claim that a volume is for; without a uid where its user has named it, and it is not bound yet. */
+/** The claim of a volume. It has no uid if a user has named it and it is not bound yet. */
 export function claimRefOf({ spec }: Volume): (ObjectKey & { readonly uid?: string }) | undefined {
   const { namespace = "", name, uid } = spec?.claimRef ?? {};
   if (name === undefined) return undefined;
   return { namespace, name, ...(uid === undefined ? undefined : { uid }) };
 }
 
-/** True when the volume is for this claim: by its name alone, where nothing more is said. */
+/** True if the volume is for this claim: by uid, or by name alone if the volume names no uid. */
 export function isBoundTo(volume: Volume, { metadata }: Claim): boolean {
   const reference = claimRefOf(volume);
   if (reference?.name !== metadata.name || reference.namespace !== metadata.namespace) return false;

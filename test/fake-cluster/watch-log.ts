@@ -1,4 +1,4 @@
-/** The changes of one resource type: who hears of them, and how far back a watch may begin. */
+/** The changes of one resource type: who learns of them, and how far back a watch may begin. */
 
 import type { Resource, WatchEvent } from "../../functions/shared/kubernetes/cluster.ts";
 import { badRequest, expired } from "./api-errors.ts";
@@ -18,9 +18,9 @@ export interface Change<T extends StoredObject> {
 export interface WatchOptions {
   readonly namespace?: string;
   readonly labelSelector?: string;
-  /** Changes after this revision are heard. Absent or "0": everything there is comes first, as ADDED. */
+  /** Changes after this revision are received. Absent or "0": everything there is comes first, as ADDED. */
   readonly resourceVersion?: string;
-  /** Hear bookmarks too, whenever `sendBookmarks` is called. */
+  /** Receive bookmarks too, whenever `sendBookmarks` is called. */
   readonly bookmarks?: boolean;
 }
 
@@ -29,14 +29,14 @@ interface Watcher<T extends StoredObject> {
   readonly matches: LabelMatcher | undefined;
   readonly bookmarks: boolean;
   readonly listener: (event: WatchEvent<T>) => void;
-  /** The last revision that this watcher heard of or asked to skip. */
+  /** The last revision that this watcher learnt of or asked to skip. */
   after: number;
 }
 
 export class WatchLog<T extends StoredObject> {
   readonly #resource: Resource;
   readonly #capacity: number;
-  /** The first revision that a watch can still hear of. */
+  /** The first revision that a watch can still learn of. */
   #oldest: number;
   #changes: Change<T>[] = [];
   #start = 0;
@@ -62,7 +62,7 @@ export class WatchLog<T extends StoredObject> {
   }
 
   /** Tells every watcher. */
-  announce(change: Change<T>): void {
+  publish(change: Change<T>): void {
     for (const watcher of this.#watchers) {
       if (change.revision <= watcher.after) continue;
       watcher.after = change.revision;
@@ -87,7 +87,7 @@ export class WatchLog<T extends StoredObject> {
     const from = options.resourceVersion ?? "";
     if (from === "" || from === "0") {
       for (const object of items) {
-        if (passes(object, watcher)) listener({ type: "ADDED", object });
+        if (isVisible(object, watcher)) listener({ type: "ADDED", object });
       }
     } else {
       const since = Number(from);
@@ -131,7 +131,7 @@ export class WatchLog<T extends StoredObject> {
   }
 }
 
-function passes(object: StoredObject, watcher: Pick<Watcher<StoredObject>, "namespace" | "matches">): boolean {
+function isVisible(object: StoredObject, watcher: Pick<Watcher<StoredObject>, "namespace" | "matches">): boolean {
   if (watcher.namespace !== undefined && object.metadata.namespace !== watcher.namespace) return false;
   return watcher.matches === undefined || watcher.matches(object.metadata.labels);
 }
@@ -139,8 +139,8 @@ function passes(object: StoredObject, watcher: Pick<Watcher<StoredObject>, "name
 /** An object that stops matching is DELETED for this watcher, as it was before; one that starts to match is ADDED. */
 function eventFor<T extends StoredObject>(change: Change<T>, watcher: Watcher<T>): WatchEvent<T> | undefined {
   const { previous, current } = change;
-  const before = previous !== undefined && passes(previous, watcher);
-  if (current !== undefined && passes(current, watcher)) {
+  const before = previous !== undefined && isVisible(previous, watcher);
+  if (current !== undefined && isVisible(current, watcher)) {
     return { type: before ? "MODIFIED" : "ADDED", object: current };
   }
   if (!before) return undefined;

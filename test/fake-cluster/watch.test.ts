@@ -16,20 +16,22 @@ function label(store: Store, name: string, value: string | null): void {
   store.patch("leases", { namespace, name }, { metadata: { labels: { w: value } } });
 }
 
-function told(event: WatchEvent<StoredObject>): string {
+function describe(event: WatchEvent<StoredObject>): string {
   return event.type === "BOOKMARK" ? event.type : `${event.type} ${event.object.metadata.name}`;
 }
 
-test("a watch tells changes in order, each with a larger revision", () => {
+test("a watch reports changes in order, each with a larger revision", () => {
   const store = makeStore();
-  const heard: WatchEvent<StoredObject>[] = [];
-  store.watch("leases", { namespace, resourceVersion: String(store.revision) }, (event) => heard.push(event));
+  const received: WatchEvent<StoredObject>[] = [];
+  store.watch("leases", { namespace, resourceVersion: String(store.revision) }, (event) => received.push(event));
   store.create("leases", namespace, { metadata: { name: "a" } });
   store.create("leases", "elsewhere", { metadata: { name: "z" } });
   label(store, "a", "1");
   store.delete("leases", { namespace, name: "a" });
-  assert.deepEqual(heard.map(told), ["ADDED a", "MODIFIED a", "DELETED a"]);
-  const revisions = heard.map((event) => Number(event.type === "BOOKMARK" ? 0 : event.object.metadata.resourceVersion));
+  assert.deepEqual(received.map(describe), ["ADDED a", "MODIFIED a", "DELETED a"]);
+  const revisions = received.map((event) =>
+    Number(event.type === "BOOKMARK" ? 0 : event.object.metadata.resourceVersion),
+  );
   assert.deepEqual(
     revisions,
     revisions.toSorted((a, b) => a - b),
@@ -39,17 +41,17 @@ test("a watch tells changes in order, each with a larger revision", () => {
 
 test("an object that starts to match is ADDED, one that stops is DELETED as it last was", () => {
   const store = makeStore();
-  const heard: WatchEvent<StoredObject>[] = [];
+  const received: WatchEvent<StoredObject>[] = [];
   store.watch("leases", { labelSelector: "w=1", resourceVersion: String(store.revision) }, (event) =>
-    heard.push(event),
+    received.push(event),
   );
   store.create("leases", namespace, { metadata: { name: "a" } });
   label(store, "a", "1");
   store.patch("leases", { namespace, name: "a" }, { metadata: { annotations: { x: "1" } } });
   label(store, "a", "2");
   label(store, "a", "1");
-  assert.deepEqual(heard.map(told), ["ADDED a", "MODIFIED a", "DELETED a", "ADDED a"]);
-  const gone = heard[2] as { object: StoredObject };
+  assert.deepEqual(received.map(describe), ["ADDED a", "MODIFIED a", "DELETED a", "ADDED a"]);
+  const gone = received[2] as { object: StoredObject };
   assert.deepEqual(gone.object.metadata.labels, { w: "1" });
   assert.equal(Number(gone.object.metadata.resourceVersion), store.revision - 1);
 });
@@ -59,19 +61,19 @@ test("a watch continues from a past revision without a gap or a repetition", () 
   store.create("leases", namespace, { metadata: { name: "a" } });
   const since = String(store.revision);
   store.create("leases", namespace, { metadata: { name: "b" } });
-  const heard: string[] = [];
-  store.watch("leases", { resourceVersion: since }, (event) => heard.push(told(event)));
+  const received: string[] = [];
+  store.watch("leases", { resourceVersion: since }, (event) => received.push(describe(event)));
   store.create("leases", namespace, { metadata: { name: "c" } });
-  assert.deepEqual(heard, ["ADDED b", "ADDED c"]);
+  assert.deepEqual(received, ["ADDED b", "ADDED c"]);
 });
 
 test("without a revision a watch begins with everything there is", () => {
   const store = makeStore();
   store.create("leases", namespace, { metadata: { name: "a" } });
-  const heard: string[] = [];
-  store.watch("leases", {}, (event) => heard.push(told(event)));
+  const received: string[] = [];
+  store.watch("leases", {}, (event) => received.push(describe(event)));
   label(store, "a", "1");
-  assert.deepEqual(heard, ["ADDED a", "MODIFIED a"]);
+  assert.deepEqual(received, ["ADDED a", "MODIFIED a"]);
 });
 
 test("a revision whose later changes are forgotten is answered with 410", () => {
@@ -88,33 +90,33 @@ test("a revision whose later changes are forgotten is answered with 410", () => 
 
 test("bookmarks go to those who asked for them", () => {
   const store = makeStore();
-  const heard: string[] = [];
+  const received: string[] = [];
   const from = { resourceVersion: String(store.revision) };
   store.watch("leases", { ...from, bookmarks: true }, (event) => {
-    if (event.type === "BOOKMARK") heard.push(event.resourceVersion);
+    if (event.type === "BOOKMARK") received.push(event.resourceVersion);
   });
-  store.watch("leases", from, (event) => heard.push(told(event)));
+  store.watch("leases", from, (event) => received.push(describe(event)));
   store.create("events", namespace, { metadata: { name: "e" } });
   store.sendBookmarks("leases");
-  assert.deepEqual(heard, [String(store.revision)]);
+  assert.deepEqual(received, [String(store.revision)]);
 });
 
-test("a cancelled watch hears nothing more", () => {
+test("a cancelled watch receives nothing more", () => {
   const store = makeStore();
-  const heard: string[] = [];
-  const cancel = store.watch("leases", {}, (event) => heard.push(told(event)));
+  const received: string[] = [];
+  const cancel = store.watch("leases", {}, (event) => received.push(describe(event)));
   cancel();
   store.create("leases", namespace, { metadata: { name: "a" } });
-  assert.deepEqual(heard, []);
+  assert.deepEqual(received, []);
 });
 
-test("what a listener writes is told to everybody after what it heard", () => {
+test("what a listener writes is told to everybody after what it received", () => {
   const store = makeStore();
-  const heard: string[] = [];
+  const received: string[] = [];
   store.onChange("leases", ({ current }) => {
     if (current !== undefined && current.metadata.labels === undefined) label(store, current.metadata.name, "1");
   });
-  store.watch("leases", {}, (event) => heard.push(told(event)));
+  store.watch("leases", {}, (event) => received.push(describe(event)));
   store.create("leases", namespace, { metadata: { name: "a" } });
-  assert.deepEqual(heard, ["ADDED a", "MODIFIED a"]);
+  assert.deepEqual(received, ["ADDED a", "MODIFIED a"]);
 });

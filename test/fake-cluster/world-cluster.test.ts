@@ -122,11 +122,11 @@ test("the events of a watch come in order, however long each is under way", asyn
   const { timeline, world, cluster } = make({
     latencyMs: (leg) => (leg === "event" ? [50, 1, 20][turn++ % 3] : 1) as number,
   });
-  const heard: string[] = [];
+  const received: string[] = [];
   const follow = async (): Promise<void> => {
     for await (const event of cluster.watch("leases", { namespace, resourceVersion: "1" })) {
-      heard.push(event.type === "BOOKMARK" ? event.type : `${event.type} ${event.object.metadata.name}`);
-      if (heard.length === 4) return;
+      received.push(event.type === "BOOKMARK" ? event.type : `${event.type} ${event.object.metadata.name}`);
+      if (received.length === 4) return;
     }
   };
   timeline.after(10, () => {
@@ -136,7 +136,7 @@ test("the events of a watch come in order, however long each is under way", asyn
     world.store.sendBookmarks("leases");
   });
   await played(timeline, follow());
-  assert.deepEqual(heard, ["ADDED a", "MODIFIED a", "DELETED a", "BOOKMARK"]);
+  assert.deepEqual(received, ["ADDED a", "MODIFIED a", "DELETED a", "BOOKMARK"]);
 });
 
 test("a watch from a forgotten revision rejects with 410, and an aborted one with code 0", async () => {

@@ -38,7 +38,7 @@ export interface WorldClusterOptions {
   readonly latencyMs?: (leg: Leg, verb: Verb, resource: Resource) => number;
   /** Shows patches to the registered webhooks. Absent: the world asks no webhook, whatever is registered. */
   readonly admission?: Admission;
-  /** User whom webhooks hear of. Default: {@link anonymous}. */
+  /** User whom webhooks learn of. Default: {@link anonymous}. */
   readonly user?: UserInfo;
 }
 
@@ -193,13 +193,13 @@ class WorldCluster implements Cluster {
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve();
-      const wake = (): void => {
+      const resume = (): void => {
         cancel();
-        signal?.removeEventListener("abort", wake);
+        signal?.removeEventListener("abort", resume);
         resolve();
       };
-      const cancel = this.#world.timeline.after(ms, wake);
-      signal?.addEventListener("abort", wake, { once: true });
+      const cancel = this.#world.timeline.after(ms, resume);
+      signal?.addEventListener("abort", resume, { once: true });
     });
   }
 

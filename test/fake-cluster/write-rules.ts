@@ -15,7 +15,7 @@ import {
 } from "./api-errors.ts";
 import { applyMergePatch, jsonEqual } from "./merge-patch.ts";
 import {
-  isHeldNamespace,
+  isFinalizingNamespace,
   rfc3339,
   type StoredMetadata,
   type StoredObject,
@@ -255,7 +255,7 @@ export function planDeletion(
     const marked = { ...withFinalizers, generation, deletionTimestamp, deletionGracePeriodSeconds: seconds };
     return { marked: { ...current, metadata: marked }, remove: seconds === 0 && finalizers.length === 0 };
   }
-  if (isHeldNamespace(current)) {
+  if (isFinalizingNamespace(current)) {
     if (metadata.deletionTimestamp !== undefined) return { marked: undefined, remove: false };
     const ending = { ...withFinalizers, deletionTimestamp: rfc3339(nowMs) };
     return { marked: { ...current, metadata: ending, status: { phase: "Terminating" } }, remove: false };

@@ -125,7 +125,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     flags: readonly string[] = [],
     place = join(image.root, "sluice"),
   ): Launched {
-    const [file = "", ...words] = image.command.flatMap((word) =>
+    const [file = "", ...message] = image.command.flatMap((word) =>
       word === process.execPath ? [word, ...flags] : [word.replace(join(image.root, "sluice"), place)],
     );
     const kubeconfig = join(folder, "kubeconfig");
@@ -133,7 +133,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     // No Service leads to it, so that it need not answer on after a signal.
     const own = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", SHUTDOWN_DELAY: "0" };
     const env = { PATH, ...image.environment, ...own, ...settings };
-    const launched = launch(file, [...words, ...args], { env, output: "pipe", cwd: "/" });
+    const launched = launch(file, [...message, ...args], { env, output: "pipe", cwd: "/" });
     running.push(launched);
     return launched;
   }
@@ -169,9 +169,9 @@ describe("the image, built in empty folders as the Dockerfile has it", {
   });
 
   test("its user can write nowhere in it, and is not root", async () => {
-    const [file, ...words] = image.command;
+    const [file, ...message] = image.command;
     const probe = `require("fs").writeFileSync(process.argv[1] + "/sluice/x", "")`;
-    const identity = isRoot ? words.slice(0, words.indexOf("--") + 1) : [];
+    const identity = isRoot ? message.slice(0, message.indexOf("--") + 1) : [];
     const command = isRoot ? [file, ...identity, process.execPath] : [process.execPath];
     const [program = "", ...args] = [...command, "-e", probe, image.root];
     await assert.rejects(execute(program, args), /EACCES/);
@@ -254,22 +254,22 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     const again = await mkdtemp(join(tmpdir(), "sluice-compiled-"));
     try {
       await cp(server, again, { recursive: true });
-      const told = "told-to-the-build-alone";
-      const env = { ...cleanEnvironment(), SLUICE_TOLD: told, NAMESPACE: told };
+      const setting = "told-to-the-build-alone";
+      const env = { ...cleanEnvironment(), SLUICE_SETTING: setting, NAMESPACE: setting };
       await execute(process.execPath, [join(server, "../compile.cjs"), again], { env });
       for (const [path, bytes] of await filesOf(join(again, "compiled")))
-        for (const word of [told, "sluice-compile-", new Date().toISOString().slice(0, 13)])
+        for (const word of [setting, "sluice-compile-", new Date().toISOString().slice(0, 13)])
           assert.ok(!bytes.includes(word), `${path}: ${word}`);
     } finally {
       await rm(again, { recursive: true, force: true });
     }
   });
 
-  test("it is given an event, and what that woke is done before SIGTERM ends it", async () => {
+  test("it is given an event, and what that triggered is done before SIGTERM ends it", async () => {
     const ledgerOf = (group: string) => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-${group}`;
     const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404;
     await createGroup(controlPlane, { name: "swept", namespace, zones: 1, pods: 1 });
-    // A wake-up is gathered for a second: the signal finds it in the queue.
+    // A trigger is gathered for a second: the signal finds it in the queue.
     const launched = run({ FUNCTION: "advance-zone-rollout", VIEWS: "list", GATHER_MS: "1000" });
     const url = await ready(launched);
     await eventually("the first sweep's ledger", 20_000, () =>
@@ -278,7 +278,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
         return undefined;
       }),
     );
-    // The next sweep is minutes away: nothing but the event can wake a function for this group.
+    // The next sweep is minutes away: nothing but the event can trigger a function for this group.
     const group = await createGroup(controlPlane, { name: "told", namespace, zones: 1, pods: 1 });
     const event = {
       specversion: "1.0",
@@ -300,7 +300,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.equal(logOf(launched).at(-1)?.msg, "ended");
   });
 
-  test("it is given a review, and judges it by what the API server has", async () => {
+  test("it is given a review, and decides it by what the API server has", async () => {
     const launched = run({ FUNCTION: "evaluate-eviction", ...reviewsOnPort });
     const url = await ready(launched);
     const request = { uid: "u-1", operation: "CREATE", subResource: "eviction", namespace, name: "gone-0" };
@@ -315,8 +315,8 @@ describe("the image, built in empty folders as the Dockerfile has it", {
   });
 
   test("neither a start nor an event loads the fetch and the HTTP/2 of Node, which take as long as all else of it", async () => {
-    const told = 'process.on("exit",()=>console.error(process.moduleLoadList.join()))';
-    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(told)}`;
+    const setting = 'process.on("exit",()=>console.error(process.moduleLoadList.join()))';
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(setting)}`;
     const launched = run({ FUNCTION: "advance-zone-rollout", VIEWS: "list", NODE_OPTIONS });
     const url = await ready(launched);
     const event = { specversion: "1.0", id: "1", source: "/test", type: "dev.knative.sources.ping" };

@@ -1,4 +1,4 @@
-/** The rendered alerts, judged by Prometheus's own code on what was scraped. */
+/** The rendered alerts, decided by Prometheus's own code on what was scraped. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ export interface ActiveAlert {
 }
 
 /** Resolves to the path of the program, built first when it is missing. Throws when there is no go command. */
-export async function ensureAlerting(say: Log): Promise<string> {
+export async function ensureAlerting(log: Log): Promise<string> {
   const folder = await ensureBuilt(
     {
       name: "alerting",
@@ -32,7 +32,7 @@ export async function ensureAlerting(say: Log): Promise<string> {
       files: ["alerting"],
       expectation: "this happens once and takes about a minute on 2 cores",
     },
-    say,
+    log,
   );
   return join(folder, "alerting");
 }

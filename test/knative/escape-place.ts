@@ -8,8 +8,8 @@ const containers = [{ name: "c", image: "app:1" }];
 
 /** Labels, an annotation and a finalizer that are not ours. */
 function named(name: string, more: object = {}): object {
-  const words = { labels: { app: name }, annotations: { "example.com/here": "true" } };
-  return { name, ...words, finalizers: ["example.com/kept"], ...more };
+  const fields = { labels: { app: name }, annotations: { "example.com/here": "true" } };
+  return { name, ...fields, finalizers: ["example.com/kept"], ...more };
 }
 
 /** Makes what the attempts are about. Nothing binds or starts: the volumes are of no class, and the StatefulSet is empty. */

@@ -136,13 +136,15 @@ suite("the rendered guard", () => {
       assert.equal("isWrittenByUs" in entry, /written by us$/.test(entry.meaning), `${entry.key}: ${entry.meaning}`);
   });
 
-  test("the guard judges each annotation and label of ours on volume claims and on owners, as the vocabulary has them", () => {
+  test("the guard decides each annotation and label of ours on volume claims and on owners, as the table of annotations has them", () => {
     const claims = policyIn(rendered, "sluice-guard-claims.default");
     const onClaims = ours.filter(({ on }) => on === "PersistentVolumeClaim" || on === "StatefulSet");
-    const words = onClaims.filter(({ kind, on }) => kind === "annotation" || on === "PersistentVolumeClaim");
+    const annotations = onClaims.filter(({ kind, on }) => kind === "annotation" || on === "PersistentVolumeClaim");
     const finalizers = ["sluice.dev/volume-hold", "sluice.dev/volume-protection"];
-    assert.deepEqual(sorted(conditionOf(claims)), sorted([...keys(words), ...finalizers]));
-    const written = words.filter((one) => /written by us$/.test(one.meaning) && one.on === "PersistentVolumeClaim");
+    assert.deepEqual(sorted(conditionOf(claims)), sorted([...keys(annotations), ...finalizers]));
+    const written = annotations.filter(
+      (one) => /written by us$/.test(one.meaning) && one.on === "PersistentVolumeClaim",
+    );
     const marks = ["sluice.dev/protected", "sluice.dev/suspended"];
     assert.deepEqual(sorted([...variableOf(claims, "writtenByUs"), ...variableOf(claims, "ofOurs")]), keys(written));
     assert.deepEqual(variableOf(claims, "ofOurs"), marks);
@@ -156,7 +158,7 @@ suite("the rendered guard", () => {
     assert.deepEqual(sorted(conditionOf(owners)), sorted([...keys(ofOwners), ...labelling]));
   });
 
-  test("the guard judges each kind whose pods Sluice labels, those that users list as well, and no StatefulSet", () => {
+  test("the guard decides each kind whose pods Sluice labels, those that users list as well, and no StatefulSet", () => {
     const kinds = [{ plural: "replicatemplates", group: "rollout-operator.grafana.com" }];
     const kindsIn = (files: ReadonlyMap<string, string>) =>
       sorted(

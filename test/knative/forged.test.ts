@@ -18,7 +18,7 @@ import { forgeries } from "./forgeries.ts";
 const events = Number(process.env.FLOOD ?? 10_000);
 /** Of `lookUpsTogether` and `listingReconciles`: so many at once, and then in a second. */
 const lookUps = { atOnce: 100, aSecond: 20 };
-const passes = { atOnce: 100, aSecond: 10 };
+const reconcileLimit = { atOnce: 100, aSecond: 10 };
 /** Those that a function opens in one namespace. */
 const mostWatches = 3;
 /** In MB, as `knative/base` limits it. */
@@ -77,17 +77,20 @@ suite("forged events and the real API server", { skip: await skipWithoutControlP
       const server = await serve(scene);
       const { namespace, statefulSets } = scene.group;
       const before = await revisionsOf(scene);
-      for (const { says, status, headers, body, asks } of forgeries(namespace, statefulSets[0] ?? "")) {
+      for (const { description, status, headers, body, asks } of forgeries(namespace, statefulSets[0] ?? "")) {
         const from = await auditPosition(controlPlane.auditLog);
-        assert.equal(await post(server, headers, body), status, says);
+        assert.equal(await post(server, headers, body), status, description);
         await quiet(server);
         const asked = await askedSince(scene, from);
         const reads = asked.filter(({ verb }) => verb === "get" || verb === "list");
         const watches = asked.filter(({ verb }) => verb === "watch");
-        // A pass may find the watches let go, and opens them once.
-        assert.ok(watches.length <= mostWatches, `${says}: ${watches.length} watches`);
-        assert.equal(reads.length + watches.length, asked.length, says);
-        assert.ok(reads.length <= asks, `${says}: ${reads.map(({ verb, resource }) => `${verb} ${resource}`).join()}`);
+        // A reconcile may find the watches let go, and opens them once.
+        assert.ok(watches.length <= mostWatches, `${description}: ${watches.length} watches`);
+        assert.equal(reads.length + watches.length, asked.length, description);
+        assert.ok(
+          reads.length <= asks,
+          `${description}: ${reads.map(({ verb, resource }) => `${verb} ${resource}`).join()}`,
+        );
       }
       assert.deepEqual(await revisionsOf(scene), before);
     });
@@ -145,7 +148,7 @@ suite("forged events and the real API server", { skip: await skipWithoutControlP
       context.diagnostic(describe(cost));
       assert.deepEqual(Object.keys(cost.statuses), ["204"]);
       const listed = cost.asked.filter(({ resource }) => resource === "statefulsets").length;
-      const most = passes.atOnce + (cost.seconds + 1) * passes.aSecond;
+      const most = reconcileLimit.atOnce + (cost.seconds + 1) * reconcileLimit.aSecond;
       assert.ok(listed > 0 && listed <= most, `${listed} passes`);
       assert.ok(cost.asked.every(({ verb }) => verb === "get" || verb === "list"));
       assert.ok(Math.max(...cost.samples) < memoryLimit, describe(cost));

@@ -2,7 +2,7 @@
 import { changed, headersOf, tick } from "../support/posted.ts";
 
 export interface Forgery {
-  readonly says: string;
+  readonly description: string;
   /** What it is answered. */
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -13,10 +13,10 @@ export interface Forgery {
 
 const reference = "dev.knative.apiserver.ref.update";
 const resource = "dev.knative.apiserver.resource.update";
-/** A pass over a group of two StatefulSets: its ledger, the StatefulSets, the budgets, and the pods of each. */
-const aPass = 5;
+/** A reconcile of a group of two StatefulSets: its ledger, the StatefulSets, the budgets, and the pods of each. */
+const perReconcile = 5;
 /** A sweep lists the StatefulSets and the ledgers besides. */
-const aSweep = 2 + aPass;
+const aSweep = 2 + perReconcile;
 
 function keyOf(namespace: string, name: string): Record<string, string> {
   return { "ce-kind": "StatefulSet", "ce-namespace": namespace, "ce-name": name };
@@ -33,7 +33,12 @@ export function forgeries(namespace: string, statefulSet: string): Forgery[] {
 
 function aboutOthers(namespace: string, name: string): Forgery[] {
   const key = keyOf(namespace, name);
-  const costs = (asks: number, says: string, headers: Forgery["headers"]) => ({ says, status: 204, headers, asks });
+  const costs = (asks: number, description: string, headers: Forgery["headers"]) => ({
+    description,
+    status: 204,
+    headers,
+    asks,
+  });
   return [
     costs(0, "a kind that is no concern of ours", headersOf(reference, { ...key, "ce-kind": "Secret" })),
     costs(0, "a kind that there is none of", headersOf(reference, { ...key, "ce-kind": "Unheard" })),
@@ -55,21 +60,21 @@ function lies(namespace: string, name: string): Forgery[] {
   };
   const going = { namespace, name: `${name}-0`, deletionTimestamp: "2020-01-01T00:00:00Z" };
   const pod = { kind: "Pod", apiVersion: "v1", metadata: going, status: { phase: "Failed" } };
-  const told = (says: string, type: string, object: object) => {
-    return { says, status: 204, headers: headersOf(type), body: JSON.stringify(object), asks: aPass };
+  const posted = (description: string, type: string, object: object) => {
+    return { description, status: 204, headers: headersOf(type), body: JSON.stringify(object), asks: perReconcile };
   };
-  const at = (says: string, time: string) => {
+  const at = (description: string, time: string) => {
     const headers = headersOf(reference, { ...keyOf(namespace, name), "ce-time": time });
-    return { says, status: 204, headers, asks: aPass };
+    return { description, status: 204, headers, asks: perReconcile };
   };
   const late = { ...tick, "ce-time": "2020-01-01T00:00:00Z" };
   return [
-    told("a StatefulSet as its forger wishes it to be", resource, statefulSet),
-    told("a StatefulSet that is said to be gone", "dev.knative.apiserver.resource.delete", statefulSet),
-    told("a pod that is said to go", resource, pod),
+    posted("a StatefulSet as its forger wishes it to be", resource, statefulSet),
+    posted("a StatefulSet that is reported to be gone", "dev.knative.apiserver.resource.delete", statefulSet),
+    posted("a pod that is reported to go", resource, pod),
     at("a moment long ago", "1970-01-01T00:00:00Z"),
     at("a moment far ahead", "9999-12-31T23:59:59Z"),
-    { says: "a tick that is long overdue", status: 204, headers: late, asks: aSweep },
+    { description: "a tick that is long overdue", status: 204, headers: late, asks: aSweep },
   ];
 }
 
@@ -78,8 +83,8 @@ function malformed(namespace: string, name: string): Forgery[] {
   const event = { specversion: "1.0", id: "1", source: "/forged", type: reference };
   const batch = { "content-type": "application/cloudevents-batch+json" };
   const structured = { "content-type": "application/cloudevents+json" };
-  const refused = (says: string, status: number, headers: Forgery["headers"], body = "{}") => {
-    return { says, status, headers, body, asks: 0 };
+  const refused = (description: string, status: number, headers: Forgery["headers"], body = "{}") => {
+    return { description, status, headers, body, asks: 0 };
   };
   return [
     refused("a name that leads elsewhere", 400, headersOf(reference, { ...key, "ce-name": "../../secrets/x" })),

@@ -2,7 +2,7 @@
 import { loadAll } from "js-yaml";
 import type { Api } from "../controlplane/api.ts";
 import type { Built } from "../support/kubectl.ts";
-import { finalizers, type Kind, type Rule, rules } from "./guard-words.ts";
+import { finalizers, type Kind, type Rule, rules } from "./guard-rights.ts";
 
 export const namespace = "guarded";
 
@@ -186,8 +186,8 @@ export async function furnish(api: Api): Promise<void> {
     const on = (isLabel: boolean) =>
       Object.fromEntries(keys.filter((key) => labelled.includes(key) === isLabel).map((key) => [key, "true"]));
     await api.post(pathOf(kind), bodyOf(kind, "bare", {}));
-    const words = { annotations: on(false), labels: on(true) };
-    await api.post(pathOf(kind), bodyOf(kind, "worded", { ...words, ...(kind === "claim" ? { finalizers } : {}) }));
+    const fields = { annotations: on(false), labels: on(true) };
+    await api.post(pathOf(kind), bodyOf(kind, "worded", { ...fields, ...(kind === "claim" ? { finalizers } : {}) }));
   }
   const marks = { labels: { "app.kubernetes.io/managed-by": "sluice" }, annotations: { "sluice.dev/group": "db" } };
   for (const [name, metadata] of Object.entries({ "sluice-db": marks, "sluice-bare": {}, marked: marks, leader: {} }))

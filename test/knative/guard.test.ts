@@ -22,7 +22,7 @@ import {
   rights,
   withWord,
 } from "./guard-place.ts";
-import { besides, finalizers, type Kind, type Rule, rules } from "./guard-words.ts";
+import { besides, finalizers, type Kind, type Rule, rules } from "./guard-rights.ts";
 
 interface Write {
   readonly what: string;
@@ -52,7 +52,7 @@ function create(kind: Kind, what: string, rule: Rule, metadata: object): Write {
 
 /** Each word of a kind: added, changed and removed by a merge patch, and there from the beginning. */
 function writesOf(kind: Kind): readonly (readonly [string, readonly Write[]])[] {
-  const words = Object.entries({ ...rules, ...besides }).flatMap(([key, { [kind]: rule }]) => {
+  const rulesOf = Object.entries({ ...rules, ...besides }).flatMap(([key, { [kind]: rule }]) => {
     if (rule === undefined) return [];
     const [saves, ends] = rule === "save" ? (["free", "delete"] as const) : [rule, rule];
     const writes = [
@@ -63,8 +63,8 @@ function writesOf(kind: Kind): readonly (readonly [string, readonly Write[]])[] 
     ];
     return [[key, writes] as const];
   });
-  if (kind !== "claim") return words;
-  const held = finalizers.map((name) => {
+  if (kind !== "claim") return rulesOf;
+  const blocked = finalizers.map((name) => {
     const others = finalizers.filter((other) => other !== name);
     const writes = [
       patch(kind, "added", "finalizer", "bare", { finalizers: [kept, name] }),
@@ -73,7 +73,7 @@ function writesOf(kind: Kind): readonly (readonly [string, readonly Write[]])[] 
     ];
     return [name, writes] as const;
   });
-  return [...words, ...held];
+  return [...rulesOf, ...blocked];
 }
 
 const mark = { labels: { "app.kubernetes.io/managed-by": "sluice" } };
@@ -211,15 +211,15 @@ suite("the guard on the real API server", { skip: await skipWithoutControlPlane(
     const metadata = {
       annotations: { "sluice.dev/suspend": "true", "sluice.dev/hold": "true", "sluice.dev/zone": "a" },
     };
-    const said = async (body: object) =>
+    const answerTo = async (body: object) =>
       (await ask("narrow-claims", { method: "PATCH", path: pathOf("claim", "bare"), body })).text;
     assert.match(
-      await said({ metadata }),
+      await answerTo({ metadata }),
       /sluice.dev\/suspend, sluice.dev\/zone: Sluice may .* needs the verb delete on/,
     );
     const state = { metadata: withWord("sluice.dev/suspended", "true") };
     assert.match(
-      await said(state),
+      await answerTo(state),
       /sluice.dev\/suspended: only Sluice writes this; .* the verb repair on words.sluice.dev/,
     );
   });
@@ -234,8 +234,8 @@ suite("the guard on the real API server", { skip: await skipWithoutControlPlane(
     return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
   }
 
-  test("a write that changes no word of ours is left out before it is judged, as each write of our accounts is", async () => {
-    const isJudged = async (policy: string, user: string, path: string, metadata: object) => {
+  test("a write that changes no word of ours is left out before it is decided, as each write of our accounts is", async () => {
+    const isDenied = async (policy: string, user: string, path: string, metadata: object) => {
       const before = await leftOut(policy);
       await ask(user, { method: "PATCH", path, body: { metadata } });
       return (await leftOut(policy)) === before;
@@ -244,14 +244,14 @@ suite("the guard on the real API server", { skip: await skipWithoutControlPlane(
       withWord(key, "other"),
     ) as [object, object, object];
     const [claim, cluster, ledger] = [pathOf("claim", "worded"), pathOf("rabbitmqcluster", "worded"), "sluice-db"];
-    assert.equal(await isJudged("claims", "narrow-claims", claim, note), false);
-    assert.equal(await isJudged("claims", "narrow-claims", claim, word), true);
-    assert.equal(await isJudged("claims", ourAccount, claim, word), false);
-    assert.equal(await isJudged("owners", "narrow-rabbit", cluster, note), false);
-    assert.equal(await isJudged("owners", "narrow-rabbit", cluster, stop), true);
-    assert.equal(await isJudged("ledgers", "narrow-leases", pathOf("lease", "leader"), note), false);
-    assert.equal(await isJudged("ledgers", "narrow-leases", pathOf("lease", ledger), note), true);
-    assert.equal(await isJudged("ledgers", ourAccount, pathOf("lease", ledger), note), false);
+    assert.equal(await isDenied("claims", "narrow-claims", claim, note), false);
+    assert.equal(await isDenied("claims", "narrow-claims", claim, word), true);
+    assert.equal(await isDenied("claims", ourAccount, claim, word), false);
+    assert.equal(await isDenied("owners", "narrow-rabbit", cluster, note), false);
+    assert.equal(await isDenied("owners", "narrow-rabbit", cluster, stop), true);
+    assert.equal(await isDenied("ledgers", "narrow-leases", pathOf("lease", "leader"), note), false);
+    assert.equal(await isDenied("ledgers", "narrow-leases", pathOf("lease", ledger), note), true);
+    assert.equal(await isDenied("ledgers", ourAccount, pathOf("lease", ledger), note), false);
   });
 
   test("the StatefulSet controller writes on a claim that has our words, and may not change them", async () => {

@@ -42,7 +42,7 @@ test("a kind is listed as `kubectl get crd` does, and one of the core group by i
   assert.deepEqual(listed(), []);
 });
 
-test("what cannot be granted is refused with a sentence that names it", () => {
+test("what cannot be granted is refused with a message that names it", () => {
   const wildcard = /is a wildcard: list each kind by itself/;
   for (const name of ["*", "*.example.com", "replicatemplates.*", "replica*.example.com"]) {
     assert.throws(() => listed(name), wildcard, name);

@@ -18,8 +18,8 @@ if (program instanceof Error && process.env.CI === "true") throw program;
 
 const reconciled = "rollout_operator_last_successful_group_reconcile_timestamp_seconds";
 const progress = "sluice_group_last_progress_timestamp_seconds";
-/** A look at the ledgers serves for ten seconds; a little more for two clocks. */
-const nextLookMs = 11_000;
+/** A LIST of the ledgers serves for ten seconds; a little more for two clocks. */
+const nextReadMs = 11_000;
 
 /** What each replica answers now, as Prometheus has it by the rendered ServiceMonitor. */
 async function scrape(replicas: readonly Server[], namespace: string): Promise<Scrape[]> {
@@ -84,7 +84,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     return activeAlerts(program, scrapes);
   };
 
-  /** The function, woken from zero, makes the ledger and is ended. */
+  /** The function, triggered from zero, makes the ledger and is ended. */
   const rest = async (scene: Scene) => {
     const roller = await start(scene, "advance-zone-rollout", {});
     assert.equal(await post(roller, tick), 204);
@@ -92,7 +92,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     await roller.stop();
   };
 
-  /** The function, woken from zero, takes what the budget lets go, and is ended. Resolves to the zone that it waits for. */
+  /** The function, triggered from zero, takes what the budget lets go, and is ended. Resolves to the zone that it waits for. */
   const getStuck = async (scene: Scene): Promise<string> => {
     const roller = await start(scene, "advance-zone-rollout", {});
     scene.observer.listen((kind, _type, name) => void post(roller, changed(kind, namespace, name)).catch(() => {}));
@@ -102,14 +102,14 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     return zone;
   };
 
-  test("alerts tell of a rollout that stands still, and of nothing else", { skip }, async (context) => {
+  test("alerts report a rollout that stands still, and nothing else", { skip }, async (context) => {
     const from = await auditPosition(controlPlane.auditLog);
     await play(controlPlane, namespace, { zones: 3, pods: 3, maxUnavailable: 2 }, async (scene) => {
       // The certificate is not what is tested here.
       const alone = { PORT: "0", TLS_PORT: "off" };
       const replicas = [await start(scene, "sluice-admission", alone), await start(scene, "sluice-admission", alone)];
       await rest(scene);
-      await delay(nextLookMs);
+      await delay(nextReadMs);
       const atRest = await scrape(replicas, namespace);
       for (const one of atRest) {
         for (const [name, labels] of times) {
@@ -140,7 +140,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
         assert.equal(valueIn(one, "sluice_group_reservations", { ...group, ...by }), 2);
       }
 
-      await delay(nextLookMs);
+      await delay(nextReadMs);
       const later = await scrape(replicas, namespace);
       for (const [index, one] of later.entries()) {
         for (const [name, labels] of times)
@@ -156,8 +156,8 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
         ["SluiceRolloutStuck", "firing", namespace, namespace],
       ]);
       for (const { annotations } of alerts) {
-        const words = `${by.function} has waited since \\d{4}-.* UTC: guard budget, zone ${zone}\\. kubectl sluice why`;
-        assert.match(annotations.description ?? "", new RegExp(words));
+        const pattern = `${by.function} has waited since \\d{4}-.* UTC: guard budget, zone ${zone}\\. kubectl sluice why`;
+        assert.match(annotations.description ?? "", new RegExp(pattern));
       }
     });
     const { asked, forbidden } = await askedBy(controlPlane, from, namespace, "sluice-admission");

@@ -69,24 +69,24 @@ export async function tierOf(api: Api, namespace: string): Promise<string | unde
 export function attacksOf({ name, namespace, statefulSets }: FixtureGroup): readonly Attack[] {
   const drained = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
   const claims = statefulSets.map((set) => `/api/v1/namespaces/${namespace}/persistentvolumeclaims/data-${set}-1`);
-  const words: Readonly<Record<string, Readonly<Record<string, string | null>>>> = {
+  const texts: Readonly<Record<string, Readonly<Record<string, string | null>>>> = {
     "a suspension of no time": { ...drained, "sluice.dev/suspend-duration": "0" },
-    "a pod of another owner": { ...drained, "sluice.dev/owner": "Stranger/x", "sluice.dev/zone": "a" },
+    "a pod of another owner": { ...drained, "sluice.dev/owner": "Foreign/x", "sluice.dev/zone": "a" },
     "a removal that seems begun": { "sluice.dev/suspend-state": "Removing", "sluice.dev/removal-claim": "x" },
   };
   const rabbit = `/apis/rabbitmq.com/v1beta1/namespaces/${namespace}/rabbitmqclusters/${broker}`;
-  const labels: typeof words = {
+  const labels: typeof texts = {
     "a label of its choice": { "sluice.dev/skip-label": "tier=trusted", "sluice.dev/stop-all": "true" },
     "a status of ours": { "sluice.dev/skip-status": '{"key":"tier"}' },
   };
   const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
   const ledger = `${leases}/sluice-${name}`;
   const claim = JSON.stringify({ id: "x", kind: "later", zone: statefulSets[0], by: "x", stampMs: Date.now() });
-  const forged: typeof words = {
+  const forged: typeof texts = {
     "a claim of an unknown kind": { "sluice.dev/claims": claim },
     "reservations that are no JSON": { "sluice.dev/reservations": "[" },
   };
-  const patches = (user: string, path: string, all: typeof words): Attack[] =>
+  const patches = (user: string, path: string, all: typeof texts): Attack[] =>
     Object.entries(all).map(([what, annotations]) => ({
       user,
       what,
@@ -99,10 +99,10 @@ export function attacksOf({ name, namespace, statefulSets }: FixtureGroup): read
     { user, what: "the ledger away", method: "DELETE", path: ledger },
   ];
   return [
-    ...claims.flatMap((path) => patches("claims", path, words)),
+    ...claims.flatMap((path) => patches("claims", path, texts)),
     ...patches("rabbit", rabbit, labels),
     ...["leases", "edit"].flatMap(onLedger),
-    ...patches("edit", claims[0] ?? "", { "a state of ours": words["a removal that seems begun"] ?? {} }),
-    ...["view"].flatMap((user) => [...patches(user, claims[0] ?? "", words), ...onLedger(user)]),
+    ...patches("edit", claims[0] ?? "", { "a state of ours": texts["a removal that seems begun"] ?? {} }),
+    ...["view"].flatMap((user) => [...patches(user, claims[0] ?? "", texts), ...onLedger(user)]),
   ];
 }

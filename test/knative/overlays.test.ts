@@ -51,17 +51,17 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     await kubectl?.close();
   });
 
-  const passes = async (objects: readonly Built[]) => {
-    const said = await kubectl.apply(objects, "--dry-run=server");
-    assert.equal(said.length, objects.length, said.join("\n"));
-    for (const line of said) assert.match(line, /serverside-applied \(server dry run\)$/);
+  const isAccepted = async (objects: readonly Built[]) => {
+    const output = await kubectl.apply(objects, "--dry-run=server");
+    assert.equal(output.length, objects.length, output.join("\n"));
+    for (const line of output) assert.match(line, /serverside-applied \(server dry run\)$/);
   };
 
   test("every built-in object of every overlay passes a strict dry run, whatever CRDs there are", async () => {
     for (const overlay of ["standalone", "direct", "broker"]) {
       const objects = (await kubectl.build(`overlays/${overlay}`)).filter(isBuiltIn);
       assert.ok(objects.length > 10);
-      await passes(objects);
+      await isAccepted(objects);
     }
   });
 
@@ -77,14 +77,14 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     await kubectl.run("create", ...schemas.flatMap((path) => ["-f", path]));
     await kubectl.waitForDefinitions();
     for (const folder of ["overlays/standalone", "overlays/direct", "overlays/broker", "base/monitoring"]) {
-      await passes(await kubectl.build(folder));
+      await isAccepted(await kubectl.build(folder));
     }
     const [service] = (await kubectl.build("overlays/direct")).filter((one) => /serving/.test(one.apiVersion));
     assert.ok(service !== undefined);
     await assert.rejects(kubectl.apply([{ ...service, spek: {} } as Built], "--dry-run=server"), /spek/);
   });
 
-  test("with a broker one source tells of each type of object with a label, and every type that a Trigger takes has one", async () => {
+  test("with a broker one source reports each type of object with a label, and every type that a Trigger takes has one", async () => {
     const objects = await kubectl.build("overlays/broker");
     const of = (kind: string) => objects.filter((one) => one.kind === kind);
     const resourcesOf = (sources: readonly Built[]) => sources.flatMap((one) => (one as Source).spec.resources);
@@ -102,13 +102,13 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     );
     const besides = operators.flat().filter(({ kind }) => kind === "ApiServerSource");
     // By the attribute a Trigger takes what was selected for its function alone.
-    const told = [...of("ApiServerSource"), ...besides].map((source) => {
+    const configured = [...of("ApiServerSource"), ...besides].map((source) => {
       const { ceOverrides, resources } = (source as Source).spec;
       const [{ kind, selector }] = resources;
       assert.equal(ceOverrides?.extensions.selectedby, selector?.matchExpressions[0]?.key, source.metadata.name);
       return `${kind} ${selector?.matchExpressions[0]?.key}`;
     });
-    assert.deepEqual(new Set(told), new Set(taken));
+    assert.deepEqual(new Set(configured), new Set(taken));
     // The sources that are left tell each function all that its own would.
     const all = (await kubectl.build("base/sources")).filter(({ kind }) => kind === "ApiServerSource");
     assert.deepEqual(new Set(resourcesOf(all).map((one) => JSON.stringify(one))), new Set(watched));
@@ -143,8 +143,8 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     return callers.filter((caller) => admits(policies, pods.metadata.labels, port, caller));
   };
   const [tenant, prometheus, broker] = ["tenant", "monitoring", "knative-eventing"].map((namespace) => ({ namespace }));
-  const [apiServer, stranger] = ["192.0.2.10", "198.51.100.1"].map((address) => ({ address }));
-  const callers = [{ namespace: "my-mimir" }, tenant, prometheus, broker, apiServer, stranger].filter(
+  const [apiServer, foreign] = ["192.0.2.10", "198.51.100.1"].map((address) => ({ address }));
+  const callers = [{ namespace: "my-mimir" }, tenant, prometheus, broker, apiServer, foreign].filter(
     (one) => one !== undefined,
   );
 
@@ -210,7 +210,7 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
         /"namespaceSelector":\{"matchExpressions":\[\{[^}]*"values":\["my-mimir","loki"\]\}\]\}/g,
       );
       assert.equal(selected?.length, 5, "objects and leases; claims, owners and ledgers");
-      await passes(policies);
+      await isAccepted(policies);
     }
   });
 
@@ -234,7 +234,7 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
       const [, mounted] = /mountPath: (\S+)/.exec(text) ?? [];
       assert.match(text, new RegExp(`name: TLS_CERT_FILE\\n\\s+value: ${mounted}/tls.crt`));
       assert.equal(text.match(/inject-ca-from: mimir\/sluice/g)?.length, 4);
-      await passes((await kubectl.buildIn("default", overlay, [], ["without-policies"])).filter(isBuiltIn));
+      await isAccepted((await kubectl.buildIn("default", overlay, [], ["without-policies"])).filter(isBuiltIn));
     }
   });
 
@@ -307,8 +307,8 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
       for (const command of await kubectl.commandsOf("README.md", "Away with it")) {
         if (/ set env | get /.test(command) && !/xargs/.test(command)) continue;
         if (/ksvc/.test(command) && overlay === "standalone") continue;
-        const said = await kubectl.shell(command.replaceAll("mimir", namespace));
-        for (const [, type = ""] of said.matchAll(/^([a-z]+)[./ ].*deleted/gm)) removed.add(type);
+        const output = await kubectl.shell(command.replaceAll("mimir", namespace));
+        for (const [, type = ""] of output.matchAll(/^([a-z]+)[./ ].*deleted/gm)) removed.add(type);
       }
       const left = await kubectl.existing(objects);
       const stays = ({ kind, metadata: { name } }: Built) =>

@@ -105,7 +105,7 @@ suite("rendered manifests", () => {
     for (const [path, text] of rendered) assert.equal(readFileSync(join(base, path), "utf8"), text, path);
   });
 
-  test("a function has the rights that it needs and none besides: to watch where its passes decide about groups", () => {
+  test("a function has the rights that it needs and none besides: to watch where its reconciles decide about groups", () => {
     const watching = inside.filter(watchesOnDemand);
     for (const { name, needs } of [...inside, ...cronFunctions]) {
       const objects = objectsOf(`functions/${name}.yaml`);
@@ -155,7 +155,7 @@ suite("rendered manifests", () => {
 
   test("standalone has the rights of all functions, and none besides", () => {
     const rules = objectsOf("standalone/standalone.yaml").flatMap((object) => object.rules ?? []);
-    // What wakes a function on Knative is watched by the account of its source, and here by the process itself.
+    // What triggers a function on Knative is watched by the account of its source, and here by the process itself.
     const watched = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
     const needed = rightsNeeded([...table.flatMap(({ needs }) => needs), ...watched]);
     assert.deepEqual(sorted(rightsIn(rules)), sorted(needed));
@@ -205,7 +205,7 @@ suite("rendered manifests", () => {
     }
   });
 
-  test("the one right to change what others may own, on Leases, is told of where accounts are swapped, with the names that are ours", () => {
+  test("the one right to change what others may own, on Leases, is reported where accounts are swapped, with the names that are ours", () => {
     const rules = objects
       .flatMap((object) => object.rules ?? [])
       .filter(({ resources }) => resources.includes("leases"));
@@ -258,14 +258,14 @@ suite("rendered manifests", () => {
     const [registry = "", ...rest] = [...images].join().split("/");
     assert.match(registry, /^[a-z.-]+\.invalid$/);
     const name = `${registry}/${rest.join("/").replace(/:.*/, "")}`;
-    const said = `The image ${name} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization.`;
+    const message = `The image ${name} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization.`;
     for (const [path, text] of rendered) {
-      assert.equal(text.includes(`# ${said}\n`), text.includes("image: "), path);
+      assert.equal(text.includes(`# ${message}\n`), text.includes("image: "), path);
     }
     const folder = await mkdtemp(join(tmpdir(), "sluice-render-"));
     const { stdout } = await promisify(execFile)(process.execPath, [join(root, "knative/render/main.ts"), folder]);
     await rm(folder, { recursive: true });
-    assert.equal(stdout.trim().split("\n").at(-1), said);
+    assert.equal(stdout.trim().split("\n").at(-1), message);
     for (const readme of ["README.md", "knative/README.md"]) {
       const text = readFileSync(join(root, readme), "utf8");
       assert.match(text, new RegExp(`\`${name}\` is a placeholder`), readme);
@@ -282,7 +282,7 @@ suite("rendered manifests", () => {
     }
   });
 
-  test("the sources of a function send references to what wakes it, and nothing else", () => {
+  test("the sources of a function send references to what triggers it, and nothing else", () => {
     for (const { name, watches = [] } of [...inside, ...cronFunctions]) {
       // What an operator brings has sources of its own.
       const files = [...rendered.keys()].filter((path) => /^sources/.test(path) && path.endsWith(`/${name}.yaml`));
@@ -305,7 +305,7 @@ suite("rendered manifests", () => {
     assert.equal(ofKind("Trigger").length, inside.length + cronFunctions.length);
   });
 
-  test("changes of webhook configurations with the label of a namespace wake rotate-certificate, with a broker by the label alone", () => {
+  test("changes of webhook configurations with the label of a namespace trigger rotate-certificate, with a broker by the label alone", () => {
     const kinds = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
     const key = "grafana.com/namespace";
     const sources = ofKind("ApiServerSource", objectsOf("sources/rotate-certificate.yaml"));
@@ -317,7 +317,7 @@ suite("rendered manifests", () => {
     const trigger = JSON.stringify(ofKind("Trigger").find(({ metadata }) => metadata.name === "rotate-certificate"));
     for (const kind of kinds)
       assert.ok(trigger.includes(`{"exact":{"kind":"${kind}"}},{"exact":{"selectedby":"${key}"}}`));
-    assert.ok(trigger.includes("/pingsources/rotate-certificate"), "cron wakes it as well");
+    assert.ok(trigger.includes("/pingsources/rotate-certificate"), "cron triggers it as well");
     const manifest = rendered.get("functions/rotate-certificate.yaml") ?? "";
     assert.doesNotMatch(manifest, /name: VIEWS/);
   });
@@ -351,19 +351,19 @@ suite("rendered manifests", () => {
   test("the README counts the adapters that run in each namespace", () => {
     const readme = readFileSync(join(root, "knative/README.md"), "utf8");
     const [, count = ""] = /There are (\w+) in each namespace that has a Sluice/.exec(readme) ?? [];
-    const words =
+    const pattern =
       "none one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen";
-    assert.equal(words.split(" ").indexOf(count), ofKind("ApiServerSource").length);
+    assert.equal(pattern.split(" ").indexOf(count), ofKind("ApiServerSource").length);
   });
 
   test("an admission function that would be asked where it does not listen is not rendered, but refused", () => {
     const [first] = admissionFunctions;
     assert.ok(first !== undefined);
-    const stranger = { ...first, name: "judge-nothing", paths: ["/elsewhere"] };
-    const functions = { groupFunctions, admissionFunctions: [stranger], cronFunctions };
+    const foreign = { ...first, name: "decide-nothing", paths: ["/elsewhere"] };
+    const functions = { groupFunctions, admissionFunctions: [foreign], cronFunctions };
     assert.throws(
       () => renderManifests(functions),
-      /judge-nothing listens at \/elsewhere, and is registered for \/pods\/eviction\/pin/,
+      /decide-nothing listens at \/elsewhere, and is registered for \/pods\/eviction\/pin/,
     );
   });
 

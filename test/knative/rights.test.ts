@@ -19,7 +19,7 @@ import { type Built, Kubectl } from "../support/kubectl.ts";
 import { rejection } from "../support/rejection.ts";
 import { Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
-import { hold } from "./hold.ts";
+import { holdProcessGroup } from "./hold-process-group.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
 import { serveRabbitmqClusters, spread } from "./spread.ts";
 import { suspend } from "./suspend.ts";
@@ -27,16 +27,16 @@ import { vanish } from "./vanish.ts";
 import {
   answer,
   type Cast,
+  decideReviews,
   follow,
   furnish,
-  judge,
   letGo,
   lower,
+  notifyBefore,
   refuse,
   register,
   renew,
   roll,
-  tellBefore,
   writeTime,
 } from "./walk.ts";
 
@@ -106,7 +106,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   });
   after(() => controlPlane?.stop());
 
-  /** Walks every path with the accounts and settings of an overlay, and judges what each account did of what it may. */
+  /** Walks every path with the accounts and settings of an overlay, and decides what each account did of what it may. */
   async function walk(
     context: TestContext,
     { namespace, overlay, roller, keeper, spreader, collector, play }: Installation,
@@ -127,15 +127,15 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       });
       await register(scene, kubectl, objects, cast);
       await scene.waitForOldLedger(cast.rollout);
-      await judge(scene, cast);
+      await decideReviews(scene, cast);
       await answer(scene, ingesters);
       await spread(scene, cast.spreader, ingesters, spreader);
-      await tellBefore(scene, cast, ingesters);
+      await notifyBefore(scene, cast, ingesters);
       await lower(scene, cast, ingesters);
       await follow(scene, cast);
       await letGo(scene, cast);
       await suspend(scene, cast, `system:serviceaccount:${namespace}:${collector}`);
-      await hold(scene, cast);
+      await holdProcessGroup(scene, cast);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
@@ -167,7 +167,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const { TLS_DNS_NAME, SWEEP_INTERVAL: _, REBALANCE_AFTER, ...ports } = free;
       const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
       const reviews = await start("sluice-admission", ports);
-      // Events and ticks alone wake them, as their sources do.
+      // Events and ticks alone trigger them, as their sources do.
       const rollout = await start(roller, {});
       const ledgers = await start(keeper, {});
       const delayed = await start("prepare-delayed-downscale", {});
@@ -191,8 +191,16 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const roller = "sluice";
     const play: Installation["play"] = async (start) => {
       const all = await start(roller, free);
-      const woken = { rollout: all, ledgers: all, delayed: all, follower: all, releaser: all, marker: all };
-      return { certificate: all, reviews: all, ...woken, spreader: all, suspender: all, collector: all, holder: all };
+      const triggered = { rollout: all, ledgers: all, delayed: all, follower: all, releaser: all, marker: all };
+      return {
+        certificate: all,
+        reviews: all,
+        ...triggered,
+        spreader: all,
+        suspender: all,
+        collector: all,
+        holder: all,
+      };
     };
     const accounts = { roller, keeper: roller, spreader: roller, collector: roller };
     await walk(context, { namespace: "mimir", overlay: "standalone", ...accounts, play });
@@ -238,7 +246,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const kubectl = await Kubectl.open(controlPlane);
     const administrator = await Api.open(controlPlane, { userAgent: "sluice-test-administrator" });
     await kubectl.run("create", "namespace", namespace);
-    const inIt = (...words: string[]) => kubectl.run("-n", namespace, ...words);
+    const inIt = (...text: string[]) => kubectl.run("-n", namespace, ...text);
     await inIt("create", "serviceaccount", "rollout-operator");
     await inIt("create", "role", role, "--verb=create", "--resource=secrets");
     await inIt("create", "rolebinding", role, `--role=${role}`, `--serviceaccount=${namespace}:rollout-operator`);

@@ -8,9 +8,9 @@ import { changeTemplate } from "../controlplane/fixtures.ts";
 import { childrenOf } from "../controlplane/processes.ts";
 import { runKubectl } from "../support/drain.ts";
 import { Ingesters } from "../support/ingester.ts";
+import { waitForNoClaim } from "../support/notified-scene.ts";
 import { refuseScaling } from "../support/refused-scaling.ts";
 import { type Asked, play, type Scene } from "../support/scene.ts";
-import { waitForNoClaim } from "../support/told-scene.ts";
 import { doubleAndShuffle, evictAtRandom, killAtRandom, loseAThird } from "./cluster/faults.ts";
 import { type ApiServerSource, lists, pathOf } from "./cluster/objects.ts";
 import {
@@ -60,7 +60,7 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
     await ingesters?.close();
   });
 
-  const told = once(async () => {
+  const notify = once(async () => {
     // Only what the test is about may look at a claim that is overdue.
     const withoutSweep = {
       ...change("PingSource", { op: "replace", path: "/spec/schedule", value: onLeapDays }),
@@ -105,7 +105,7 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
       context.diagnostic(`from the change to the first pod, a cold start in between: ${firstMs.toFixed(0)} ms`);
       assert.ok(activator.starts > starts, "it was at zero");
       await waitForZero(activator);
-      const asked = Map.groupBy(await sayRequests(context, scene, from), functionOf);
+      const asked = Map.groupBy(await reportRequests(context, scene, from), functionOf);
       const listed = asked.get("advance-zone-rollout")?.filter(({ verb }) => verb === "list") ?? [];
       assert.ok(listed.length < pods, `it listed ${listed.length} times, and did not decide from memory`);
     });
@@ -114,7 +114,7 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
   }
 
   /** Prints how many requests there were, of whom and of what kind; watches stand beside them. Resolves to all of them. */
-  async function sayRequests(context: TestContext, scene: Scene, from: number): Promise<readonly Asked[]> {
+  async function reportRequests(context: TestContext, scene: Scene, from: number): Promise<readonly Asked[]> {
     const [requests, watches] = await Promise.all([scene.requests(from), scene.watches(from)]);
     context.diagnostic(`API requests per pod: ${(requests.length / (zones * pods)).toFixed(2)}`);
     const all = [...requests, ...watches];
@@ -132,7 +132,7 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
       await scene.waitForRollout("app:2");
       const tookMs = performance.now() - startedMs;
       context.diagnostic(`time / limit: ${(tookMs / limitMs).toFixed(2)} (${(tookMs / 1_000).toFixed(1)} s)`);
-      await sayRequests(context, scene, from);
+      await reportRequests(context, scene, from);
     });
   });
 
@@ -141,12 +141,12 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
   });
 
   test("the same through a Broker: ingress, channel, the filter of the Trigger", async (context) => {
-    beginNow(told);
+    beginNow(notify);
     await rollFromZero(context, brokered);
   });
 
   test("a policy refuses behind the review, and no event comes after that: the first tick after 90 s has the pod told to stay", async (context) => {
-    const { scene, namespace } = await told();
+    const { scene, namespace } = await notify();
     const [, zone = ""] = scene.group.statefulSets;
     const pod = `${zone}-2`;
     await waitForOldLedger(scene);
@@ -165,24 +165,24 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
     // They are there before the 90 s end: how fast the machine is then is what the bound is about.
     beginNow(stormy, odd);
     const timeOf = (method: string) => ingesters.calls.find((call) => call.pod === pod && call.method === method)?.atMs;
-    const toldMs = timeOf("POST") ?? Number.NaN;
+    const notifiedMs = timeOf("POST") ?? Number.NaN;
     const undoneMs = await eventually("the pod told to stay", 120_000, async () => timeOf("DELETE"));
-    const seconds = (undoneMs - toldMs) / 1_000;
+    const seconds = (undoneMs - notifiedMs) / 1_000;
     context.diagnostic(`told to stay after ${seconds.toFixed(1)} s`);
-    const between = came.filter(({ atMs }) => atMs > toldMs && atMs < undoneMs);
+    const between = came.filter(({ atMs }) => atMs > notifiedMs && atMs < undoneMs);
     const gaps = between.slice(1).map(({ atMs }, index) => (atMs - (between[index]?.atMs ?? 0)) / 1_000);
     context.diagnostic(`ticks ${Math.min(...gaps).toFixed(1)} to ${Math.max(...gaps).toFixed(1)} s apart`);
     const schedule = `/apis/v1/namespaces/${namespace}/pingsources/release-prepared-due`;
     assert.deepEqual([...new Set(between.map(({ source }) => source))], [schedule]);
     // A tick that comes while the 90 s end may find them over or not.
-    const due = came.find(({ atMs }) => atMs >= toldMs + 91_000);
+    const due = came.find(({ atMs }) => atMs >= notifiedMs + 91_000);
     const waitedMs = due === undefined ? 0 : undoneMs - due.atMs;
     assert.ok(seconds > 85 && waitedMs < 10_000, `${seconds} s, ${waitedMs} ms after the tick`);
     await waitForNoClaim(scene);
   });
 
   test("kubectl makes a zone smaller: its pods are told by a review, and a function that starts from zero ends the claim", async (context) => {
-    const { play, uninstall } = await told();
+    const { play, uninstall } = await notify();
     await play(async (scene) => {
       const { group } = scene;
       const [first = ""] = group.statefulSets;
@@ -274,7 +274,7 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
         await scene.waitForRollout("app:3");
       });
 
-      test("who sends an event to a function that is killed in the middle hears of it, and its retry is taken", async () => {
+      test("who sends an event to a function that is killed in the middle learns of it, and its retry is taken", async () => {
         const { activator, scene, play } = await odd();
         const send = () => fetch(activator.url, eventOf(scene.group.namespace, scene.group.statefulSets[0] ?? ""));
         assert.equal((await send()).status, 204);

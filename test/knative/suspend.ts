@@ -15,7 +15,7 @@ interface Object {
 const name = "kept";
 /** How its process groups go its own object would say. */
 const foundation = "FoundationDBCluster.apps.foundationdb.org/owned";
-/** Each look is a pass of everything that a function has, beside others that use the machine. In milliseconds. */
+/** Each reconcile is a reconcile of everything that a function has, beside others that use the machine. In milliseconds. */
 const everyMs = 1_000;
 
 /**
@@ -83,14 +83,14 @@ export async function suspend(
 async function addOwned(
   api: Scene["api"],
   namespace: string,
-  words: Readonly<Record<string, string>>,
+  texts: Readonly<Record<string, string>>,
 ): Promise<string> {
   const claim = "owned-data";
   const core = `/api/v1/namespaces/${namespace}`;
   await api.post(`${core}/persistentvolumeclaims`, {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
-    metadata: { name: claim, annotations: { ...words, "sluice.dev/owner": foundation } },
+    metadata: { name: claim, annotations: { ...texts, "sluice.dev/owner": foundation } },
     spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
   });
   await api.post(`${core}/pods`, {

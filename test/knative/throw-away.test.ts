@@ -146,7 +146,7 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
     assert.deepEqual(added, [...all, right("sluice", "replicatemplates", "get", "list", "patch")]);
   });
 
-  test("a list of kinds that cannot be granted is an error with a sentence, and nothing is rendered", async () => {
+  test("a list of kinds that cannot be granted is an error with a message, and nothing is rendered", async () => {
     await listKinds(copy, [templates, "*.example.com"]);
     const refused = await render(copy).then(
       () => assert.fail("it was rendered"),
@@ -245,8 +245,8 @@ async function addFunction(copy: string): Promise<void> {
 /** `npm run render`. Resolves to the files that it wrote. */
 async function render(copy: string): Promise<readonly string[]> {
   const { scripts } = JSON.parse(await readFile(join(copy, "package.json"), "utf8"));
-  const [, ...words] = parseScript(scripts.render).words;
-  const { stdout } = await promisify(execFile)(process.execPath, words, { cwd: copy });
+  const [, ...commandLine] = parseScript(scripts.render).words;
+  const { stdout } = await promisify(execFile)(process.execPath, commandLine, { cwd: copy });
   return stdout.split("\n").flatMap((line) => /^knative\/base\/(.+)$/.exec(line)?.[1] ?? []);
 }
 
@@ -286,7 +286,7 @@ function createOutage(
   world.store.create("configmaps", namespace, body);
 }
 
-/** Resolves when the function's Events tell of exactly these ConfigMaps, and each of them names its claim. */
+/** Resolves when the function's Events report exactly these ConfigMaps, and each of them names its claim. */
 async function announced({ world: { store } }: ServedGroup, configMaps: readonly string[]): Promise<void> {
   await eventually(`Events about ${configMaps.join(" and ")}`, 10_000, async () => {
     const events = store.list("events", { namespace }).items.filter(({ reason }) => reason === "OutageAnnounced");

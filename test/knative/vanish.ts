@@ -29,7 +29,7 @@ export async function vanish(scene: Scene, { ledgers: keeper }: Cast, user: stri
   await eventually("a ledger looked at for an event", 30_000, () =>
     asked(scene, user, ({ verb, resource }) => verb === "get" && resource === "leases"),
   );
-  await lookInto(scene, keeper, user);
+  await checkScene(scene, keeper, user);
   await api.delete(`/apis/${budgets}/namespaces/${namespace}/zoneawarepoddisruptionbudgets/${alone}`);
   await eventually("their ledgers gone", 60_000, async () => {
     await post(keeper, tick);
@@ -39,10 +39,10 @@ export async function vanish(scene: Scene, { ledgers: keeper }: Cast, user: stri
 }
 
 /**
- * A reservation in the ledger of a group that is gone is looked into. The roller hears of the group's end as well, and drops
+ * A reservation in the ledger of a group that is gone is looked into. The roller learns of the group's end as well, and drops
  * the reservation: it is made again until `keeper` has found it first.
  */
-async function lookInto(scene: Scene, keeper: Cast["ledgers"], user: string): Promise<void> {
+async function checkScene(scene: Scene, keeper: Cast["ledgers"], user: string): Promise<void> {
   const { api, group } = scene;
   const { namespace } = group;
   const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(brief)}`;

@@ -43,9 +43,9 @@ export const brief = "brief";
 export const alone = "alone";
 /** Groups whose second zone follows the first: after a delay, and at once. */
 const shrunk = "shrunk";
-const led = "led";
+const followerName = "led";
 /** A group whose pods are told right before they leave. */
-const told = "told";
+const prepared = "told";
 
 /** What there is besides the scene's group when the functions start. */
 export async function furnish({ controlPlane, api, group: { namespace } }: Scene): Promise<void> {
@@ -82,7 +82,7 @@ export async function register(
   await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookAt(tlsPort, configuration)));
   await kubectl.apply([ofNoNamespace(namespace, { [reviewKey.key]: "true" })]);
   assert.equal(await post(certificate, tick), 204);
-  await eventually("an eviction judged", 30_000, async () => {
+  await eventually("an eviction decided", 30_000, async () => {
     const { message } = await evict(api, namespace, "absent");
     const denied = `admission webhook "pod-eviction.${namespace}.grafana.com" denied the request: `;
     return message.startsWith(denied) ? true : undefined;
@@ -90,7 +90,7 @@ export async function register(
 }
 
 /** Evictions: rehearsed, allowed, refused by a budget of each kind; and a budget that could not be kept. */
-export async function judge({ api, group, controlPlane }: Scene, { reviews }: Cast): Promise<void> {
+export async function decideReviews({ api, group, controlPlane }: Scene, { reviews }: Cast): Promise<void> {
   const { namespace } = group;
   const [first, second] = group.statefulSets.map((name) => `${name}-0`);
   assert.ok(first && second);
@@ -99,7 +99,7 @@ export async function judge({ api, group, controlPlane }: Scene, { reviews }: Ca
   assert.equal((await evict(api, namespace, first)).code, 201);
   // The webhook refuses a rehearsal at once, and does not wait.
   assert.equal((await evict(api, namespace, second, "in the body")).code, 429);
-  // The webhook has judged none of these yet: it makes the ledger where it is missing.
+  // The webhook has decided none of these yet: it makes the ledger where it is missing.
   const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(`budget:${alone}`)}`;
   await (await api.send("DELETE", ledger)).body.dump();
   const kept = await evict(api, namespace, `${alone}-zone-a-0`);
@@ -135,10 +135,10 @@ export async function lower(scene: Scene, { delayed }: Cast, ingesters: Ingester
 
 /** A zone that is made smaller as its leader was by hand. */
 export function follow(scene: Scene, { follower }: Cast): Promise<void> {
-  return shrink(scene, follower, led, {});
+  return shrink(scene, follower, followerName, {});
 }
 
-/** The second zone of a group follows the first: a function that has never heard of it makes its ledger. */
+/** The second zone of a group follows the first: a function that has never learnt of it makes its ledger. */
 async function shrink(
   scene: Scene,
   server: Server,
@@ -155,11 +155,11 @@ async function shrink(
   });
   await waitForGroupReady(controlPlane, made);
   await api.patch(scene.statefulSetPath(leader), { spec: { replicas: 1 } });
-  const tell = () => post(server, changed("StatefulSet", namespace, follower));
+  const notify = () => post(server, changed("StatefulSet", namespace, follower));
   const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
-  // Others that are awake watch the namespace: they have heard of the group as well, and may have made it before.
+  // Others that still run watch the namespace: they have learnt of the group as well, and may have made it before.
   await api.delete(ledger, {}).catch(() => undefined);
-  assert.equal(await tell(), 204);
+  assert.equal(await notify(), 204);
   await eventually("its ledger made", 30_000, () => api.get(ledger).catch(() => undefined));
   const left = { [`${name}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
   await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(left) } } });
@@ -167,7 +167,7 @@ async function shrink(
     "the zone made smaller, and no claim left",
     90_000,
     async () => {
-      assert.equal(await tell(), 204);
+      assert.equal(await notify(), 204);
       const { metadata } = await api.get<{ metadata: { annotations?: Record<string, string> } }>(ledger);
       const { spec } = await scene.statefulSet(follower);
       return spec.replicas === 1 && (metadata.annotations?.["sluice.dev/claims"] ?? "") === "" ? true : undefined;
@@ -177,7 +177,7 @@ async function shrink(
 }
 
 /** A zone that is made smaller by hand: its pods are told by a review, and its claim is ended by the other function. */
-export async function tellBefore(scene: Scene, { releaser }: Cast, ingesters: Ingesters): Promise<void> {
+export async function notifyBefore(scene: Scene, { releaser }: Cast, ingesters: Ingesters): Promise<void> {
   const { api, controlPlane, group } = scene;
   const { namespace } = group;
   const labels = { "grafana.com/prepare-downscale": "true", "grafana.com/min-time-between-zones-downscale": "1h" };
@@ -186,9 +186,9 @@ export async function tellBefore(scene: Scene, { releaser }: Cast, ingesters: In
     "grafana.com/prepare-downscale-http-port": String(ingesters.port),
     "grafana.com/last-downscale": "2026-01-01T00:00:00Z",
   };
-  const made = await createGroup(controlPlane, { name: told, namespace, zones: 2, pods: 2, labels, annotations });
+  const made = await createGroup(controlPlane, { name: prepared, namespace, zones: 2, pods: 2, labels, annotations });
   await waitForGroupReady(controlPlane, made);
-  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(told)}`;
+  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(prepared)}`;
   const claims = async () => {
     const { metadata } = await api.get<{ metadata: { annotations?: Record<string, string> } }>(ledger);
     return metadata.annotations?.["sluice.dev/claims"] ?? "";
@@ -198,7 +198,7 @@ export async function tellBefore(scene: Scene, { releaser }: Cast, ingesters: In
     "a downscale let through",
     60_000,
     async () => {
-      const scaled = api.patch(`${scene.statefulSetPath(`${told}-zone-a`)}/scale`, { spec: { replicas: 1 } });
+      const scaled = api.patch(`${scene.statefulSetPath(`${prepared}-zone-a`)}/scale`, { spec: { replicas: 1 } });
       return scaled.then(
         () => true,
         () => undefined,
@@ -208,17 +208,17 @@ export async function tellBefore(scene: Scene, { releaser }: Cast, ingesters: In
   );
   const own = await claims();
   assert.notEqual(own, "");
-  const left = { [`${told}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
+  const left = { [`${prepared}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
   const entries = {
     "sluice.dev/reservations": JSON.stringify(left),
-    "sluice.dev/claims": `${own}\n${await neverCame(scene, `${told}-zone-b`)}`,
+    "sluice.dev/claims": `${own}\n${await neverCame(scene, `${prepared}-zone-b`)}`,
   };
   await api.patch(ledger, { metadata: { annotations: entries } });
   await eventually(
     "its claim ended, and one taken back of a downscale that never came",
     60_000,
     async () => {
-      assert.equal(await post(releaser, changed("StatefulSet", namespace, `${told}-zone-a`)), 204);
+      assert.equal(await post(releaser, changed("StatefulSet", namespace, `${prepared}-zone-a`)), 204);
       await post(releaser, tick);
       return (await claims()) === "" ? true : undefined;
     },
@@ -250,7 +250,7 @@ export async function writeTime(scene: Scene, { releaser }: Cast): Promise<void>
     90_000,
     async () => {
       await post(releaser, tick);
-      const { metadata } = await scene.statefulSet(`${told}-zone-a`);
+      const { metadata } = await scene.statefulSet(`${prepared}-zone-a`);
       return Date.parse(metadata.annotations?.["grafana.com/last-downscale"] ?? "") > Date.parse("2026-01-02")
         ? true
         : undefined;
@@ -281,12 +281,12 @@ async function keepSizes(api: Api, namespace: string): Promise<void> {
 export async function roll(scene: Scene, { rollout }: Cast): Promise<void> {
   const { controlPlane, api, group, observer, ledgerPath } = scene;
   const posted: Promise<number>[] = [];
-  const tell = (kind: string, name: string) => posted.push(post(rollout, changed(kind, group.namespace, name)));
-  tell("StatefulSet", "unheard-of");
+  const notify = (kind: string, name: string) => posted.push(post(rollout, changed(kind, group.namespace, name)));
+  notify("StatefulSet", "unheard-of");
   const left = { [`${group.name}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
   const annotations = { "sluice.dev/reservations": JSON.stringify(left) };
   await api.patch(ledgerPath, { metadata: { annotations } });
-  observer.listen((kind, _type, name) => tell(kind, name));
+  observer.listen((kind, _type, name) => notify(kind, name));
   await changeTemplate(controlPlane, group, "app:2");
   await scene.waitForRollout("app:2");
   await scene.waitForEvent("RolloutCompleted");
@@ -322,20 +322,20 @@ export async function letGo(scene: Scene, { marker }: Cast): Promise<void> {
   const made = await createGroup(controlPlane, { name: "marked", namespace, zones: 1, pods: 2, annotations });
   await waitForGroupReady(controlPlane, made);
   const paths = [`${clusters}/orders`, scene.statefulSetPath("marked-zone-a")];
-  const tell = async () => {
+  const notify = async () => {
     await post(marker, changed("RabbitmqCluster", namespace, "orders"));
     await post(marker, tick);
   };
   const ask = (path: string) => api.get<{ metadata: Metadata }>(path).catch(() => undefined);
   for (const path of paths) {
-    const held = async () => {
-      await tell();
+    const blocked = async () => {
+      await notify();
       return (await ask(path))?.metadata.finalizers?.includes("sluice.dev/release-prestop") ? true : undefined;
     };
-    await eventually("our finalizer", 60_000, held, 500);
+    await eventually("our finalizer", 60_000, blocked, 500);
     await api.delete(path, { propagationPolicy: "Background" });
     const letGo = async () => {
-      await tell();
+      await notify();
       return (await ask(path)) === undefined ? true : undefined;
     };
     await eventually("an owner let go", 60_000, letGo, 500);

@@ -105,9 +105,9 @@ suite("webhook configurations on Knative's data plane", { skip: await skipWithou
     await waitForZero(activator, 90_000);
     const { starts } = activator;
     came.length = 0;
-    const stranger = { apiVersion: "admissionregistration.k8s.io/v1", kind: "ValidatingWebhookConfiguration" };
+    const foreign = { apiVersion: "admissionregistration.k8s.io/v1", kind: "ValidatingWebhookConfiguration" };
     await api.post(`${folder}/validatingwebhookconfigurations`, {
-      ...stranger,
+      ...foreign,
       metadata: { name: `not-of-${namespace}` },
     });
     const mutating = `${folder}/mutatingwebhookconfigurations/pod-eviction-${namespace}`;
@@ -130,7 +130,7 @@ suite("webhook configurations on Knative's data plane", { skip: await skipWithou
     assert.deepEqual([...types], ["dev.knative.apiserver.ref.update"]);
     const names = new Set(came.map((headers) => headers["ce-name"]));
     for (const name of [`pod-eviction-${namespace}`, `zpdb-validation-${namespace}`]) assert.ok(names.has(name), name);
-    assert.ok(!names.has(`not-of-${namespace}`), "without the label an object wakes no function");
+    assert.ok(!names.has(`not-of-${namespace}`), "without the label an object triggers no function");
     assert.equal(activator.starts, starts + 1);
   }
 

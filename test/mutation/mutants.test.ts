@@ -72,7 +72,7 @@ test("methods that come in pairs are exchanged, and a bound is taken away from b
   ]);
 });
 
-test("sentences are left out: texts, templates with a space, and the choice between two of them", () => {
+test("messages are left out: texts, templates with a space, and the choice between two of them", () => {
   assert.deepEqual(changes(`const a = \`\${b > 1 ? "some" : "one"} of them\`;`), []);
   assert.deepEqual(changes(`const a = b ? "it is" : "";`), []);
   assert.deepEqual(changes(`const a = b ? "next" : "last";`), ["b → true", "b → false"]);
@@ -97,15 +97,15 @@ test("with no mutant on, a mutated script does what the source does, brackets an
     for (let i = 0; i < 3; i++) if (i % 2 === 0) n += (i ?? 1) + 1; else n--;
     const c = { d: undefined as undefined | { e: number[] } };
     const f = c.d?.e.filter((one) => one > 1).length ?? -1;
-    export const said = [n, f, Math.max(2, n) * (n - 1), [3, 1].sort((a, b) => a - b)[0], ((n || 7) && f) + 1];`;
+    export const results = [n, f, Math.max(2, n) * (n - 1), [3, 1].sort((a, b) => a - b)[0], ((n || 7) && f) + 1];`;
   const source = findMutants("a.ts", text);
   assert.ok(source.mutants.length > 40);
   const runtime = new URL("./runtime.ts", import.meta.url).href;
   const { state } = (await import("./runtime.ts")) as typeof import("./runtime.ts");
   for (const build of ["run", "record"] as const) {
     const url = `data:text/javascript,${encodeURIComponent(render(source, 1, build, runtime))}`;
-    const { said } = (await import(url)) as { said: unknown };
-    assert.deepEqual(said, [3, -1, 6, 1, 0], build);
+    const { results } = (await import(url)) as { results: unknown };
+    assert.deepEqual(results, [3, -1, 6, 1, 0], build);
   }
   assert.ok(state.felt.size > 20 && state.felt.size < source.mutants.length, `${state.felt.size} are felt`);
 });

@@ -12,26 +12,26 @@ import { filesOf, seedsOf } from "./steps.ts";
 import { readSurvivors } from "./survivors.ts";
 import { Trying } from "./trying.ts";
 
-type Say = (line: string) => void;
+type Log = (line: string) => void;
 
 /** Runs as the options say. Resolves to the exit code; what it says goes to `say`, line by line. */
-export async function mutate(project: Project, options: Options, say: Say): Promise<number> {
+export async function mutate(project: Project, options: Options, log: Log): Promise<number> {
   const startedMs = performance.now();
   const sources = readSources(project);
   const accepted = readSurvivors(project.root, project.survivors);
   const chosen = choose(project, sources, options);
   if ("mistake" in chosen) {
-    say(chosen.mistake);
+    log(chosen.mistake);
     return 2;
   }
   const { mutants, files } = chosen;
   if (options.list) {
-    for (const mutant of mutants) say(describeMutant(mutant));
-    say(`${mutants.length} mutants`);
+    for (const mutant of mutants) log(describeMutant(mutant));
+    log(`${mutants.length} mutants`);
     return 0;
   }
   const cache = new Cache(join(project.root, project.cache));
-  const run = new Run(project, sources, options, cache, say);
+  const run = new Run(project, sources, options, cache, log);
   await run.byTests(mutants);
   const living = mutants.filter((mutant) => run.resultOf(mutant).by === undefined);
   if (project.simulation !== undefined && options.seeds > 0) {
@@ -46,7 +46,7 @@ export async function mutate(project: Project, options: Options, say: Say): Prom
       : [];
   const results = mutants.map((mutant) => run.resultOf(mutant));
   const report: Report = { results, accepted, gone, seconds: (performance.now() - startedMs) / 1_000 };
-  for (const line of textOf(report)) say(line);
+  for (const line of textOf(report)) log(line);
   if (options.out !== undefined) writeReport(options.out, report);
   return isGood(report) ? 0 : 1;
 }
@@ -90,15 +90,15 @@ class Run {
   readonly #sources: Sources;
   readonly #options: Options;
   readonly #cache: Cache;
-  readonly #say: Say;
+  readonly #log: Log;
   readonly #keys: Readonly<Record<Finding["part"], string>>;
 
-  constructor(project: Project, sources: Sources, options: Options, cache: Cache, say: Say) {
+  constructor(project: Project, sources: Sources, options: Options, cache: Cache, log: Log) {
     this.#project = project;
     this.#sources = sources;
     this.#options = options;
     this.#cache = cache;
-    this.#say = say;
+    this.#log = log;
     const { root, code, testCode, simulationCode } = project;
     const codeHash = hashOf(root, code);
     this.#keys = {
@@ -148,10 +148,10 @@ class Run {
     );
     let done = 0;
     let killed = 0;
-    let saidMs = performance.now();
+    let reportedMs = performance.now();
     const work = async () => {
       for (let mutant = pending.shift(); mutant !== undefined; mutant = pending.shift()) {
-        const outcome = await trying.judge(mutant).catch((error: unknown) => {
+        const outcome = await trying.tryMutant(mutant).catch((error: unknown) => {
           // One that cannot go on stops all.
           pending.length = 0;
           throw error;
@@ -159,9 +159,9 @@ class Run {
         this.#cache.add({ id: mutant.id, part, key, ...outcome });
         done++;
         if (outcome.by !== undefined) killed++;
-        if (performance.now() - saidMs < 10_000) continue;
-        saidMs = performance.now();
-        this.#say(`${part}: ${done} mutants tried, ${killed} killed, ${pending.length} to go`);
+        if (performance.now() - reportedMs < 10_000) continue;
+        reportedMs = performance.now();
+        this.#log(`${part}: ${done} mutants tried, ${killed} killed, ${pending.length} to go`);
       }
     };
     const startedMs = performance.now();
@@ -169,7 +169,7 @@ class Run {
     await trying.end();
     for (const one of all) if (one.status === "rejected") throw one.reason;
     const seconds = (performance.now() - startedMs) / 1_000;
-    this.#say(`${part}: ${killed} of ${done} killed in ${seconds.toFixed(1)} s`);
+    this.#log(`${part}: ${killed} of ${done} killed in ${seconds.toFixed(1)} s`);
   }
 
   async #record(part: Finding["part"], steps: Parameters<typeof record>[2]): Promise<Recording> {
@@ -178,8 +178,8 @@ class Run {
       record(this.#project, this.#sources, steps, this.#options.workers),
     );
     const seconds = (performance.now() - startedMs) / 1_000;
-    this.#say(`${part}: ${recording.runs.length} recorded in ${seconds.toFixed(1)} s`);
-    for (const sentence of recording.broken) this.#say(`fails without any mutant, and is left out: ${sentence}`);
+    this.#log(`${part}: ${recording.runs.length} recorded in ${seconds.toFixed(1)} s`);
+    for (const message of recording.broken) this.#log(`fails without any mutant, and is left out: ${message}`);
     return recording;
   }
 }

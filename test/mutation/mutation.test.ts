@@ -52,7 +52,7 @@ describe("a limit", () => {
   "simulation/simulation.ts": `import { allows } from "../src/limit.ts";
 export async function simulate(seed: number, options: { aim?: () => number } = {}) {
   const down = options.aim?.() ?? seed;
-  return { violations: allows(down, 1_000) === (down >= 0) ? [] : [{ invariant: "Z1", sentence: "too many" }] };
+  return { violations: allows(down, 1_000) === (down >= 0) ? [] : [{ invariant: "Z1", message: "too many" }] };
 }
 `,
   "simulation/rules-evictions.ts": "export const removedRules = [{ rule: 'R1', aim: () => 5 }];\n",
@@ -163,7 +163,7 @@ test("what the tests let live is tried on seeds, of the default plan and of the 
   );
 });
 
-test("an accepted survivor with its sentence is no failure; one that is killed or gone is told", async () => {
+test("an accepted survivor with its message is no failure; one that is killed or gone is told", async () => {
   const all = survivorsOf((await run()).text).map(({ id }) => id);
   const entry = (id: string | undefined) => ({
     id,
@@ -177,7 +177,7 @@ test("an accepted survivor with its sentence is no failure; one that is killed o
   assert.doesNotMatch(text, /^survived/m);
   assert.match(text, /^accepted as a survivor, but gone: src\/limit.ts allows: it \[abc\]$/m);
   assert.match(text, /3 survivors are accepted, 0 are not$/m);
-  assert.equal(code, 1, "three of so few are too many, with or without a sentence");
+  assert.equal(code, 1, "three of so few are too many, with or without a reason");
   write(
     "test/more.test.ts",
     `import assert from "node:assert/strict";
@@ -191,7 +191,7 @@ test("nothing below zero", () => { assert.equal(allows(-1, 3), false); assert.eq
   assert.equal(better.code, 0);
   rmSync(join(root, "test/more.test.ts"));
   write("survivors.json", JSON.stringify([{ ...entry(all[0]), why: "" }]));
-  await assert.rejects(run(), /lacks a sentence/);
+  await assert.rejects(run(), /lacks its reason/);
   write("survivors.json", "[]");
 });
 
@@ -217,7 +217,7 @@ test("--list names the mutants and runs nothing; --only tries those alone; --out
 
 test("a wrong option exits 2 and says which; --help says what there is", () => {
   const main = fileURLToPath(new URL("./main.ts", import.meta.url));
-  const start = (...words: string[]) => spawnSync(process.execPath, [main, ...words], { encoding: "utf8" });
+  const start = (...message: string[]) => spawnSync(process.execPath, [main, ...message], { encoding: "utf8" });
   const { status, stderr } = start("--seeds", "none", "--workers", "0", "--files", "a,,b");
   assert.equal(status, 2);
   assert.equal(stderr.match(/^--/gm)?.length, 3);

@@ -224,28 +224,32 @@ function isFunction(node: AnyNode | undefined): boolean {
 }
 
 /**
- * What is left out by rule, with all that is in it: imports; sentences, that is templates and texts with a space in them, and
- * the choice between two texts of which one is a sentence.
+ * What is left out by rule, with all that is in it: imports; messages, that is templates and texts with a space in them, and
+ * the choice between two texts of which one is a message.
  */
 export function isWordingOnly(node: AnyNode): boolean {
   if (node.type === "ImportDeclaration") return true;
   if (node.type === "ConditionalExpression") {
     const branches = [node.consequent, node.alternate];
-    return branches.every(isWords) && branches.some(isSentence);
+    return branches.every(isMessagePart) && branches.some(isMessageTemplate);
   }
-  return node.type === "TemplateLiteral" && isSentence(node);
+  return node.type === "TemplateLiteral" && isMessageTemplate(node);
 }
 
 function isText(node: AnyNode): boolean {
   return node.type === "TemplateLiteral" || (node.type === "Literal" && typeof node.value === "string");
 }
 
-function isWords(node: AnyNode): boolean {
-  return isText(node) || (node.type === "ConditionalExpression" && isWords(node.consequent) && isWords(node.alternate));
+function isMessagePart(node: AnyNode): boolean {
+  return (
+    isText(node) ||
+    (node.type === "ConditionalExpression" && isMessagePart(node.consequent) && isMessagePart(node.alternate))
+  );
 }
 
-function isSentence(node: AnyNode): boolean {
+function isMessageTemplate(node: AnyNode): boolean {
   if (node.type === "TemplateLiteral") return node.quasis.some(({ value }) => /\s/.test(value.raw));
-  if (node.type === "ConditionalExpression") return isSentence(node.consequent) || isSentence(node.alternate);
+  if (node.type === "ConditionalExpression")
+    return isMessageTemplate(node.consequent) || isMessageTemplate(node.alternate);
   return node.type === "Literal" && typeof node.value === "string" && /\s/.test(node.value);
 }

@@ -1,7 +1,7 @@
 /** One run of everything without a mutant: which of them each test and each seed would feel. */
 import type { Project, Sources } from "./project.ts";
 import { Thread } from "./thread.ts";
-import type { Step, Told } from "./worker.ts";
+import type { Step, WorkerMessage } from "./worker.ts";
 
 export interface Recorded {
   readonly step: Exclude<Step, { readonly kind: "file" }>;
@@ -31,15 +31,21 @@ export async function record(
   const early = new Set<number>();
   const runs: Recorded[] = [];
   const broken: string[] = [];
-  const hear = (told: Told) => {
-    if (told.kind === "imported") for (const number of told.felt) early.add(number);
-    if (told.kind !== "ran" || told.step.kind === "file") return;
-    if (told.trial.failure !== undefined) broken.push(`${describeStep(told.step)}: ${told.trial.failure}`);
-    else runs.push({ step: told.step, ms: told.trial.ms, turns: told.turns, felt: pack(told.felt, sources.count) });
+  const onMessage = (message: WorkerMessage) => {
+    if (message.kind === "imported") for (const number of message.felt) early.add(number);
+    if (message.kind !== "ran" || message.step.kind === "file") return;
+    if (message.trial.failure !== undefined) broken.push(`${describeStep(message.step)}: ${message.trial.failure}`);
+    else
+      runs.push({
+        step: message.step,
+        ms: message.trial.ms,
+        turns: message.turns,
+        felt: pack(message.felt, sources.count),
+      });
   };
   const work = async () => {
     const { root, simulation } = project;
-    const thread = new Thread({ root, build: "record", on: 0, sources: sources.files, simulation }, hear);
+    const thread = new Thread({ root, build: "record", on: 0, sources: sources.files, simulation }, onMessage);
     try {
       for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
         const ended = await thread.follow({ on: 0, steps: [step] });
@@ -67,7 +73,7 @@ function pack(numbers: readonly number[], count: number): string {
   return Buffer.from(bits).toString("base64");
 }
 
-/** Tells of each recorded run whether it feels a mutant. */
+/** Reports each recorded run whether it feels a mutant. */
 export function feeler(packed: string): (number: number) => boolean {
   const bits = Buffer.from(packed, "base64");
   return (number) => ((bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0;

@@ -20,7 +20,7 @@ interface Exports {
   readonly simulate: (
     seed: number,
     options: { readonly aim?: unknown },
-  ) => Promise<{ readonly violations: readonly { readonly invariant: string; readonly sentence: string }[] }>;
+  ) => Promise<{ readonly violations: readonly { readonly invariant: string; readonly message: string }[] }>;
   readonly removedRules: readonly { readonly rule: string; readonly aim: unknown }[];
 }
 
@@ -35,7 +35,7 @@ export async function loadSimulation(root: string, folder: string): Promise<Simu
       const aimed = removedRules[scenario - 1];
       const { violations } = await simulate(seed, aimed === undefined ? {} : { aim: aimed.aim });
       const [violation] = violations;
-      if (violation !== undefined) throw new Error(`${violation.invariant}: ${violation.sentence}`);
+      if (violation !== undefined) throw new Error(`${violation.invariant}: ${violation.message}`);
     },
   };
 }

@@ -1,9 +1,9 @@
-/** All that there is to run. */
+/** The steps of a run: the test files, and the seeds of the simulation. */
 import { globSync } from "node:fs";
 import type { Project } from "./project.ts";
 import type { Limits, Step } from "./worker.ts";
 
-/** No test and no seed takes as long as that, on any machine. */
+/** Longer than any test or seed takes, on any machine. */
 const limits: Limits = { limitMs: 120_000, mostTurns: 1_000_000_000 };
 
 export function filesOf({ root, tests }: Project): Step[] {
@@ -11,7 +11,7 @@ export function filesOf({ root, tests }: Project): Step[] {
   return files.map((file) => ({ kind: "file", file, ...limits }));
 }
 
-/** So many seeds of the default plan, and as many again for all aimed scenarios together, the one after the other. */
+/** Number of seeds of the default plan. All aimed scenarios together have as many again, one after the other. */
 export function seedsOf(seeds: number, rules: readonly string[]): Step[] {
   const of = (scenario: number, rule: string, count: number): Step[] =>
     Array.from({ length: count }, (_, index) => ({

@@ -1,4 +1,4 @@
-/** The survivors that are accepted, each with a sentence that says why nothing can kill it. */
+/** The survivors that are accepted, each with a message that says why nothing can kill it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -11,14 +11,14 @@ export interface AcceptedSurvivor {
   readonly why: string;
 }
 
-/** Throws where an entry lacks its sentence, or stands there twice. */
+/** Throws where an entry lacks its message, or stands there twice. */
 export function readSurvivors(root: string, file: string): Map<string, AcceptedSurvivor> {
   const list = JSON.parse(readFileSync(join(root, file), "utf8")) as AcceptedSurvivor[];
   const accepted = new Map<string, AcceptedSurvivor>();
   for (const survivor of list) {
     const { id, why } = survivor;
     if (typeof id !== "string" || id === "") throw new Error(`${file}: an entry has no id`);
-    if (typeof why !== "string" || !/\S \S/.test(why)) throw new Error(`${file}: ${id} lacks a sentence that says why`);
+    if (typeof why !== "string" || !/\S \S/.test(why)) throw new Error(`${file}: ${id} lacks its reason`);
     if (accepted.has(id)) throw new Error(`${file}: ${id} stands there twice`);
     accepted.set(id, survivor);
   }

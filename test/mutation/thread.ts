@@ -1,12 +1,12 @@
 /** The threads that try mutants: one that hangs or breaks is ended and begun anew. */
 import { Worker } from "node:worker_threads";
-import type { Killed, Order, ThreadData, Told } from "./worker.ts";
+import type { Killed, Order, ThreadData, WorkerMessage } from "./worker.ts";
 
 /** What came of an order. */
 export type Ended =
   | { readonly kind: "passed" }
   | { readonly kind: "failed"; readonly killed: Killed }
-  /** The thread heard nothing any more, or died. */
+  /** The thread received nothing any more, or died. */
   | { readonly kind: "lost"; readonly why: string };
 
 const watchEveryMs = 200;
@@ -14,29 +14,32 @@ const watchEveryMs = 200;
 /** One thread at a time, made when it is needed. */
 export class Thread {
   readonly #data: Omit<ThreadData, "deadline" | "baseMs">;
-  readonly #hear: (told: Told) => void;
+  readonly #onMessage: (message: WorkerMessage) => void;
   readonly #deadline = new Int32Array(new SharedArrayBuffer(4));
   readonly #baseMs = Date.now();
   #worker: Worker | undefined;
 
-  constructor(data: Omit<ThreadData, "deadline" | "baseMs">, hear: (told: Told) => void = () => undefined) {
+  constructor(
+    data: Omit<ThreadData, "deadline" | "baseMs">,
+    onMessage: (message: WorkerMessage) => void = () => undefined,
+  ) {
     this.#data = data;
-    this.#hear = hear;
+    this.#onMessage = onMessage;
   }
 
   /** Carries an order out. Afterwards the thread is as it was before, or a new one. Throws where it cannot be carried out. */
   async follow(order: Order): Promise<Ended> {
     const worker = this.#start();
     const { promise, resolve, reject } = Promise.withResolvers<Ended>();
-    const hear = (told: Told) => {
-      if (told.kind === "unable") reject(new Error(told.why));
-      else if (told.kind !== "end") this.#hear(told);
-      else resolve(told.killed === undefined ? { kind: "passed" } : { kind: "failed", killed: told.killed });
+    const onMessage = (message: WorkerMessage) => {
+      if (message.kind === "unable") reject(new Error(message.why));
+      else if (message.kind !== "end") this.#onMessage(message);
+      else resolve(message.killed === undefined ? { kind: "passed" } : { kind: "failed", killed: message.killed });
     };
     const lose = (why: string) => resolve({ kind: "lost", why });
     const die = (error: Error) => lose(`the thread broke: ${error.message}`);
     const exit = () => lose("the thread ended");
-    worker.on("message", hear).on("error", die).on("exit", exit);
+    worker.on("message", onMessage).on("error", die).on("exit", exit);
     const watch = setInterval(() => {
       const deadlineMs = Atomics.load(this.#deadline, 0);
       if (deadlineMs > 0 && Date.now() - this.#baseMs > deadlineMs) lose("no end in sight");
@@ -44,7 +47,7 @@ export class Thread {
     worker.postMessage(order);
     const ended = await promise.finally(() => {
       clearInterval(watch);
-      worker.off("message", hear).off("error", die).off("exit", exit);
+      worker.off("message", onMessage).off("error", die).off("exit", exit);
     });
     if (ended.kind === "lost" || (ended.kind === "failed" && !ended.killed.isClean)) await this.end();
     return ended;

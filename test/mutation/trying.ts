@@ -79,7 +79,7 @@ export class Trying {
   }
 
   /** Whether anything kills the mutant, and if not, whether anything could have. */
-  async judge(mutant: Mutant): Promise<Outcome> {
+  async tryMutant(mutant: Mutant): Promise<Outcome> {
     const number = this.#sources.numberOf(mutant);
     const feeling = this.#inOrder(
       this.#candidates.filter(({ feels }) => feels(number)),

@@ -44,7 +44,7 @@ export interface Order {
   readonly steps: readonly Step[];
 }
 
-export type Told =
+export type WorkerMessage =
   | {
       readonly kind: "ran";
       readonly step: Step;
@@ -105,15 +105,15 @@ async function testsOf(file: string): Promise<readonly DeclaredTest[]> {
   state.felt.clear();
   const declared = await declaring.read(file, () => import(pathToFileURL(`${data.root}/${file}`).href));
   imported.set(file, declared);
-  tell({ kind: "imported", file, felt: [...state.felt] });
+  post({ kind: "imported", file, felt: [...state.felt] });
   return declared;
 }
 
-function tell(told: Told): void {
-  parentPort?.postMessage(told);
+function post(message: WorkerMessage): void {
+  parentPort?.postMessage(message);
 }
 
-/** Runs under a limit that the parent watches too: a thread in an endless loop hears no timer. */
+/** Runs under a limit that the parent watches too: a thread in an endless loop receives no timer. */
 async function limited(run: () => unknown, { limitMs, mostTurns }: Limits): Promise<Trial> {
   Atomics.store(deadline, 0, Date.now() - data.baseMs + limitMs * 2);
   state.felt.clear();
@@ -152,11 +152,11 @@ async function runStep(step: Step, on: number): Promise<Trial> {
   }
 }
 
-/** What takes longer than this looks at a real clock, and may fail on a busy machine all by itself. */
+/** What takes longer than this depends on a real clock, and may fail on a busy machine all by itself. */
 const surelyQuickMs = 300;
 
 /** A failure counts where the same step passes once the mutant is off; where it may have been chance, it has to come twice. */
-async function judge(step: Step, on: number): Promise<Killed | undefined> {
+async function tryStep(step: Step, on: number): Promise<Killed | undefined> {
   const trial = await runStep(step, on);
   if (trial.failure === undefined) return undefined;
   if (data.on !== 0) return { step, trial, isClean: false };
@@ -173,7 +173,7 @@ async function record(step: Step): Promise<void> {
     return;
   }
   const trial = await runStep(step, 0);
-  tell({ kind: "ran", step, trial, felt: [...state.felt], turns: state.turns });
+  post({ kind: "ran", step, trial, felt: [...state.felt], turns: state.turns });
 }
 
 /** Records each step, or stops at the first that the mutant fails. */
@@ -183,7 +183,7 @@ async function follow({ on, steps }: Order): Promise<Killed | undefined> {
       await record(step);
       continue;
     }
-    const killed = await judge(step, on);
+    const killed = await tryStep(step, on);
     if (killed !== undefined) return killed;
   }
   return undefined;
@@ -192,14 +192,14 @@ async function follow({ on, steps }: Order): Promise<Killed | undefined> {
 state.on = data.on;
 parentPort?.on("message", (order: Order) => {
   void follow(order).then(
-    (killed) => tell({ kind: "end", killed }),
+    (killed) => post({ kind: "end", killed }),
     (error: unknown) => {
       const failure = error instanceof Error ? error.message : String(error);
       const trial = { failure, isHang: false, ms: 0, isStray: false };
       const [step] = order.steps;
       // A mutant that is on from the start may break an import.
-      if (data.on !== 0 && step !== undefined) tell({ kind: "end", killed: { step, trial, isClean: false } });
-      else tell({ kind: "unable", why: failure });
+      if (data.on !== 0 && step !== undefined) post({ kind: "end", killed: { step, trial, isClean: false } });
+      else post({ kind: "unable", why: failure });
     },
   );
 });

@@ -41,7 +41,7 @@ const object = fc.oneof(
   { weight: 9, arbitrary: fc.record({ kind: maybe(fc.constant("ZoneAwarePodDisruptionBudget")), spec: maybe(spec) }) },
 );
 
-test("whatever the object, it is a budget that can be used, or a field and a sentence that names it", () => {
+test("whatever the object, it is a budget that can be used, or a field and a message that names it", () => {
   let budgets = 0;
   fc.assert(
     fc.property(object, fc.string(), (given, podName) => {
@@ -61,7 +61,7 @@ test("whatever the object, it is a budget that can be used, or a field and a sen
   assert.ok(budgets > 300, `${budgets} of them were budgets`);
 });
 
-const judge = validateZoneBudget.open(undefined as never);
+const handler = validateZoneBudget.open(undefined as never);
 
 test("whatever the review holds, the answer is the same for a dry run, and never an exception", async () => {
   await fc.assert(
@@ -81,8 +81,8 @@ test("whatever the review holds, the answer is the same for a dry run, and never
           deadlineMs: 0,
         };
         const request = { ...names, operation, object: given, oldObject: old };
-        const answer = await judge.review({ ...request, dryRun: false });
-        assert.deepEqual(await judge.review({ ...request, dryRun: true }), answer);
+        const answer = await handler.review({ ...request, dryRun: false });
+        assert.deepEqual(await handler.review({ ...request, dryRun: true }), answer);
       },
     ),
     { numRuns: 500 },

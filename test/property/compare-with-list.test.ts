@@ -10,7 +10,7 @@ interface Thing {
   readonly resourceVersion: number;
 }
 
-/** One write for each revision from 1 on: of an object, or its deletion. `lost`: the watch never tells of it. */
+/** One write for each revision from 1 on: of an object, or its deletion. `lost`: the watch never reports it. */
 const write = fc.record({ name: fc.constantFrom("a", "b", "c"), deletes: fc.boolean(), lost: fc.boolean() });
 const history = fc.array(write, { minLength: 1, maxLength: 12 }).chain((writes) => {
   const revision = fc.integer({ min: 0, max: writes.length });
@@ -20,11 +20,11 @@ const history = fc.array(write, { minLength: 1, maxLength: 12 }).chain((writes) 
 type Write = typeof write extends fc.Arbitrary<infer T> ? T : never;
 
 /** The objects that there are after these writes. */
-function stateOf(writes: readonly Write[], isTold: (one: Write) => boolean): Map<string, Thing> {
+function stateOf(writes: readonly Write[], isDelivered: (one: Write) => boolean): Map<string, Thing> {
   const state = new Map<string, Thing>();
   for (const [index, one] of writes.entries()) {
     const thing = { namespace: "ns", name: one.name, resourceVersion: index + 1 };
-    if (!isTold(one)) continue;
+    if (!isDelivered(one)) continue;
     if (one.deletes) state.delete(pathOf(thing));
     else state.set(pathOf(thing), thing);
   }

@@ -40,7 +40,7 @@ function placesOf(verdict: Verdict<RolloutTarget>, action: "delete" | "repair"):
   );
 }
 
-const words = (verdict: Verdict<RolloutTarget>): string[] =>
+const summary = (verdict: Verdict<RolloutTarget>): string[] =>
   targetsOf(verdict).map((target) => `${target.action} ${subjectOf(target)}`);
 
 test("whatever is deleted keeps Z1, Z2, Z3, Z4 and the budgets, and no other function's reservation is touched", () => {
@@ -68,14 +68,16 @@ test("a revision is recorded only for a zone that is complete", () => {
   });
 });
 
-test("whatever it decides, it looks again when the next pod that was never ready is to be repaired, and a wait says so", () => {
+test("whatever it decides, it reconciles again when the next pod that was never ready is to be repaired, and a wait says so", () => {
   check((facts, verdict) => {
     const seconds = nextRepairSeconds(facts);
-    const isSaid = / was never ready, and is replaced if it is not ready 120 s after it was made/.test(verdict.message);
+    const isReported = / was never ready, and is replaced if it is not ready 120 s after it was made/.test(
+      verdict.message,
+    );
     if (guardOf(verdict, "rolling") === "strategy-not-on-delete") return;
-    if (seconds === undefined) return assert.ok(!isSaid, verdict.message);
+    if (seconds === undefined) return assert.ok(!isReported, verdict.message);
     assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= seconds * 1000, `${verdict.requeueAfterMs} ms`);
-    if (verdict.kind === "wait") assert.ok(isSaid, verdict.message);
+    if (verdict.kind === "wait") assert.ok(isReported, verdict.message);
   });
 });
 
@@ -89,7 +91,7 @@ test("nothing is taken twice", () => {
 test("if the rules let anything go, something goes; and nothing goes that they hold back", () => {
   check((facts, verdict) => {
     const allowed = possible(facts);
-    const taken = words(verdict);
+    const taken = summary(verdict);
     for (const word of taken) assert.ok(allowed.has(word), word);
     const why = `${guardOf(verdict, "rolling")} although ${[...allowed].join(", ")}`;
     const isDeletion = (word: string) => word.startsWith("delete");
@@ -100,7 +102,7 @@ test("if the rules let anything go, something goes; and nothing goes that they h
 
 test("every repair and every record that is possible is in the take, whatever the healthy pods wait for", () => {
   check((facts, verdict) => {
-    const taken = new Set(words(verdict));
+    const taken = new Set(summary(verdict));
     for (const word of possible(facts)) assert.ok(word.startsWith("delete") || taken.has(word), word);
   });
 });
@@ -156,10 +158,10 @@ test("a pod that is Ready but not yet available is down: it goes first, and the 
       },
     ],
     budgets: [{ partitioning: undefined, allowance: { pods: 1 }, tier: "cold", delaySeconds: 0, invalid: false }],
-    strangerTier: undefined,
+    foreignTier: undefined,
   };
   const verdict = decide(render(facts));
-  assert.deepEqual(words(verdict), [`delete ${uidOf("a-3")}`]);
+  assert.deepEqual(summary(verdict), [`delete ${uidOf("a-3")}`]);
   assertNoneLeftBehind(facts, verdict);
 });
 

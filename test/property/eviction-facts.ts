@@ -72,7 +72,7 @@ export interface EvictionFacts {
   readonly budgets: readonly BudgetFacts[];
   readonly disruptionBudgets: readonly DisruptionBudgetFacts[];
   /** A StatefulSet of another group has the label too. */
-  readonly stranger: boolean;
+  readonly foreign: boolean;
   /** Ordinals that are reserved in a StatefulSet called y that has left the group. */
   readonly departed: readonly number[];
   /** How many more reservations the ledger takes. */
@@ -96,7 +96,7 @@ function weighted<T>(...choices: (readonly [number, T])[]): fc.Arbitrary<T> {
 
 const oneIn = (n: number): fc.Arbitrary<boolean> => weighted([n - 1, false], [1, true]);
 
-/** Most pods are well: of groups in which everything is broken all are judged alike. */
+/** Most pods are well: of groups in which everything is broken all are decided alike. */
 const anyPlace = fc.record({
   pod: weighted<PlaceFacts["pod"]>(
     [160, "ready"],
@@ -192,7 +192,7 @@ export const evictions: fc.Arbitrary<EvictionFacts> = fc
     disruptionBudgets: weighted([20, 0], [3, 1], [1, 2]).chain((count) => {
       return fc.array(disruptionBudget, { minLength: count, maxLength: count });
     }),
-    stranger: oneIn(25),
+    foreign: oneIn(25),
     departed: oneIn(12).chain((some) => fc.array(fc.constantFrom(0, 1, 10), { maxLength: some ? 2 : 0 })),
     room: weighted([12, 1_000], [1, 0], [1, 1], [1, 2]),
     questions: fc.array(question, { minLength: 1, maxLength: 8 }),
@@ -217,14 +217,14 @@ export function render(facts: EvictionFacts): EvictionSnapshot {
       const pod = pods.find(({ ordinal }) => ordinal === zoneFacts.start + at);
       if (
         reservation !== undefined &&
-        !isSettled(reservation, { pod, statefulSet: set, isMember: true, orphans: 0 }, nowMs)
+        !isSettled(reservation, { pod, workload: set, isMember: true, orphans: 0 }, nowMs)
       )
         open.push(reservation);
     }
     return { set, pods };
   });
-  const stranger = facts.stranger ? [statefulSetObject("x", "other", { replicas: 1, labelled: true })] : [];
-  const all = [...surveys.map(({ set }) => set), ...stranger.map(parseStatefulSet)];
+  const foreign = facts.foreign ? [statefulSetObject("x", "other", { replicas: 1, labelled: true })] : [];
+  const all = [...surveys.map(({ set }) => set), ...foreign.map(parseStatefulSet)];
   return {
     key,
     nowMs,

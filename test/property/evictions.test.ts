@@ -10,15 +10,15 @@ import { guardFor, isReserved, type Member, placeOf, violationOf } from "./naive
 const numRuns = 20_000;
 const fewRuns = 5_000;
 
-function check(property: (facts: EvictionFacts, rulings: readonly Decision[]) => void, runs = fewRuns): void {
+function check(property: (facts: EvictionFacts, decisions: readonly Decision[]) => void, runs = fewRuns): void {
   const holds = fc.property(evictions, (facts) => property(facts, decide(render(facts))));
   fc.assert(holds, { numRuns: runs, verbose: fc.VerbosityLevel.None });
 }
 
 /** The places that were allowed for good and are to be reserved, in the order of the questions. */
-function takenOf(facts: EvictionFacts, rulings: readonly Decision[]): Member[] {
+function takenOf(facts: EvictionFacts, decisions: readonly Decision[]): Member[] {
   return facts.questions.flatMap((question, index) => {
-    const isTaken = rulings[index]?.reserve !== undefined && !question.dryRun;
+    const isTaken = decisions[index]?.reserve !== undefined && !question.dryRun;
     return isTaken ? [placeOf(facts, question)] : [];
   });
 }
@@ -36,19 +36,19 @@ function naively(facts: EvictionFacts): string[] {
 }
 
 test("every question of a batch is answered as by the naive rules, guard by guard", () => {
-  check((facts, rulings) => {
-    const guards = rulings.map(({ answer }) => answer.guard);
+  check((facts, decisions) => {
+    const guards = decisions.map(({ answer }) => answer.guard);
     assert.deepEqual(guards, naively(facts));
   }, numRuns);
 });
 
 test("E1: all that a batch allows together leaves every zone and every partition within its budget", () => {
-  check((facts, rulings) => assert.equal(violationOf(facts, takenOf(facts, rulings)), undefined), numRuns);
+  check((facts, decisions) => assert.equal(violationOf(facts, takenOf(facts, decisions)), undefined), numRuns);
 });
 
 test("what is allowed under a budget is reserved by its uid, and nothing else is reserved", () => {
-  check((facts, rulings) => {
-    for (const [index, { answer, reserve }] of rulings.entries()) {
+  check((facts, decisions) => {
+    for (const [index, { answer, reserve }] of decisions.entries()) {
       assert.equal(reserve !== undefined, answer.guard === "allowed");
       if (reserve === undefined) continue;
       const question = facts.questions[index];
@@ -60,7 +60,7 @@ test("what is allowed under a budget is reserved by its uid, and nothing else is
   });
 });
 
-test("a refusal names its guard in a sentence, and is a 429 with the cause wherever waiting helps", () => {
+test("a refusal names its guard in a message, and is a 429 with the cause wherever waiting helps", () => {
   const final = new Map([
     ["max-unavailable-zero", 403],
     ["never-possible", 403],
@@ -68,8 +68,8 @@ test("a refusal names its guard in a sentence, and is a 429 with the cause where
     ["partition-not-identified", 400],
     ["several-budgets", 400],
   ]);
-  check((_, rulings) => {
-    for (const { answer } of rulings) {
+  check((_, decisions) => {
+    for (const { answer } of decisions) {
       if (answer.allowed) continue;
       assert.match(answer.message, /^\S.*\S$/);
       // A PodDisruptionBudget's never is told as the API server would tell it.
@@ -82,9 +82,9 @@ test("a refusal names its guard in a sentence, and is a 429 with the cause where
 });
 
 test("dry runs change no other answer of their batch", () => {
-  check((facts, rulings) => {
+  check((facts, decisions) => {
     const inEarnest = facts.questions.filter(({ dryRun }) => !dryRun);
-    const guards = rulings
+    const guards = decisions
       .filter((_, index) => facts.questions[index]?.dryRun === false)
       .map(({ answer }) => answer.guard);
     const alone = decide(render({ ...facts, questions: inEarnest })).map(({ answer }) => answer.guard);
@@ -96,13 +96,13 @@ test("a batch decides what its questions would one after the other, each reserve
   const pinned = (questions: EvictionFacts["questions"]) => questions.map((one) => ({ ...one, pinned: true }));
   check(({ questions, ...rest }) => {
     const facts = { ...rest, questions: pinned(questions) };
-    const rulings = decide(render(facts));
+    const decisions = decide(render(facts));
     const zones = facts.zones.map((zone) => ({ ...zone, places: [...zone.places] }));
     let { room } = facts;
     for (const [index, question] of facts.questions.entries()) {
-      const [ruling] = decide(render({ ...facts, zones, room, questions: [question] }));
-      assert.equal(ruling?.answer.guard, rulings[index]?.answer.guard);
-      if (ruling?.reserve === undefined || question.dryRun) continue;
+      const [decision] = decide(render({ ...facts, zones, room, questions: [question] }));
+      assert.equal(decision?.answer.guard, decisions[index]?.answer.guard);
+      if (decision?.reserve === undefined || question.dryRun) continue;
       const drawn = zones[question.zone]?.places[question.place];
       assert.ok(drawn !== undefined);
       if (!isReserved({ ...facts, zones }, placeOf(facts, question))) room--;
@@ -120,8 +120,8 @@ test("decide is pure: it changes nothing that it is given, and answers the same 
     fc.property(evictions, (facts) => {
       const group = render(facts);
       const before = structuredClone(group.zones);
-      const rulings = decide(group);
-      assert.deepEqual(decide(group), rulings);
+      const decisions = decide(group);
+      assert.deepEqual(decide(group), decisions);
       assert.deepEqual(group.zones, before);
     }),
     { numRuns: 1_000 },

@@ -57,7 +57,7 @@ export type Tier = "hot" | "cold";
 export interface ZoneFacts {
   readonly start: number;
   readonly replicas: number;
-  /** How many pods the StatefulSet's status tells of. */
+  /** How many pods the StatefulSet's status reports. */
   readonly counted: number;
   /** The StatefulSet's own label `tier`. */
   readonly tier: Tier;
@@ -90,7 +90,7 @@ export interface GroupFacts {
   readonly zones: readonly ZoneFacts[];
   readonly budgets: readonly BudgetFacts[];
   /** The tier of a StatefulSet of another group, where there is one that carries the label of this group's application. */
-  readonly strangerTier: Tier | undefined;
+  readonly foreignTier: Tier | undefined;
 }
 
 export const zoneNameOf = (zone: number): string => String.fromCharCode(97 + zone);
@@ -190,7 +190,7 @@ export const group: fc.Arbitrary<GroupFacts> = fc.record({
     { weight: 4, arbitrary: fc.tuple(budget) },
     { weight: 1, arbitrary: fc.tuple(budget, budget) },
   ),
-  strangerTier: weighted<GroupFacts["strangerTier"]>([12, undefined], [1, "hot"], [1, "cold"]),
+  foreignTier: weighted<GroupFacts["foreignTier"]>([12, undefined], [1, "hot"], [1, "cold"]),
 });
 
 /** What a function would be given of these facts, settled, counted and parsed by the product. */
@@ -211,7 +211,7 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
       const pod = pods.find((candidate) => candidate.ordinal === ordinal);
       if (
         reservation !== undefined &&
-        !isSettled(reservation, { pod, statefulSet: set, isMember: true, orphans: 0 }, nowMs)
+        !isSettled(reservation, { pod, workload: set, isMember: true, orphans: 0 }, nowMs)
       )
         open.push(reservation);
     }
@@ -219,8 +219,8 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
   });
   const zones = surveys.map(({ set, pods }) => surveyZone(set, pods, open, nowMs));
   const budgets = facts.budgets.map((facts, index) => parseStoredBudget(budgetObject(`budget-${index}`, facts)));
-  const neighbours = facts.strangerTier === undefined ? [] : [stranger(facts.strangerTier)];
-  const surroundings = { statefulSets: surveys.map(({ set }) => set), neighbours, budgets };
+  const neighbours = facts.foreignTier === undefined ? [] : [foreign(facts.foreignTier)];
+  const surroundings = { workloads: surveys.map(({ set }) => set), neighbours, budgets };
   const key = { namespace: "db", group: "group" };
   return { key, self, nowMs, zones, departed: [], strayClaims: [], surroundings, refusals };
 }
@@ -254,7 +254,7 @@ function budgetObject(name: string, facts: BudgetFacts): ZoneBudgetObject {
   };
 }
 
-function stranger(tier: Tier): StatefulSet {
+function foreign(tier: Tier): StatefulSet {
   const labels = { "rollout-group": "another" };
   const template = { metadata: { labels: { app: "db", tier } } };
   const metadata = { name: "x", namespace: "db", uid: "set-x", resourceVersion: "5", labels };

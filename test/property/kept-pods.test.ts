@@ -1,4 +1,4 @@
-/** A watch tells of whole pods, and a LIST keeps a part of each: whatever a decision reads, it reads the same of both. */
+/** A watch reports whole pods, and a LIST keeps a part of each: whatever a decision reads, it reads the same of both. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -1,5 +1,5 @@
 /**
- * The rules of evictions a second time, as naively as they can be said: rollout-operator's sections 4.3 to 4.6 and the rules
+ * The rules of evictions a second time, as naively as they can be reported: rollout-operator's sections 4.3 to 4.6 and the rules
  * R11, R14, R15, R25 over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
  */
 import {
@@ -91,7 +91,7 @@ export function allowanceFor(facts: EvictionFacts, { may }: BudgetFacts, place: 
   const { replicas = 0, counted = 0 } = facts.zones[zone] ?? {};
   const base = replicas < counted ? replicas : counted;
   if (may.percent === 0) return 0;
-  // Who leaves is judged by a share of at least one (rule R24).
+  // Who leaves is decided by a share of at least one (rule R24).
   if (base === 0) return isWanted(facts, place) ? 0 : 1;
   let pods = 0;
   while ((pods + 1) * 100 <= may.percent * base) pods++;
@@ -184,7 +184,7 @@ export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: r
   const place = placeOf(facts, question);
   const facing = at(facts, place);
   if (facing === undefined || !isThere(facts, place) || question.uid !== "as it is") return "pod-unseen";
-  // Rule R14, and R11 where nothing pins the pod that was judged.
+  // Rule R14, and R11 where nothing pins the pod that was decided.
   if (facing.pod === "ended") return question.pinned ? "exempt" : "pod-unseen";
   if (facing.pod === "terminating") return question.pinned ? "exempt" : "pod-leaving";
   // Section 4.3.
@@ -193,7 +193,7 @@ export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: r
   if (budget === undefined) return question.pinned ? "out-of-scope" : "pod-unseen";
   if (found.some(({ may }) => may === "nonsense")) return "invalid-budget";
   if (found.length > 1) return "several-budgets";
-  if (facts.stranger && isSelected(budget, { app: true, zone: "x" })) return "budget-spans-groups";
+  if (facts.foreign && isSelected(budget, { app: true, zone: "x" })) return "budget-spans-groups";
   // Rule R25.
   if (isOfNothing(budget) || isRefusedForever(facts, place)) return "never-possible";
   // Rule R11.

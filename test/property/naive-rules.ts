@@ -1,5 +1,5 @@
 /**
- * The rules of a rollout a second time, as naively as they can be said: straight from the design's invariants and the
+ * The rules of a rollout a second time, as naively as they can be reported: straight from the design's invariants and the
  * reservation protocol, over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
  */
 import {
@@ -118,7 +118,7 @@ function limitFor(facts: GroupFacts, place: Member): number {
   const own = allowedIn(zone);
   const [budget, second] = facts.budgets.filter((one) => isSelected(one, slotAt(facts, place)?.tier as Tier));
   const isOne = budget !== undefined && second === undefined && !budget.invalid && budget.partitioning === undefined;
-  const isSpanning = facts.strangerTier !== undefined && isOne && isSelected(budget, facts.strangerTier);
+  const isSpanning = facts.foreignTier !== undefined && isOne && isSelected(budget, facts.foreignTier);
   return isOne && !isSpanning ? Math.min(own, allowanceIn(budget, zone, own)) : own;
 }
 
@@ -127,9 +127,9 @@ function isComing(facts: GroupFacts, zone: number): boolean {
   const { slots, behind } = facts.zones[zone] as ZoneFacts;
   return slots.some(({ health, revision, ageSeconds }, ordinal) => {
     if (!isWanted(facts, { zone, ordinal })) return false;
-    const isYoung = ageSeconds !== "unknown" && ageSeconds < 120;
+    const isRecent = ageSeconds !== "unknown" && ageSeconds < 120;
     const isNew = revision === "new" && !behind;
-    return health === "terminating" || (!["ready", "absent"].includes(health) && isNew && isYoung);
+    return health === "terminating" || (!["ready", "absent"].includes(health) && isNew && isRecent);
   });
 }
 
@@ -235,7 +235,7 @@ export function budgetGuardOf(facts: GroupFacts, place: Member, taken: readonly 
   if (budget === undefined) return undefined;
   if (governing.some(({ invalid }) => invalid)) return "invalid-budget";
   if (second !== undefined) return "several-budgets";
-  if (facts.strangerTier !== undefined && isSelected(budget, facts.strangerTier)) return "budget-spans-groups";
+  if (facts.foreignTier !== undefined && isSelected(budget, facts.foreignTier)) return "budget-spans-groups";
   const zone = zoneAt(facts, place);
   if (budget.partitioning === undefined) {
     const down = downIn(facts, place.zone, [...taken, place]).length;
@@ -277,7 +277,7 @@ export function isRecordable(facts: GroupFacts, zone: number): boolean {
   return slots.every(({ health, revision }) => health === "absent" || revision === "new");
 }
 
-/** Every act that the rules allow by itself, one by one, in the words of `words` in decide.test.ts. */
+/** Every act that the rules allow by itself, one by one, as `summary` in decide.test.ts writes them. */
 export function possible(facts: GroupFacts): Set<string> {
   const acts = new Set<string>();
   if (isForeign(facts)) return acts;

@@ -47,7 +47,7 @@ function spoil(on: Owned, random: Random, from: Wrong): Owned {
   for (const name of names) {
     for (let count = 1 + Math.floor(random() * 3); count > 0; count--) {
       const key = pick(random, Object.keys(from));
-      on.say(`${name}-data`, { [key]: pick(random, from[key] ?? []) });
+      on.log(`${name}-data`, { [key]: pick(random, from[key] ?? []) });
     }
   }
   return on;

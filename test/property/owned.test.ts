@@ -39,8 +39,8 @@ test("without the revision under which a volume claim is marked, a wish or a hol
   assert.ok(found, "within the same seeds");
 });
 
-async function find(wrap: HistoryOptions["wrap"] & {}, sentence: RegExp): Promise<boolean> {
+async function find(wrap: HistoryOptions["wrap"] & {}, message: RegExp): Promise<boolean> {
   for (const seed of seeds)
-    if ((await playOwned(seed, { wrap })).violations.some((one) => sentence.test(one))) return true;
+    if ((await playOwned(seed, { wrap })).violations.some((one) => message.test(one))) return true;
   return false;
 }

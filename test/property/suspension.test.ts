@@ -65,9 +65,9 @@ function generated(random: Random): Suspended {
       const count = (isPolicyWrong ? 0 : 1) + Math.floor(random() * 3);
       for (let n = 0; n < count; n++) {
         const key = pick(random, Object.keys(wrong));
-        // Where nothing is said on the volume claim, the StatefulSet's own duration counts.
+        // Where nothing is reported on the volume claim, the StatefulSet's own duration counts.
         if (key === "suspend-duration") on.policy(zone, { [key]: undefined });
-        on.say(zone, ordinal, { [key]: pick(random, wrong[key] ?? []) });
+        on.annotate(zone, ordinal, { [key]: pick(random, wrong[key] ?? []) });
       }
       if (random() < 0.1) on.delete(zone, ordinal);
     }
@@ -89,13 +89,13 @@ test("of 10,000 sets of annotations, something of each malformed, absent or of t
     }
     for (const target of verdict.targets) {
       if (target.kind === "tell") guards.add(target.guard);
-      const said = () =>
+      const recorded = () =>
         JSON.stringify(
           [...on.claims.values()].map(({ metadata }) => metadata.annotations),
           undefined,
           1,
         );
-      assert.equal(target.kind, "tell", `round ${round}: ${target.member.name}\n${said()}`);
+      assert.equal(target.kind, "tell", `round ${round}: ${target.member.name}\n${recorded()}`);
     }
   }
   const met = [
@@ -132,7 +132,7 @@ const askedPolicyKeys = ["suspend-duration", "removal-mode", "wait-between-remov
 
 /** As suspend-group leaves it before the pod's turn comes. */
 function protect(on: Suspended, zone: string, ordinal: number): void {
-  on.say(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
+  on.annotate(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
   on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
 }
 
@@ -152,7 +152,7 @@ function generatedAsked(random: Random): Suspended {
       for (let n = 0; n < count; n++) {
         const key = pick(random, askedKeys);
         if (key === "suspend-duration") on.policy(zone, { [key]: undefined });
-        on.say(zone, ordinal, { [key]: pick(random, wrong[key] ?? []) });
+        on.annotate(zone, ordinal, { [key]: pick(random, wrong[key] ?? []) });
       }
     }
   }
@@ -170,8 +170,8 @@ test("of 10,000 sets of wishes, something of each malformed, absent or of the fu
   const random = seededRandom(16);
   for (let round = 0; round < 10_000; round++) {
     const on = generatedAsked(random);
-    const said = () => JSON.stringify([...on.claims.values()].map(({ metadata }) => metadata.annotations));
-    assert.deepEqual(lowered(on), [], `round ${round}: ${said()}`);
+    const recorded = () => JSON.stringify([...on.claims.values()].map(({ metadata }) => metadata.annotations));
+    assert.deepEqual(lowered(on), [], `round ${round}: ${recorded()}`);
   }
 });
 

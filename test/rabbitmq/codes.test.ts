@@ -65,7 +65,7 @@ const of4: readonly Row[] = [
 ];
 
 /** The verdict of a gate whose policy is to release at once what it does not know. */
-async function judge(shell: Shell, answers: Answers): Promise<{ verdict: string; calls: readonly string[] }> {
+async function verdictOf(shell: Shell, answers: Answers): Promise<{ verdict: string; calls: readonly string[] }> {
   const pod = await makePodFiles();
   const standIns = await StandIns.make(pod, answers);
   const policy = { STOP_GATE_ON_UNKNOWN: "release", STOP_GATE_UNKNOWN_SECONDS: "0", STOP_GATE_POLL_SECONDS: "0" };
@@ -74,7 +74,7 @@ async function judge(shell: Shell, answers: Answers): Promise<{ verdict: string;
   try {
     const waits = /^waits \(((?:quorum|mirror)-critical)\)/;
     const ended = gate.ended.then(({ outcome }) => (outcome === "released-unknown" ? "no-answer" : outcome));
-    const waiting = gate.said(waits, 20_000).then(
+    const waiting = gate.reported(waits, 20_000).then(
       (line) => waits.exec(line)?.[1] ?? line,
       (error) => (gate.isRunning() ? Promise.reject(error) : ended),
     );
@@ -90,13 +90,13 @@ suite("the stop gate's table of exit codes", { skip: packages === undefined, con
   for (const shell of shells) {
     for (const { what, answers, verdict } of [...ofAnyVersion, ...of3, ...of4]) {
       test(`${shell.name}: ${what}: ${verdict}`, async () => {
-        assert.equal((await judge(shell, answers)).verdict, verdict);
+        assert.equal((await verdictOf(shell, answers)).verdict, verdict);
       });
     }
 
     test(`${shell.name}: 4.x is not asked for mirrored queues, and 3.x is`, async () => {
       const asked = async (answers: Answers) =>
-        (await judge(shell, answers)).calls.some((call) => call.includes("check_if_node_is_mirror_sync_critical"));
+        (await verdictOf(shell, answers)).calls.some((call) => call.includes("check_if_node_is_mirror_sync_critical"));
       assert.deepEqual([await asked({ version: four }), await asked({})], [false, true]);
     });
   }

@@ -141,14 +141,14 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
       });
       await api.delete(broker.podPath(2));
       const gate = await eventually("a gate in rabbitmq-2", 30_000, async () => pods.gateOf(nameOf(2)));
-      await gate.said(waitsForOrders, 60_000);
+      await gate.reported(waitsForOrders, 60_000);
 
       const startedMs = performance.now();
       await remove();
       const released = await endingsOf([0, 1], from);
       for (const { gate: ended } of released) assert.deepEqual([ended?.code, ended?.outcome], [0, "skip-marker"]);
       const tookMs = sinceOf(startedMs, released);
-      const unreachable = await eventually("an Event tells of the pod that was terminating", 60_000, async () => {
+      const unreachable = await eventually("an Event reports the pod that was terminating", 60_000, async () => {
         const path = `/api/v1/namespaces/${namespace}/events?fieldSelector=reason=MarkerUnreachable`;
         return (await api.get<{ items: { message: string }[] }>(path)).items[0];
       });

@@ -83,7 +83,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
     test(name("a marker without a text is none"), async () => {
       await withPod(shell, { quorum: critical }, async ({ pod, start }) => {
         await writeFile(pod.marker, "");
-        await start().said(/^waits \(quorum-critical\)/, 10_000);
+        await start().reported(/^waits \(quorum-critical\)/, 10_000);
       });
     });
 
@@ -93,7 +93,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
         await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
           const byPerson = join(pod.folder, "by-person");
           const gate = start({ STOP_GATE_POLL_SECONDS: "600", STOP_GATE_SKIP_FILES: `${pod.marker} ${byPerson}` });
-          await gate.said(/^waits \(quorum-critical\)/, 10_000);
+          await gate.reported(/^waits \(quorum-critical\)/, 10_000);
           const markedMs = performance.now();
           await writeFile(byPerson, "true");
           const { code, outcome } = await gate.ended;
@@ -112,7 +112,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
         const command = /^kubectl exec POD -c rabbitmq -- sh -c '(.*)'$/m.exec(text)?.[1] ?? assert.fail("no command");
         await withPod(shell, { quorum: critical }, async ({ pod, start }) => {
           const gate = start({ STOP_GATE_SKIP_FILES: undefined }, readOnlyRoot(pod, shell));
-          await gate.said(/^waits \(quorum-critical\)/, 20_000);
+          await gate.reported(/^waits \(quorum-critical\)/, 20_000);
           const inContainer = ["--target", String(gate.pid), "--user", "--mount", "--preserve-credentials"];
           const exec = (script: string) => promisify(execFile)("nsenter", [...inContainer, "sh", "-c", script]);
           await assert.rejects(exec("echo true > /tmp/skipPreStopChecks"), /Read-only file system/);
@@ -137,11 +137,11 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       async () => {
         await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
           const gate = start();
-          const said = await eventually("three lines", 20_000, async () => {
+          const output = await eventually("three lines", 20_000, async () => {
             const lines = (await gate.lines()).filter((line) => line.startsWith("waits "));
             return lines.length >= 3 ? lines : undefined;
           });
-          for (const line of said) {
+          for (const line of output) {
             assert.match(
               line,
               /^waits \(quorum-critical\) since \d+ s, for at most another 6 d: queue 'q1' in vhost '\/' would/,
@@ -177,7 +177,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       },
     );
 
-    test(name("a grace period that is too short for drain and reserve is shared out, which is said"), async () => {
+    test(name("a grace period that is too short for drain and reserve is shared out, which is reported"), async () => {
       await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
         const { outcome, lines, tookMs } = await start({ STOP_GATE_GRACE_SECONDS: "6" }).ended;
         assert.equal(outcome, "grace-over");
@@ -213,9 +213,9 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       const gone = `echo "epmd reports: node 'rabbit' not running at all"; exit 69`;
       await withPod(shell, { ping: 69, quorum: gone }, async ({ standIns, start }) => {
         const gate = start({ STOP_GATE_POLL_SECONDS: "2" });
-        await gate.said(/^waits \(node-down\)/, 10_000);
+        await gate.reported(/^waits \(node-down\)/, 10_000);
         await standIns.answer({ ping: 0, quorum: critical });
-        await gate.said(/^waits \(quorum-critical\)/, 10_000);
+        await gate.reported(/^waits \(quorum-critical\)/, 10_000);
         await standIns.answer({ ping: 69, quorum: gone });
         const { code, outcome, lines } = await gate.ended;
         assert.deepEqual([code, outcome], [0, "node-down"]);
@@ -225,7 +225,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       });
     });
 
-    for (const [answer, said] of [
+    for (const [answer, output] of [
       [69, /draining it ended with 69, which released versions also say when it worked$/],
       [75, /draining it ended with 75: not a word$/],
       ["sleep 600", /draining it ended with 124: rabbitmq-upgrade did not end within 2 s$|draining it was cut short$/],
@@ -234,7 +234,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
         await withPod(shell, { drain: answer }, async ({ start }) => {
           const { code, outcome, report, tookMs } = await start({ STOP_GATE_DRAIN_SECONDS: "2" }).ended;
           assert.deepEqual([code, outcome], [0, "passed"]);
-          assert.match(report, said);
+          assert.match(report, output);
           assert.ok(tookMs < 10_000, `${tookMs} ms`);
         });
       });
@@ -246,7 +246,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
         // The image of busybox here has no setsid: there only the tool itself can be ended.
         if (shell.name === "busybox sh") await standIns.answer({ quorum: `exec sleep ${word}` });
         const gate = start({ STOP_GATE_CALL_SECONDS: "1" });
-        const line = await gate.said(/^waits \(no-answer\)/, 30_000);
+        const line = await gate.reported(/^waits \(no-answer\)/, 30_000);
         assert.match(line, /the check for quorum with 124: rabbitmq-queues did not end within 16 s$/);
         await standIns.answer({ quorum: 0 });
         assert.equal((await gate.ended).outcome, "passed");
@@ -255,7 +255,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
     });
 
     test(
-      name("settings that are no numbers neither open nor end it: the default is taken, and that is said"),
+      name("settings that are no numbers neither open nor end it: the default is taken, and that is reported"),
       async () => {
         await withPod(shell, { quorum: critical }, async ({ start }) => {
           const gate = start({
@@ -263,11 +263,11 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
             STOP_GATE_ON_UNKNOWN: "go",
             STOP_GATE_RESERVE_SECONDS: "030",
           });
-          const line = await gate.said(/^settings: /, 10_000);
+          const line = await gate.reported(/^settings: /, 10_000);
           for (const name of ["GRACE_SECONDS", "RESERVE_SECONDS"])
             assert.ok(line.includes(`STOP_GATE_${name} is not a whole`), line);
           assert.match(line, /STOP_GATE_ON_UNKNOWN is neither wait nor release, so wait is taken/);
-          await gate.said(/^waits \(quorum-critical\) since \d+ s, for at most another 6 d/, 10_000);
+          await gate.reported(/^waits \(quorum-critical\) since \d+ s, for at most another 6 d/, 10_000);
         });
       },
     );

@@ -99,7 +99,7 @@ export class Gate {
   }
 
   /** Resolves to the first line that matches. Throws after `timeoutMs`, or when the gate ends without one. */
-  async said(pattern: RegExp, timeoutMs: number): Promise<string> {
+  async reported(pattern: RegExp, timeoutMs: number): Promise<string> {
     const deadlineMs = performance.now() + timeoutMs;
     for (;;) {
       const ended = !this.isRunning();

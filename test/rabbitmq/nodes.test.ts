@@ -87,7 +87,7 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
     const { code, outcome, report } = await gateOf(2, {});
     assert.deepEqual([code, outcome], [0, "node-down"], report);
     const end = await gateOf(0, {}, async (gate, marker) => {
-      const line = await gate.said(/^waits \(quorum-critical\)/, 60_000);
+      const line = await gate.reported(/^waits \(quorum-critical\)/, 60_000);
       assert.match(line, /queue 'orders' in vhost '\/' would lose quorum if node rabbit-0@localhost is stopped/);
       assert.ok(gate.isRunning());
       await writeFile(marker, "true");

@@ -150,7 +150,7 @@ export class Nodes {
       RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: "+S 1:1 -kernel inet_dist_use_interface {127,0,0,1}",
     });
     node.process = started;
-    const said = () => tail(this.logOf(index), 20);
+    const lastLines = () => tail(this.logOf(index), 20);
     const outcome = await eventually(`${name} serves`, startTimeoutMs, async () => {
       // A node that has ended is not asked any more, so that its end does not wait for its start.
       if (started.end() !== undefined) return "ended";
@@ -158,9 +158,9 @@ export class Nodes {
       // Its HTTP API answers before it takes clients.
       return status === "ok" && (await this.serves(index)) ? "serves" : undefined;
     }).catch(async (error: Error) => {
-      throw new Error(`${error.message}: ${await said()}`, { cause: error });
+      throw new Error(`${error.message}: ${await lastLines()}`, { cause: error });
     });
-    return outcome === "ended" ? `${name} ended: ${await said()}` : undefined;
+    return outcome === "ended" ? `${name} ended: ${await lastLines()}` : undefined;
   }
 
   isRunning(index: number): boolean {

@@ -49,7 +49,7 @@ export async function ensurePackages(log: Log): Promise<Packages> {
   return packagesIn(await ensureBuilt(RECIPE, log));
 }
 
-/** The packages for the tests of a file. Undefined where they are missing, which is said: in CI it throws instead. */
+/** The packages for the tests of a file. Undefined where they are missing, which is reported: in CI it throws instead. */
 export async function packagesForTests(): Promise<Packages | undefined> {
   const found = await findPackages();
   if (found !== undefined) return found;

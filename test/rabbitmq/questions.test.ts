@@ -57,7 +57,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     return endings.map(({ pod }) => Number(pod.at(-1))).sort();
   }
 
-  async function ledgerSays(): Promise<{ readonly guard: string; readonly sentence: string } | undefined> {
+  async function ledgerShows(): Promise<{ readonly guard: string; readonly sentence: string } | undefined> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-rabbitmq`;
     const { metadata } = await broker.api.get<{ metadata: { annotations: Record<string, string> } }>(path);
     return JSON.parse(metadata.annotations["sluice.dev/verdicts"] ?? "{}")["advance-zone-rollout"];
@@ -97,8 +97,8 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
       await setMember(nodes, 2, queue, false);
       await broker.changeTemplate("2");
       const { sentence } = await eventually("the rollout waits for the queue", 120_000, async () => {
-        const said = await ledgerSays();
-        return said?.guard === "health-bad" ? said : undefined;
+        const shown = await ledgerShows();
+        return shown?.guard === "health-bad" ? shown : undefined;
       });
       assert.match(sentence, critical);
       assert.deepEqual(observer.takings, []);
@@ -119,7 +119,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     await nodes.stop(2, 0);
     await refused(0, critical);
     const { message } = await evict(broker.api, namespace, nameOf(0));
-    // What is known to be down is said without a question.
+    // What is known to be down is reported without a question.
     await pods.probe(nameOf(2));
     await refused(0, /pods that are asked go one at a time .*: rabbitmq-2 is not ready, so rabbitmq-0 stays/);
     await stands(0, uid);

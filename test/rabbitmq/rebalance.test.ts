@@ -162,16 +162,16 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     }
   });
 
-  test("a user without the tag administrator is refused, and one with a wrong password, and the sentence says so", async () => {
+  test("a user without the tag administrator is refused, and one with a wrong password, and the message says so", async () => {
     await nodes.ask(0, "/api/users/monitor", "PUT", { password: "s3cret", tags: "monitoring" });
     const cases = [
       ["monitor", "s3cret", /have the tag administrator: rabbit-a-0 answered HTTP 401 .*Not administrator user/],
       ["guest", "wrong", /password must be right, .*: rabbit-a-0 answered HTTP 401 .*Login failed/],
     ] as const;
-    for (const [user, password, words] of cases) {
+    for (const [user, password, pattern] of cases) {
       const stage = new Stage(nodes, [user, password]);
       try {
-        assert.match((await stage.until("rebalance-refused")).message, words);
+        assert.match((await stage.until("rebalance-refused")).message, pattern);
       } finally {
         await stage.close();
       }

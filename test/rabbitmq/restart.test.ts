@@ -66,7 +66,7 @@ suite("the stop gate in pods of the real API server", { skip }, () => {
       const gate = await eventually(`a gate in rabbitmq-${ordinal}`, 30_000, async () =>
         pods.gateOf(`rabbitmq-${ordinal}`),
       );
-      const line = await gate.said(/^waits \(quorum-critical\)/, 60_000);
+      const line = await gate.reported(/^waits \(quorum-critical\)/, 60_000);
       assert.match(
         line,
         new RegExp(`queue '${queue}' in vhost '/' would lose quorum if node ${nodes.nameOf(ordinal)}`),

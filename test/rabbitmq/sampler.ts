@@ -7,7 +7,7 @@ const EVERY_MS = 200;
 
 export interface Samples {
   taken: number;
-  /** Those in which some node told of the queue. */
+  /** Those in which some node reported the queue. */
   answered: number;
   /** Members of the queue that are online. */
   leastOnline: number;

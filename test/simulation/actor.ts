@@ -13,7 +13,7 @@ export interface Actor {
   readonly disturbances?: Readonly<Partial<Record<Disturbance, () => void>>>;
   /** The processes that it brings along. */
   readonly roles?: readonly Role[];
-  /** Those who judge what it does, or what is done to it. */
+  /** Those who decide what it does, or what is done to it. */
   readonly checkers?: readonly Checker[];
   /** The world stands, and is at rest. */
   start?(): void;

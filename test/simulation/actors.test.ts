@@ -8,7 +8,7 @@ import type { SeedRun } from "./seed.ts";
 import { simulate } from "./simulation.ts";
 
 /** One whose processes delete a pod of each of two zones, as a rollout would that looks at nothing. */
-function careless({ namespace, group }: SeedRun, heard: string[]): Actor {
+function careless({ namespace, group }: SeedRun, received: string[]): Actor {
   return {
     name: "careless",
     roles: [
@@ -25,7 +25,7 @@ function careless({ namespace, group }: SeedRun, heard: string[]): Actor {
           void cluster
             .sleep(60_000)
             .then(() => Promise.all([take(`${group}-a-0`), take(`${group}-b-0`)]))
-            .then(() => heard.push(process.name));
+            .then(() => received.push(process.name));
           return undefined;
         },
       },
@@ -33,39 +33,39 @@ function careless({ namespace, group }: SeedRun, heard: string[]): Actor {
   };
 }
 
-test("a function of any name is judged by the terms that it takes pods on", async () => {
-  const heard: string[] = [];
+test("a function of any name is decided by the terms that it takes pods on", async () => {
+  const received: string[] = [];
   const aim = (plan: Parameters<typeof plain>[0]) => plain(plan, { recyclers: 0, processes: 0, safetyMs: 120_000 });
-  const { violations } = await simulate(1, { aim, more: (run) => [careless(run, heard)] });
+  const { violations } = await simulate(1, { aim, more: (run) => [careless(run, received)] });
   assert.match(
-    violations[0]?.sentence ?? "",
+    violations[0]?.message ?? "",
     /^careless-\d+ took group-[ab]-0 \(rollout\): group-[ab]-0 in another zone/,
   );
   assert.equal(violations[0]?.invariant, "Z1");
 });
 
 test("an actor starts, begins, makes its peace, rests once it was asked whether all is done, and stops", async () => {
-  const said: string[] = [];
+  const reported: string[] = [];
   let asked = 0;
   const actor: Actor = {
     name: "diarist",
-    checkers: [{ judges: ["L1"], missing: () => (++asked < 3 ? "a page" : undefined) }],
-    start: () => said.push("start"),
-    begin: () => said.push("begin"),
-    makePeace: () => said.push("peace"),
-    atRest: () => said.push(`rest after ${asked}`),
-    stop: () => said.push("stop"),
+    checkers: [{ invariants: ["L1"], missing: () => (++asked < 3 ? "a page" : undefined) }],
+    start: () => reported.push("start"),
+    begin: () => reported.push("begin"),
+    makePeace: () => reported.push("peace"),
+    atRest: () => reported.push(`rest after ${asked}`),
+    stop: () => reported.push("stop"),
   };
   const { violations } = await simulate(1, { more: () => [actor] });
   assert.deepEqual(violations, []);
-  assert.deepEqual(said, ["start", "begin", "peace", "rest after 3", "stop"]);
+  assert.deepEqual(reported, ["start", "begin", "peace", "rest after 3", "stop"]);
   assert.equal(asked, 4);
 });
 
-test("what a checker misses for ever breaks L1, in its words", async () => {
-  const actor: Actor = { name: "miser", checkers: [{ judges: ["L1"], missing: () => "a coin is missing" }] };
+test("what a checker misses for ever breaks L1, with its message", async () => {
+  const actor: Actor = { name: "miser", checkers: [{ invariants: ["L1"], missing: () => "a coin is missing" }] };
   const [violation] = (await simulate(1, { more: () => [actor] })).violations;
-  assert.deepEqual([violation?.invariant, violation?.sentence], ["L1", "a coin is missing"]);
+  assert.deepEqual([violation?.invariant, violation?.message], ["L1", "a coin is missing"]);
 });
 
 test("a trouble that two actors bring, or no actor, is a mistake", async () => {

@@ -32,11 +32,11 @@ export class Budgets implements Actor {
         first: () => this.#writeDisruptionBudget(run.draw.pick([0, 0, 3])),
       }),
     };
-    const { budget, neighbours, isHeld } = run.plan;
+    const { budget, neighbours, isBlocked } = run.plan;
     this.#writeBudget(budget, { selector: this.#selector });
     if (budget !== undefined && neighbours.group && !neighbours.spanned) this.#writeNeighbour(neighbourGroup, budget);
     if (budget !== undefined && neighbours.loose) this.#writeNeighbour(looseSets, budget);
-    if (isHeld) this.#writeDisruptionBudget(0);
+    if (isBlocked) this.#writeDisruptionBudget(0);
   }
 
   get #selector(): object {
@@ -119,7 +119,7 @@ export class Budgets implements Actor {
     const selector = { matchLabels: { ...noLabels, "rollout-group": this.#group } };
     this.#writeBudget(this.#plan.budget, { podNameRegexGroup: null, selector });
     const isThere = this.#world.store.list("poddisruptionbudgets", { namespace: this.#namespace }).items.length > 0;
-    if (isThere && !this.#plan.isHeld) this.#writeDisruptionBudget(3);
+    if (isThere && !this.#plan.isBlocked) this.#writeDisruptionBudget(3);
   }
 }
 

@@ -1,4 +1,4 @@
-/** Who judges a seed: what a checker hears of it, and the list of all that the actors have registered. */
+/** Who decides a seed: what a checker learns of it, and the list of all that the actors have registered. */
 
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -37,10 +37,10 @@ export interface LedgerWrite {
   readonly seen: SeenView | undefined;
 }
 
-/** One who judges. Whatever it does not ask to hear, it is not told. */
+/** One who decides. Whatever it does not ask to receive, it is not told. */
 export interface Checker {
   /** The ids of the invariants that it speaks up for. */
-  readonly judges: readonly string[];
+  readonly invariants: readonly string[];
   /** A deletion leaves a process. */
   onDeletionSent?(caller: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
   /** The API server is about to carry it out. */
@@ -54,18 +54,18 @@ export interface Checker {
   /** It has carried out a write of any kind. */
   onWritten?(caller: Caller, verb: string, resource: Resource): void;
   onLedgerWritten?(write: LedgerWrite): void;
-  /** A pass over a group has come to a verdict, about a zone where one is named. */
+  /** A reconcile of a group has come to a verdict, about a zone where one is named. */
   onVerdict?(caller: Caller, group: GroupKey, zone: string): void;
   /** A client that is none of these processes has written a ledger. */
   onLedgerEdited?(lease: LeaseObject): void;
-  /** What keeps a world at peace from being done, as a sentence; undefined when nothing does. */
+  /** What keeps a world at peace from being done, as a message; undefined when nothing does. */
   missing?(): string | undefined;
 }
 
 export interface CheckersOptions {
   readonly world: World;
   readonly pasts: Pasts;
-  readonly violate: (invariant: string, sentence: string) => void;
+  readonly violate: (invariant: string, message: string) => void;
   readonly log: (who: string, what: string) => void;
 }
 
@@ -85,7 +85,7 @@ export class Checkers {
     this.#all = [...this.#all, ...checkers];
   }
 
-  /** What hears of the calls of one process. */
+  /** What learns of the calls of one process. */
   observe(caller: Caller): CallObserver {
     return {
       onDeleteSent: (_, resource, key, preconditions) => {
@@ -127,8 +127,8 @@ export class Checkers {
   /** What keeps a world at peace from being done, as the first says who knows of something. */
   missing(): string | undefined {
     for (const checker of this.#all) {
-      const sentence = checker.missing?.();
-      if (sentence !== undefined) return sentence;
+      const message = checker.missing?.();
+      if (message !== undefined) return message;
     }
     return undefined;
   }

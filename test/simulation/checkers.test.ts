@@ -1,4 +1,4 @@
-/** The checkers judge by themselves: they share no code with the product, forget nothing, and count what breaks by itself. */
+/** The checkers decide by themselves: they share no code with the product, forget nothing, and count what breaks by itself. */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ class Scene {
     budgets: new BudgetPast(this.world, namespace),
     namespace,
     skewMs: 0,
-    violate: (invariant, sentence) => this.violations.push(`${invariant} ${sentence}`),
+    violate: (invariant, message) => this.violations.push(`${invariant} ${message}`),
   });
 
   constructor() {
@@ -63,7 +63,7 @@ test("no checker imports anything of the product", () => {
   assert.ok(files.length >= 6);
   for (const file of files) {
     const text = readFileSync(join(folder, file), "utf8");
-    assert.doesNotMatch(text, /from "[^"]*functions\//, `${file} shares code with what it judges`);
+    assert.doesNotMatch(text, /from "[^"]*functions\//, `${file} shares code with what it checks`);
   }
 });
 
@@ -154,7 +154,7 @@ test("a pod that is down counts while its StatefulSet is gone and has left it be
   }
 });
 
-test("an eviction that was reserved within a budget is not judged once that budget has gone, and is as long as it stands", () => {
+test("an eviction that was reserved within a budget is not decided once that budget has gone, and is as long as it stands", () => {
   for (const isGone of [false, true]) {
     const scene = new Scene();
     const { store } = scene.world;

@@ -17,12 +17,12 @@ export interface ConnectionOptions {
   readonly observer: CallObserver;
   readonly revisions: RevisionClock;
   readonly clock: ProcessClocks;
-  readonly judgesEvictions: boolean;
+  readonly decidesEvictions: boolean;
   /** It watches while it has work, where the plan says so. */
   readonly comesAndGoes: boolean;
   readonly onChange: (key: GroupKey) => void;
   readonly onVerdict: Connection["onVerdict"];
-  /** Hears of each view that is handed out, and of which group it is. */
+  /** Gets each view that is handed out, and of which group it is. */
   readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 
@@ -40,11 +40,12 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
     };
     return { process, cluster, cache, onVerdict, stop };
   }
-  const { awakeIdleMs: idleMs } = plan;
-  const { onChange, judgesEvictions: disruptionBudgets } = options;
+  const { onDemandIdleMs: idleMs } = plan;
+  const { onChange, decidesEvictions: disruptionBudgets } = options;
   const shared = { cluster, namespaces: undefined, onChange, onTrouble: () => undefined };
-  const awake = idleMs !== undefined && options.comesAndGoes ? createOnDemandCache({ ...shared, idleMs }) : undefined;
-  const watching = awake ?? createWatchCache({ ...shared, disruptionBudgets });
+  const onDemand =
+    idleMs !== undefined && options.comesAndGoes ? createOnDemandCache({ ...shared, idleMs }) : undefined;
+  const watching = onDemand ?? createWatchCache({ ...shared, disruptionBudgets });
   const read: GroupCache["read"] = (key, need) => {
     return watching.read(key, need).then((view) => {
       onView(key, view);
@@ -56,6 +57,6 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
     onResume();
     void watching.stop();
   };
-  const told = awake === undefined ? {} : { told: awake.noteEvent };
-  return { process, cluster, cache: { ...watching, read }, onVerdict, stop, ...told };
+  const onEvent = onDemand === undefined ? {} : { onEvent: onDemand.noteEvent };
+  return { process, cluster, cache: { ...watching, read }, onVerdict, stop, ...onEvent };
 }

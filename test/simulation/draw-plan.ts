@@ -39,24 +39,24 @@ export function drawPlan(draw: Draw, seed: number): Plan {
   return withVersions({ ...plan, ...drawLater(createDraw(seed + laterSeeds)) });
 }
 
-/** The webhook answers every eviction at once, and the client is there to hear it. */
+/** The webhook answers every eviction at once, and the client is there to receive it. */
 export const neverWaits = { evictionWaitMs: 0, givesUp: 0, sendsAgain: 0 } satisfies Partial<Plan>;
 
 /** How far the source of what is drawn later is from the first one's. */
 const laterSeeds = 2 ** 30;
 
-type Later = "elsewhere" | "versions" | "evictionWaitMs" | "givesUp" | "sendsAgain" | "awakeIdleMs";
+type Later = "elsewhere" | "versions" | "evictionWaitMs" | "givesUp" | "sendsAgain" | "onDemandIdleMs";
 
 function drawLater(draw: Draw): Pick<Plan, Later> {
   const isNamesake = draw.chance(0.5);
-  const fate = draw.pick(["rests", "rolls", "rolls", "stuck"] as const);
+  const ending = draw.pick(["rests", "rolls", "rolls", "stuck"] as const);
   return {
-    elsewhere: draw.chance(0.12) ? { isNamesake, fate } : undefined,
+    elsewhere: draw.chance(0.12) ? { isNamesake, ending } : undefined,
     versions: draw.chance(0.1) ? { older: false, laterKind: false, laterFormat: true } : undefined,
     evictionWaitMs: draw.pick([8_000, 8_000, 2_000, 0]),
     givesUp: draw.chance(0.3) ? draw.pick([0.1, 0.5]) : 0,
     sendsAgain: draw.chance(0.3) ? draw.pick([0.1, 0.5]) : 0,
-    awakeIdleMs: draw.pick([undefined, undefined, 1_000, 5_000, 20_000]),
+    onDemandIdleMs: draw.pick([undefined, undefined, 1_000, 5_000, 20_000]),
   };
 }
 
@@ -124,7 +124,7 @@ function drawUsual(draw: Draw): Plan {
     causes: everyCause,
     propagation: ["Orphan", "Orphan", "Background", "Foreground"],
     watching: draw.chance(0.75),
-    awakeIdleMs: undefined,
+    onDemandIdleMs: undefined,
     readyAfterMs: unpinned > 0 ? slowStartMs : draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
     controllerDelayMs: draw.pick([5, 100, 2_000]),
@@ -152,7 +152,7 @@ function drawUsual(draw: Draw): Plan {
     unpinned,
     ...neverWaits,
     wholeNodes: draw.pick([0, 0.5, 1]),
-    isHeld: false,
+    isBlocked: false,
     versions: undefined,
     safetyMs: draw.between(10_000, 70_000),
     every: { ...drawRates(draw, ledgerGoes, evicts), farClock: clocksMayJump ? rate(draw, 0.1, 1) : 0 },

@@ -1,4 +1,4 @@
-/** Draws from a seeded source: the same seed draws the same fate. */
+/** Draws from a seeded source: the same seed draws the same ending. */
 import { type Random, seededRandom } from "../fake-cluster/random.ts";
 
 export interface Draw {

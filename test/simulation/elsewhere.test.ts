@@ -14,7 +14,7 @@ const rests = (plan: Plan): Plan =>
     recyclers: 0,
     loseEvents: 0,
     sweepMs: 1_000_000,
-    elsewhere: { isNamesake: true, fate: "rests" },
+    elsewhere: { isNamesake: true, ending: "rests" },
     every: { ...never, changeTemplate: 10_000 },
   });
 
@@ -30,7 +30,7 @@ function counting({ world, isFaulty }: SeedRun, verdicts: Map<string, number>): 
     },
     checkers: [
       {
-        judges: [],
+        invariants: [],
         onVerdict(_, { namespace }) {
           if (isFaulty() && world.timeline.nowMs() >= fromMs)
             verdicts.set(namespace, (verdicts.get(namespace) ?? 0) + 1);
@@ -40,7 +40,7 @@ function counting({ world, isFaulty }: SeedRun, verdicts: Map<string, number>): 
   };
 }
 
-test("what changes in a group wakes no process for a group of the same name in another namespace", async () => {
+test("what changes in a group triggers no process for a group of the same name in another namespace", async () => {
   const verdicts = new Map<string, number>();
   for (let seed = 1; seed <= 5; seed++) {
     const { violations } = await simulate(seed, { aim: rests, more: (run) => [counting(run, verdicts)] });

@@ -30,7 +30,11 @@ export class Elsewhere implements Actor {
     }
     run.pasts.sets(namespace);
     this.#make();
-    this.checkers = [new Apart(run), new TakenPods(run, namespace), { judges: ["L1"], missing: () => this.#missing() }];
+    this.checkers = [
+      new Apart(run),
+      new TakenPods(run, namespace),
+      { invariants: ["L1"], missing: () => this.#missing() },
+    ];
   }
 
   #make(): void {
@@ -44,9 +48,9 @@ export class Elsewhere implements Actor {
 
   begin(): void {
     const { world, draw, plan, isFaulty } = this.#run;
-    const { fate } = plan.elsewhere ?? {};
-    if (fate === "stuck") this.#changeTemplates("app:broken-CrashLoopBackOff");
-    if (fate !== "rolls") return;
+    const { ending } = plan.elsewhere ?? {};
+    if (ending === "stuck") this.#changeTemplates("app:broken-CrashLoopBackOff");
+    if (ending !== "rolls") return;
     this.#changeTemplates(`app:${++this.#version}`);
     world.timeline.after(draw.between(0, plan.safetyMs), () => {
       if (isFaulty()) this.#changeTemplates(`app:${++this.#version}`);
@@ -61,7 +65,7 @@ export class Elsewhere implements Actor {
   /** What is stuck stays so, and holds no other group up. */
   #missing(): string | undefined {
     const { world, plan } = this.#run;
-    if (plan.elsewhere?.fate === "stuck") return undefined;
+    if (plan.elsewhere?.ending === "stuck") return undefined;
     const left =
       unrolledOf(world, { namespace, isLoose: () => false, absent: [] }) ??
       unsettledOf(world, namespace, [ledgerName(this.#group)]);
@@ -71,7 +75,7 @@ export class Elsewhere implements Actor {
 
 /** Neighbours are never touched for each other's sake: no ledger names pods of another group, and no zone holds one up. */
 class Apart implements Checker {
-  readonly judges = ["N1"];
+  readonly invariants = ["N1"];
   readonly #run: SeedRun;
 
   constructor(run: SeedRun) {

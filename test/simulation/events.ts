@@ -1,4 +1,4 @@
-/** What the world tells of its changes: events that wake processes, bookmarks for watches, and lines of the history. */
+/** What the world reports its changes: events that trigger processes, bookmarks for watches, and lines of the history. */
 import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { describePod, describeSet } from "../support/checkers/liveness.ts";
 import { groupLabel, setNameOf } from "../support/checkers/raw.ts";
@@ -18,27 +18,31 @@ export class Events implements Actor {
     this.#run = run;
     const { world, isVerbose } = run;
     const { store, timeline } = world;
-    const told = (resource: Resource, { namespace, name }: ObjectKey, groups: Iterable<string | undefined>) => {
+    const notify = (resource: Resource, { namespace, name }: ObjectKey, groups: Iterable<string | undefined>) => {
       revisions.note(timeline.nowMs(), store.revision);
       const by = { resource, namespace, name };
-      for (const group of groups) if (group !== undefined) processes.tell({ namespace, group }, by);
+      for (const group of groups) if (group !== undefined) processes.report({ namespace, group }, by);
     };
     store.onChange("pods", ({ final: { metadata } }) => {
       const { namespace } = metadata;
-      if (isVerbose) this.#say("pod", namespace, describePod(world, metadata));
+      if (isVerbose) this.#record("pod", namespace, describePod(world, metadata));
       const set = store.find("statefulsets", { namespace, name: setNameOf(metadata.name) });
-      told("pods", metadata, [set?.metadata.labels?.[groupLabel]]);
+      notify("pods", metadata, [set?.metadata.labels?.[groupLabel]]);
     });
     store.onChange("statefulsets", ({ previous, final }) => {
       const { namespace } = final.metadata;
-      if (isVerbose) this.#say("set", namespace, describeSet(world, final.metadata));
-      told("statefulsets", final.metadata, new Set([previous, final].map((set) => set?.metadata.labels?.[groupLabel])));
+      if (isVerbose) this.#record("set", namespace, describeSet(world, final.metadata));
+      notify(
+        "statefulsets",
+        final.metadata,
+        new Set([previous, final].map((set) => set?.metadata.labels?.[groupLabel])),
+      );
     });
     store.onChange("leases", () => revisions.note(timeline.nowMs(), store.revision));
   }
 
-  #say(what: string, namespace: string, sentence: string): void {
-    this.#run.log(what, namespace === this.#run.namespace ? sentence : `${namespace}/${sentence}`);
+  #record(what: string, namespace: string, message: string): void {
+    this.#run.log(what, namespace === this.#run.namespace ? message : `${namespace}/${message}`);
   }
 
   start(): void {

@@ -29,7 +29,7 @@ import { isLoose } from "./workloads.ts";
 /** One process that answers reviews. */
 interface Webhook {
   readonly process: Process;
-  readonly judge: AdmissionHandler;
+  readonly handler: AdmissionHandler;
   /** When the first review of a pod came that is not answered yet, by the name of the pod. */
   readonly arrivals: Map<string, number>;
   readonly serverTimeMs: () => number;
@@ -71,7 +71,7 @@ export class Evictions implements Actor {
       inPeace: "first",
       terms: "eviction",
       diesAfterWrite: true,
-      judgesEvictions: true,
+      decidesEvictions: true,
       open: (connection) => this.#open(connection, false),
     };
     const dry: Role = {
@@ -92,12 +92,12 @@ export class Evictions implements Actor {
     const versions = plan.versions?.older === true ? [webhook, older] : [webhook];
     this.roles = plan.budget === undefined ? [] : [...versions, dry];
     const tracesNothing: Checker = {
-      judges: ["E2"],
+      invariants: ["E2"],
       onWritten: ({ process, role }, verb, resource) => {
         if (role === dry) violate("E2", `${process.name} did ${verb} ${resource}, and was asked for dry runs alone`);
       },
     };
-    this.checkers = [tracesNothing, { judges: ["L1"], missing: () => undrainedOf(world, this.#drained) }];
+    this.checkers = [tracesNothing, { invariants: ["L1"], missing: () => undrainedOf(world, this.#drained) }];
   }
 
   /** Opens the shipped function over a connection that fails. */
@@ -122,9 +122,9 @@ export class Evictions implements Actor {
       memoryOf: createMemory(),
       ...podsOf(this.#run, connection),
     };
-    const judge = evaluateEviction.open(context);
+    const handler = evaluateEviction.open(context);
     const [monotonicMs, serverTimeMs] = [() => cluster.monotonicMs(), () => cluster.serverTimeMs()];
-    this.#webhooks.push({ process, judge, arrivals, monotonicMs, serverTimeMs, isDry });
+    this.#webhooks.push({ process, handler, arrivals, monotonicMs, serverTimeMs, isDry });
   }
 
   /** The webhooks that can be asked. No client asks for dry runs in the end. */
@@ -141,21 +141,21 @@ export class Evictions implements Actor {
     const pods = world.store.list("pods", { namespace }).items.filter(({ metadata }) => !isLoose(metadata.name));
     const pod = pods.length > 0 ? draw.pick(pods) : undefined;
     if (pod === undefined) return;
-    this.#drained = plan.isHeld || plan.isRefused ? undefined : pod;
+    this.#drained = plan.isBlocked || plan.isRefused ? undefined : pod;
     log("user", `drains ${pod.metadata.name} to the end`);
     // Where nothing that is allowed may happen, everybody drains everything, and the rollout is to end all the same.
     const drained = plan.isRefused ? pods : [pod];
     for (const one of drained) this.#pursue(one, Number.POSITIVE_INFINITY);
   }
 
-  /** A rollout may have taken that pod. Claims have ended, and who only refuses has to hear of it: its drain takes this one. */
+  /** A rollout may have taken that pod. Claims have ended, and who only refuses has to learn of it: its drain takes this one. */
   atRest(): void {
     const { claims, zones } = this.#run.plan;
     // No budget lets a pod of the only zone go: a rollout takes it, and here there is none any more.
     if (claims !== undefined && zones > 1) this.makePeace();
   }
 
-  /** One eviction by name, as kubectl sends it. `done` hears the HTTP status, or 0 when no answer came. */
+  /** One eviction by name, as kubectl sends it. `done` receives the HTTP status, or 0 when no answer came. */
   #evict(name: string, dryRun: boolean, done: (code: number) => void): void {
     const { world, draw, plan, namespace, checkers, log } = this.#run;
     world.timeline.after(this.#latencyMs(), () => {
@@ -169,9 +169,9 @@ export class Evictions implements Actor {
           log("api-server", `the review of ${name} by ${webhook.process.name} broke`);
           return done(500);
         }
-        const said = answer.allowed ? answer.guard : `${answer.guard}: ${answer.message}`;
+        const outcome = answer.allowed ? answer.guard : `${answer.guard}: ${answer.message}`;
         if (answer.allowed && !dryRun) checkers.allowed({ namespace, name }, pinnedUid(answer.patch), answer.guard);
-        log(webhook.process.name, `evict ${name}${dryRun ? " (dry run)" : ""}: ${said}`);
+        log(webhook.process.name, `evict ${name}${dryRun ? " (dry run)" : ""}: ${outcome}`);
         if (!answer.allowed) return done(answer.code);
         if (dryRun) return done(201);
         this.#carryOut(name, answer, done);
@@ -205,7 +205,7 @@ export class Evictions implements Actor {
     this.#send(webhook, asked, { uid, signal: first.signal }, (answer) => first.signal.aborted || end(answer));
     gone.signal.addEventListener("abort", () => first.abort(), { once: true });
     if (!sendsAgain) return;
-    // The connection of the first one breaks: only the second one is heard.
+    // The connection of the first one breaks: only the second one is received.
     world.timeline.after(draw.between(10, 5_000), () => {
       if (isOver) return;
       log("api-server", `sends the review of ${asked.name} again`);
@@ -226,10 +226,10 @@ export class Evictions implements Actor {
     runIn(process, () => {
       onResume();
       const path = isPinned ? pinningPath : plainPaths[0];
-      const deadlineMs = webhook.monotonicMs() + 0.9 * (plan.toldTimeoutMs ?? webhookTimeoutMs);
+      const deadlineMs = webhook.monotonicMs() + 0.9 * (plan.statedTimeoutMs ?? webhookTimeoutMs);
       const request = askedOf({ namespace, name }, { ...about, dryRun, path, deadlineMs });
       if (!arrivals.has(name)) arrivals.set(name, webhook.serverTimeMs());
-      webhook.judge.review(wrappers.request?.(request) ?? request).then(
+      webhook.handler.review(wrappers.request?.(request) ?? request).then(
         (answer) => {
           arrivals.delete(name);
           // What a process has not sent before it dies never leaves it.
@@ -254,7 +254,7 @@ export class Evictions implements Actor {
     }
     const wayMs = draw.chance(plan.slowEvictions) ? draw.between(1_000, plan.slowEvictionMs) : this.#latencyMs();
     world.timeline.after(wayMs, () => {
-      if (plan.isRefused || this.#isHeldByDisruptionBudget()) return done(again);
+      if (plan.isRefused || this.#isBlockedByDisruptionBudget()) return done(again);
       const preconditions = pinnedIn(answer.patch);
       const { resourceVersion } = preconditions;
       const now = world.store.find("pods", { namespace, name })?.metadata.resourceVersion;
@@ -273,7 +273,7 @@ export class Evictions implements Actor {
     });
   }
 
-  #isHeldByDisruptionBudget(): boolean {
+  #isBlockedByDisruptionBudget(): boolean {
     const { items } = this.#run.world.store.list("poddisruptionbudgets", { namespace: this.#run.namespace });
     return items.some(({ status }) => (status?.disruptionsAllowed ?? 0) === 0);
   }

@@ -1,15 +1,15 @@
-/** The functions that events wake: what ships, and another one beside it that takes any pod it likes. */
+/** The functions that events trigger: what ships, and another one beside it that takes any pod it likes. */
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
 import { podsOf } from "./claims/asked.ts";
+import { DeclaredChanges } from "./declared-changes.ts";
 import { CollectedLedgers, MadeReservations, TakenPods } from "./promises.ts";
 import { createRecycler } from "./recycler.ts";
 import { startReplica } from "./replica.ts";
 import type { Connection, Role } from "./roles.ts";
-import { SaidChanges } from "./said-changes.ts";
 import type { SeedRun } from "./seed.ts";
 import { olderWrappers } from "./versions/older.ts";
 
@@ -25,32 +25,32 @@ export class Functions implements Actor {
     this.#run = run;
     const isActive = () => isFaulty() && world.timeline.nowMs() < this.#recycleUntilMs;
     const recycler = createRecycler(draw, isActive, plan.recycleEveryMs);
-    const told = { watches: "events" } as const;
+    const eventDriven = { watches: "events" } as const;
     this.roles = [
       {
-        ...told,
+        ...eventDriven,
         name: "replica",
         count: plan.processes,
         inPeace: "any",
         isRollout: true,
         open: this.#opener(advanceZoneRollout),
       },
-      { ...told, name: "recycler", count: plan.recyclers, inPeace: "none", open: this.#opener(recycler) },
+      { ...eventDriven, name: "recycler", count: plan.recyclers, inPeace: "none", open: this.#opener(recycler) },
       {
-        ...told,
+        ...eventDriven,
         name: "older",
         count: plan.versions?.older === true ? 1 : 0,
         inPeace: "none",
         isRollout: true,
         open: this.#opener(advanceZoneRollout, olderWrappers(run.wrappers)),
       },
-      { ...told, name: "keeper", count: plan.keepers, inPeace: "any", open: this.#opener(keepLedgers) },
+      { ...eventDriven, name: "keeper", count: plan.keepers, inPeace: "any", open: this.#opener(keepLedgers) },
     ];
     this.checkers = [
       new TakenPods(run, namespace),
       new MadeReservations(run),
       new CollectedLedgers(run),
-      new SaidChanges(run),
+      new DeclaredChanges(run),
     ];
   }
 
@@ -71,7 +71,7 @@ export class Functions implements Actor {
         definition,
         ...podsOf(this.#run, connection),
       });
-      return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
+      return (key: Parameters<typeof replica.trigger>[0]) => replica.trigger(key, false);
     };
   }
 }

@@ -25,7 +25,7 @@ export class Ledgers implements Actor {
   constructor(run: SeedRun, workloads: Workloads) {
     const { world, namespace, group } = run;
     const names = [group, neighbourGroup].map(ledgerName);
-    this.checkers = [{ judges: ["L1"], missing: () => unsettledOf(world, namespace, names) }];
+    this.checkers = [{ invariants: ["L1"], missing: () => unsettledOf(world, namespace, names) }];
     this.disturbances = {
       editLedger: drawn(run, workloads, { first: () => edit(run) }),
       loseLedger: drawn(run, workloads, { set: () => lose(run) }),
@@ -46,7 +46,7 @@ function edit({ world, draw, namespace, group, checkers, log }: SeedRun): void {
   const lease = world.store.find("leases", key);
   const text = lease?.metadata.annotations?.[reservations];
   if (lease === undefined || text === undefined) return;
-  const kind = draw.pick(["garbage", "stranger", "later", "verdicts", "no settled-through"] as const);
+  const kind = draw.pick(["garbage", "foreign", "later", "verdicts", "no settled-through"] as const);
   log("user", `edits the ledger: ${kind}`);
   const annotate = (annotations: Record<string, string | null>) => {
     checkers.ledgerEdited(world.store.patch("leases", key, { metadata: { annotations } }));
@@ -66,9 +66,9 @@ function edit({ world, draw, namespace, group, checkers, log }: SeedRun): void {
 }
 
 /** A reservation that no function has made, or later stamps: up to ten minutes ahead of the clock. */
-function edited(table: Table, kind: "stranger" | "later", world: World, draw: Draw): Table {
+function edited(table: Table, kind: "foreign" | "later", world: World, draw: Draw): Table {
   const nowMs = Math.round(world.timeline.nowMs());
-  if (kind === "stranger") return { ...table, "group-z": { 0: ["no-such-uid", "stranger", nowMs] } };
+  if (kind === "foreign") return { ...table, "group-z": { 0: ["no-such-uid", "foreign", nowMs] } };
   const laterMs = Math.round(draw.between(1_000, 600_000));
   const zones = Object.entries(table).map(([name, zone]) => {
     const later = Object.entries(zone).map(([ordinal, [uid, by, stampMs]]) => [ordinal, [uid, by, stampMs + laterMs]]);

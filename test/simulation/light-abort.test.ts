@@ -9,9 +9,9 @@ type Kind = Pick<typeof globalThis, "AbortController" | "AbortSignal">;
 const nodes: Kind = { AbortController, AbortSignal };
 const light = { AbortController: LightAbortController, AbortSignal: LightAbortSignal } as unknown as Kind;
 
-/** Some controllers, signals made of others, and listeners that come, go, and remove each other: what is heard in which order. */
+/** Some controllers, signals made of others, and listeners that come, go, and remove each other: what runs in which order. */
 function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
-  const heard: string[] = [];
+  const received: string[] = [];
   const controllers = Array.from({ length: 3 }, () => new AbortController());
   const signals = controllers.map(({ signal }) => signal);
   const listeners: { readonly signal: AbortSignal; readonly listener: () => void }[] = [];
@@ -21,7 +21,7 @@ function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
     const name = `listener ${listeners.length} of ${signals.indexOf(signal)}`;
     const removes = draw.chance(0.3) ? draw.whole(0, 20) : undefined;
     const listener = () => {
-      heard.push(`${name} at ${state()}`);
+      received.push(`${name} at ${state()}`);
       if (removes !== undefined) remove(removes);
     };
     listeners.push({ signal, listener });
@@ -31,7 +31,7 @@ function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
   const join = () => {
     const signal = AbortSignal.any([draw.pick(controllers).signal, draw.pick(controllers).signal]);
     const name = `joined ${signals.length}`;
-    signal.addEventListener("abort", () => heard.push(`${name} at ${state()}`));
+    signal.addEventListener("abort", () => received.push(`${name} at ${state()}`));
     signals.push(signal);
   };
   const remove = (index: number) => {
@@ -44,10 +44,10 @@ function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
     else if (chance < 0.7) join();
     else if (chance < 0.85) remove(draw.whole(0, 20));
     else if (chance < 0.93) draw.pick(controllers).abort(`reason ${step}`);
-    heard.push(state());
+    received.push(state());
   }
   for (const controller of controllers) controller.abort();
-  return [...heard, state()];
+  return [...received, state()];
 }
 
 test("what is compared with is Node's own, which no simulation of this process has replaced", () => {
@@ -62,7 +62,7 @@ test("the simulation's AbortController tells the same listeners in the same orde
     assert.deepEqual(play(light, createDraw(seed)), expected, `seed ${seed}`);
     aborted += expected.filter((line) => line.startsWith("listener")).length;
   }
-  assert.ok(aborted > 1_000, `${aborted} listeners were told of something`);
+  assert.ok(aborted > 1_000, `${aborted} listeners were called`);
 });
 
 test("an aborted signal throws its reason", () => {

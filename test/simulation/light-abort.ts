@@ -1,6 +1,6 @@
 /**
  * `AbortController` and `AbortSignal` for code that is simulated. Node's own are EventTargets that hold each other weakly: each
- * timer and each pass of the product makes some, and they were a tenth of a seed's time. These do the same for their callers,
+ * timer and each reconcile makes some, and they were a tenth of a seed's time. These do the same for their callers,
  * in the same order; listeners get no event, and signals that are joined are told in the order of joining.
  */
 
@@ -50,11 +50,11 @@ export class LightAbortSignal {
   abort(reason: unknown): void {
     if (this.aborted) return;
     this.#set(reason);
-    // All are aborted before the first listener is told of it.
+    // All are aborted before the first listener is called.
     const dependents = this.#dependents?.filter((dependent) => !dependent.aborted) ?? [];
     for (const dependent of dependents) dependent.#set(reason);
-    this.#tell();
-    for (const dependent of dependents) dependent.#tell();
+    this.#notify();
+    for (const dependent of dependents) dependent.#notify();
   }
 
   #set(reason: unknown): void {
@@ -62,7 +62,7 @@ export class LightAbortSignal {
     this.reason = reason;
   }
 
-  #tell(): void {
+  #notify(): void {
     for (let listener = this.#listeners.shift(); listener !== undefined; listener = this.#listeners.shift()) listener();
   }
 }

@@ -17,13 +17,13 @@ function scene() {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
   const violations: string[] = [];
-  const violate = (invariant: string, sentence: string) => violations.push(`${invariant} ${sentence}`);
+  const violate = (invariant: string, message: string) => violations.push(`${invariant} ${message}`);
   const checker = new LivelockChecker(world, violate, [resource]);
   world.addGroup({ namespace, group: "group", zones: ["a"], replicas: 1, volumes: ["data"] });
   world.settle();
   timeline.runUntil(timeline.nowMs() + 60_000);
-  let said = 0;
-  const others = () => world.annotate({ namespace, name }, { said: String(++said) }, resource);
+  let count = 0;
+  const others = () => world.annotate({ namespace, name }, { count: String(++count) }, resource);
   const write = (caller: Caller) => {
     others();
     checker.onWritten(caller, "patch", resource);

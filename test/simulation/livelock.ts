@@ -18,7 +18,7 @@ import { podOf } from "./suspension/raw.ts";
 const mostWrites = 20;
 const withinMs = 60_000;
 
-const judged: readonly Resource[] = ["persistentvolumeclaims", "statefulsets", "pods", "leases"];
+const watched: readonly Resource[] = ["persistentvolumeclaims", "statefulsets", "pods", "leases"];
 
 interface Written {
   readonly resource: Resource;
@@ -30,15 +30,15 @@ export class Livelock implements Actor {
   readonly checkers: readonly Checker[];
 
   constructor({ world, violate }: SeedRun) {
-    this.checkers = [new LivelockChecker(world, violate, judged)];
+    this.checkers = [new LivelockChecker(world, violate, watched)];
   }
 }
 
 export class LivelockChecker implements Checker {
-  readonly judges = ["L2"];
+  readonly invariants = ["L2"];
   readonly #world: World;
   readonly #violate: SeedRun["violate"];
-  readonly #judged: readonly Resource[];
+  readonly #watched: readonly Resource[];
   /** When our processes wrote an object, by its kind and name. */
   readonly #times = new Map<string, number[]>();
   /** When another client last changed anything of a StatefulSet, or anything of a namespace. */
@@ -46,10 +46,10 @@ export class LivelockChecker implements Checker {
   /** The last change; undefined once {@link onWritten} has said that it was ours. */
   #last: Written | undefined;
 
-  constructor(world: World, violate: SeedRun["violate"], judged: readonly Resource[]) {
+  constructor(world: World, violate: SeedRun["violate"], watched: readonly Resource[]) {
     this.#world = world;
     this.#violate = violate;
-    this.#judged = judged;
+    this.#watched = watched;
     for (const resource of ["persistentvolumeclaims", "statefulsets", "pods", "leases"] as const)
       world.store.onChange(resource, (change) => this.#changed(resource, change as unknown as Change<StoredObject>));
   }
@@ -60,12 +60,12 @@ export class LivelockChecker implements Checker {
     this.#last = { resource, object: final };
   }
 
-  /** A write of one of our processes is heard of right after the change that it made. */
+  /** A write of one of our processes is learnt of right after the change that it made. */
   onWritten({ process, role }: Caller, verb: string, resource: Resource): void {
     const written = this.#last;
     if (verb === "create" || role.watches === "reviews" || written?.resource !== resource) return;
     this.#last = undefined;
-    if (!this.#judged.includes(resource)) return;
+    if (!this.#watched.includes(resource)) return;
     const { namespace, name } = written.object.metadata;
     const what = `${resource} ${namespace}/${name}`;
     const key = resource === "leases" ? `${what} ${role.name}` : what;

@@ -90,7 +90,7 @@ async function replay(seed: number, options: Options): Promise<boolean> {
   const { violations, history, taken, virtualMs } = await simulate(seed, { ...seedOptions(options), verbose: true });
   if (options.verbose || violations.length > 0) for (const line of history) console.log(line);
   console.log(`seed ${seed}: ${taken} deletions in ${(virtualMs / 1000).toFixed(1)} s of virtual time`);
-  for (const { invariant, sentence } of violations) console.log(`seed ${seed} breaks ${invariant}: ${sentence}`);
+  for (const { invariant, message } of violations) console.log(`seed ${seed} breaks ${invariant}: ${message}`);
   return violations.length === 0;
 }
 

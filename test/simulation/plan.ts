@@ -24,8 +24,8 @@ export interface Plan {
   readonly propagation: readonly Propagation[];
   /** Views come from real watches over the failing connection instead of being as stale as they may be. */
   readonly watching: boolean;
-  /** Those whom events wake watch from a first decision on, until none was made for so long; absent: from their start. */
-  readonly awakeIdleMs: number | undefined;
+  /** Those whom events trigger watch from a first decision on, until none was made for so long; absent: from their start. */
+  readonly onDemandIdleMs: number | undefined;
   readonly readyAfterMs: number;
   readonly goneAfterMs: number;
   readonly controllerDelayMs: number;
@@ -50,13 +50,13 @@ export interface Plan {
   /** How long the API server waits for a webhook; absent: ten seconds. */
   readonly webhookTimeoutMs?: number;
   /** How long it tells the webhook that it waits; absent: ten seconds. */
-  readonly toldTimeoutMs?: number;
+  readonly statedTimeoutMs?: number;
   /** How long an eviction may wait for its turn; 0: it is refused at once. */
   readonly evictionWaitMs: number;
   /** The share of reviews whose client gives up before ten seconds, and of those that the API server sends a second time. */
   readonly givesUp: number;
   readonly sendsAgain: number;
-  /** A webhook is killed with this probability once it has written the ledger, before the API server hears of it. */
+  /** A webhook is killed with this probability once it has written the ledger, before the API server learns of it. */
   readonly dieAfterWrite: number;
   /** Evictions that the API server drops after the webhook has allowed them, and those that it carries out late. */
   readonly loseEvictions: number;
@@ -69,7 +69,7 @@ export interface Plan {
   /** The share of drains that are of a whole node. */
   readonly wholeNodes: number;
   /** A PodDisruptionBudget that allows nothing, for ever. */
-  readonly isHeld: boolean;
+  readonly isBlocked: boolean;
   /** Another webhook refuses every eviction after ours has allowed it, for ever. */
   readonly isRefused?: boolean;
   /** Functions that claim more than pods that go; absent: there are none. */
@@ -108,7 +108,7 @@ export interface PlannedElsewhere {
   /** It and its StatefulSets have the names of the group and its own; otherwise they have names of their own. */
   readonly isNamesake: boolean;
   /** No user changes it; its templates change; or one of them is no good, for ever. */
-  readonly fate: "rests" | "rolls" | "stuck";
+  readonly ending: "rests" | "rolls" | "stuck";
 }
 
 export interface PlannedClaims {
@@ -234,7 +234,7 @@ export const suspensionDeeds = [
 export type SuspensionDeed = (typeof suspensionDeeds)[number];
 
 export interface PlannedVersions {
-  /** An older one, which has heard of claims, and of no kind of them. */
+  /** An older one, which has learnt of claims, and of no kind of them. */
   readonly older: boolean;
   /** A later one, which claims zones for a purpose that this version does not know. */
   readonly laterKind: boolean;

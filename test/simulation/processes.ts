@@ -15,8 +15,8 @@ interface Running {
   readonly role: Role;
   readonly process: Process;
   readonly clock: ProcessClocks;
-  readonly wake: ((key: GroupKey) => void) | undefined;
-  readonly told: Connection["told"];
+  readonly trigger: ((key: GroupKey) => void) | undefined;
+  readonly onEvent: Connection["onEvent"];
   stop(): void;
 }
 
@@ -49,14 +49,14 @@ export class Processes implements Actor {
     for (const role of this.#roles) for (let index = 0; index < role.count; index++) this.#start(role);
   }
 
-  /** An event reaches each process that hears of any, or is lost, doubled, late and out of order. */
-  tell(key: GroupKey, by: ObjectRef): void {
+  /** An event reaches each process that learns of any, or is lost, doubled, late and out of order. */
+  report(key: GroupKey, by: ObjectRef): void {
     const { draw, plan, world } = this.#run;
-    for (const { wake, told, process, role } of this.#running) {
+    for (const { trigger, onEvent, process, role } of this.#running) {
       if (role.watches !== "events") continue;
       const take = () => {
-        told?.(by.resource, by);
-        wake?.(key);
+        onEvent?.(by.resource, by);
+        trigger?.(key);
       };
       const deliver = () => runIn(process, take);
       const copies = draw.chance(plan.doubleEvents) ? 2 : 1;
@@ -76,7 +76,7 @@ export class Processes implements Actor {
     const views = new Map<string, GroupView>();
     const caller = { process, role, views };
     const observer = checkers.observe(caller);
-    let wake: Running["wake"];
+    let trigger: Running["trigger"];
     const connection = connectProcess(this.#run, {
       process,
       clock,
@@ -88,17 +88,20 @@ export class Processes implements Actor {
         },
       },
       revisions: this.#revisions,
-      judgesEvictions: role.judgesEvictions ?? false,
+      decidesEvictions: role.decidesEvictions ?? false,
       comesAndGoes: role.watches === "events",
-      onChange: (key) => wake?.(key),
+      onChange: (key) => trigger?.(key),
       onVerdict: (key, zone) => checkers.verdict(caller, key, zone),
       onView: (key, view) => views.set(viewKey(key), view),
     });
-    wake = role.open(connection);
-    this.#running = [...this.#running, { role, process, clock, wake, told: connection.told, stop: connection.stop }];
+    trigger = role.open(connection);
+    this.#running = [
+      ...this.#running,
+      { role, process, clock, trigger, onEvent: connection.onEvent, stop: connection.stop },
+    ];
   }
 
-  /** The cruellest moment: the reservation stands, and no other process has heard of it. */
+  /** The cruellest moment: the reservation stands, and no other process has learnt of it. */
   #written(role: Role, process: Process, verb: string): void {
     const { draw, plan, isFaulty } = this.#run;
     if (role.diesAfterWrite !== true || verb !== "patch" || !isFaulty() || !draw.chance(plan.dieAfterWrite)) return;
@@ -122,8 +125,8 @@ export class Processes implements Actor {
       this.#kill(draw.pick(own));
       return;
     }
-    const told = this.#of("events");
-    const victim = told[draw.whole(0, told.length - 1)];
+    const onEvent = this.#of("events");
+    const victim = onEvent[draw.whole(0, onEvent.length - 1)];
     if (victim !== undefined) this.#kill(victim);
   }
 

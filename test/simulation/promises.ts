@@ -1,4 +1,4 @@
-/** Those who judge the functions that ship: what a rollout and an eviction may take, and when a ledger may be collected. */
+/** Those who decide the functions that ship: what a rollout and an eviction may take, and when a ledger may be collected. */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { CollectedChecker } from "../support/checkers/collected.ts";
 import { checkLedgerWrite } from "../support/checkers/ledger-write.ts";
@@ -6,9 +6,9 @@ import { TrueWorldChecker } from "../support/checkers/true-world.ts";
 import type { Caller, Checker, LedgerWrite } from "./checker.ts";
 import type { SeedRun } from "./seed.ts";
 
-/** Whatever takes a pod of a namespace, whichever function it is, is judged by its terms, and by what the ledger holds. */
+/** Whatever takes a pod of a namespace, whichever function it is, is decided by its terms, and by what the ledger holds. */
 export class TakenPods implements Checker {
-  readonly judges = ["Z1", "Z2", "Z3", "Z4", "E1"];
+  readonly invariants = ["Z1", "Z2", "Z3", "Z4", "E1"];
   readonly #checker: TrueWorldChecker;
   readonly #namespace: string;
 
@@ -46,9 +46,9 @@ export class TakenPods implements Checker {
   }
 }
 
-/** Each reservation is judged once, by the view that it was decided on. */
+/** Each reservation is decided once, by the view that it was decided on. */
 export class MadeReservations implements Checker {
-  readonly judges = ["R2", "Z1", "Z2", "E1"];
+  readonly invariants = ["R2", "Z1", "Z2", "E1"];
   readonly #violate: SeedRun["violate"];
 
   constructor({ violate }: SeedRun) {
@@ -62,7 +62,7 @@ export class MadeReservations implements Checker {
 
 /** A ledger that is collected too early takes reservations with it that a process still acts on. */
 export class CollectedLedgers implements Checker {
-  readonly judges = ["K1"];
+  readonly invariants = ["K1"];
   readonly #checker: CollectedChecker;
 
   constructor({ world, violate }: SeedRun) {

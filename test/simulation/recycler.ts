@@ -35,21 +35,21 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
   function decide({ zones: all, nowMs, open }: GroupObservation): Verdict<Recycled> {
     const zones = ofStatefulSets(all);
     if (!isActive()) return take([], "all done");
-    const members = new Set(zones.map(({ statefulSet }) => statefulSet.name));
+    const members = new Set(zones.map(({ workload }) => workload.name));
     if (open.some((reservation) => !members.has(reservation.statefulSet))) return again();
     const unsettled = zones.filter(isUnsettled);
     const zone = unsettled[0] ?? draw.pick(zones);
     if (zone === undefined || unsettled.length > 1) return again();
-    const room = zone.statefulSet.maxUnavailable - countDown(zone);
+    const room = zone.workload.maxUnavailable - countDown(zone);
     const unfinished = room >= 0 ? zone.pods.filter((pod) => isUnfinished(zone, pod, nowMs)) : [];
     const healthy = room > 0 ? zone.pods.filter((pod) => !zone.down.has(pod.ordinal)) : [];
     const next = [...unfinished, ...(healthy.length > 0 ? [draw.pick(healthy)] : [])];
     if (next.length === 0) return again();
-    const targets = next.map((pod): Recycled => ({ statefulSet: zone.statefulSet, pod }));
-    return take(targets, "recycling", { zone: zone.statefulSet.name, requeueAfterMs: draw.between(0, 2 * everyMs) });
+    const targets = next.map((pod): Recycled => ({ statefulSet: zone.workload, pod }));
+    return take(targets, "recycling", { zone: zone.workload.name, requeueAfterMs: draw.between(0, 2 * everyMs) });
   }
 
-  const gate: GroupReconciler<GroupObservation, Recycled> = {
+  const reconciler: GroupReconciler<GroupObservation, Recycled> = {
     name,
     eventPolicy,
     observe: (observed) => observed,
@@ -65,7 +65,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     needs: [],
     reads: [],
     writes: [],
-    reconcile: (context, key, wake) => reconcileGroup(context, gate, key, wake),
+    reconcile: (context, key, trigger) => reconcileGroup(context, reconciler, key, trigger),
   };
 }
 

@@ -1,4 +1,4 @@
-/** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
+/** One process of a function: shipped code over a connection that fails, triggered by events that may be lost. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import type { GroupCache } from "../../functions/shared/cache/cache.ts";
@@ -48,7 +48,7 @@ export interface ReplicaOptions {
 }
 
 export interface Replica {
-  wake(key: GroupKey, sweep: boolean): void;
+  trigger(key: GroupKey, sweep: boolean): void;
 }
 
 /** Starts the function with the shipped queue before it, and a sweep at once and every `sweepMs`. */
@@ -80,7 +80,7 @@ export function startReplica(
     // The queue keeps time for itself: a test that takes a clock from the protocol must not stop the queue.
     clock: direct.cluster,
     nameOf: ({ namespace, group }) => `${namespace}/${group}`,
-    run: (key, wake) => definition.reconcile(context, key, wake),
+    run: (key, trigger) => definition.reconcile(context, key, trigger),
     onFailure: (_key, error, retryMs) => {
       if (!(error instanceof ClusterError)) throw error;
       log(process.name, `pass failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
@@ -104,5 +104,5 @@ export function startReplica(
     }
   }
   for (let sweeps = 0; sweeps < sweepsAtOnce; sweeps++) void sweepForever();
-  return { wake: (key, sweep) => void queue.offer(key, { sweep }) };
+  return { trigger: (key, sweep) => void queue.offer(key, { sweep }) };
 }

@@ -1,4 +1,4 @@
-/** What a process is there for: how many there are of it, how it comes to its work, and what its deletions are judged by. */
+/** What a process is there for: how many there are of it, how it comes to its work, and what its deletions are decided by. */
 
 import type { GroupCache } from "../../functions/shared/cache/cache.ts";
 import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -11,16 +11,16 @@ export interface Connection {
   readonly process: Process;
   readonly cluster: Cluster;
   readonly cache: GroupCache;
-  /** Is told what each pass over a group comes to, and of the zone that its verdict names. */
+  /** Is told what each reconcile of a group comes to, and of the zone that its verdict names. */
   readonly onVerdict: (group: GroupKey, zone: string) => void;
   /** An event of a changed object reaches the process; absent: its views need not know. */
-  readonly told?: (resource: Resource, object: ObjectKey) => void;
+  readonly onEvent?: (resource: Resource, object: ObjectKey) => void;
   /** kill -9: nothing of the process goes on. */
   stop(): void;
 }
 
 /**
- * `events`: it is told of what changes. `itself`: it looks for its work when it likes. `reviews`: the API server asks it.
+ * `events`: it gets events of what changes. `itself`: it looks for its work when it likes. `reviews`: the API server asks it.
  * Troubles come to each of these in its own way.
  */
 export type WatchSource = "events" | "itself" | "reviews";
@@ -38,18 +38,18 @@ export interface Role {
   /** How many begin with the seed. */
   readonly count: number;
   readonly inPeace: InPeace;
-  /** What the pods that it deletes are judged by; absent: as a rollout's. */
+  /** What the pods that it deletes are decided by; absent: as a rollout's. */
   readonly terms?: Terms;
   /** It deletes outdated pods alone, and none of a StatefulSet that is paused (invariants Z3, Z4). */
   readonly isRollout?: boolean;
-  /** It may be killed as soon as it has written, before another process hears of it. */
+  /** It may be killed as soon as it has written, before another process learns of it. */
   readonly diesAfterWrite?: boolean;
   /** All roles that say so are installed together, and are away together (`uninstall`). */
   readonly isInstalledApart?: boolean;
   /** It is never killed, as nothing comes of it that could be lost. */
   readonly isSpared?: boolean;
   /** It asks for PodDisruptionBudgets, too. */
-  readonly judgesEvictions?: boolean;
-  /** Begins. Returns what hears of events and of changes that its watches see. */
+  readonly decidesEvictions?: boolean;
+  /** Begins. Returns what learns of events and of changes that its watches see. */
   open(connection: Connection): ((key: GroupKey) => void) | undefined;
 }

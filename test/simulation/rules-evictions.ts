@@ -3,9 +3,9 @@
 import { claimRules } from "./claims/rules-claims.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
-import { awakeRules } from "./rules-awake.ts";
 import { membershipRules } from "./rules-mends.ts";
 import { neighbourRules } from "./rules-neighbours.ts";
+import { onDemandRules } from "./rules-on-demand.ts";
 import { scalingRules } from "./scaling/rules-scaling.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { skipLabelRules } from "./skip-labels/rules-skip-labels.ts";
@@ -23,7 +23,7 @@ function drains(plan: Plan, changes: Partial<Plan> = {}): Plan {
     slowEvictions: 0,
     retryMs: 1_000,
     wholeNodes: 0,
-    isHeld: false,
+    isBlocked: false,
     every: { ...never, evict: 1_000 },
     ...changes,
   });
@@ -76,7 +76,7 @@ const evictionRules: readonly RemovedRule[] = [
     // Evictions that wait their turn for long, and then take nearly as long as a reservation stands.
     aim: (plan) =>
       drains(plan, {
-        ...{ evictionWaitMs: 25_000, webhookTimeoutMs: 30_000, toldTimeoutMs: 30_000 },
+        ...{ evictionWaitMs: 25_000, webhookTimeoutMs: 30_000, statedTimeoutMs: 30_000 },
         ...{ slowEvictions: 0.5, slowEvictionMs: 143_000, safetyMs: 500_000, readyAfterMs: 12_000, retryMs: 5_000 },
         every: { ...never, evict: 10_000 },
       }),
@@ -131,7 +131,7 @@ const evictionRules: readonly RemovedRule[] = [
   },
   {
     rule: "R14",
-    removed: "judging pods that are not ready like any other",
+    removed: "deciding pods that are not ready like any other",
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) => drains(plan, { staleness: { oldest: 0.9, between: 0.8 }, readyAfterMs: 4_000 }),
     wrappers: wrapViews((cache) => async (key, need) => {
@@ -163,7 +163,7 @@ const evictionRules: readonly RemovedRule[] = [
     removed:
       "refusing at once what a PodDisruptionBudget will refuse, and the end of renewing, which mends that in minutes",
     breaks: ["L1"],
-    aim: (plan) => drains(plan, { isHeld: true, retryMs: 5_000 }),
+    aim: (plan) => drains(plan, { isBlocked: true, retryMs: 5_000 }),
     wrappers: { ...withoutEnd, cache: (cache) => ({ ...cache, disruptionBudgets: async () => [] }) },
   },
   {
@@ -179,7 +179,7 @@ export const removedRules: readonly RemovedRule[] = [
   ...rolloutRules,
   ...evictionRules,
   ...membershipRules,
-  ...awakeRules,
+  ...onDemandRules,
   ...claimRules,
   ...neighbourRules,
   ...versionRules,

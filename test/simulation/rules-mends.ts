@@ -28,7 +28,7 @@ const leftTakenForReady: Wrappers = {
 };
 
 /** A reservation of a StatefulSet that the view has none of asks for it, and for its pods: here the API server knows none. */
-const strangersUnknown: Wrappers = {
+const foreignUnknown: Wrappers = {
   ...orphansUncounted,
   ...wrapCluster((cluster) => ({
     get: (resource, key, options) => {
@@ -50,7 +50,7 @@ const listsOfNow: Wrappers["connection"] = (cluster) =>
     },
   });
 
-/** As if no status told whether a pod has ever been ready: it runs, and its status does not say since when. */
+/** As if no status reported whether a pod has ever been ready: it runs, and its status does not say since when. */
 function withoutBeginning(pod: PodObject): PodObject {
   if (pod.status?.phase !== "Pending" && pod.status?.phase !== "Running") return pod;
   const { startTime: _, ...status } = pod.status as NonNullable<PodObject["status"]> & { readonly startTime?: string };
@@ -104,7 +104,7 @@ export const membershipRules: readonly RemovedRule[] = [
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) => frozenDrains(plan, { every: joining }),
     wrappers: {
-      ...strangersUnknown,
+      ...foreignUnknown,
       ...wrapViews((cache) => (key, need) => cache.read(key, { ...need, membersThrough: undefined })),
     },
   },
@@ -118,7 +118,7 @@ export const membershipRules: readonly RemovedRule[] = [
         faults: { ...noFaults, latencyMs: 5, lateList: 0.5, watch: { ...noWatchFaults, break: 0.02 } },
         every: { ...joining, addZone: 8_000, removeZone: 12_000 },
       }),
-    wrappers: { ...strangersUnknown, connection: listsOfNow },
+    wrappers: { ...foreignUnknown, connection: listsOfNow },
   },
   {
     rule: "R6",
@@ -137,7 +137,7 @@ export const membershipRules: readonly RemovedRule[] = [
   },
   {
     rule: "R1",
-    removed: "judging by the labels of pods which StatefulSets a budget governs",
+    removed: "deciding by the labels of pods which StatefulSets a budget governs",
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) =>
       frozenDrains(plan, {
@@ -149,7 +149,7 @@ export const membershipRules: readonly RemovedRule[] = [
       const { hasPods: _, ...view } = await cache.read(key, need);
       return {
         ...view,
-        statefulSets: view.statefulSets.map(asStatefulSet).map(byOwnLabels),
+        workloads: view.workloads.map(asStatefulSet).map(byOwnLabels),
         neighbours: view.neighbours.map(byOwnLabels),
       };
     }),

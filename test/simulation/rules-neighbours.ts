@@ -7,7 +7,7 @@ import { never, plain, type RemovedRule, wrapCluster, wrapViews } from "./rules.
 function namesakes(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     recyclers: 0,
-    elsewhere: { isNamesake: true, fate: "rolls" },
+    elsewhere: { isNamesake: true, ending: "rolls" },
     every: { ...never, changeTemplate: 20_000 },
     ...changes,
   });
@@ -15,10 +15,10 @@ function namesakes(plan: Plan, changes: Partial<Plan> = {}): Plan {
 
 /** The view of two groups as of one. */
 function joined(own: GroupView, other: GroupView): GroupView {
-  const otherUids = new Set(other.statefulSets.map(({ uid }) => uid));
+  const otherUids = new Set(other.workloads.map(({ uid }) => uid));
   return {
     ...own,
-    statefulSets: [...own.statefulSets, ...other.statefulSets],
+    workloads: [...own.workloads, ...other.workloads],
     podsOf: (set) => (otherUids.has(set.uid) ? other : own).podsOf(set),
     pod: (name) => own.pod(name) ?? other.pod(name),
   };
@@ -45,7 +45,10 @@ export const neighbourRules: readonly RemovedRule[] = [
     removed: "the zones of a group being those of its own namespace: a neighbour holds it",
     breaks: ["N1", "L1"],
     aim: (plan) =>
-      namesakes(plan, { elsewhere: { isNamesake: false, fate: "stuck" }, every: { ...never, changeTemplate: 10_000 } }),
+      namesakes(plan, {
+        elsewhere: { isNamesake: false, ending: "stuck" },
+        every: { ...never, changeTemplate: 10_000 },
+      }),
     wrappers: wrapViews((cache) => async (key, need) => {
       const own = await cache.read(key, need);
       if (key.namespace !== "db") return own;

@@ -14,7 +14,7 @@ for (const { rule, removed, breaks, aim, wrappers } of removedRules) {
     for (let seed = 1; seed <= seedsAtMost; seed++) {
       const [violation] = (await simulate(seed, { aim, wrappers })).violations;
       if (violation === undefined) continue;
-      context.diagnostic(`seed ${seed}: ${violation.invariant}: ${violation.sentence}`);
+      context.diagnostic(`seed ${seed}: ${violation.invariant}: ${violation.message}`);
       assert.ok(
         breaks.includes(violation.invariant),
         `${violation.invariant} broke, one of ${breaks.join(", ")} should have`,
@@ -40,7 +40,7 @@ for (const { rule, removed, wrappers } of removedRules.filter((one) => found.has
     for (let seed = 1; seed <= seedsAtMost; seed++) {
       const [violation] = (await simulate(seed, { wrappers })).violations;
       if (violation === undefined) continue;
-      context.diagnostic(`seed ${seed}: ${violation.invariant}: ${violation.sentence}`);
+      context.diagnostic(`seed ${seed}: ${violation.invariant}: ${violation.message}`);
       assert.match(violation.invariant, /^(Z[12]|E1)$/);
       assert.deepEqual((await simulate(seed)).violations, [], `seed ${seed} is violated even while ${rule} is kept`);
       return;

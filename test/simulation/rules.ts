@@ -27,7 +27,7 @@ export interface RemovedRule {
 
 export const never = Object.fromEntries(disturbances.map((kind) => [kind, 0])) as Plan["every"];
 
-/** A plain rollout of three zones by two processes that both hear every event, with old views and without any fault. */
+/** A plain rollout of three zones by two processes that both receive every event, with old views and without any fault. */
 export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return {
     ...plan,
@@ -42,7 +42,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     recycleEveryMs: 1_000,
     recycleForMs: 1_000_000,
     watching: false,
-    awakeIdleMs: undefined,
+    onDemandIdleMs: undefined,
     goneAfterMs: 300,
     controllerDelayMs: 5,
     readyAfterMs: 2_000,
@@ -231,7 +231,7 @@ export const rolloutRules: readonly RemovedRule[] = [
     aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 } }),
     wrappers: wrapViews((cache) => async (key, need) => {
       const view = await cache.read(key, need);
-      const largest = view.statefulSets.map((set) =>
+      const largest = view.workloads.map((set) =>
         Math.max(0, ...[...view.podsOf(set)].map((pod) => pod.resourceVersion)),
       );
       // A view without a StatefulSet has no list.

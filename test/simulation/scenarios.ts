@@ -34,7 +34,7 @@ export function frozenDrains(plan: Plan, changes: Partial<Plan> = {}): Plan {
     slowEvictions: 0,
     retryMs: 1_000,
     wholeNodes: 0,
-    isHeld: false,
+    isBlocked: false,
     faults: freezing,
     every: { ...never, evict: 1_500, changeTemplate: 20_000 },
     ...changes,
@@ -87,10 +87,10 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   /** An older version of Sluice and two later ones beside this one, which do not know the same of a ledger. */
   versions: (plan) => besideAll(plan),
   /** Functions that watch while they have work, over watches that stand still, whatever else a seed has drawn. */
-  awake: (plan, draw) => ({
+  onDemand: (plan, draw) => ({
     ...plan,
     watching: true,
-    awakeIdleMs: draw.pick([1_000, 5_000, 20_000]),
+    onDemandIdleMs: draw.pick([1_000, 5_000, 20_000]),
     faults: {
       ...plan.faults,
       watch: { ...plan.faults.watch, freeze: draw.pick([0, 0.02, 0.1]), halfOpen: draw.pick([0, 0.02]) },
@@ -99,7 +99,7 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   /** The troubles that a seed has drawn for itself, beside a group of the same names in another namespace. */
   elsewhere: (plan, draw) => ({
     ...plan,
-    elsewhere: { isNamesake: true, fate: draw.pick(["rests", "rolls", "rolls", "stuck"]) },
+    elsewhere: { isNamesake: true, ending: draw.pick(["rests", "rolls", "rolls", "stuck"]) },
   }),
   /** Claims of every kind, and of one that this version does not know, beside rollouts, drains and users who scale. */
   claims: (plan) => claiming(plan),

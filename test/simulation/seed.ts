@@ -11,7 +11,7 @@ import type { StopHooks } from "./skip-labels/stop-hooks.ts";
 
 export interface Violation {
   readonly invariant: string;
-  readonly sentence: string;
+  readonly message: string;
   readonly atMs: number;
 }
 
@@ -53,7 +53,7 @@ export interface SeedRun {
   readonly faults: () => CallFaults;
   /** Code of a process goes on. */
   readonly onResume: () => void;
-  readonly violate: (invariant: string, sentence: string) => void;
+  readonly violate: (invariant: string, message: string) => void;
   readonly log: (who: string, what: string) => void;
   /** True if an actor that can log something line by line does so. */
   readonly isVerbose: boolean;

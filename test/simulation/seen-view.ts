@@ -16,7 +16,7 @@ export function seenView(view: GroupView, { store }: World, budgets: BudgetPast,
     return found === undefined ? [] : [found];
   };
   return {
-    members: view.statefulSets.filter(isStatefulSet).flatMap(setOf),
+    members: view.workloads.filter(isStatefulSet).flatMap(setOf),
     neighbours: view.neighbours.flatMap(setOf),
     budgets: view.budgets.flatMap(({ uid, generation }) => budgets.version(uid, generation) ?? []),
     pod(name) {

@@ -66,7 +66,7 @@ export const noFaults: CallFaults = {
   watch: noWatchFaults,
 };
 
-/** What the checkers hear of calls. */
+/** What the checkers learn of calls. */
 export interface CallObserver {
   /** A deletion leaves the replica. */
   onDeleteSent(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
@@ -239,13 +239,13 @@ export class SimulatedCluster implements Cluster {
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const wake = () => {
+    const trigger = () => {
       cancel();
       this.#resume(resolve);
     };
-    const cancel = this.#options.world.timeline.after(ms, wake);
-    if (signal?.aborted) wake();
-    else signal?.addEventListener("abort", wake, { once: true });
+    const cancel = this.#options.world.timeline.after(ms, trigger);
+    if (signal?.aborted) trigger();
+    else signal?.addEventListener("abort", trigger, { once: true });
     return promise;
   }
 

@@ -1,6 +1,6 @@
 /**
  * One watch over the failing connection of a process: it lags, freezes and then tells everything in order, breaks, ends with
- * 410, or goes half-open, which is silence without an error for up to 70 s. Each kind of object has a watch, and a fate, of
+ * 410, or goes half-open, which is silence without an error for up to 70 s. Each kind of object has a watch, and a ending, of
  * its own: what the pods' watch has told says nothing about the StatefulSets'.
  */
 import {
@@ -22,7 +22,7 @@ export interface WatchFaults {
   readonly break: number;
   /** It ends with 410: its revision is too old, and the whole must be listed. */
   readonly expire: number;
-  /** Nothing is heard any more, and an error comes after 1 to 70 s. */
+  /** Nothing is received any more, and an error comes after 1 to 70 s. */
   readonly halfOpen: number;
   /** It is refused when it is begun. */
   readonly refuse: number;
@@ -106,8 +106,8 @@ export class SimulatedWatch<T> implements AsyncIterableIterator<WatchEvent<T>, u
         return;
       }
       try {
-        const told = (event: unknown) => this.#tell(event as WatchEvent<T>);
-        this.#cancel = world.store.watch(resource, { ...query, bookmarks: true }, told);
+        const reported = (event: unknown) => this.#notify(event as WatchEvent<T>);
+        this.#cancel = world.store.watch(resource, { ...query, bookmarks: true }, reported);
       } catch (error) {
         this.#send(() => this.#end(error));
       }
@@ -117,7 +117,7 @@ export class SimulatedWatch<T> implements AsyncIterableIterator<WatchEvent<T>, u
   readonly #onAbort = (): void => this.#end(this.#failed(0, "Aborted", "given up"));
 
   /** The server sends an event: what becomes of it on its way is drawn here. */
-  #tell(event: WatchEvent<T>): void {
+  #notify(event: WatchEvent<T>): void {
     if (this.#deaf || this.#ended) return;
     const { world, draw, faults, log } = this.#options;
     const nowMs = world.timeline.nowMs();
@@ -148,7 +148,7 @@ export class SimulatedWatch<T> implements AsyncIterableIterator<WatchEvent<T>, u
     const silentMs = draw.between(...halfOpenMs);
     log(`is half-open for ${(silentMs / 1000).toFixed(1)} s`);
     world.timeline.after(silentMs, () => {
-      this.#options.resume(() => this.#end(this.#failed(0, "ConnectionFailed", "nothing heard")));
+      this.#options.resume(() => this.#end(this.#failed(0, "ConnectionFailed", "nothing received")));
     });
   }
 

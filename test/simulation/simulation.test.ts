@@ -30,7 +30,7 @@ const happenings = [
   /lets the budget select/,
   /edits the ledger: garbage/,
   /edits the ledger: later/,
-  /edits the ledger: stranger/,
+  /edits the ledger: foreign/,
   /is gone for good/,
   /by force/,
   /denied by the simulation/,
@@ -117,10 +117,10 @@ test("--only runs the plans of one kind alone", () => {
 test("a search says how many seeds it ran in a second, and what each cost of a processor", () => {
   const { status, stdout } = run("--seeds", "60", "--workers", "2");
   assert.equal(status, 0);
-  const said = /^60 seeds in ([\d.]+) s, (\d+) whole rollouts a second, each ([\d.]+) ms of a processor, /m.exec(
+  const summary = /^60 seeds in ([\d.]+) s, (\d+) whole rollouts a second, each ([\d.]+) ms of a processor, /m.exec(
     stdout,
   );
-  const [seconds, rate, eachMs] = (said ?? []).slice(1).map(Number) as [number, number, number];
+  const [seconds, rate, eachMs] = (summary ?? []).slice(1).map(Number) as [number, number, number];
   assert.ok(Math.abs(60 / seconds - rate) <= 0.05 * rate + 1, stdout);
   // All workers together have no more than the processors that there are, and a rollout is no matter of microseconds.
   assert.ok(eachMs > 1 && eachMs * 60 < 1_050 * seconds * availableParallelism(), stdout);

@@ -186,9 +186,9 @@ class Simulation {
     }
   }
 
-  readonly #violate = (invariant: string, sentence: string): void => {
-    this.#violations.push({ invariant, sentence, atMs: this.#timeline.nowMs() - this.#startMs });
-    this.#log("CHECKER", `${invariant} is violated: ${sentence}`);
+  readonly #violate = (invariant: string, message: string): void => {
+    this.#violations.push({ invariant, message, atMs: this.#timeline.nowMs() - this.#startMs });
+    this.#log("CHECKER", `${invariant} is violated: ${message}`);
   };
 
   readonly #log = (who: string, what: string): void => {

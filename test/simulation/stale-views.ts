@@ -39,7 +39,7 @@ export interface StaleViewsOptions {
     readonly oldest: number;
     readonly between: number;
   };
-  /** Hears of each view that is handed out, and of which group it is. */
+  /** Gets each view that is handed out, and of which group it is. */
   readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 
@@ -194,14 +194,14 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     const { all, revision: listedAt } = await readSets(options, namespace, need, revisionFor);
     let surroundings = surroundingsOf(all, key, budgetsOf(namespace), hasPods);
     if (permits && listedAt === undefined) {
-      const members = await readMembers(cluster, surroundings.statefulSets);
+      const members = await readMembers(cluster, surroundings.workloads);
       surroundings = surroundingsOf([...members, ...surroundings.neighbours], key, surroundings.budgets, hasPods);
     }
     const view: GroupView = {
       ...surroundings,
       statefulSetsReadMs: permits || listedAt !== undefined ? readMs : undefined,
-      ...readPods(options, namespace, surroundings.statefulSets, need, revisionFor),
-      membersThrough: Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
+      ...readPods(options, namespace, surroundings.workloads, need, revisionFor),
+      membersThrough: Math.max(0, ...surroundings.workloads.map(({ resourceVersion }) => Number(resourceVersion))),
       consistentAt: listedAt === undefined ? undefined : { pods: store.revision, statefulSets: listedAt },
     };
     onView(key, view);
@@ -211,7 +211,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   return {
     isLasting: true,
     read,
-    // A function that waits for a change is told of none, and looks again by itself.
+    // A function that waits for a change is reported none, and reconciles again by itself.
     onChange() {},
     learn() {},
     groups: () => listGroups(cluster, undefined),

@@ -1,4 +1,4 @@
-/** What users and fate do to a pod or a StatefulSet: one of each is drawn, whatever is done, so that seeds stay as they are. */
+/** What users and ending do to a pod or a StatefulSet: one of each is drawn, whatever is done, so that seeds stay as they are. */
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { SeedRun } from "./seed.ts";

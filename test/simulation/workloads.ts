@@ -32,7 +32,7 @@ export class Workloads implements Actor {
     this.#run = run;
     const { plan, world, namespace } = run;
     this.checkers = [
-      { judges: ["L1"], missing: () => unrolledOf(world, { namespace, isLoose, absent: this.absent() }) },
+      { invariants: ["L1"], missing: () => unrolledOf(world, { namespace, isLoose, absent: this.absent() }) },
     ];
     this.disturbances = this.#disturbances();
     for (let zone = 0; zone < plan.zones; zone++) this.#addZone();

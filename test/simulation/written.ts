@@ -1,4 +1,4 @@
-/** Every reservation that any ledger has ever held, so that each is judged once, by the view that it was decided on. */
+/** Every reservation that any ledger has ever held, so that each is decided once, by the view that it was decided on. */
 import type { Reserved } from "../support/checkers/raw.ts";
 
 export class Written {

@@ -1,14 +1,14 @@
-/** The HTTP doors over a queue that only remembers what it was given. */
+/** The HTTP servers over a queue that only remembers what it was given. */
 import type { KnownResource } from "../../functions/shared/kubernetes/cluster.ts";
 import { validateZoneBudget } from "../../functions/validate-zone-budget/function.ts";
 import { type AppOptions, createApp } from "../../triggers/server/server.ts";
 import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
 
-/** The function that judges without a cluster, open. */
+/** The function that decides without a cluster, open. */
 export const validation = { definition: validateZoneBudget, handler: validateZoneBudget.open(undefined as never) };
 
-/** A door of reviews that no event wakes, and that asks its clients for nothing. */
-export const quietDoor = {
+/** A server of reviews that no event triggers, and that asks its clients for nothing. */
+export const quietServer = {
   enqueuer: { changed: () => "queued", tick: () => true, due: () => true },
   watches: new Set<KnownResource>(),
   namespaces: undefined,
@@ -20,7 +20,7 @@ export const quietDoor = {
 } satisfies Partial<AppOptions>;
 
 export function createTestApp(options: Partial<AppOptions> & { full?: boolean } = {}) {
-  const woken: string[] = [];
+  const triggered: string[] = [];
   const lines: Record<string, unknown>[] = [];
   const reporting = createReporting({
     version: "1.2.3",
@@ -30,7 +30,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
   });
   const remember = (what: string): boolean => {
-    if (!options.full) woken.push(what);
+    if (!options.full) triggered.push(what);
     return options.full !== true;
   };
   const app = createApp({
@@ -50,7 +50,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     notReady: () => undefined,
     ...options,
   });
-  return { app, woken, lines, reporting };
+  return { app, triggered, lines, reporting };
 }
 
 /** The headers of an ApiServerSource's event in binary mode, as captured from Knative. */

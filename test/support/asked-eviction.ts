@@ -1,4 +1,4 @@
-/** A review of an eviction as the function is asked it: what a door makes of what an API server posts. */
+/** A review of an eviction as the function is asked it: what a server makes of what an API server posts. */
 import { pinningPath } from "../../functions/evaluate-eviction/observe.ts";
 import type { AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import { evictionOf, type PodName } from "./review.ts";

@@ -41,14 +41,14 @@ export async function scaleOnce(
   const to = choose(from);
   await meanwhile();
   const answer = await api.send("PUT", path, { ...scale, spec: { ...scale.spec, replicas: to } });
-  const said = (await answer.body.json()) as Partial<Scale> & { message?: string };
-  const end = said.metadata?.resourceVersion ?? (await api.get<Scale>(path)).metadata.resourceVersion;
+  const scaled = (await answer.body.json()) as Partial<Scale> & { message?: string };
+  const end = scaled.metadata?.resourceVersion ?? (await api.get<Scale>(path)).metadata.resourceVersion;
   return {
     atMs,
     from,
     to,
     code: answer.statusCode,
-    message: said.message ?? "",
+    message: scaled.message ?? "",
     readVersion: Number(scale.metadata.resourceVersion),
     endVersion: Number(end),
   };

@@ -1,4 +1,4 @@
-/** Judges what a function has changed of the blocks of a FoundationDBCluster, by the true world (invariant B1). */
+/** Checks what a function has changed of the blocks of a FoundationDBCluster, by the true world (invariant B1). */
 import type { StoredObject } from "../fake-cluster/objects.ts";
 import type { ClusterObject } from "./foundationdb.ts";
 
@@ -19,7 +19,7 @@ export function liftedBy({ previous, current }: Pick<BlocksChange, "previous" | 
   return blockedIn(previous).filter((id) => !after.includes(id));
 }
 
-/** What is wrong with a change, a sentence each. `isKept`: our finalizer keeps a volume claim that was deleted. */
+/** What is wrong with a change, a message each. `isKept`: our finalizer keeps a volume claim that was deleted. */
 export function brokenBlocks(change: BlocksChange, isKept: (claim: StoredObject) => boolean): readonly string[] {
   const { previous, current, usersOwn, claimOf } = change;
   const [before, record] = [blockedIn(previous), recordIn(current)];

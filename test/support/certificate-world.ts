@@ -133,7 +133,7 @@ export class CertificateWorld {
     }
   }
 
-  passSeconds(seconds: number): void {
+  advanceSeconds(seconds: number): void {
     this.timeline.runUntil(this.timeline.nowMs() + seconds * 1000);
   }
 
@@ -141,7 +141,7 @@ export class CertificateWorld {
   start(options: Partial<CertificateSettings> & { mode?: "act" | "shadow" } = {}) {
     const { mode = "act", ...rest } = options;
     const act = ({ action, object, result }: ActReport) => void this.acts.push(`${action} ${object} ${result}`);
-    const problem = (_key: object, _by: string, sentence: string) => void this.problems.push(sentence);
+    const problem = (_key: object, _by: string, message: string) => void this.problems.push(message);
     const reporter = { ...silentReporter, act, problem };
     return rotateCertificate.open({ cluster: this.#cluster(), reporter, mode }, { ...settings, ...rest });
   }
@@ -195,12 +195,12 @@ export async function runFor(
       wasKilled = true;
       run = world.start(options);
     }
-    world.passSeconds(1);
+    world.advanceSeconds(1);
   }
   return wasKilled;
 }
 
-/** Kills the process before or after one of its writes, and judges at each of them. */
+/** Kills the process before or after one of its writes, and decides at each of them. */
 export function killAt(world: CertificateWorld, when: "before" | "after", write: number): Error {
   const kill = new Error("killed");
   let writes = 0;

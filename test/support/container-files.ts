@@ -1,5 +1,5 @@
 /**
- * A kubelet's door for `exec`, as far as `cat` of one file goes: a real API server leads there. It answers as one does to
+ * A kubelet's server for `exec`, as far as `cat` of one file goes: a real API server leads there. It answers as one does to
  * the WebSocket protocol v4.
  */
 import { createHash } from "node:crypto";

@@ -54,18 +54,18 @@ export class TcpProxy {
     this.#keep(client);
     const ports = [...this.#ports];
     const first = Math.floor(Math.random() * ports.length);
-    this.#pass(client, [...ports.slice(first), ...ports.slice(0, first)]);
+    this.#reconcile(client, [...ports.slice(first), ...ports.slice(0, first)]);
   }
 
   /** Passes a connection on to the first of the ports that takes it; closes it when none does. */
-  #pass(client: Socket, [port, ...others]: readonly number[]): void {
+  #reconcile(client: Socket, [port, ...others]: readonly number[]): void {
     if (port === undefined) {
       client.destroy();
       return;
     }
     const replica = connect(port, "127.0.0.1");
     this.#keep(replica);
-    const refused = (): void => this.#pass(client, others);
+    const refused = (): void => this.#reconcile(client, others);
     replica.once("error", refused);
     replica.once("connect", () => {
       replica.off("error", refused);

@@ -104,9 +104,9 @@ async function drainNode(controlPlane: ControlPlane, api: Api, node: string, dea
   for (let attempts = 1; ; attempts++) {
     const left = Math.ceil((deadline - performance.now()) / 1_000);
     if (left <= 0) throw new Error(`${node} is not drained; kubectl said: ${stderr.slice(-2_000)}`);
-    const said = await runKubectl(controlPlane, "drain", node, "--ignore-daemonsets", `--timeout=${left}s`);
-    stderr += said.stderr;
-    if (said.code !== 0) gaveUp++;
+    const reported = await runKubectl(controlPlane, "drain", node, "--ignore-daemonsets", `--timeout=${left}s`);
+    stderr += reported.stderr;
+    if (reported.code !== 0) gaveUp++;
     // A pod may have been given the node just before it was cordoned, and come too late for this kubectl.
     else if ((await podsToDrain(api, node)).length === 0) return { attempts, gaveUp, stderr };
   }

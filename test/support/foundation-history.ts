@@ -80,7 +80,7 @@ class Play {
       spec: { automationOptions },
     } as never);
     this.#writeStatus(zones.flatMap((zone) => Array.from({ length: perZone }, () => this.#newGroup(zone))));
-    this.#losses = new VolumeLosses(this.#world, (sentence) => this.#violate(sentence));
+    this.#losses = new VolumeLosses(this.#world, (message) => this.#violate(message));
     store.onChange(key.resource, ({ previous, current }) => {
       if (previous !== undefined && current !== undefined && !this.#isOther)
         this.#seeBlocks(previous as unknown as ClusterObject, current as unknown as ClusterObject);
@@ -113,8 +113,8 @@ class Play {
     });
     for (let number = 0; number < 2; number++) {
       void processes.serve((context) => holdProcessGroups.reconcile(context, key, { sweep: false }));
-      void processes.serve((context, wake) => suspendGroup.reconcile(context, groupKey, wake));
-      void processes.serve((context, wake) => gcSuspendedGroups.reconcile(context, groupKey, wake));
+      void processes.serve((context, triggers) => suspendGroup.reconcile(context, groupKey, triggers));
+      void processes.serve((context, triggers) => gcSuspendedGroups.reconcile(context, groupKey, triggers));
     }
     await this.#until(600_000);
     this.#calm();
@@ -155,8 +155,8 @@ class Play {
   /** Users do nothing new; later they give what waits for a word of theirs that word. */
   #calm(): void {
     this.#isCalm = true;
-    this.#say({ "suspend-duration": "20s" });
-    if (this.#protects) this.#say({ "protect-volumes": "true" });
+    this.#log({ "suspend-duration": "20s" });
+    if (this.#protects) this.#log({ "protect-volumes": "true" });
     this.#change({ spec: { processGroupsToRemoveWithoutExclusion: null } });
     for (const pod of this.#pods) this.#world.kubelet.healPod({ namespace, name: pod.metadata.name });
     this.#timeline.after(60_000, () => {
@@ -240,7 +240,7 @@ class Play {
     this.#isOther = false;
   }
 
-  #say(texts: Readonly<Record<string, string | null>>): void {
+  #log(texts: Readonly<Record<string, string | null>>): void {
     this.#isOther = true;
     const annotations = Object.fromEntries(Object.entries(texts).map(([word, text]) => [of(word), text]));
     this.#world.annotate(at, annotations, key.resource);
@@ -267,10 +267,11 @@ class Play {
       const spec = { containers: [{ name: "fdb", image: "fdb:1" }], volumes };
       store.create("pods", namespace, { ...this.#labelled(id), spec } as never);
     }
-    const held: object = JSON.parse(cluster.metadata.annotations?.[of("held-process-groups")] ?? "{}");
+    const recorded: object = JSON.parse(cluster.metadata.annotations?.[of("held-process-groups")] ?? "{}");
     for (const id of done.deleted) {
       const volume = claims.find(({ metadata }) => metadata.labels?.[labels.id] === id);
-      if (volume !== undefined && Object.hasOwn(held, id)) this.#violate(`the operator deletes the volume of ${id}`);
+      if (volume !== undefined && Object.hasOwn(recorded, id))
+        this.#violate(`the operator deletes the volume of ${id}`);
       if (store.find("pods", { namespace, name: `${name}-${id}` }) !== undefined)
         store.delete("pods", { namespace, name: `${name}-${id}` });
       if (volume !== undefined && volume.metadata.deletionTimestamp === undefined)
@@ -308,21 +309,21 @@ class Play {
     const { spec = {}, metadata } = this.#cluster;
     const listed = spec.processGroupsToRemove ?? [];
     const blocked = spec.buggify?.blockRemoval ?? [];
-    const isHeld = metadata.annotations?.[of("held-process-groups")]?.includes(`"${id}"`) === true;
+    const isBlocked = metadata.annotations?.[of("held-process-groups")]?.includes(`"${id}"`) === true;
     const drawn = this.#random();
-    if (isHeld && drawn < 0.3) this.#wish(`${name}-${id}-data`);
+    if (isBlocked && drawn < 0.3) this.#wish(`${name}-${id}-data`);
     else if (drawn < 0.55) {
       if (!listed.includes(id)) this.#change({ spec: { processGroupsToRemove: [...listed, id] } });
     } else if (drawn < 0.62) this.#cancel(id, listed);
     else if (drawn < 0.67) {
-      if (!isHeld && !blocked.includes(id)) this.#blockByUser(id, blocked);
+      if (!isBlocked && !blocked.includes(id)) this.#blockByUser(id, blocked);
     } else if (drawn < 0.7) this.#unblockByUser(blocked);
     else if (drawn < 0.73) this.#change({ spec: { processGroupsToRemoveWithoutExclusion: [id] } });
     else if (drawn < 0.76) this.#change({ spec: { processGroupsToRemoveWithoutExclusion: null } });
     else if (drawn < 0.84) this.#overwriteLate();
     else if (drawn < 0.88)
-      this.#say({ "suspend-duration": ["10s", "40s", "soon", null][Math.floor(this.#random() * 4)] ?? null });
-    else if (drawn < 0.92) this.#say({ "suspend-duration": "20s" });
+      this.#log({ "suspend-duration": ["10s", "40s", "soon", null][Math.floor(this.#random() * 4)] ?? null });
+    else if (drawn < 0.92) this.#log({ "suspend-duration": "20s" });
     else
       shakePod(
         { world: this.#world, timeline: this.#timeline, random: this.#random },
@@ -334,8 +335,8 @@ class Play {
   #outrun(id: string): void {
     const drawn = this.#random();
     if (drawn < 0.15) {
-      this.#say({ "protect-volumes": "maybe" });
-      this.#timeline.after(8_000, () => this.#say({ "protect-volumes": "T" }));
+      this.#log({ "protect-volumes": "maybe" });
+      this.#timeline.after(8_000, () => this.#log({ "protect-volumes": "T" }));
       return;
     }
     if (!this.#losses.take({ namespace, name: `${name}-${id}` })) return;
@@ -387,10 +388,10 @@ class Play {
       this.#list(claimsResource).find(({ metadata }) => metadata.labels?.[labels.id] === id);
     const change = { previous, current, usersOwn: this.#usersOwn, claimOf };
     for (const _ of liftedBy(change)) this.#count("lifted");
-    for (const sentence of brokenBlocks(change, (claim) => this.#losses.isKept(claim))) this.#violate(sentence);
+    for (const message of brokenBlocks(change, (claim) => this.#losses.isKept(claim))) this.#violate(message);
   }
 
-  #violate(sentence: string): void {
-    this.violations.push(`${checked} ${new Date(this.#timeline.nowMs()).toISOString()}: ${sentence}`);
+  #violate(message: string): void {
+    this.violations.push(`${checked} ${new Date(this.#timeline.nowMs()).toISOString()}: ${message}`);
   }
 }

@@ -33,7 +33,7 @@ export class HeldGroups {
   isGone = false;
 
   constructor(annotations: Texts = { "suspend-duration": "7d" }) {
-    this.sayOfCluster(annotations);
+    this.annotateCluster(annotations);
     for (const number of [1, 2, 3]) {
       const id = `storage-${number}`;
       this.groups.set(id, { processGroupID: id, faultDomain: `zone-${number}`, addresses: [`10.1.0.${number}:4501`] });
@@ -57,14 +57,14 @@ export class HeldGroups {
   }
 
   /** Annotations of ours, without their prefix; null takes one away. */
-  sayOfCluster(texts: Texts): void {
+  annotateCluster(texts: Texts): void {
     for (const [key, text] of Object.entries(texts)) {
       if (text === null) delete this.annotations[`sluice.dev/${key}`];
       else this.annotations[`sluice.dev/${key}`] = text;
     }
   }
 
-  say(id: string, texts: Texts): void {
+  annotate(id: string, texts: Texts): void {
     const claim = this.claims.get(id) as PvcObject;
     const annotations = { ...claim.metadata.annotations };
     for (const [key, text] of Object.entries(texts)) {
@@ -96,8 +96,8 @@ export class HeldGroups {
     const record: Record<string, object> = JSON.parse(this.annotations["sluice.dev/held-process-groups"] ?? "{}");
     const recovering = recoveringMinutesAgo === undefined ? {} : { recovering: minutesAgo(recoveringMinutesAgo) };
     record[id] = { since: minutesAgo(20), ...recovering };
-    this.sayOfCluster({ "held-process-groups": JSON.stringify(record) });
-    if (this.claims.has(id)) this.say(id, { "removal-held": recoveringMinutesAgo === undefined ? "true" : null });
+    this.annotateCluster({ "held-process-groups": JSON.stringify(record) });
+    if (this.claims.has(id)) this.annotate(id, { "removal-held": recoveringMinutesAgo === undefined ? "true" : null });
   }
 
   /** Marked, blocked by us, excluded, and asked to be suspended. */
@@ -105,13 +105,13 @@ export class HeldGroups {
     this.remove(id);
     this.hold(id);
     this.set(id, { exclusionTimestamp: minutesAgo(10) });
-    this.say(id, { suspend: "true", "drained-at": minutesAgo(10) });
+    this.annotate(id, { suspend: "true", "drained-at": minutesAgo(10) });
   }
 
   /** What the function itself writes to volume claims before anything is removed. */
   furnish(): void {
     for (const [id, group] of this.groups)
-      this.say(id, {
+      this.annotate(id, {
         owner: "FoundationDBCluster.apps.foundationdb.org/orders",
         zone: String(group.faultDomain),
         "suspend-duration": this.annotations["sluice.dev/suspend-duration"] ?? null,

@@ -1,6 +1,6 @@
 /**
  * What became of a group's pods, told again in the order of the API server's own history. Pure, and it shares no line with
- * Sluice: the judge must be able to be right where the judged is wrong.
+ * Sluice: the check must be able to be right where the decided is wrong.
  */
 
 /** A StatefulSet at one revision, as far as it matters here. */
@@ -43,7 +43,7 @@ export interface Promised {
 /** One change, at its place in the API server's history. */
 export interface Sighting {
   readonly revision: number;
-  /** When the observer heard of it, in milliseconds since the epoch. */
+  /** When the observer learnt of it, in milliseconds since the epoch. */
   readonly atMs: number;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly object: SeenStatefulSet | SeenPod;
@@ -59,7 +59,7 @@ export interface Taking {
 }
 
 export interface Verdict {
-  /** A sentence for each promise that was broken. */
+  /** A message for each promise that was broken. */
   readonly violations: readonly string[];
   readonly takings: readonly Taking[];
   /** The pods, by name, that were deleted or evicted before they were Ready once, as what asks for a pod by its name may do. */
@@ -94,7 +94,7 @@ const clockToleranceMs = 1_000;
 const staleReadMs = 6_000;
 
 /** Replays a group's sightings and says which promises were broken. They may come in any order. */
-export function judge(sightings: readonly Sighting[], promised?: Promised): Verdict {
+export function checkHistory(sightings: readonly Sighting[], promised?: Promised): Verdict {
   const history = new History(promised);
   for (const sighting of [...sightings].sort((one, other) => one.revision - other.revision)) history.apply(sighting);
   return history.verdict();
@@ -181,14 +181,14 @@ class History {
     if (isNews && !this.#wereReady.has(pod.uid)) this.#neverReady.push(pod.name);
     if (!wasUp || !isWanted(zone, slot) || !isGoing) return;
     const evicted = before.evicted || pod.evicted;
-    this.#judgeTaking(zone, slot, { pod: pod.name, zone: pod.zone, evicted, revision, atMs }, before);
+    this.#checkTaking(zone, slot, { pod: pod.name, zone: pod.zone, evicted, revision, atMs }, before);
     slot.taken = true;
   }
 
-  #judgeTaking(zone: Zone, slot: Slot, taking: Taking, pod: SeenPod): void {
+  #checkTaking(zone: Zone, slot: Slot, taking: Taking, pod: SeenPod): void {
     this.#takings.push(taking);
-    const accuse = (sentence: string) =>
-      this.#violations.push(`at revision ${taking.revision} ${taking.pod} was deleted ${sentence}`);
+    const accuse = (message: string) =>
+      this.#violations.push(`at revision ${taking.revision} ${taking.pod} was deleted ${message}`);
     const { maxUnavailable, updateRevision } = zone.spec as SeenStatefulSet;
     const { partitionOf, maxUnavailable: promised = maxUnavailable } = this.#promised ?? {};
     const outBesides = this.#slots().filter(([its, one]) => one !== slot && isOut(its, one, taking.atMs));

@@ -55,13 +55,13 @@ export interface PodCall {
 }
 
 export interface IngestersOptions {
-  /** Where a pod is told of a delayed downscale: it keeps the time, and answers with it. */
+  /** Where a pod is told about a delayed downscale: it keeps the time, and answers with it. */
   readonly delayedPath?: string;
-  /** Where a pod is told of a downscale: any 2xx will do. */
+  /** Where a pod is told about a downscale: any 2xx will do. */
   readonly shutdownPath?: string;
   /** Another pod of the same name has the disk of the one before, as with a volume claim. Default: no. */
   readonly keepsDisks?: boolean;
-  /** Hears of each call when it is answered. */
+  /** Gets each call when it is answered. */
   readonly onCall?: (call: IngesterCall) => void;
   /** What other pods than ingesters answer, in the place of what these do. */
   readonly respond?: (pod: IngesterPod, call: PodCall) => [status: number, body?: string];
@@ -222,7 +222,7 @@ export class Ingesters {
   async #start(pod: IngesterPod): Promise<void> {
     const { name, uid, service, namespace } = pod;
     const before = this.#running.get(name);
-    // A watch may tell of a pod when all of them have ended.
+    // A watch may report a pod when all of them have ended.
     if (this.#isClosed || before?.pod.uid === uid) return;
     if (before !== undefined) await this.#stop(name, before.pod.uid);
     const isAnother = this.lives.some((life) => life.pod === name) && !this.lives.some((life) => life.uid === uid);

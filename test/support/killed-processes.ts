@@ -19,9 +19,9 @@ export interface Surroundings {
   readonly wrap: (cluster: Cluster) => Cluster;
   /** True: no process is killed any more, and no machine pauses. */
   isCalm(): boolean;
-  /** Told of each kill and each pause. */
+  /** Called at each kill and each pause. */
   count(what: "kills" | "stalls"): void;
-  /** Told of each deletion before it is sent. */
+  /** Called with each deletion before it is sent. */
   onDelete(resource: string, name: string): void;
 }
 
@@ -33,7 +33,9 @@ export class KilledProcesses {
   }
 
   /** A process that is killed now and then, and comes again without any memory. Never resolves. */
-  async serve(run: (context: Context, wake: { readonly sweep: boolean }) => Promise<ReconcileResult>): Promise<void> {
+  async serve(
+    run: (context: Context, trigger: { readonly sweep: boolean }) => Promise<ReconcileResult>,
+  ): Promise<void> {
     const { world, random, wrap, count } = this.#around;
     const plain = wrap(createWorldCluster(world, { latencyMs: () => 1 + Math.floor(random() * 40) }));
     for (;;) {
@@ -60,7 +62,7 @@ export class KilledProcesses {
     }
   }
 
-  /** Dies at one of its next writes, before it is sent or after it was; nothing of it is heard from then on. */
+  /** Dies at one of its next writes, before it is sent or after it was; nothing of it is received from then on. */
   #mortal(cluster: Cluster): { readonly cluster: Cluster; isDead(): boolean } {
     const { random, isCalm, onDelete } = this.#around;
     // Long lives, too: the ledger lets a process that has just begun do nothing for a while (rule R4).

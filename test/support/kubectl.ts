@@ -75,8 +75,8 @@ export class Kubectl {
   /** Server-side, with strict field validation; resolves to what kubectl says of each object. */
   async apply(objects: readonly Built[], ...options: string[]): Promise<string[]> {
     const path = await this.file("objects.yaml", textOf(objects));
-    const said = await this.run("apply", "--server-side", "--validate=strict", ...options, "-f", path);
-    return said.trim().split("\n");
+    const output = await this.run("apply", "--server-side", "--validate=strict", ...options, "-f", path);
+    return output.trim().split("\n");
   }
 
   /** Resolves when the API server serves every CRD that there is. */
@@ -84,14 +84,14 @@ export class Kubectl {
     await this.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
   }
 
-  /** Has the API server judge a file or folder below `knative`, and store nothing; resolves to what it says of each object. */
+  /** Has the API server decide a file or folder below `knative`, and store nothing; resolves to what it says of each object. */
   async rehearse(namespace: string, path: string): Promise<string[]> {
     const options = ["--namespace", namespace, "--server-side", "--dry-run=server", "--validate=strict"];
-    const said = await this.run("apply", ...options, "-f", join(knative, path));
-    return said.trim().split("\n");
+    const output = await this.run("apply", ...options, "-f", join(knative, path));
+    return output.trim().split("\n");
   }
 
-  /** The commands of a chapter of a README below `knative`, line by line, without what is said beside them. */
+  /** The commands of a chapter of a README below `knative`, line by line, without what is reported beside them. */
   async commandsOf(readme: string, chapter: string): Promise<string[]> {
     const text = await readFile(join(knative, readme), "utf8");
     const [, part = ""] = new RegExp(`^## ${chapter}\n([^]*?)^## `, "m").exec(text) ?? [];

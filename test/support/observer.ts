@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
 import { linesOf } from "../controlplane/lines.ts";
 import {
-  judge,
+  checkHistory,
   type Promised,
   type SeenPod,
   type SeenStatefulSet,
@@ -55,7 +55,7 @@ interface Stream {
   revision: number;
 }
 
-/** What is told of each change as it comes. */
+/** What gets each change as it comes. */
 export type Listener = (kind: "Pod" | "StatefulSet", type: Sighting["type"], name: string) => void;
 
 export class Observer {
@@ -91,9 +91,9 @@ export class Observer {
     return observer;
   }
 
-  /** Ready pods that were deleted so far, in the order in which that was heard of. */
+  /** Ready pods that were deleted so far, in the order in which that was learnt of. */
   get takings(): readonly Taking[] {
-    return judge(this.#sightings, this.#promised).takings;
+    return checkHistory(this.#sightings, this.#promised).takings;
   }
 
   /** How often its watch had lost the thread, and what lay between was read revision by revision. */
@@ -106,7 +106,7 @@ export class Observer {
     this.#listeners.add(listener);
   }
 
-  /** Judges everything up to now. Throws when something was missed. */
+  /** Checks everything up to now. Throws when something was missed. */
   async verdict(): Promise<Verdict> {
     await eventually("the observer caught up", 30_000, async () => {
       if (this.#failure !== undefined) throw this.#failure;
@@ -118,7 +118,7 @@ export class Observer {
       }
       return true;
     });
-    return judge(this.#sightings, this.#promised);
+    return checkHistory(this.#sightings, this.#promised);
   }
 
   async close(): Promise<void> {

@@ -116,7 +116,7 @@ class Play {
       onDelete: (resource, name) => this.#seeDeletion(resource, name),
     });
     for (const definition of [suspendGroup, suspendGroup, gcSuspendedGroups, gcSuspendedGroups])
-      void processes.serve((context, wake) => definition.reconcile(context, key, wake));
+      void processes.serve((context, triggers) => definition.reconcile(context, key, triggers));
     await this.#until(600_000);
     if (this.#isEnding) {
       this.#world.store.delete("namespaces", { namespace: "", name: namespace });
@@ -131,14 +131,14 @@ class Play {
         .map((claim) => memberOf(claim.metadata.name)),
     );
     for (const { metadata } of this.#claims()) {
-      this.#say(metadata.name, { "pod-selector": null });
+      this.#annotate(metadata.name, { "pod-selector": null });
       // A user who asked for one volume of a pod asks for all of them.
-      if (asked.has(memberOf(metadata.name))) this.#say(metadata.name, { suspend: "true" });
+      if (asked.has(memberOf(metadata.name))) this.#annotate(metadata.name, { suspend: "true" });
       // The owner has the others, and those that a user wants back.
       const isWanted = metadata.annotations?.[of("recover")] !== undefined || !asked.has(memberOf(metadata.name));
       if (isWanted) this.#given.delete(memberOf(metadata.name));
       if (metadata.annotations?.[of("hold")] !== undefined || metadata.annotations?.[of("drained-at")] === undefined)
-        this.#say(metadata.name, { hold: null, "drained-at": this.#now() });
+        this.#annotate(metadata.name, { hold: null, "drained-at": this.#now() });
     }
     for (const pod of this.#pods()) this.#world.kubelet.healPod({ namespace, name: pod.metadata.name });
     for (let untilMs = 660_000; untilMs <= 1_200_000; untilMs += 60_000) {
@@ -151,7 +151,7 @@ class Play {
   #drainAgain(): void {
     for (const { metadata } of this.#claims())
       if (/^(not-drained|drain-lost|(pod|claim)-newer): /.test(metadata.annotations?.[of("suspend-message")] ?? ""))
-        this.#say(metadata.name, { "drained-at": this.#now() });
+        this.#annotate(metadata.name, { "drained-at": this.#now() });
   }
 
   /**
@@ -160,14 +160,14 @@ class Play {
    */
   left(): readonly string[] {
     if (this.#isEnding) {
-      const isHeld = ({ metadata }: StoredObject) => metadata.annotations?.[of("hold")] !== undefined;
+      const isBlocked = ({ metadata }: StoredObject) => metadata.annotations?.[of("hold")] !== undefined;
       // A hold on one volume of a pod keeps all of them.
-      const held = new Set(
+      const blocked = new Set(
         this.#claims()
-          .filter(isHeld)
+          .filter(isBlocked)
           .map((claim) => memberOf(claim.metadata.name)),
       );
-      const kept = this.#claims().filter(({ metadata }) => !held.has(memberOf(metadata.name)));
+      const kept = this.#claims().filter(({ metadata }) => !blocked.has(memberOf(metadata.name)));
       return kept.map(({ metadata }) => `${metadata.name}: ${metadata.annotations?.[of("suspend-message")]}`);
     }
     const claims = this.#claims().flatMap(({ metadata }) => {
@@ -214,7 +214,7 @@ class Play {
     return new Date(this.#timeline.nowMs()).toISOString();
   }
 
-  #say(claim: string, texts: Readonly<Record<string, string | null>>): void {
+  #annotate(claim: string, texts: Readonly<Record<string, string | null>>): void {
     const annotations = Object.fromEntries(Object.entries(texts).map(([name, text]) => [of(name), text]));
     this.#world.annotate({ namespace, name: claim }, annotations, claimsResource);
   }
@@ -238,8 +238,8 @@ class Play {
     }
   }
 
-  #sayOne(claim: string, texts: Readonly<Record<string, string | null>>): void {
-    if (this.#world.store.find(claimsResource, { namespace, name: claim }) !== undefined) this.#say(claim, texts);
+  #annotateOne(claim: string, texts: Readonly<Record<string, string | null>>): void {
+    if (this.#world.store.find(claimsResource, { namespace, name: claim }) !== undefined) this.#annotate(claim, texts);
   }
 
   /** The namespace takes nothing new any more. */
@@ -264,17 +264,18 @@ class Play {
       // Now and then a user forgets one of two.
       for (const suffix of this.#volumes)
         if (suffix === suffixes[0] || this.#random() < 0.9)
-          this.#sayOne(`${name}-${suffix}`, { suspend: "true", "drained-at": this.#now() });
+          this.#annotateOne(`${name}-${suffix}`, { suspend: "true", "drained-at": this.#now() });
     } else if (isAsked && !isRemoved && drawn < 0.15) {
       this.#count("wishes");
       this.#given.delete(name);
-      this.#say(metadata.name, { recover: "true" });
+      this.#annotate(metadata.name, { recover: "true" });
     } else if (drawn < 0.25) this.#given.delete(name);
-    else if (drawn < 0.35) this.#say(metadata.name, { hold: annotations[of("hold")] === undefined ? "true" : null });
-    else if (drawn < 0.42) this.#say(metadata.name, { "drained-at": null });
-    else if (drawn < 0.5) this.#say(metadata.name, { "suspend-duration": this.#random() < 0.5 ? "10s" : "40s" });
-    else if (drawn < 0.58) this.#say(metadata.name, { "pod-selector": this.#random() < 0.5 ? "app=x" : "?" });
-    else if (drawn < 0.66) this.#say(metadata.name, { "pod-selector": null });
+    else if (drawn < 0.35)
+      this.#annotate(metadata.name, { hold: annotations[of("hold")] === undefined ? "true" : null });
+    else if (drawn < 0.42) this.#annotate(metadata.name, { "drained-at": null });
+    else if (drawn < 0.5) this.#annotate(metadata.name, { "suspend-duration": this.#random() < 0.5 ? "10s" : "40s" });
+    else if (drawn < 0.58) this.#annotate(metadata.name, { "pod-selector": this.#random() < 0.5 ? "app=x" : "?" });
+    else if (drawn < 0.66) this.#annotate(metadata.name, { "pod-selector": null });
     else shakePod({ world: this.#world, timeline: this.#timeline, random: this.#random }, { namespace, name });
   }
 
@@ -292,7 +293,7 @@ class Play {
         const isWish = this.#random() < 0.6;
         if (isWish) this.#given.delete(memberOf(claim));
         this.#count(isWish ? "wishes" : "holds");
-        this.#say(claim, isWish ? { recover: "true" } : { hold: "true" });
+        this.#annotate(claim, isWish ? { recover: "true" } : { hold: "true" });
       });
     }
   }
@@ -340,7 +341,7 @@ class Play {
       // The process that removes this one has looked at the other one a moment before.
       const keptMs = this.#keptMs.get(metadata.name) ?? Number.POSITIVE_INFINITY;
       const isMarked = metadata.annotations?.[of("suspend-state")] === "Removing";
-      if (metadata.name !== name && !isMarked && this.#timeline.nowMs() - keptMs > lookedWithinMs)
+      if (metadata.name !== name && !isMarked && this.#timeline.nowMs() - keptMs > checkedWithinMs)
         this.#violate(`${name} is removed though ${metadata.name} says since ${keptMs} that it stays`);
     }
     const durationMs = Number.parseInt(before[of("suspend-duration")] ?? "", 10) * 1_000;
@@ -353,15 +354,15 @@ class Play {
       if (before[of(word)] === undefined) this.#violate(`${name} is removed though no annotation says ${word}`);
   }
 
-  #violate(sentence: string): void {
-    this.violations.push(`${this.#now()}: ${sentence}`);
+  #violate(message: string): void {
+    this.violations.push(`${this.#now()}: ${message}`);
   }
 }
 
 const members = zones.flatMap((zone) => Array.from({ length: size }, (_, number) => `${zone}-${number}`));
 const suffixes = ["data", "journal"] as const;
-/** A process acts on a look within five seconds, and what it sends may be stopped for half a minute. */
-const lookedWithinMs = 40_000;
+/** A process acts on a reconcile within five seconds, and what it sends may be stopped for half a minute. */
+const checkedWithinMs = 40_000;
 const memberOf = (claim: string): string => claim.replace(/-(data|journal)$/, "");
 const zoneOf = (name: string): string => name.slice(0, 1);
 

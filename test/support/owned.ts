@@ -22,7 +22,7 @@ export class Owned {
   readonly pods = new Map<string, PodObject>();
   readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
   /** What the owner's object says itself; undefined: it is gone. */
-  pace: OwnerRemovalPolicy | undefined;
+  removalPolicy: OwnerRemovalPolicy | undefined;
 
   static of(zones: readonly string[] = ["a", "b"], size = 2): Owned {
     const made = new Owned();
@@ -46,7 +46,7 @@ export class Owned {
     };
     const status = { phase: "Bound", capacity: { storage: "10Gi" } };
     this.claims.set(name, { metadata, spec: { volumeName: `pv-${name}` }, status });
-    this.say(name, texts);
+    this.log(name, texts);
   }
 
   addPod(
@@ -79,7 +79,7 @@ export class Owned {
   }
 
   /** Annotations of ours on volume claims, without their prefix; undefined takes one away. */
-  say(name: string, texts: Texts): void {
+  log(name: string, texts: Texts): void {
     const claim = this.claims.get(name) as PvcObject;
     const annotations: Record<string, string> = { ...claim.metadata.annotations };
     for (const [key, text] of Object.entries(texts)) {
@@ -96,7 +96,7 @@ export class Owned {
 
   /** A user asks, with a word on the drain. */
   ask(...names: readonly string[]): void {
-    for (const name of names) this.say(`${name}-data`, { suspend: "true", "drained-at": minutesAgo(90) });
+    for (const name of names) this.log(`${name}-data`, { suspend: "true", "drained-at": minutesAgo(90) });
   }
 
   /** Asked for, and with our finalizer. */
@@ -104,7 +104,7 @@ export class Owned {
     this.ask(...names);
     for (const name of names) {
       const zone = this.claims.get(`${name}-data`)?.metadata.annotations?.["sluice.dev/zone"] ?? "unknown";
-      this.say(`${name}-data`, { "suspend-state": "Suspending", "suspend-owner-uid": uidOf(zone) });
+      this.log(`${name}-data`, { "suspend-state": "Suspending", "suspend-owner-uid": uidOf(zone) });
       this.change(`${name}-data`, { finalizers: ["sluice.dev/volume-hold"] });
     }
   }
@@ -112,7 +112,7 @@ export class Owned {
   /** Its pod has been gone for so long. */
   suspend(name: string, minutes: number, state = "Suspended"): void {
     this.protect(name);
-    this.say(`${name}-data`, {
+    this.log(`${name}-data`, {
       "suspend-state": state,
       "suspend-pod-uid": `uid-${name}`,
       "suspend-pod-created": minutesAgo(600),
@@ -138,20 +138,20 @@ export class Owned {
   }
 
   get members() {
-    return findOwned(group, this.#claims, [...this.pods.values()].map(parseVolumeUser), this.pace);
+    return findOwned(group, this.#claims, [...this.pods.values()].map(parseVolumeUser), this.removalPolicy);
   }
 
   /** The owner's own settings, as its object has them. */
   set(automationOptions: object, annotations: Readonly<Record<string, string>> = {}): void {
     const metadata = { annotations, name: "orders", namespace: "db", uid: "uid-orders", resourceVersion: "1" };
-    this.pace = parseOwnerRemovalPolicy({ metadata, spec: { automationOptions } });
+    this.removalPolicy = parseOwnerRemovalPolicy({ metadata, spec: { automationOptions } });
   }
 
   get zones() {
     const key = { namespace: "db", group };
     const { zones, podsOf } = findOwnedZones(key, this.#claims, [...this.pods.values()]);
     const survey = zones.map((set) => surveyZone(set, podsOf.get(set.uid) ?? [], [], nowMs, this.ledgerClaims));
-    return survey.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
+    return survey.sort((one, other) => (one.workload.name < other.workload.name ? -1 : 1));
   }
 
   around(by: string, kind: "scale-down" | "volume") {

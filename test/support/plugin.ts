@@ -7,13 +7,13 @@ import { delimiter, dirname, join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
 
-export interface Said {
+export interface PluginOutput {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-export function runProgram(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Said> {
+export function runProgram(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<PluginOutput> {
   return new Promise((resolve) => {
     execFile(program, args, { env }, (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
@@ -46,7 +46,7 @@ export class Plugin {
   }
 
   /** `kubectl sluice …` */
-  sluice(line: string, kubeconfig = this.#kubeconfig): Promise<Said> {
+  sluice(line: string, kubeconfig = this.#kubeconfig): Promise<PluginOutput> {
     const env = { ...process.env, PATH: this.path, KUBECONFIG: kubeconfig, HOME: this.folder };
     return runProgram(this.#kubectl, ["sluice", ...line.split(" ")], env);
   }

@@ -17,7 +17,7 @@ export function podNamesIn(folder: string): string {
   return `--import ${preload.href}`;
 }
 
-/** Resolves the names of pods by that folder, at each look anew, and has all others resolved by `otherwise`. */
+/** Resolves the names of pods by that folder, at each reconcile anew, and has all others resolved by `otherwise`. */
 export function lookupIn(folder: string, otherwise?: LookupFunction): LookupFunction {
   return (host, options, found) => {
     if (!podName.test(host) && otherwise !== undefined) {

@@ -25,7 +25,7 @@ export async function post(
   return answer.status;
 }
 
-/** A change as an ApiServerSource in Reference mode tells of it. */
+/** A change as an ApiServerSource in Reference mode reports it. */
 export function changed(kind: string, namespace: string, name: string): Record<string, string> {
   const ofObject = { "ce-kind": kind, "ce-namespace": namespace, "ce-name": name };
   return headersOf("dev.knative.apiserver.ref.update", ofObject);

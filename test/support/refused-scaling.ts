@@ -29,7 +29,7 @@ export async function refuseScaling(api: Api, namespace: string, name: string): 
   });
   const path = `/apis/apps/v1/namespaces/${namespace}/statefulsets/${name}/scale?dryRun=All`;
   await eventually("the policy in force", 30_000, async () => {
-    const said = await api.patch(path, { spec: { replicas: 1 } }).catch((error: unknown) => error);
-    return said instanceof ApiError && said.message.includes("it keeps its size") ? true : undefined;
+    const refused = await api.patch(path, { spec: { replicas: 1 } }).catch((error: unknown) => error);
+    return refused instanceof ApiError && refused.message.includes("it keeps its size") ? true : undefined;
   });
 }

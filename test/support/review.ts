@@ -12,7 +12,7 @@ export interface ReviewAnswer {
   readonly allowed: boolean;
   /** Of a refusal; 0 for an allowance. */
   readonly code: number;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** The Eviction that `kubectl drain` posts. */
@@ -49,5 +49,5 @@ export function parseAnswer(text: string): ReviewAnswer {
   };
   const { uid, allowed, status } = response ?? {};
   if (typeof uid !== "string" || typeof allowed !== "boolean") throw new Error(`no answer: ${text.slice(0, 200)}`);
-  return { uid, allowed, code: allowed ? 0 : (status?.code ?? 0), sentence: allowed ? "" : (status?.message ?? "") };
+  return { uid, allowed, code: allowed ? 0 : (status?.code ?? 0), message: allowed ? "" : (status?.message ?? "") };
 }

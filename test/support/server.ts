@@ -83,16 +83,16 @@ export class Server {
 
   /** Resolves when it says that it can decide, and what it has said of its TLS port has come. */
   async ready(): Promise<void> {
-    let said = "";
+    let reported = "";
     await eventually("the server ready", 30_000, async () => {
       const answer = await fetch(`${this.url}/readyz`);
-      said = await answer.text();
+      reported = await answer.text();
       return answer.status === 200 ? true : undefined;
     }).catch((error: Error) => {
-      throw new Error(`${error.message}: ${said}`, { cause: error });
+      throw new Error(`${error.message}: ${reported}`, { cause: error });
     });
     // The answer may be faster than its output, which comes by a pipe.
-    if (this.#hasTls) await eventually("the TLS port said", 10_000, async () => this.#saidTlsPort());
+    if (this.#hasTls) await eventually("the TLS port said", 10_000, async () => this.#loggedTlsPort());
   }
 
   get url(): string {
@@ -101,12 +101,12 @@ export class Server {
 
   /** The port for reviews over TLS, which it says as soon as it listens. Throws when it has none. */
   get tlsPort(): number {
-    const port = this.#saidTlsPort();
+    const port = this.#loggedTlsPort();
     if (port === undefined) throw new Error("the server has no port for reviews");
     return port;
   }
 
-  #saidTlsPort(): number | undefined {
+  #loggedTlsPort(): number | undefined {
     const port = this.log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort;
     return typeof port === "number" ? port : undefined;
   }

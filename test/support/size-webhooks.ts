@@ -5,13 +5,13 @@ import type { AdmissionDefinition } from "../../functions/shared/admission/defin
 import { prepareDownscale as preparedLabel } from "../../functions/shared/annotations/scaling.ts";
 import { type Api, ApiError, eventually } from "../controlplane/api.ts";
 
-export interface SizeDoor {
+export interface SizeEndpoint {
   readonly port: number;
   /** In PEM. */
   readonly ca: string;
 }
 
-function configurationOf({ registration }: AdmissionDefinition, namespace: string, { port, ca }: SizeDoor): object {
+function configurationOf({ registration }: AdmissionDefinition, namespace: string, { port, ca }: SizeEndpoint): object {
   const { kind, rule, webhook, path, sideEffects, failurePolicy, matchConditions } = registration;
   return {
     apiVersion: "admissionregistration.k8s.io/v1",
@@ -43,9 +43,9 @@ export async function unregisterSizes(api: Api, namespace: string): Promise<void
 }
 
 /** Registers a server for the sizes of one namespace. Resolves when the API server asks it. */
-export async function registerSizes(api: Api, namespace: string, door: SizeDoor): Promise<void> {
+export async function registerSizes(api: Api, namespace: string, endpoint: SizeEndpoint): Promise<void> {
   for (const definition of [guardDownscale, prepareDownscale]) {
-    await api.post(pathOf(definition), configurationOf(definition, namespace, door));
+    await api.post(pathOf(definition), configurationOf(definition, namespace, endpoint));
   }
   await waitUntilAsked(api, namespace);
 }

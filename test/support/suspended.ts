@@ -18,8 +18,8 @@ type Texts = Readonly<Record<string, string | undefined>>;
 
 /** Keys of ours without their prefix; undefined takes one away. */
 function annotations(texts: Texts): Record<string, string> {
-  const said = Object.entries(texts).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return Object.fromEntries(said.map(([key, text]) => [key.includes("/") ? key : `sluice.dev/${key}`, text]));
+  const given = Object.entries(texts).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(given.map(([key, text]) => [key.includes("/") ? key : `sluice.dev/${key}`, text]));
 }
 
 /** Each zone is a StatefulSet `db-ZONE` with one volume claim template, `data`; it is changed before it is parsed. */
@@ -97,7 +97,7 @@ export class Suspended {
   }
 
   /** Annotations of the volume claim of `db-ZONE-ORDINAL`. */
-  say(zone: string, ordinal: number, texts: Texts): void {
+  annotate(zone: string, ordinal: number, texts: Texts): void {
     this.change(zone, ordinal, ({ metadata, ...rest }) => ({
       ...rest,
       metadata: { ...metadata, annotations: changed(metadata.annotations, texts) },
@@ -123,13 +123,13 @@ export class Suspended {
 
   /** A user asks, with a word on the drain. */
   ask(zone: string, ...ordinals: readonly number[]): void {
-    for (const ordinal of ordinals) this.say(zone, ordinal, { suspend: "true", "drained-at": minutesAgo(90) });
+    for (const ordinal of ordinals) this.annotate(zone, ordinal, { suspend: "true", "drained-at": minutesAgo(90) });
   }
 
   /** As suspend-group has left it, with its pod gone and its StatefulSet smaller. */
   suspend(zone: string, ordinal: number, minutes: number, state = "Suspended"): void {
     this.ask(zone, ordinal);
-    this.say(zone, ordinal, {
+    this.annotate(zone, ordinal, {
       "suspend-state": state,
       "suspend-owner-uid": `uid-db-${zone}`,
       "suspend-pod-uid": `uid-db-${zone}-${ordinal}`,

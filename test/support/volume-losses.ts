@@ -17,7 +17,7 @@ export class VolumeLosses {
   /** By name: when a volume claim was last written. */
   readonly #writtenMs = new Map<string, number>();
 
-  constructor(world: World, violate: (sentence: string) => void) {
+  constructor(world: World, violate: (message: string) => void) {
     this.#world = world;
     const nowMs = () => world.timeline.nowMs();
     world.store.onChange("pods", ({ current, final }) => {
@@ -28,14 +28,14 @@ export class VolumeLosses {
     world.store.onChange("persistentvolumeclaims", ({ previous, current, final }) => {
       const { metadata } = (current ?? final) as unknown as StoredObject;
       const id = metadata.labels?.[labels.id] ?? "";
-      const judge = () => {
+      const check = () => {
         const goneMs = this.#podGoneMs.get(id);
         const ageMs = goneMs === undefined ? 0 : nowMs() - goneMs;
         if (ageMs < leastMs) violate(`${checked}: the volume of ${id} is lost ${ageMs} ms after its pod`);
       };
       if (current === undefined) {
         this.#writtenMs.delete(metadata.name);
-        if (this.#expected.delete(metadata.uid)) judge();
+        if (this.#expected.delete(metadata.uid)) check();
         return;
       }
       this.#writtenMs.set(metadata.name, nowMs());
@@ -44,11 +44,11 @@ export class VolumeLosses {
       // From here on it goes, also where its pod is made anew. A mark that comes just after its pod is taken back.
       const isMarked = metadata.annotations?.[state] === "Removing" && metadata.deletionTimestamp !== undefined;
       const isOver = isMarked && this.#podGoneMs.has(id);
-      if (isOver && this.#expected.delete(metadata.uid)) judge();
+      if (isOver && this.#expected.delete(metadata.uid)) check();
     });
   }
 
-  /** A user deletes a pod and its volume claim, whose volume is to be kept. False where that is too young, or gone already. */
+  /** A user deletes a pod and its volume claim, whose volume is to be kept. False where that is too recent, or gone already. */
   take(pod: { readonly namespace: string; readonly name: string }): boolean {
     const { store, timeline } = this.#world;
     const claim = { ...pod, name: `${pod.name}-data` };

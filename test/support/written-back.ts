@@ -43,7 +43,7 @@ export async function writeBack(scene: Scene, { seconds, apply, isAsked }: Tool)
     for (; isAsking; await delay(20)) {
       const { code, message } = await rehearse();
       asked++;
-      // A drain hears 429 and asks again: any other answer ends it.
+      // A drain receives 429 and asks again: any other answer ends it.
       if (code !== 201 && code !== 429) refused.push(`${code} ${message}`);
     }
   })();

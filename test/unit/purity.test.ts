@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { table } from "../../triggers/table.ts";
 import { functions, leadsTo, matches, none, type Source, withoutComments } from "../support/tree.ts";
 
-/** What decides: it is pure, by its words and by its imports. */
+/** What decides: it is pure, with its message and by its imports. */
 const decisions = functions.filter(({ path }) => /^decide(-[a-z]+)*\.ts$/.test(basename(path)));
 
 test("a decision has no clock, chance, timer, environment, or promise", () => {

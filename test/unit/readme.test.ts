@@ -58,7 +58,7 @@ test("a webhook or a policy that the README, the manifests' or the migration nam
   }
 });
 
-test("what is said to be read as it is, is in the vocabulary; what is not there yet, is not, and nothing is left out", () => {
+test("what users write as it is, is in the table of annotations; what is not there yet, is not, and nothing is left out", () => {
   const taken = keysIn(part(migration, "Of Grafana's rollout-operator"));
   const missing = keysIn(part(migration, "Not there yet"));
   const known = new Set<string>(table.flatMap(({ reads, writes }) => [...reads, ...writes]).map(({ key }) => key));
@@ -76,6 +76,6 @@ test("the README of the room says which file uses client-node, and why its calls
   const texts = await Promise.all(files.map(async (path) => ({ path, text: await read(path) })));
   const importing = texts.filter(({ text }) => /(?:from |import\()"@kubernetes\/client-node/.test(text));
   assert.ok(importing.length > 0);
-  const strangers = importing.filter(({ path }) => !sentence.includes(`\`${path}\``)).map(({ path }) => path);
-  assert.deepEqual(strangers, []);
+  const foreign = importing.filter(({ path }) => !sentence.includes(`\`${path}\``)).map(({ path }) => path);
+  assert.deepEqual(foreign, []);
 });

@@ -76,7 +76,7 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
   try {
     parsed = parse(argv);
   } catch (error) {
-    // Node's further sentences advise on positional arguments that begin with a dash, which no name does.
+    // The rest of Node's message advises on positional arguments that begin with a dash, which no name does.
     const [message = ""] = messageOf(error).split(/\. |\n/);
     return { mistake: message.replace(/\.$/, "") };
   }

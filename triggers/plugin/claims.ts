@@ -1,4 +1,4 @@
-/** What `kubectl sluice why` tells of a group's claims. */
+/** What `kubectl sluice why` shows of a group's claims. */
 import { type Claim, describeMembers } from "../../functions/shared/ledger/claim.ts";
 import { guardOfClaim, kinds } from "../../functions/shared/ledger/claim-kinds.ts";
 

@@ -167,22 +167,22 @@ export async function readInspection(shadow: Context, key: GroupKey): Promise<In
 function situationsOf(context: Context, { reserved, open, nowMs }: GroupObservation): Situation[] {
   return [...reserved].map(([reservation, where]): Situation => {
     const pod = where.pod;
-    const statefulSet = where.isMember ? where.statefulSet : undefined;
+    const statefulSet = where.isMember ? where.workload : undefined;
     const isSettled = context.protocol.isSettled(reservation, where, nowMs);
     const standing = open.includes(reservation) ? "open" : isSettled ? "settled" : "abandoned";
-    return { reservation, standing, pod, statefulSet, nowMs };
+    return { reservation, standing, pod, workload: statefulSet, nowMs };
   });
 }
 
 /** True when there is neither a StatefulSet nor a ledger of that group. */
 export function isUnknown({ view, observed, unreadable }: Inspection): boolean {
-  return view.statefulSets.length === 0 && unreadable === undefined && observed?.ledger.kind === "imagined";
+  return view.workloads.length === 0 && unreadable === undefined && observed?.ledger.kind === "imagined";
 }
 
-/** Everything that is to be said of a group. Throws ClusterError. */
+/** Everything that there is to show of a group. Throws ClusterError. */
 export async function inspect(inspection: Inspection): Promise<GroupInspection> {
   const { key, nowMs, view, observed, unreadable, situations } = inspection;
-  const zones = observed?.zones ?? view.statefulSets.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
+  const zones = observed?.zones ?? view.workloads.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
   const pods = zones.flatMap((zone) => [...zone.pods, ...zone.leaving]);
   const refusals = [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])];
   const exists = unreadable !== undefined || observed?.ledger.kind !== "imagined";
@@ -210,10 +210,10 @@ function formatTime(ms: number): string {
 }
 
 function inspectZone(zone: Zone<ZoneWorkload>): ZoneInspection {
-  const { statefulSet, pods, outdated, down, leaving } = zone;
-  const { name, replicas, maxUnavailable, malformed } = statefulSet;
+  const { workload, pods, outdated, down, leaving } = zone;
+  const { name, replicas, maxUnavailable, malformed } = workload;
   // Another owner than a StatefulSet says nothing of how its pods are updated.
-  const { paused, strategy } = isStatefulSet(statefulSet) ? statefulSet : { paused: false, strategy: "" };
+  const { paused, strategy } = isStatefulSet(workload) ? workload : { paused: false, strategy: "" };
   const isTaken = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
   const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || isTaken(down.get(ordinal));
   const missing = [...missingOrdinals(zone).take(maxListedMissing)];
@@ -284,10 +284,10 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
   return [...inspections.values()];
 }
 
-function inspectBudgets({ budgets, statefulSets }: GroupView, pods: readonly Pod[]): BudgetInspection[] {
+function inspectBudgets({ budgets, workloads }: GroupView, pods: readonly Pod[]): BudgetInspection[] {
   const labelled = [
     ...pods.map(({ labels }) => labels),
-    ...statefulSets.filter(isStatefulSet).map(({ podLabels }) => podLabels),
+    ...workloads.filter(isStatefulSet).map(({ podLabels }) => podLabels),
   ];
   const governed = budgets.filter((stored) => labelled.some((labels) => selects(stored, labels)));
   return governed.map(({ name, parsed }) => {
@@ -314,7 +314,7 @@ const blankBudget: Omit<BudgetInspection, "name"> = {
 /** Throws ClusterError. */
 async function findWaiting({ context, view }: Inspection): Promise<GroupInspection["waiting"]> {
   const found = await Promise.all(
-    view.statefulSets
+    view.workloads
       .filter(isStatefulSet)
       .map(async (one) => ({ zone: one.name, wait: await findWait(context.cluster, one) })),
   );
@@ -333,7 +333,7 @@ function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): stri
 /** Once for each budget. Throws ClusterError. */
 async function findNever({ context, view, key }: Inspection, pods: readonly Pod[]): Promise<string[]> {
   const disruptionBudgets = await context.cache.disruptionBudgets(key.namespace);
-  const all = [...view.statefulSets.filter(isStatefulSet), ...view.neighbours];
+  const all = [...view.workloads.filter(isStatefulSet), ...view.neighbours];
   const reasons = pods.flatMap((pod) => {
     const governed = governing(pod, view, key);
     if (governed.kind !== "one") return [];

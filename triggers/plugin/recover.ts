@@ -16,7 +16,7 @@ import type { Recover } from "./arguments.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
 
-/** What is said of one volume claim, and whether it is what was asked for. */
+/** What is printed about one volume claim, and whether it is what was asked for. */
 export interface RecoverResult {
   readonly isDone: boolean;
   readonly message: string;

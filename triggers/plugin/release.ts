@@ -84,8 +84,7 @@ async function decide(cluster: Cluster, namespace: string, situation: Situation)
   const possibleInMs = abandonedFromMs(reservation) - nowMs;
   const place = placeOf(situation);
   const name = reservation.statefulSet;
-  const isGone =
-    situation.statefulSet === undefined && (await getStatefulSet(cluster, { namespace, name })) === undefined;
+  const isGone = situation.workload === undefined && (await getStatefulSet(cluster, { namespace, name })) === undefined;
   if (isGone && possibleInMs <= 0)
     return { because: `no function can act on it any more, and its StatefulSet ${name} is gone` };
   const kind = `${place} ${isGone}`;

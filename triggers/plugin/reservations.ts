@@ -19,7 +19,7 @@ export interface Situation {
   /** The pod that has its name now. */
   readonly pod: Pod | undefined;
   /** The group's StatefulSet of that name; undefined when it is gone, or has left the group. */
-  readonly statefulSet: ZoneWorkload | undefined;
+  readonly workload: ZoneWorkload | undefined;
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
 }
@@ -40,10 +40,10 @@ export function abandonedFromMs({ stampMs }: Reservation): number {
 
 /** What becomes of a reservation next if no user interferes. */
 export function outlook(situation: Situation): string {
-  const { reservation, standing, statefulSet } = situation;
+  const { reservation, standing, workload } = situation;
   if (standing === "settled") return "settled; the next write of the ledger removes it";
   if (standing === "abandoned") return "dropped by the next write of the ledger: no function can act on it any more";
-  const isBackWanted = statefulSet !== undefined && isWanted(statefulSet, reservation.ordinal);
+  const isBackWanted = workload !== undefined && isWanted(workload, reservation.ordinal);
   switch (placeOf(situation)) {
     case "missing":
       return "settles when the pod that replaces it is made and ready";
@@ -58,9 +58,9 @@ export function outlook(situation: Situation): string {
   }
 }
 
-function readiness({ pod, statefulSet, nowMs }: Situation): string {
+function readiness({ pod, workload, nowMs }: Situation): string {
   if (pod?.stuck !== undefined) return `; the new pod is in ${pod.stuck}`;
-  const inMs = pod && availableInMs(pod, statefulSet?.minReadySeconds ?? 0, nowMs);
+  const inMs = pod && availableInMs(pod, workload?.minReadySeconds ?? 0, nowMs);
   return inMs === undefined ? "" : `, in ${formatSpan(inMs)} if the new pod stays ready`;
 }
 

@@ -153,10 +153,10 @@ function functionLines(
   if (now === null) return lines;
   const again = now.recheckSeconds === null ? "at the next event" : `in ${now.recheckSeconds} s, or at the next event`;
   const isUnchanged = recorded !== null && !stale && recorded.sentence === now.sentence;
-  if (isUnchanged) return [...lines, `Next: it looks again ${again}`];
+  if (isUnchanged) return [...lines, `Next: it reconciles again ${again}`];
   const hint = stale
     ? "If that is not written within 5 minutes, no process of Sluice serves this group."
-    : `It looks again ${again}.`;
+    : `It reconciles again ${again}.`;
   return [...lines, `Next: ${now.guard}`, `  ${now.sentence}`, `  ${hint}`];
 }
 

@@ -1,4 +1,4 @@
-/** What is heard of one request while it is replayed, as lines of plain text for the reader of a bug report. */
+/** What is recorded of one request while it is replayed, as lines of plain text for the reader of a bug report. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
@@ -8,7 +8,7 @@ import type { ReconcileReport } from "../../functions/shared/contract/reporter.t
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { createReporting, type EventResult, type Reporting } from "../telemetry/logs-and-metrics.ts";
 
-/** One line: what it is about, and what is to be said. */
+/** One line: what it is about, and the text. */
 type ReportLine = readonly [label: string, text: string];
 export type Block = readonly ReportLine[];
 
@@ -21,7 +21,7 @@ export function blockOf(lines: Block): string {
 }
 
 export class ReplayReport {
-  /** All that was said, in the order in which it was. */
+  /** All lines, in their order. */
   readonly blocks: string[] = [];
   /** What went wrong besides, a message each: where there is any, what was decided may not be all. */
   readonly troubles: string[] = [];
@@ -71,7 +71,7 @@ export class ReplayReport {
     this.print(["function", name], ["guard", guard], ["sentence", message]);
   }
 
-  /** Nothing is logged or counted: what is said of decisions is heard here. */
+  /** Nothing is logged or counted: what is reported about decisions is collected here. */
   reporting(version: string): Reporting {
     const nowhere = { write() {} };
     const silent = createReporting({ version, serving: "replay", level: "error", keys: () => 0, destination: nowhere });

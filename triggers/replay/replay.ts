@@ -1,6 +1,6 @@
 /**
  * `--replay FILE`: one recorded request goes through the servers of a process, in shadow mode, and what each function
- * decided is said. It is the first thing to do with a bug report.
+ * decided is printed. It is the first thing to do with a bug report.
  */
 
 import { readFile } from "node:fs/promises";
@@ -146,7 +146,7 @@ function statefulSetOf(resource: Resource, { namespace, name }: ObjectKey): Obje
   return owner === undefined ? undefined : { namespace, name: owner };
 }
 
-/** The same function, whose answers are heard. */
+/** The same function, whose answers are recorded. */
 function reportingReviews({ definition, handler }: OpenAdmission, report: ReplayReport): OpenAdmission {
   const review: typeof handler.review = async (request) => {
     const answer = await handler.review(request);

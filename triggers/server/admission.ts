@@ -53,7 +53,7 @@ const usualTimeoutMs = 10_000;
 /** A storm is refused a thousand times a second, so that each guard and zone is logged now and then. Level debug has all. */
 const rememberedRefusals = 10_000;
 
-/** Adds a route for each function that decides reviews. Errors are HTTPExceptions whose message is one sentence. */
+/** Adds a route for each function that decides reviews. Errors are HTTPExceptions with a message. */
 export function serveAdmissions(app: Hono, options: AdmissionEndpointOptions): void {
   const { admissions, reporting } = options;
   const isWorthALine = createRepeats(rememberedRefusals, () => options.monotonicMs());
@@ -254,8 +254,8 @@ async function decide(
     return await asked.review(request);
   } catch (error) {
     const what = messageOf(error);
-    reporting.log("error", `a review could not be judged: ${what}`, { ...about(definition, request), err: error });
-    const message = `${definition.name} could not judge this: ${what}`;
+    reporting.log("error", `a review could not be decided: ${what}`, { ...about(definition, request), err: error });
+    const message = `${definition.name} could not decide this: ${what}`;
     return definition.whenBroken === "open"
       ? allow("broken", { warnings: [message] })
       : internalError("broken", message);

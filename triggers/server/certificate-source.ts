@@ -47,7 +47,7 @@ export class UnusableSecretError extends Error {}
 
 export interface Patience {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
-  /** There is no pair; said once for each reason. */
+  /** There is no pair; reported once for each reason. */
   onTrouble(message: string): void;
 }
 

@@ -42,7 +42,7 @@ const batchType = /^application\/cloudevents-batch(\+|$)/;
 /** In seconds: sources try again for three seconds by themselves, brokers for longer. */
 const retryAfterSeconds = "1";
 
-/** Makes the handler. It answers 204 without a body, or throws an HTTPException whose message is one sentence. */
+/** Makes the handler. It answers 204 without a body, or throws an HTTPException with a message. */
 export function createEventEndpoint(options: EventEndpointOptions): (c: Context) => Promise<Response> {
   return async function receiveEvent(c) {
     const reason = options.notReady();

@@ -14,7 +14,7 @@ import type { Cluster, WebhookClient, WebhookConfigurationObject } from "../../f
 const keyKnownAfterMs = 10_000;
 /**
  * How long a request without a key waits before it is refused, in milliseconds. An API server may post under the plain path that
- * a GitOps tool has just written back, before our watch has told of it. The bounds of connections limit how many are kept.
+ * a GitOps tool has just written back, before our watch has reported it. The bounds of connections limit how many are kept.
  */
 const parkedMs = 1_000;
 

@@ -142,12 +142,12 @@ function measure({ reporting: { metrics }, admissions, monotonicMs }: AppOptions
   };
 }
 
-/** The answer tells its length: probes come before any event, and a start is faster while `lengthOf` counts nothing. */
+/** The answer has a Content-Length: probes come before any event, and a start is faster while `lengthOf` counts nothing. */
 function respond(c: Context, text: string, status: 200 | 503): Response {
   return c.text(text, status, { "content-length": String(Buffer.byteLength(text)) });
 }
 
-/** Reads a copy of the body only if no header tells its length, because that costs as much as a whole review. */
+/** Reads a copy of the body only if no header gives its length, because that costs as much as a whole review. */
 async function lengthOf(response: Response): Promise<number> {
   if (response.status === 204) return 0;
   const header = response.headers.get("content-length");

@@ -53,7 +53,7 @@ export const settingsTable = {
     name: "VIEWS",
     fallback: "watch",
     meaning:
-      "watch keeps pods and StatefulSets in memory and is woken by their changes; awake does so from a first decision in a namespace until none was made for WATCH_IDLE; list reads them for each decision. With awake and list, CloudEvents and sweeps wake it",
+      "watch keeps pods and StatefulSets in memory and is triggered by their changes; awake does so from a first decision in a namespace until none was made for WATCH_IDLE; list reads them for each decision. With awake and list, CloudEvents and sweeps trigger it",
     grammar: "watch, awake or list",
     parse: (text) => oneOf(["watch", "awake", "list"] as const, text),
   }),
@@ -119,21 +119,21 @@ export const settingsTable = {
   sweepIntervalMs: setting<number>({
     name: "SWEEP_INTERVAL",
     fallback: "5m",
-    meaning: "longest time between two looks at every group, with or without events",
+    meaning: "longest time between two sweeps over every group, with or without events",
     grammar: "a Go duration from 1s to 5m, such as 90s",
     parse: (text) => parseDuration(text, 1_000, longestSweepMs),
   }),
   gatherMs: setting<number>({
     name: "GATHER_MS",
     fallback: "20",
-    meaning: "how long wake-ups of a group are gathered before a pass, in milliseconds",
+    meaning: "how long triggers of a group are gathered before a reconcile, in milliseconds",
     grammar: "an integer from 0 to 1000",
     parse: (text) => parseInteger(text, 0, 1_000),
   }),
   concurrency: setting<number>({
     name: "CONCURRENCY",
     fallback: "8",
-    meaning: "most groups that have a pass at the same time",
+    meaning: "most groups that are reconciled at the same time",
     grammar: "an integer from 1 to 100",
     parse: (text) => parseInteger(text, 1, 100),
   }),

@@ -1,5 +1,5 @@
 /**
- * How each group stands: what its ledger says, and what the watches tell of its pods. This is for the metrics of processes that
+ * How each group stands: what its ledger says, and what the watches show of its pods. This is for the metrics of processes that
  * live, and true while every function is at zero.
  *
  * A scrape lists the ledgers, and no watch follows them: a watch would bring each write of every ledger, of up to 100 KB and
@@ -47,7 +47,7 @@ export interface GroupReaderOptions {
   readonly cache: Pick<GroupCache, "read">;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
-  /** The groups that the watches have told of, by `NAMESPACE/GROUP`. Those that have vanished are taken out. */
+  /** The groups that the watches have delivered, by `NAMESPACE/GROUP`. Those that have vanished are taken out. */
   readonly seen: Map<string, GroupKey>;
 }
 
@@ -118,7 +118,7 @@ async function standingsOf(
   return standings;
 }
 
-/** The groups that have a ledger, whether or not the watches have told of them. */
+/** The groups that have a ledger, whether or not the watches have delivered them. */
 function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
   const leases = [...listed.values()].flatMap(({ byPath }) => [...byPath.values()]);
   return leases.flatMap((lease) => groupKeyOfLease(lease) ?? []);
@@ -138,9 +138,9 @@ async function standingOf(
   } catch {
     return memory.standing;
   }
-  if (view.statefulSets.length === 0) return "vanished";
+  if (view.workloads.length === 0) return "vanished";
   const nowMs = cluster.serverTimeMs();
-  const zones = view.statefulSets.map((statefulSet) => surveyZone(statefulSet, view.podsOf(statefulSet), [], nowMs));
+  const zones = view.workloads.map((statefulSet) => surveyZone(statefulSet, view.podsOf(statefulSet), [], nowMs));
   const { ledger, isUnreadable } = parse(key, listed?.byPath.get(`${key.namespace}/${ledgerName(key.group)}`));
   const isRolled = readGroup(key.group).kind === "labelled";
   const rollout = isRolled ? rolloutOf(zones, ledger, listed?.readMs, memory) : undefined;
@@ -182,9 +182,9 @@ function rolloutOf(
 }
 
 /** A paused zone waits for its user. The last step of a zone records its revision: until then its rollout is not over. */
-function isToBeRolled({ statefulSet, outdated }: Zone<ZoneWorkload>): boolean {
-  if (!isStatefulSet(statefulSet)) return false;
-  const { paused, strategy, updateRevision, currentRevision } = statefulSet;
+function isToBeRolled({ workload, outdated }: Zone<ZoneWorkload>): boolean {
+  if (!isStatefulSet(workload)) return false;
+  const { paused, strategy, updateRevision, currentRevision } = workload;
   // Sluice does not roll it with another strategy: its reconcile has failed.
   if (strategy !== "OnDelete") return true;
   if (paused) return false;
@@ -192,7 +192,7 @@ function isToBeRolled({ statefulSet, outdated }: Zone<ZoneWorkload>): boolean {
 }
 
 /** When those pods became ready that are so at the wanted revision. */
-function readyTimesOf({ statefulSet: { updateRevision }, pods }: Zone<ZoneWorkload>): number[] {
+function readyTimesOf({ workload: { updateRevision }, pods }: Zone<ZoneWorkload>): number[] {
   const updated = pods.filter(({ revision }) => updateRevision !== undefined && revision === updateRevision);
   return updated.flatMap(({ readySinceMs = Number.NaN }) => (Number.isFinite(readySinceMs) ? [readySinceMs] : []));
 }

@@ -14,7 +14,7 @@ type ReadStandings = () => Promise<readonly GroupStanding[]>;
 
 /** A user who edits a ledger may name any number of functions there: no more than these become series. */
 const functionsOfALedger = 20;
-/** Names of objects are no longer than this. A label holds no more, although a user may write a novel into a ledger. */
+/** Names of objects are no longer than this. A label is cut to it, because a user may write a longer text into a ledger. */
 const longestLabel = 253;
 
 /** Gauges that are empty until `showGroups` says where groups can be seen. */
@@ -37,7 +37,7 @@ export function createLedgerMetrics(registers: Registry[]) {
     ),
     lastSuccess: define(
       "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
-      "When the last pass over a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
+      "When the last reconcile of a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
       ["rollout_group"],
       async () => {
         const standings = await readUnlessReconciling();
@@ -64,7 +64,7 @@ type Define = <Label extends string>(
 
 function defineGroups(define: Define): void {
   const ofZones = (count: (zone: GroupStanding["zones"][number]) => number) => (standing: GroupStanding) =>
-    standing.zones.map((zone) => ({ labels: { zone: zone.statefulSet.name }, value: count(zone) }));
+    standing.zones.map((zone) => ({ labels: { zone: zone.workload.name }, value: count(zone) }));
   define(
     "sluice_group_pods_not_ready",
     "Wanted pods of a zone that are missing, terminating or not ready.",
@@ -125,7 +125,7 @@ function claimsOf({ ledger }: GroupStanding, measure: (some: readonly Claim[]) =
   });
 }
 
-/** Only a later version knows where a claim of its kind says so. */
+/** Nothing for a claim of an unknown kind: only a later version knows where it has its time. */
 function sinceSeconds(claim: Claim): number[] {
   return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
 }
@@ -138,7 +138,7 @@ function waitingOf({ ledger }: GroupStanding) {
   });
 }
 
-/** Its label has no namespace: of groups with one name the one counts that has been left alone for longest. */
+/** Its label has no namespace. Of several groups with one name, the one without a success for longest counts. */
 function reconciledOf(standings: readonly GroupStanding[]) {
   const oldest = new Map<string, number>();
   for (const { key, rollout } of standings) {

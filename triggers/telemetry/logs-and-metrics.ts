@@ -74,7 +74,7 @@ export function createReporting(options: ReportingOptions): Reporting {
   };
 }
 
-/** What the API server said needs no stack: where it was asked is in the words. Anything else is a fault of ours. */
+/** What the API server said needs no stack: where it was asked is in the message. Anything else is a fault of ours. */
 function describe(error: unknown): unknown {
   if (!(error instanceof ClusterError)) return pino.stdSerializers.err(error as Error);
   const { code, reason, verb, resource } = error;
@@ -157,7 +157,7 @@ function reportGroups(
   };
 }
 
-/** What has been told of keys, and has series. */
+/** What was reported of keys, and has series. */
 interface ReportedKeys {
   readonly lastReported: Map<string, LastReported>;
   readonly malformed: Map<string, MalformedSeries>;

@@ -71,15 +71,15 @@ function definersIn(registers: Registry[]) {
 function reconcileMetrics({ counter, histogram }: Definers) {
   const labelNames = ["rollout_group"] as const;
   return {
-    reconciles: counter("rollout_operator_group_reconciles_total", "Passes over a rollout group.", labelNames),
+    reconciles: counter("rollout_operator_group_reconciles_total", "Reconciles of a rollout group.", labelNames),
     reconcilesFailed: counter(
       "rollout_operator_group_reconciles_failed_total",
-      "Passes over a rollout group that failed.",
+      "Reconciles of a rollout group that failed.",
       labelNames,
     ),
     reconcileSeconds: histogram(
       "rollout_operator_group_reconcile_duration_seconds",
-      "How long passes over a rollout group took.",
+      "How long reconciles of a rollout group took.",
       labelNames,
       reconcileBuckets,
     ),
@@ -163,7 +163,7 @@ function webhookMetrics({ counter, gauge, histogram }: Definers) {
   return {
     budgets: counter(
       "rollout_operator_zpdb_configurations_observed_total",
-      "ZoneAwarePodDisruptionBudgets that were heard of: updated, invalid, ignored, deleted.",
+      "ZoneAwarePodDisruptionBudgets that a watch delivered: updated, invalid, ignored, deleted.",
       ["result"],
     ),
     evictions: counter(

@@ -21,7 +21,7 @@ import type { TracingSettings } from "./tracing-settings.ts";
 
 /**
  * From now on spans are kept, and sent in batches. Where, with which headers and as which service, the SDK reads from the
- * environment. `onTrouble` hears of what it finds wrong there, and of batches that could not be sent.
+ * environment. `onTrouble` is called with what it finds wrong there, and of batches that could not be sent.
  */
 export function startSdk(
   settings: TracingSettings,

@@ -31,7 +31,7 @@ export async function startTracing(environment: Environment, version: string, lo
   return {
     async stop() {
       const isSent = new AbortController();
-      // What could not be sent has been said already.
+      // What could not be sent has been reported already.
       await Promise.race([sdk.shutdown().catch(() => {}), sleep(flushWithinMs, isSent.signal)]);
       isSent.abort();
     },

@@ -30,7 +30,7 @@ import { causeOf, failureMessage, leastBackoffMs, runReconcile, type ServedFunct
 export interface Enqueuer {
   /** An event names an object that has changed: what becomes of that. Any client may have sent it. */
   changed(resource: Resource, object: ObjectKey): Exclude<EventResult, "malformed">;
-  /** The same, but a watch of ours tells of it, for functions that wait for what has this label; undefined: for all objects. */
+  /** The same, but a watch of ours reports it, for functions that wait for what has this label; undefined: for all objects. */
   watched(resource: Resource, object: ObjectKey, selector: string | undefined): void;
   /** An object of type `by` has changed, and with it this group. False when it was refused. */
   group(key: GroupKey, by: Resource): boolean;
@@ -93,13 +93,13 @@ const mostLookUps = 500;
  * sweep so long from the start, in milliseconds.
  */
 const firstSweepMs = 400;
-/** The pace where a reconcile lists its whole view, however many events name its group. A rollout needs seven a second. */
+/** The rate limit where a reconcile lists its whole view, however many events name its group. A rollout needs seven a second. */
 const listingReconciles: RateLimit = { burst: 100, everyMs: 100 };
 
 /** The types that the cache watches. It reports a changed object by its groups. */
 const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
 
-/** The sources that enqueue functions and that no cache watches. A cache tells of groups, whatever object has changed. */
+/** The sources that enqueue functions and that no cache watches. A cache reports groups, whatever object has changed. */
 export function unviewed(definitions: readonly FunctionDefinition[]): readonly WatchSource[] {
   return definitions.flatMap(({ keyedBy, watches }) =>
     watches.filter(({ resource }) => keyedBy !== "groups" || !viewed.has(resource)),
@@ -139,7 +139,7 @@ export function createEnqueuer(options: EnqueuerOptions): Enqueuer {
       return answerOf(queued.map((isQueued) => (isQueued ? "queued" : "refused")));
     }
     if (isDraining) return "refused";
-    // A watch tells of the object, so that nothing needs to be read.
+    // A watch delivers the object, so that nothing needs to be read.
     if (isViewed && !isFromEvent) return "ignored";
     return lookUps.offer({ served, source, object, lookUp: found }) ? "queued" : "deferred";
   };
@@ -221,7 +221,7 @@ function queueOfLookUps(
       const found = source.keysOf(object, known);
       const keys = "name" in found ? await asPartOf(triggeredBy, () => find(served, found, object)) : found;
       const refused = keys.filter((key) => !enqueue(served, key, { sweep: false, triggeredBy }));
-      if (refused.length > 0) throw new Error(`the queue is full: ${refused.map(pathOf)} could not be woken`);
+      if (refused.length > 0) throw new Error(`the queue is full: ${refused.map(pathOf)} could not be enqueued`);
       return done;
     },
     onFailure({ object: { namespace, name } }, error, retryMs) {

@@ -39,10 +39,10 @@ export class KnownGroups {
     };
   }
 
-  #learn(key: GroupKey, { statefulSets, neighbours }: GroupView): void {
-    for (const one of statefulSets.filter(isStatefulSet)) this.#put(one);
+  #learn(key: GroupKey, { workloads, neighbours }: GroupView): void {
+    for (const one of workloads.filter(isStatefulSet)) this.#put(one);
     for (const one of neighbours) this.#put(one);
-    if (statefulSets.length > 0) return;
+    if (workloads.length > 0) return;
     for (const [path, { namespace, group }] of this.#groups) {
       if (namespace === key.namespace && group === key.group) this.#groups.delete(path);
     }

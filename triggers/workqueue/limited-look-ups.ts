@@ -1,4 +1,4 @@
-/** The pace of look-ups for reviews. A client of the port can name pods that do not exist, and each would cost a GET. */
+/** The rate limit of look-ups for reviews. A client of the port can name pods that do not exist, and each would cost a GET. */
 
 import { type LookUps, TooManyLookUps } from "../../functions/shared/cache/look-ups.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
@@ -26,7 +26,7 @@ interface PendingLookUp {
   refuse(): void;
 }
 
-/** The same reads, at that pace and over connections of their own. Each may reject with TooManyLookUps. */
+/** The same reads, within that limit and over connections of their own. Each may reject with TooManyLookUps. */
 export function limitLookUps(cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "sleep">): LookUps {
   const queue = new RateLimitedQueue(cluster);
   return {

@@ -20,7 +20,7 @@ export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {
   /** Undefined: all of them. What is of the whole cluster is watched either way. */
   readonly namespaces: readonly string[] | undefined;
   /**
-   * Hears of each object that there is at the start, or that comes, changes or goes later. `selector`: the label by which that
+   * Gets each object that there is at the start, or that comes, changes or goes later. `selector`: the label by which that
    * watch chooses its objects; undefined for one that chooses all.
    */
   onChange(resource: Resource, object: ObjectKey, selector: string | undefined): void;

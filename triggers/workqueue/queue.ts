@@ -1,7 +1,7 @@
 /**
  * A keyed queue. Triggers of a key are gathered, then one run serves them all. Two runs of a key never overlap; a key that is
  * triggered while it runs, runs once more. A run that throws is tried again, after longer and longer pauses. Keys beyond the
- * bounds are refused, so that the server can say so. Triggers that come faster than the pace wait, and one run serves them.
+ * bounds are refused, so that the server can say so. Triggers that come faster than the rate limit wait, and one run serves them.
  * It is made by hand: the common queues of promises know no keys, and simulations need one that uses their clock.
  */
 
@@ -35,7 +35,7 @@ export interface QueueOptions<Item> {
   readonly capacity: number;
   /** How often a key may run; absent: as often as it is triggered. */
   readonly rateLimit?: RateLimit;
-  /** Whether a key has to keep that pace now; absent: always. */
+  /** Whether a key has to keep that rate limit now; absent: always. */
   isRateLimited?(item: Item): boolean;
   /** How often all keys together may run; absent: as often as `concurrency` lets them. */
   readonly limitedTogether?: RateLimit;
@@ -56,7 +56,7 @@ const longestTimerMs = 2 ** 31 - 1;
 interface QueuedKey<Item> {
   readonly name: string;
   readonly item: Item;
-  /** The timer while triggers are gathered, or before its pace or a retry; undefined while the entry is queued or runs. */
+  /** The timer while triggers are gathered, or before its rate limit or a retry; undefined while the entry is queued or runs. */
   timer: AbortController | undefined;
   running: boolean;
   /** When it was first triggered since the present run began. */
@@ -85,7 +85,7 @@ export class KeyedQueue<Item> {
   readonly #idle = Promise.withResolvers<void>();
   readonly #rateLimiter: RateLimiter | undefined;
   readonly #rateLimiterOfAll: RateLimiter | undefined;
-  /** The timer while all keys wait for the pace that they share. */
+  /** The timer while all keys wait for the rate limit that they share. */
   #resting: AbortController | undefined;
   #running = 0;
   #draining = false;
@@ -161,7 +161,7 @@ export class KeyedQueue<Item> {
     return ended;
   }
 
-  /** In `ms`, or when its pace lets it run. */
+  /** In `ms`, or when its rate limit lets it run. */
   #enqueueIn(entry: QueuedKey<Item>, ms: number): void {
     const waitMs = Math.max(ms, this.#limitedMs(entry));
     if (waitMs <= 0 || this.#draining) this.#enqueue(entry);

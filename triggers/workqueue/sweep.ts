@@ -15,10 +15,10 @@ export const pingType = "dev.knative.sources.ping";
 /** At the end of the name of a PingSource that ticks for a function's own schedule, and not for its sweep. */
 export const dueSuffix = "-due";
 
-/** Any client can post a tick, and a sweep lists much. Ticks beyond this pace share one sweep. */
+/** Any client can post a tick, and a sweep lists much. Ticks beyond this rate share one sweep. */
 const ticksLimit = { burst: 3, everyMs: 5_000 };
 
-/** Returns what a tick calls. It sweeps at once, or when the pace allows the next sweep, which serves all ticks until then. */
+/** Returns what a tick calls. It sweeps at once, or when the limit allows the next sweep, which serves all ticks until then. */
 export function limitTicks(clock: Clock, sweepNow: () => void): () => boolean {
   const ticks = new KeyedQueue<"tick">({
     clock,
@@ -77,7 +77,7 @@ export async function sweep({ served, reporting, namespaces, enqueue }: SweepOpt
   throwSevere(listings, reporting);
   const what = keys.every(isGroup) ? "groups" : "keys";
   if (refused.length > 0)
-    throw new Error(`the queue is full: ${refused.length} of ${keys.length} ${what} could not be woken`);
+    throw new Error(`the queue is full: ${refused.length} of ${keys.length} ${what} could not be enqueued`);
   reporting.log("debug", `swept ${keys.length} ${what}`);
 }
 
@@ -89,7 +89,7 @@ export async function sweepDue({ served, reporting, namespaces, enqueue }: Sweep
   const listings = await listAll(served, namespaces, ({ schedule }) => schedule?.listDue);
   const refused = enqueueListed(listings, enqueue);
   throwSevere(listings, reporting);
-  if (refused.length > 0) throw new Error(`the queue is full: ${refused.length} keys could not be woken`);
+  if (refused.length > 0) throw new Error(`the queue is full: ${refused.length} keys could not be enqueued`);
 }
 
 /** Enqueues the keys that were listed, and returns those that were refused for a function. */

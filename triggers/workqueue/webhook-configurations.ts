@@ -53,7 +53,7 @@ class SeenConfigurations {
   readonly #options: WebhookConfigurationsOptions;
   /** The configurations that there are, by uid. */
   readonly #known = new Map<string, KnownConfiguration>();
-  /** The types whose watch tells what is there now. */
+  /** The types whose watch shows what is there now. */
   readonly #sure = new Set<Followed>();
   /** When the watch of a type last broke, and has told nothing since, by the monotonic clock. */
   readonly #brokenMs = new Map<Followed, number>();

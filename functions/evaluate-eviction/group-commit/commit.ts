@@ -178,7 +178,7 @@ export class GroupCommit<Snapshot> {
   async #grant(queue: ReviewQueue, observed: GroupObservation, granted: readonly Granted[]): Promise<void> {
     const { cluster } = this.#context;
     const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
-    // Rule R9: a client that hears of an allowance later than this could act on a reservation that others have dropped.
+    // Rule R9: a client that receives an allowance later than this could act on a reservation that others have dropped.
     for (const { waiting } of granted) this.#queues.hasten(waiting, sentMs + actWithinMs);
     // Two may ask for the same pod: it is reserved once for both.
     const byPod = new Map(granted.map(({ reservation }) => [podNameOf(reservation), reservation]));

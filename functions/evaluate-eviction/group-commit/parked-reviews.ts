@@ -10,7 +10,7 @@ import type { ParkedReport } from "../../shared/contract/reporter.ts";
 /** How many wait at most, of one group and of all groups of one process. */
 export const mostParkedOfGroup = 32;
 export const mostParked = 64;
-/** A pace is only a guess: a review that is a little too late by it may be in time. */
+/** A rate is only an estimate: a review that is a little too late by it may be in time. */
 const surelyLate = 1.25;
 
 /** A review that may wait. */
@@ -32,7 +32,7 @@ export interface ParkedReview {
   readonly gone: () => void;
 }
 
-/** The held reviews of one group, in the order in which they came. */
+/** The parked reviews of one group, in the order in which they came. */
 export type ParkedInQueue<Review> = Map<Review, ParkedReview>;
 
 /** Where a review is in its line. */
@@ -40,7 +40,7 @@ export interface QueuePlace {
   /** How many reviews wait before it, and how many have just been refused. */
   readonly waiting: number;
   readonly unparked: number;
-  /** Time that it still has to wait at the recent pace, in milliseconds; undefined if that is not known. */
+  /** Time that it still has to wait at the recent rate, in milliseconds; undefined if that is not known. */
   readonly waitMs: number | undefined;
 }
 
@@ -107,7 +107,7 @@ export class ParkedReviews<Review extends Parkable> {
     return undefined;
   }
 
-  /** Why a review does not wait. The first of a line waits as long as it may, whatever the pace. */
+  /** Why a review does not wait. The first of a queue waits as long as it may, whatever the rate. */
   #behind(
     { size }: ParkedInQueue<Review>,
     { parkUntilMs = 0 }: Review,

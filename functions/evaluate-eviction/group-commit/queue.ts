@@ -47,7 +47,7 @@ export interface ReviewQueue {
   isServed: boolean;
   /** Monotonic time of the first change that no attempt has seen yet; undefined if there is none. */
   changedMs: number | undefined;
-  /** Next time the held reviews are decided. */
+  /** Next time the parked reviews are decided. */
   readonly again: HasDeadline & { deadlineMs: number };
   /** Latest time of that, even if nothing changes. */
   restUntilMs: number;
@@ -71,9 +71,9 @@ const largestBatch = 500;
 const gatherMs = 25;
 /** A ledger that other processes write is left alone for longer, but not for the second of a reconcile: a client waits. */
 const contendedGatherMs = 250;
-/** The held reviews are decided at least this often: no event tells that a time has passed, and one may be lost. */
+/** The parked reviews are decided at least this often: no event reports that a time is over, and an event may be lost. */
 const decideAgainMs = 1_000;
-/** Most paces of groups that had evictions lately; one that is forgotten is learnt again. */
+/** Most rates of groups that had evictions lately; a rate that is forgotten is learnt again. */
 const rememberedRates = 1_000;
 
 export class ReviewQueues {
@@ -234,7 +234,7 @@ export class ReviewQueues {
     this.#restOf(queue);
   }
 
-  /** Plans the next attempt for held reviews; forgets a line that has neither reviews nor withdrawn reservations. */
+  /** Plans the next attempt for parked reviews. Forgets a queue that has neither reviews nor withdrawn reservations. */
   #restOf(queue: ReviewQueue): void {
     const { key, parked, waiting, withdrawn } = queue;
     if (parked.size > 0) {
@@ -275,7 +275,7 @@ export class ReviewQueues {
 
   async #decideAgain(queue: ReviewQueue): Promise<void> {
     queue.again.deadlineMs = Number.POSITIVE_INFINITY;
-    // The caller that tells of a change finishes its own work first.
+    // The caller that reports a change finishes its own work first.
     await undefined;
     // The call that serves the line now plans the next attempt when it is done.
     if (queue.isServed || queue.parked.size + queue.waiting.length === 0) return;

@@ -1,17 +1,17 @@
-/** How fast the reviews of a line are let go, and how long the others then have to wait. Its callers tell it the time. */
+/** How fast the reviews of a queue are let go, and how long the others then have to wait. Its callers pass the time. */
 
 /** Reviews that are let go within this time are one moment: pods that went together come back one after the other. */
 const oneMomentMs = 250;
 const mostMoments = 6;
-/** The first one that comes back says little of the others that went with it. */
+/** The first one that comes back proves little about the others that went with it. */
 const leastMoments = 3;
-/** What was before that says nothing of now. */
+/** What was before that proves nothing about now. */
 const momentServesMs = 30_000;
 
 export class RateEstimate {
   readonly #moments: { readonly atMs: number; count: number }[] = [];
 
-  /** Notes that a review was let go. `hasWaited`: reviews waited for room until then; otherwise it says nothing of the pace. */
+  /** Notes that a review was let go. `hasWaited`: reviews waited for room until then; otherwise the rate stays. */
   letGo(atMs: number, hasWaited: boolean): void {
     const last = this.#moments.at(-1);
     if (last !== undefined && atMs - last.atMs < oneMomentMs) {
@@ -34,7 +34,7 @@ export class RateEstimate {
     const later = over.slice(1).reduce((sum, { count }) => sum + count, 0);
     const now = this.#moments.slice(over.length).reduce((sum, { count }) => sum + count, 0);
     const usualMs = last.atMs - first.atMs;
-    // One that is overdue makes the pace slower.
+    // One that is overdue makes the rate lower.
     const isOverdue = now === 0 && sinceMs > usualMs / (over.length - 1);
     const eachMs = (isOverdue ? usualMs + sinceMs : usualMs) / later;
     return Math.max(0, (before + 1 + now) * eachMs - sinceMs);

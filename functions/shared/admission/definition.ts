@@ -30,7 +30,7 @@ export interface Allowed {
   readonly allowed: true;
   /** `allowed`, or a stable kebab-case name that says why there was nothing to decide; metrics count it. */
   readonly guard: string;
-  /** Sentences that kubectl shows beside its success. */
+  /** Messages that kubectl shows beside its success. */
   readonly warnings: readonly string[];
   /** The StatefulSet whose pod it is about, where it is about one. */
   readonly zone?: string;

@@ -11,7 +11,7 @@ export function refuseFailure(error: unknown, what: string): Denied | undefined 
     return askAgain("look-ups-busy", `${what} must be looked up, but ${error.message}`);
   if (!(error instanceof ClusterError)) return undefined;
   const { verb, resource } = error;
-  const message = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${apiMessage(error)}`;
+  const message = `to decide about ${what}, Sluice has to ${verb} ${resource}, and that failed: ${apiMessage(error)}`;
   if (hasCode(error, 401)) return askAgain("credentials-refused", message);
   return isTransient(error) ? notYet("api-server-away", message) : askAgain("right-missing", message);
 }

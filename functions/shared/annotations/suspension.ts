@@ -198,7 +198,7 @@ export const suspendKeptFor = onPvcByUs("sluice.dev/suspend-kept-for", parseDura
 });
 
 export const suspendMessage = onPvcByUs("sluice.dev/suspend-message", parseMessage, {
-  grammar: "GUARD: SENTENCE",
+  grammar: "GUARD: MESSAGE",
   fallback: "it is written anew",
   meaning: "what is waited for; written by us",
   isLong: true,
@@ -244,7 +244,7 @@ export const protectedVolume = labelOfPvcByUs("sluice.dev/protected", onlyTrue, 
 export const suspendable = labelOn("Pod")("sluice.dev/suspendable", onlyTrue, {
   grammar: "true",
   fallback: "absent or malformed: a pod of another owner goes only if that owner controls it",
-  meaning: "the pod goes by the words on its volume claims, though the owner that they name does not control it",
+  meaning: "the pod goes by the annotations of its volume claims, though the owner that they name does not control it",
 });
 
 /** What a user writes to a volume claim, and what we do. */

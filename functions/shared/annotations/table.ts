@@ -164,7 +164,7 @@ export const claims = inLedger("sluice.dev/claims", anyText, {
 
 export const refusals = inLedger("sluice.dev/refusals", anyText, {
   grammar:
-    'JSON: {"POD UID": ["POD", "SENTENCE", STAMP in ms since the epoch]}, or {"POD UID/FUNCTION": [..., "FUNCTION"]}',
+    'JSON: {"POD UID": ["POD", "MESSAGE", STAMP in ms since the epoch]}, or {"POD UID/FUNCTION": [..., "FUNCTION"]}',
   fallback: "none",
   meaning:
     "deletions that the API server refused for good, and evictions that were allowed and never carried out; such a pod is not tried again for ten minutes",

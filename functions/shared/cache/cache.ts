@@ -18,7 +18,7 @@ export interface ViewNeed {
   readonly membersThrough?: number | undefined;
   /**
    * Set when the decision may permit something. StatefulSets must then have been read after this moment of the monotonic
-   * clock (the last time that another writer's ledger write came to be known), and a view that has heard nothing for 30 s
+   * clock (the last time that another writer's ledger write came to be known), and a view that has received nothing for 30 s
    * is replaced by a consistent LIST.
    */
   readonly permitSinceMs: number | undefined;
@@ -38,7 +38,7 @@ export const membersNeed: ViewNeed = {
 
 /** The members of the group, the other StatefulSets of its namespace, and the budgets there: all in no particular order. */
 export interface GroupView<W extends ZoneWorkload = ZoneWorkload> extends Surroundings<W> {
-  /** Monotonic time at which the oldest StatefulSet was read; undefined if a watch told of them. */
+  /** Monotonic time at which the oldest StatefulSet was read; undefined if a watch delivered them. */
   readonly statefulSetsReadMs: number | undefined;
   /** The pods of a StatefulSet, or of a zone of another owner, in no particular order. */
   podsOf(workload: W): Iterable<Pod>;
@@ -59,7 +59,7 @@ export interface GroupCache {
   read(key: GroupKey, need: ViewNeed): Promise<GroupView>;
   /**
    * Calls `listener`, as long as the process lives, when something changed in a namespace that a decision about `group` may read,
-   * or about any group if none is named. Absent if no watch tells of changes: every view is then made of LISTs.
+   * or about any group if none is named. Absent if no watch reports changes: every view is then made of LISTs.
    */
   onChange?(listener: (namespace: string, group: string | undefined) => void): void;
   /** Takes over the object that a write of ours was answered with, so that the next view is not from before the write. */
@@ -79,13 +79,13 @@ export interface GroupCache {
   podsMadeFor(statefulSet: ObjectKey): Promise<readonly Pod[]>;
   /** The orphans of a namespace: all standing pods that StatefulSets have released. */
   orphans(namespace: string): Promise<readonly Pod[]>;
-  /** The budgets of a namespace: none where their CRD is not installed. Heard of in the last 30 s, or listed. */
+  /** The budgets of a namespace: none where their CRD is not installed. Watched or listed within the last 30 s. */
   budgets(namespace: string): Promise<readonly StoredBudget[]>;
   /** The PodDisruptionBudgets of a namespace, the same way. */
   disruptionBudgets(namespace: string): Promise<readonly PodDisruptionBudget[]>;
 }
 
-/** Rule R5: a view that has heard nothing for this long is replaced before it may permit anything. */
+/** Rule R5: a view that has received nothing for this long is replaced before it may permit anything. */
 export const silentAfterMs = 30_000;
 /** A StatefulSet's GET serves further decisions for this long, so that an act within 2 s of it keeps Z3's five seconds. */
 export const rereadAfterMs = 3_000;
@@ -168,7 +168,7 @@ export async function getPod(cluster: LookUps, key: ObjectKey): Promise<Pod | un
 
 /** When and by which LIST the StatefulSets of a view were read. */
 export interface MembersRead {
-  /** Monotonic time of the request; undefined if a watch told of them. */
+  /** Monotonic time of the request; undefined if a watch delivered them. */
   readonly askedMs: number | undefined;
   /** The revision of the LIST that they are from, if they are. */
   readonly revision?: number;
@@ -179,7 +179,7 @@ export function viewOfIndex(
   surroundings: Surroundings,
   { askedMs, revision }: MembersRead,
   pods: PodIndex,
-  membersThrough = Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
+  membersThrough = Math.max(0, ...surroundings.workloads.map(({ resourceVersion }) => Number(resourceVersion))),
 ): GroupView<StatefulSet> {
   return {
     ...surroundings,

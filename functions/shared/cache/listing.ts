@@ -49,7 +49,7 @@ export function createListReader(cluster: Cluster, namespaces: readonly string[]
       const hasPods = await listOwners(cluster, key, stored);
       const surroundings = surroundingsOf(listed.statefulSets, key, stored, hasPods);
       if (need.membersOnly) return viewOfIndex(surroundings, listed, indexPods([]));
-      const pods = await listPods(cluster, key, surroundings.statefulSets, need);
+      const pods = await listPods(cluster, key, surroundings.workloads, need);
       return readBehindNewPods(cluster, key, viewOfIndex(surroundings, listed, pods), listed.askedMs);
     },
     learn() {},
@@ -101,7 +101,7 @@ async function listOwners(
 
 /**
  * A view with some of its StatefulSets read once more, after its pods: what a pod runs that came since they were read may be what
- * they want by now, and it must not be taken for outdated (invariant Z3). `onRead` hears of each. Throws ClusterError.
+ * they want by now, and it must not be taken for outdated (invariant Z3). `onRead` gets each. Throws ClusterError.
  */
 export async function readAgain(
   cluster: Cluster,
@@ -120,7 +120,7 @@ export async function readAgain(
     }),
   );
   const names = new Set(behind.map(({ name }) => name));
-  const others = view.statefulSets.filter(({ name }) => !names.has(name));
+  const others = view.workloads.filter(({ name }) => !names.has(name));
   return {
     ...view,
     ...surroundingsOf([...others, ...reads.flat(), ...view.neighbours], key, view.budgets, view.hasPods),
@@ -139,7 +139,7 @@ export function readBehindNewPods(
   askedMs: number,
 ): Promise<GroupView<StatefulSet>> {
   const newSinceMs = cluster.serverTimeMs() - (cluster.monotonicMs() - askedMs) - clockSkewMs;
-  const behind = view.statefulSets.filter((one) =>
+  const behind = view.workloads.filter((one) =>
     [...view.podsOf(one)].some((pod) => pod.revision !== one.updateRevision && !(pod.createdMs < newSinceMs)),
   );
   return readAgain(cluster, key, view, behind);
@@ -162,7 +162,7 @@ async function listStanding(cluster: Cluster, namespace: string): Promise<Pod[]>
   return items.map(parsePod).filter(isStanding);
 }
 
-/** Every group of the namespaces, or of all, by a consistent LIST; `onRead` hears of each member. Throws ClusterError. */
+/** Every group of the namespaces, or of all, by a consistent LIST; `onRead` gets each member. Throws ClusterError. */
 export async function listGroups(
   cluster: Cluster,
   namespaces: readonly string[] | undefined,
@@ -227,7 +227,7 @@ export async function readOwnedView(
   const listedAt = Number(pods.resourceVersion);
   const { byName, seenThrough } = indexPods(pods.items, listedAt);
   return {
-    statefulSets: zones,
+    workloads: zones,
     neighbours: [],
     budgets: [],
     statefulSetsReadMs: askedMs,

@@ -20,7 +20,7 @@ export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" |
 
 /** A timer that is later than this shows that the process itself stood still: frozen, throttled, asleep. */
 const overslepMs = 1_000;
-/** In milliseconds. A watch that was silent for this long when an event comes must tell of it within the same time. */
+/** In milliseconds. A watch that was silent for this long when an event comes must report it within the same time. */
 const silentMs = 1_000;
 /** In milliseconds. A watch that was not silent has usually told already. It is checked if nothing comes for so long. */
 const quietMs = 5_000;
@@ -58,7 +58,7 @@ export class NamespaceWatch {
     this.cache = createWatchCache({
       ...options,
       namespaces: [namespace],
-      // What the first lists tell is in the view that they are made for; all other groups of the namespace have not changed.
+      // What the first lists show is in the view that they are made for; all other groups of the namespace have not changed.
       onChange: (key, by) => {
         if (this.isReady) onChange(key, by);
       },
@@ -127,7 +127,10 @@ export class NamespaceWatch {
       const { eventMs } = doubt;
       const isSilent = () => (this.#keptOf(resource)?.lastEventMs ?? eventMs) < eventMs;
       if (isSilent() && (await this.#isBehind(resource, doubt.object)) && isSilent() && !this.isOver()) {
-        onTrouble(resource, new Error(`it has not told of the newest state of ${doubt.object.name}, as an event has`));
+        onTrouble(
+          resource,
+          new Error(`it has not delivered the newest state of ${doubt.object.name}, as an event has`),
+        );
         this.#end("broken");
         return;
       }
@@ -136,7 +139,7 @@ export class NamespaceWatch {
     }
   }
 
-  /** What memory has of a type, and when its watch last told anything; undefined where that is not kept. */
+  /** What memory has of a type, and when its watch last delivered anything; undefined where that is not kept. */
   #keptOf(resource: Resource) {
     const { pods: byPath, lastEventMs, membership } = this.cache.memoryOf(this.#options.namespace);
     if (resource === "pods") return { byPath, lastEventMs };
@@ -173,7 +176,7 @@ export class NamespaceWatch {
       await cluster.sleep(restMs, this.#ended.signal);
       if (this.#ended.signal.aborted) return;
     }
-    // After a pause the timer comes before what the watches have to tell of it.
+    // After a pause the timer comes before what the watches have to report about it.
     this.#end(this.#idleInMs() < -overslepMs ? "overslept" : "idle");
   }
 

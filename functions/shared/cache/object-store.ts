@@ -22,7 +22,7 @@ export type StoreEvent = "updated" | "ignored" | "deleted";
 export interface ObjectStoreOptions<T, O> {
   readonly clock: Pick<Cluster, "monotonicMs">;
   parse(object: O): T;
-  /** Called for every object that the watch or a list tells of. */
+  /** Called for every object that the watch or a list delivers. */
   seen(value: T, how: StoreEvent): void;
 }
 
@@ -31,7 +31,7 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> implement
   readonly #kept = new Map<string, StoredObject<T>>();
   readonly #listedMs = new BoundedMap<string, number>(rememberedListings);
   readonly #listings = new Map<string, Promise<void>>();
-  /** Nothing has been heard yet: the first to ask lists. */
+  /** Nothing has been received yet: the first caller lists. */
   readonly #progress = newProgress(Number.NEGATIVE_INFINITY);
 
   constructor(options: ObjectStoreOptions<T, O>) {
@@ -56,7 +56,7 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> implement
     const before = this.#progress.reached;
     try {
       const objects = await list();
-      // Whatever the watch told meanwhile is newer.
+      // Whatever the watch delivered meanwhile is newer.
       if (this.#progress.reached !== before) return;
       this.#replace(objects, namespace);
       this.#listedMs.set(namespace, askedMs);

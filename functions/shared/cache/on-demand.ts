@@ -22,7 +22,7 @@ export interface OnDemandOptions
 export interface OnDemandCache extends GroupCache {
   /** True while decisions about groups of the namespace are made from memory. */
   isWatched(namespace: string): boolean;
-  /** Takes an event of a changed object. A watch that does not tell of that object within a second is ended. */
+  /** Takes an event of a changed object. A watch that does not report that object within a second is ended. */
   noteEvent(resource: Resource, object: ObjectKey): void;
   /** How many watches are open. */
   readonly watches: number;
@@ -143,7 +143,7 @@ class Watches {
     void ended.then(() => this.#ending.delete(ended));
     if (how === "broken") this.#rest(namespace, watch, error);
     if (how !== "broken" && how !== "overslept") return;
-    // A reconcile may have been too early for what the watches would have told, and no event tells of that again.
+    // A reconcile may have been too early for what the watches would have reported, and no event reports that again.
     for (const key of known) {
       this.#options.onChange(key, "statefulsets");
       this.#options.onChange(key, "pods");

@@ -38,7 +38,7 @@ interface OwnerPods {
   confirmedMs: number;
 }
 
-/** The pods and StatefulSets of one namespace, or of all, as two watches tell. Its own progress is that of the watch of pods. */
+/** The pods and StatefulSets of one namespace, or of all, by two watches. Its progress is that of the watch of pods. */
 export interface GroupWatchMemory extends WatchProgress {
   readonly clock: Pick<Cluster, "monotonicMs">;
   readonly pods: Map<string, Pod>;
@@ -105,7 +105,7 @@ export function hasPodsIn(memory: GroupWatchMemory): HasPods {
   };
 }
 
-/** Waits up to 250 ms until the watch has told of these StatefulSets' pods all that the ledger has accounted for. */
+/** Waits up to 250 ms until the watch has delivered all of these StatefulSets' pods that the ledger has accounted for. */
 export function reaches(
   cluster: Pick<Cluster, "sleep">,
   memory: GroupWatchMemory,
@@ -120,7 +120,7 @@ export function reaches(
   );
 }
 
-/** Monotonic time at which the watch last told anything, or a LIST confirmed the pods of all these StatefulSets. */
+/** Monotonic time at which the watch last delivered anything, or a LIST confirmed the pods of all these StatefulSets. */
 export function lastEventOfPodsMs(memory: GroupWatchMemory, statefulSets: readonly Pick<StatefulSet, "uid">[]): number {
   const times = statefulSets.map(({ uid }) => memory.owners.get(uid)?.confirmedMs ?? Number.NEGATIVE_INFINITY);
   return times.length === 0 ? memory.lastEventMs : Math.max(memory.lastEventMs, Math.min(...times));
@@ -170,7 +170,7 @@ export function viewOfMemory(
 ): GroupView<StatefulSet> {
   const byOwner = new Map<string, Moment>();
   let seenThrough = 0;
-  for (const { uid } of surroundings.statefulSets) {
+  for (const { uid } of surroundings.workloads) {
     const owner = memory.owners.get(uid);
     if (owner === undefined) continue;
     owner.moment ??= { pods: [...owner.pods.values()], byName: undefined };
@@ -190,7 +190,7 @@ export function viewOfMemory(
       return undefined;
     },
     seenThrough,
-    membersThrough: membersThrough(memory.membership, surroundings.statefulSets),
+    membersThrough: membersThrough(memory.membership, surroundings.workloads),
     consistentAt: undefined,
   };
 }

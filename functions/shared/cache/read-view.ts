@@ -117,10 +117,10 @@ async function catchUpWithMembers(
 async function readMembers(
   reader: ViewReader,
   key: GroupKey,
-  { statefulSets, neighbours, budgets, hasPods }: Surroundings,
+  { workloads, neighbours, budgets, hasPods }: Surroundings,
   sinceMs: number,
 ): Promise<MembersWithSurroundings> {
-  const reads = await Promise.all(statefulSets.map((one) => readStatefulSet(reader, one, sinceMs)));
+  const reads = await Promise.all(workloads.map((one) => readStatefulSet(reader, one, sinceMs)));
   const found = reads.flatMap(({ statefulSet }) => (statefulSet === undefined ? [] : [statefulSet]));
   return {
     surroundings: surroundingsOf([...found, ...neighbours], key, budgets, hasPods),
@@ -156,21 +156,20 @@ async function readPods(
   need: ViewNeed,
 ): Promise<GroupView<StatefulSet>> {
   const { surroundings } = members;
-  const { statefulSets } = surroundings;
-  const known = membersThrough(memory.membership, statefulSets);
+  const { workloads } = surroundings;
+  const known = membersThrough(memory.membership, workloads);
   const askedMs = cluster.monotonicMs();
-  const isSilent =
-    need.permitSinceMs !== undefined && askedMs - lastEventOfPodsMs(memory, statefulSets) > silentAfterMs;
+  const isSilent = need.permitSinceMs !== undefined && askedMs - lastEventOfPodsMs(memory, workloads) > silentAfterMs;
   if (need.consistent || need.settledThrough === undefined || isSilent) {
-    const pods = await listPods(cluster, key, statefulSets, { ...need, consistent: true });
-    if (isSilent) confirm(memory, statefulSets, pods, askedMs);
-    learnPods(memory, statefulSets, pods);
+    const pods = await listPods(cluster, key, workloads, { ...need, consistent: true });
+    if (isSilent) confirm(memory, workloads, pods, askedMs);
+    learnPods(memory, workloads, pods);
     return viewOfIndex(surroundings, members, pods, known);
   }
-  if (await reaches(cluster, memory, statefulSets, need.settledThrough)) {
+  if (await reaches(cluster, memory, workloads, need.settledThrough)) {
     return viewOfMemory(memory, surroundings, members.askedMs);
   }
-  return viewOfIndex(surroundings, members, await listPods(cluster, key, statefulSets, need), known);
+  return viewOfIndex(surroundings, members, await listPods(cluster, key, workloads, need), known);
 }
 
 /**
@@ -184,7 +183,7 @@ async function readBehindPods(
 ): Promise<GroupView<StatefulSet>> {
   const { statefulSetsReadMs: readMs } = view;
   if (readMs === undefined) return view;
-  const behind = view.statefulSets.filter((one) => isBehindPods(memory, one, view.podsOf(one), readMs));
+  const behind = view.workloads.filter((one) => isBehindPods(memory, one, view.podsOf(one), readMs));
   return readAgain(cluster, key, view, behind, (statefulSet, againMs) => {
     reads.set(`${statefulSet.namespace}/${statefulSet.name}`, { statefulSet, readMs: againMs });
   });

@@ -27,7 +27,7 @@ const longestWatchBackoffMs = 10_000;
 const listServesMs = 10_000;
 /** A watch that the server ends sooner than this has not been one: they last for minutes. */
 const watchLastsMs = 1_000;
-/** How often to list a type without a CRD: sooner than a decision lists it itself after hearing nothing for 30 s (rule R5). */
+/** How often to list a type without a CRD: sooner than a decision lists it itself after receiving nothing for 30 s (rule R5). */
 const missingRequeueMs = 20_000;
 
 /** Pauses between what is done again: none before the first, and then longer each time until one was not needed soon after. */

@@ -3,7 +3,7 @@
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 
-/** How long an answer serves later callers, in milliseconds. What a watch tells may be older than that. */
+/** How long an answer serves later callers, in milliseconds. What a watch delivers may be older than that. */
 const readServesMs = 1_000;
 /** More objects than memory is asked for in a second. */
 const mostReadings = 10_000;

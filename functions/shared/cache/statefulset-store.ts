@@ -12,7 +12,7 @@ import {
   type WatchProgress,
 } from "./watch-progress.ts";
 
-/** The StatefulSets of one namespace, or of all, as a watch tells. */
+/** The StatefulSets of one namespace, or of all, as a watch delivers them. */
 export interface Membership extends WatchProgress {
   /** By `NAMESPACE/NAME`. */
   readonly byPath: Map<string, StatefulSet>;
@@ -44,7 +44,7 @@ export function knownThrough(membership: Membership, namespace: string): number 
   return Math.max(membership.reached, membership.confirmed.get(namespace)?.revision ?? 0);
 }
 
-/** When the StatefulSets of a namespace were last heard of, by the monotonic clock. */
+/** When a watch or a list last showed the StatefulSets of a namespace, by the monotonic clock. */
 export function lastEventOfSetsMs(membership: Membership, namespace: string): number {
   return Math.max(membership.lastEventMs, membership.confirmed.get(namespace)?.askedMs ?? Number.NEGATIVE_INFINITY);
 }
@@ -88,7 +88,7 @@ export function isContradicted(
   return !isUnchanged(membership.byPath, count, statefulSets);
 }
 
-/** One StatefulSet as an answer of the API server has it, unless the watch has told of a newer state. */
+/** One StatefulSet as an answer of the API server has it, unless the watch has delivered a newer state. */
 export function learnStatefulSet(membership: Membership, statefulSet: StatefulSet): void {
   const known = membership.byPath.get(pathOf(statefulSet));
   if (known !== undefined && revisionOf(known) >= revisionOf(statefulSet)) return;

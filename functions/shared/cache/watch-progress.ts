@@ -20,7 +20,7 @@ export function newProgress(nowMs: number): WatchProgress {
 }
 
 /**
- * Notes that a watch has told of a revision. An older revision than the known one proves nothing, because the API server that
+ * Notes that a watch has reached a revision. An older revision than the known one proves nothing, because the API server that
  * sent it is behind, or was restored to an earlier state.
  */
 export function noteRevision(progress: WatchProgress, revision: number, nowMs: number): void {

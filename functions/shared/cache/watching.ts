@@ -52,13 +52,13 @@ export interface WatchingOptions {
   readonly mostPods?: number;
   /** Called when an object of type `by` changed that a decision about the group may read. */
   readonly onChange: (key: GroupKey, by: Resource) => void;
-  /** Called for each ZoneAwarePodDisruptionBudget that the watch tells of. */
+  /** Called for each ZoneAwarePodDisruptionBudget that the watch delivers. */
   readonly onBudget?: (budget: StoredBudget, how: StoreEvent) => void;
   /** Called when a watch broke; it starts again by itself. */
   readonly onTrouble: (resource: Resource, error: unknown) => void;
 }
 
-/** Called when a watch tells of a change in a namespace. Without a group, the change may concern any. */
+/** Called when a watch reports a change in a namespace. Without a group, the change may concern any. */
 type Listener = (namespace: string, group: string | undefined) => void;
 
 /** What is watched of one namespace, or of all. */

@@ -17,7 +17,7 @@ export interface Context {
   readonly mode: "act" | "shadow";
   /** The namespaces that this process serves; all of them when undefined. */
   readonly namespaces: readonly string[] | undefined;
-  /** Where reviews read what memory does not have, at a pace; absent: from `cluster`. */
+  /** Where reviews read what memory does not have, within a rate limit; absent: from `cluster`. */
   readonly lookUps?: LookUps;
   /** The settings of this process, by field, for `valuesOf`; absent: the user has set none. */
   readonly settings?: Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 /**
- * What names one piece of a function's work, and how a change of an object leads to it. An event tells only a name. That name is
+ * What names one piece of a function's work, and how a change of an object leads to it. An event has only a name. That name is
  * a key, or it says what has to be read to find the keys.
  */
 

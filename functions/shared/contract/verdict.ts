@@ -2,10 +2,10 @@
  * The only two answers that a decision may give: take these targets now, or wait behind a named guard.
  *
  * A guard is a stable kebab-case name; its message is for an operator at night. Both name their zone, and when to reconcile again
- * without an event: `requeueAfterMs`, which is absent where the next event tells.
+ * without an event: `requeueAfterMs`, which is absent where the next event is enough.
  */
 
-/** How soon to look again at what no event may tell of, in milliseconds. */
+/** When to reconcile again, in milliseconds, for what no event may report. */
 export const requeueAfterMs = 30_000;
 /** How soon to try again what cannot be read, or what the API server refuses for good: a user may have mended it by then. */
 export const refusedRequeueMs = 30_000;

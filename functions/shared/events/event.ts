@@ -16,7 +16,7 @@ export interface NewEvent {
   readonly reason: string;
   readonly message: string;
   /**
-   * Identifies the announcement. It becomes part of the Event's name, so that a second replica, or the same one after a crash,
+   * Identifies what is reported. It becomes part of the Event's name, so that a second replica, or the same one after a crash,
    * does not send it twice while the API server keeps the first (an hour by default).
    */
   readonly identity: string;

@@ -55,9 +55,9 @@ export function selects({ matchLabels }: Pick<StoredBudget, "matchLabels">, labe
 /** Whether a budget selects a pod that a StatefulSet has now: pods may have other labels than its template gives by now. */
 export type HasPods = (statefulSet: StatefulSet, budget: StoredBudget) => boolean;
 
-/** The StatefulSets of a view's namespace, in two parts: the members of its group, and all others. */
+/** The workloads of a view's group, and all other StatefulSets of its namespace. */
 export interface Surroundings<W extends ZoneWorkload = StatefulSet> {
-  readonly statefulSets: readonly W[];
+  readonly workloads: readonly W[];
   readonly neighbours: readonly StatefulSet[];
   readonly budgets: readonly StoredBudget[];
   /** Absent where no pods are known but those of the members. */
@@ -139,5 +139,5 @@ export function surroundingsOf(
   const { own = [], other = [] } = Object.groupBy(here, (one) =>
     isMember(one, key, budgets, hasPods) ? "own" : "other",
   );
-  return { statefulSets: own, neighbours: other, budgets, hasPods };
+  return { workloads: own, neighbours: other, budgets, hasPods };
 }

@@ -48,8 +48,8 @@ function countZone(
   nowMs: number,
 ): PartitionCount {
   const isInPartition = (podName: string) => budget.partitions?.partitionOf(podName) === partition;
-  const { statefulSet, leaving } = zone;
-  const isOwn = statefulSet.uid === going.ownerUid;
+  const { workload, leaving } = zone;
+  const isOwn = workload.uid === going.ownerUid;
   const sorted = sortByPartition(zone, budget);
   const members = [
     ...(sorted.byPartition.get(partition) ?? []),
@@ -60,15 +60,15 @@ function countZone(
   const missing = absent.missing + (zone.missing > maxMissingByPartition ? zone.missing : sorted.missingOf(partition));
   // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370). One that is to have
   // no pods at all has lost none: a migration to partitions leaves such StatefulSets behind.
-  const isEmpty = statefulSet.replicas > 0 && members.length + absent.reserved + missing === 0;
-  const isLost = !isOwn && isEmpty && selects(budget, asStatefulSet(statefulSet).podLabels);
+  const isEmpty = workload.replicas > 0 && members.length + absent.reserved + missing === 0;
+  const isLost = !isOwn && isEmpty && selects(budget, asStatefulSet(workload).podLabels);
   const { nextReadyInMs } = pods;
   return { notReady: pods.notReady + absent.reserved, unknown: missing + (isLost ? 1 : 0), nextReadyInMs };
 }
 
 /** The pods of a partition that are down, or were ready for no longer than `delayMs`; undefined: a pod that is up counts. */
 function countPods(
-  { statefulSet: { minReadySeconds }, down }: Zone<ZoneWorkload>,
+  { workload: { minReadySeconds }, down }: Zone<ZoneWorkload>,
   members: readonly Pod[],
   delayMs: number | undefined,
   nowMs: number,
@@ -116,7 +116,7 @@ function sortByPartition(zone: Zone<ZoneWorkload>, budget: ZoneBudget): SortedPo
 function countMissing(zone: Zone<ZoneWorkload>, { partitions }: ZoneBudget): ReadonlyMap<string | undefined, number> {
   const counts = new Map<string | undefined, number>();
   for (const ordinal of missingOrdinals(zone)) {
-    const partition = partitions?.partitionOf(podNameOf({ statefulSet: zone.statefulSet.name, ordinal }));
+    const partition = partitions?.partitionOf(podNameOf({ statefulSet: zone.workload.name, ordinal }));
     counts.set(partition, (counts.get(partition) ?? 0) + 1);
   }
   return counts;
@@ -124,7 +124,7 @@ function countMissing(zone: Zone<ZoneWorkload>, { partitions }: ZoneBudget): Rea
 
 /** The reserved ordinals of a partition that have no pod: `missing` where one is wanted. */
 function countReserved(
-  { statefulSet, leaving, down }: Zone<ZoneWorkload>,
+  { workload, leaving, down }: Zone<ZoneWorkload>,
   ordinals: ReadonlySet<number>,
   isInPartition: (podName: string) => boolean,
 ): { readonly reserved: number; readonly missing: number } {
@@ -132,7 +132,7 @@ function countReserved(
   let missing = 0;
   for (const [ordinal, why] of down) {
     if (ordinals.has(ordinal) || leaving.some((pod) => pod.ordinal === ordinal)) continue;
-    if (!isInPartition(podNameOf({ statefulSet: statefulSet.name, ordinal }))) continue;
+    if (!isInPartition(podNameOf({ statefulSet: workload.name, ordinal }))) continue;
     if (why === "missing") missing++;
     else reserved++;
   }

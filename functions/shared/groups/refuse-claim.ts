@@ -35,9 +35,9 @@ export interface LedgerSurroundings<W extends ZoneWorkload = ZoneWorkload> {
  */
 export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): Blocked | undefined {
   if (content.terms === "announced") return undefined;
-  const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
-  // Before any reason that passes by itself: no function waits for what can never be.
-  const never = own && neverWithin(limit, content, own.statefulSet);
+  const own = around.zones.find(({ workload }) => workload.name === content.zone);
+  // Before any reason that ends by itself: no function waits for what can never be.
+  const never = own && neverWithin(limit, content, own.workload);
   if (never !== undefined) return { guard: "never-possible", message: never };
   const [departed] = around.departed;
   if (departed !== undefined) return { guard: "zone-departed", message: describeDeparted(departed) };
@@ -70,7 +70,7 @@ function refuseMembers(own: Zone<ZoneWorkload>, { members }: ClaimContent): Bloc
   if (foreign !== undefined) return blockedBy(foreign);
   const reserved = [...own.reserved.keys()].find((ordinal) => isWithin(members, ordinal));
   if (reserved === undefined) return undefined;
-  const pod = podNameOf({ statefulSet: own.statefulSet.name, ordinal: reserved });
+  const pod = podNameOf({ statefulSet: own.workload.name, ordinal: reserved });
   return { guard: "budget", message: `${pod} is reserved` };
 }
 
@@ -88,7 +88,7 @@ function refuseByLimit(own: Zone<ZoneWorkload>, { members, kind }: ClaimContent,
  */
 export function refuseScaleDown(around: LedgerSurroundings, content: ClaimContent): Blocked | undefined {
   const blocked = refuseClaim(around, content, Number.POSITIVE_INFINITY);
-  const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
+  const own = around.zones.find(({ workload }) => workload.name === content.zone);
   return blocked ?? (own && refuseLeaving(own, content));
 }
 
@@ -97,7 +97,7 @@ export function refuseOwnZone(
   { zones }: Pick<LedgerSurroundings, "zones">,
   content: ClaimContent,
 ): Blocked | undefined {
-  const own = zones.find(({ statefulSet }) => statefulSet.name === content.zone);
+  const own = zones.find(({ workload }) => workload.name === content.zone);
   return own === undefined || own.claims.length > 0 ? undefined : refuseLeaving(own, content);
 }
 
@@ -110,7 +110,7 @@ export function leaversOf({ pods }: Pick<Zone, "pods">, { members, uids = {} }: 
 
 /** Invariant Z2: what is down among the pods that stay; while all of these are well, any number goes. */
 function refuseLeaving(own: Zone<ZoneWorkload>, content: Leaving): Blocked | undefined {
-  const { name: statefulSet, maxUnavailable, isOrdered } = own.statefulSet;
+  const { name: statefulSet, maxUnavailable, isOrdered } = own.workload;
   const leavers = leaversOf(own, content);
   const staying = stayingDown(own, content, leavers);
   const leaving = leavers.filter(({ ordinal }) => own.down.has(ordinal));
@@ -130,7 +130,7 @@ function refuseLeaving(own: Zone<ZoneWorkload>, content: Leaving): Blocked | und
 function stayingDown(own: Zone<ZoneWorkload>, { members }: Leaving, leavers: readonly Pod[]): readonly number[] {
   const leaving = new Set(leavers.map(({ ordinal }) => ordinal));
   const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isWithin(members, ordinal));
-  let left = own.statefulSet.maxUnavailable + 1;
+  let left = own.workload.maxUnavailable + 1;
   for (const ordinal of missingOrdinals(own)) {
     // Ordinals go up, and what leaves is the highest of them. A user may have asked for 2^31.
     if (left-- === 0 || isWithin(members, ordinal)) break;

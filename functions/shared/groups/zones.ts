@@ -9,8 +9,8 @@ import { asStatefulSet, isWanted, type StatefulSet, type ZoneWorkload } from "..
 export type WhyDown = "missing" | "terminating" | "not ready" | "reserved" | "claimed";
 
 export interface Zone<W extends ZoneWorkload = StatefulSet> {
-  readonly statefulSet: W;
-  /** The pods that the StatefulSet owns at wanted ordinals, lowest ordinal first. */
+  readonly workload: W;
+  /** The pods that the workload owns at wanted ordinals, lowest ordinal first. */
   readonly pods: readonly Pod[];
   /** The pods that it owns beyond them: on their way out after a downscale, and not gone yet. */
   readonly leaving: readonly Pod[];
@@ -37,7 +37,7 @@ export interface Zone<W extends ZoneWorkload = StatefulSet> {
  * claimed ordinal that has none, one is missing, or the StatefulSet wants none.
  */
 export function surveyZone<W extends ZoneWorkload>(
-  statefulSet: W,
+  workload: W,
   pods: Iterable<Pod>,
   open: readonly Reservation[],
   nowMs: number,
@@ -45,29 +45,29 @@ export function surveyZone<W extends ZoneWorkload>(
 ): Zone<W> {
   const wanted: Pod[] = [];
   const leaving: Pod[] = [];
-  for (const pod of pods) (isWanted(statefulSet, pod.ordinal) ? wanted : leaving).push(pod);
+  for (const pod of pods) (isWanted(workload, pod.ordinal) ? wanted : leaving).push(pod);
   // Most often they come in their order, and to see that is cheaper than to sort.
   if (wanted.some(({ ordinal }, index) => ordinal < (wanted[index - 1]?.ordinal ?? ordinal)))
     wanted.sort((one, other) => one.ordinal - other.ordinal);
 
   const down = new Map<number, WhyDown>();
-  const counted = countPods(statefulSet, wanted, nowMs, down);
-  const ofZone = open.filter((reservation) => reservation.statefulSet === statefulSet.name);
+  const counted = countPods(workload, wanted, nowMs, down);
+  const ofZone = open.filter((reservation) => reservation.statefulSet === workload.name);
   const reserved = new Map(ofZone.map((reservation) => [reservation.ordinal, reservation]));
-  const missing = counted.missing - markReserved(statefulSet, wanted, [...reserved.keys()], down);
-  const own = claims.filter(({ zone }) => zone === statefulSet.name);
+  const missing = counted.missing - markReserved(workload, wanted, [...reserved.keys()], down);
+  const own = claims.filter(({ zone }) => zone === workload.name);
   if (own.length > 0) markClaimed(own, [...wanted, ...leaving], down);
   const { nextAvailableInMs } = counted;
-  const outdated = outdatedOf(statefulSet, wanted);
-  return { statefulSet, pods: wanted, leaving, outdated, down, missing, reserved, claims: own, nextAvailableInMs };
+  const outdated = outdatedOf(workload, wanted);
+  return { workload, pods: wanted, leaving, outdated, down, missing, reserved, claims: own, nextAvailableInMs };
 }
 
 /** The zones of a group of StatefulSets, as such. Throws for one of another owner. */
-export function ofStatefulSets<Z extends Pick<Zone<ZoneWorkload>, "statefulSet">>(
+export function ofStatefulSets<Z extends Pick<Zone<ZoneWorkload>, "workload">>(
   zones: readonly Z[],
-): readonly (Z & Pick<Zone, "statefulSet">)[] {
-  for (const { statefulSet } of zones) asStatefulSet(statefulSet);
-  return zones as readonly (Z & Pick<Zone, "statefulSet">)[];
+): readonly (Z & Pick<Zone, "workload">)[] {
+  for (const { workload } of zones) asStatefulSet(workload);
+  return zones as readonly (Z & Pick<Zone, "workload">)[];
 }
 
 /** Marks the wanted pods that are down, and counts the wanted ordinals without a pod. */
@@ -127,9 +127,9 @@ export function countDown({ down, missing }: Pick<Zone, "down" | "missing">): nu
 }
 
 /** The ordinals that {@link Zone.missing} counts, lowest first: as many steps as are asked for, and one for each pod. */
-export function* missingOrdinals({ statefulSet, pods, reserved }: Zone<ZoneWorkload>): Generator<number> {
-  let expected = statefulSet.start;
-  const end = statefulSet.start + statefulSet.replicas;
+export function* missingOrdinals({ workload, pods, reserved }: Zone<ZoneWorkload>): Generator<number> {
+  let expected = workload.start;
+  const end = workload.start + workload.replicas;
   for (const next of [...pods.map(({ ordinal }) => ordinal), end]) {
     for (; expected < next; expected++) if (!reserved.has(expected)) yield expected;
     expected = next + 1;
@@ -150,7 +150,7 @@ export function claimOn({ claims }: Pick<Zone, "claims">, ordinal: number): Clai
 export function describeDown(zone: Zone<ZoneWorkload>): string {
   const counts = new Map<WhyDown, number>(zone.missing > 0 ? [["missing", zone.missing]] : []);
   for (const why of zone.down.values()) counts.set(why, (counts.get(why) ?? 0) + 1);
-  const { name, replicas } = zone.statefulSet;
+  const { name, replicas } = zone.workload;
   const parts = [...counts].map(([why, count]) => `${count} ${why}`);
   const leaving = zone.leaving.length > 0 ? `${zone.leaving.length} leaving` : undefined;
   if (parts.length === 0) return `${name}: ${leaving ?? "ready"}`;

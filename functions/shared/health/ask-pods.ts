@@ -32,7 +32,7 @@ const kept = new WeakMap<GroupMemory, BoundedMap<string, HealthAnswer>>();
 
 /** What a decision about a group knows of its questions before it asks a pod; undefined where no pod is to be asked. */
 export function openQuestions(context: Context, { key, ledger, open, zones }: GroupObservation): Questions | undefined {
-  if (!zones.some(({ statefulSet }) => isAsked(statefulSet))) return undefined;
+  if (!zones.some(({ workload }) => isAsked(workload))) return undefined;
   const readMs = context.memoryOf(key).copy.atMs;
   const refuse: Questions["refuse"] = (pod, answered) => {
     const reservations = open.filter(({ uid }) => uid !== pod.uid);

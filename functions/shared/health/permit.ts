@@ -23,7 +23,7 @@ export interface Questions {
   readonly isOver: boolean;
 }
 
-type AskedZone = Pick<Zone<ZoneWorkload>, "statefulSet" | "down" | "missing" | "leaving" | "claims">;
+type AskedZone = Pick<Zone<ZoneWorkload>, "workload" | "down" | "missing" | "leaving" | "claims">;
 
 /** Sluice asks no pod while its StatefulSet is being deleted, because all of its pods are to go. */
 export function isAsked(workload: ZoneWorkload): workload is StatefulSet {
@@ -42,8 +42,8 @@ export function blockedByQuestion(
   own: AskedZone,
   pod: Pod,
 ): Blocked | undefined {
-  const { question, name } = own.statefulSet;
-  if (question === undefined || !isPodAsked(own.statefulSet, pod)) return undefined;
+  const { question, name } = own.workload;
+  if (question === undefined || !isPodAsked(own.workload, pod)) return undefined;
   if (question.ask === undefined) {
     const [wrong] = question.malformed;
     return {
@@ -71,17 +71,17 @@ export function blockedLeaving(
   own: AskedZone,
   leavers: readonly Pod[],
 ): Blocked | undefined {
-  const [first, second] = leavers.filter((pod) => isPodAsked(own.statefulSet, pod));
+  const [first, second] = leavers.filter((pod) => isPodAsked(own.workload, pod));
   if (first === undefined) return undefined;
   return second === undefined ? blockedByQuestion(questions, zones, own, first) : besideReserved(first.name);
 }
 
 /** One policy for a group: only where all that ask say so, a pod goes that gives no answer. */
 function goesUnknown(zones: readonly AskedZone[]): boolean {
-  return zones.every(({ statefulSet }) => statefulSet.question === undefined || statefulSet.question.unknown === "go");
+  return zones.every(({ workload }) => workload.question === undefined || workload.question.unknown === "go");
 }
 
-/** What is said of a pod that goes though it gave no answer; undefined for any other. */
+/** The warning about a pod that goes though it gave no answer; undefined for any other. */
 export function warnOfUnknown(questions: Questions | undefined, pod: Pod): string | undefined {
   const health = questions?.answers.get(pod.uid)?.health;
   if (health?.state !== "unknown") return undefined;
@@ -97,17 +97,13 @@ export function otherDown(zones: readonly AskedZone[], own: AskedZone, pod: Pod)
   return undefined;
 }
 
-function downIn(
-  { statefulSet, down, missing, leaving, claims }: AskedZone,
-  pod: Pod,
-  isOwn: boolean,
-): string | undefined {
+function downIn({ workload, down, missing, leaving, claims }: AskedZone, pod: Pod, isOwn: boolean): string | undefined {
   for (const [ordinal, why] of down) {
     if (isOwn && ordinal === pod.ordinal) continue;
-    return `${podNameOf({ statefulSet: statefulSet.name, ordinal })} is ${why}`;
+    return `${podNameOf({ statefulSet: workload.name, ordinal })} is ${why}`;
   }
-  if (missing > 0) return `${missing} of ${statefulSet.name} ${missing === 1 ? "is" : "are"} missing`;
+  if (missing > 0) return `${missing} of ${workload.name} ${missing === 1 ? "is" : "are"} missing`;
   const left = leaving.find(({ uid }) => uid !== pod.uid);
   if (left !== undefined) return `${left.name} is leaving`;
-  return claims.length > 0 ? `pods of ${statefulSet.name} are claimed` : undefined;
+  return claims.length > 0 ? `pods of ${workload.name} are claimed` : undefined;
 }

@@ -42,7 +42,7 @@ function nameIn(queue: unknown): string | undefined {
   return typeof text === "string" && text !== "" ? text.slice(0, longestQueueName) : undefined;
 }
 
-/** The status alone, or a field of what was said with a status that means success. */
+/** The status alone, or a field of the body, if the status means success. */
 function readHttp(answer: PodAnswer, expected: ExpectedField | undefined): Health {
   const byStatus = readStatus(answer);
   if (expected === undefined || byStatus.state !== "good") return byStatus;

@@ -14,7 +14,7 @@ export interface PodAnswered {
   readonly sent: boolean;
   /** True if the call was given up, for the failure of another one or for want of time, so that it says nothing about the pod. */
   readonly isGivenUp: boolean;
-  /** Why the pod has not heard; empty if it has. */
+  /** Why the pod has not confirmed; empty if it has. */
   readonly why: string;
   /** Status of its answer; absent if there was none. */
   readonly status?: number;
@@ -25,7 +25,7 @@ export interface Notification {
   readonly clock: Clock;
   readonly addresses: readonly PodAddress[];
   readonly request: PodRequest;
-  /** Which answers say that the pod has heard. */
+  /** Which answers confirm that the pod knows. */
   readonly isAccepted: (answer: { readonly status: number }) => boolean;
   /** All that is still under way at this moment of the monotonic clock is given up. */
   readonly deadlineMs: number;

@@ -106,7 +106,7 @@ export interface Cluster extends Clock {
   delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: DeleteCallOptions): Promise<void>;
   /**
    * The changes after a revision, in the order of that resource type. Ends without an error when the server closes the
-   * watch; continue from the last revision heard. Rejects with code 410 when that revision is too old.
+   * watch; continue from the last revision received. Rejects with code 410 when that revision is too old.
    */
   watch<R extends Resource>(
     resource: R,
@@ -130,7 +130,7 @@ export interface Cluster extends Clock {
    */
   readFile?(pod: ObjectKey, container: string, path: string, signal: AbortSignal): Promise<string | undefined>;
 
-  /** The API server's clock in whole milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
+  /** The API server's clock in whole milliseconds since the epoch, as exactly as its `Date` header gives it (about a second). */
   serverTimeMs(): number;
   /**
    * The wall clock of this process, in milliseconds since the epoch. It may be wrong, and an operator may set it: it is a second
@@ -223,7 +223,7 @@ export function isRightMissing(error: unknown): error is ClusterError {
   return hasCode(error, 403) && / cannot \S+ resource /.test(error.message);
 }
 
-/** The right that is missing and, in the API server's words, the account that lacks it. */
+/** The right that is missing, and the account that lacks it as the API server's message names it. */
 export function lackOf({ verb, resource, message }: ClusterError): string {
   return `Sluice lacks the right to ${verb} ${resource}: ${message}`;
 }

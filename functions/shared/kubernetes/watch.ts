@@ -165,7 +165,7 @@ export class WatchStream<T> implements AsyncIterableIterator<WatchEvent<T>, unde
   #explained(error: unknown): ClusterError {
     if (error instanceof ClusterError) return error;
     const { request, silenceLimitMs } = this.#options;
-    if (this.#silent) return failure(request, "Timeout", `nothing heard for ${silenceLimitMs} ms`);
+    if (this.#silent) return failure(request, "Timeout", `nothing received for ${silenceLimitMs} ms`);
     return failure(request, "ConnectionFailed", messageOf(error));
   }
 }

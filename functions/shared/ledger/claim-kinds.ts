@@ -85,7 +85,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
       membersAreBack(claim, where, nowMs, (pod, uid) => {
         const { readySinceMs } = pod;
         const thenMs = claim.readyMs?.[pod.name];
-        // A Ready condition without a time, then or now, tells of no restart.
+        // A Ready condition without a time, then or now, proves no restart.
         const isReadyAnew = thenMs !== undefined && Number.isFinite(readySinceMs) && readySinceMs !== thenMs;
         return isAnother(pod, uid) || isReadyAnew;
       }),

@@ -15,7 +15,7 @@ export const claimKinds = ["scale-down", "volume", "process", "node"] as const;
 export type KindName = (typeof claimKinds)[number];
 
 /**
- * Rule R17: an `asked` claim is limited by the budget. An `announced` one tells of what no function can choose, such as a node
+ * Rule R17: an `asked` claim is limited by the budget. An `announced` one reserves what no function can choose, such as a node
  * that failed: every function counts it, and no budget limits it.
  */
 export type Terms = "asked" | "announced";
@@ -38,7 +38,7 @@ export interface Anchor {
   readonly annotation: string;
 }
 
-/** Where the pods of a claim were told of it, so that they can be told its end whatever their StatefulSet says by then. */
+/** Where the pods of a claim were told to leave, so that they can be told its end, whatever their StatefulSet says by then. */
 export interface ToldAt {
   readonly scheme: "http" | "https";
   readonly port: number;

@@ -137,7 +137,7 @@ function parseReservation(statefulSet: string, ordinal: string, entry: unknown):
   return { statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed, ...overdueSeen };
 }
 
-/** No entry holds a longer text, but for sentences. */
+/** No entry holds a longer text, except messages. */
 function isBoundedText(text: unknown): text is string {
   return typeof text === "string" && text.length <= longestObjectName;
 }

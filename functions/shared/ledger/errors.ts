@@ -10,7 +10,7 @@ const correct = "Correct it, or delete it: it is made again empty after 10 s.";
 export class LedgerUnreadable extends Error {
   readonly why: string;
 
-  /** `remedy`: what to do about it, in a sentence. */
+  /** `remedy`: what to do about it, as a message. */
   constructor(name: string, why: string, remedy = correct) {
     super(`Lease ${name} cannot be read as a ledger: ${cut(why)}. ${remedy}`);
     this.name = "LedgerUnreadable";

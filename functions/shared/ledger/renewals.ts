@@ -5,18 +5,18 @@
 import { podNameOf } from "../workloads/pods.ts";
 import { dropAfterMs, type Refusal, type Reservation } from "./reservation.ts";
 
-/** A reservation that has been renewed for so long is not renewed any more, so that rule R10 drops it, in milliseconds. */
+/** Longest time for which a reservation is renewed, in milliseconds. After that rule R10 drops it. */
 export const renewForMs = 60_000;
 
-/** Once such a reservation is dropped, a rollout that waits goes before other evictions of the group, in milliseconds. */
+/** For so long after such a drop a waiting rollout goes before other evictions of the group, in milliseconds. */
 export const yieldMs = 60_000;
 
-/** True if it was renewed for that long, and is to lapse now. Only the stamps count, and no clock of this process. */
+/** True if a reservation was renewed for that long, so that it lapses now. Only its stamps count, not a clock of this process. */
 export function isGivenUp({ stampMs, sinceMs = stampMs }: Reservation): boolean {
   return stampMs - sinceMs >= renewForMs;
 }
 
-/** Since when a reservation that is made now has stood: since `before`, if that is the same function's for the same pod. */
+/** Since when a new reservation has stood: since `before`, if the same function made it for the same pod. */
 export function renewalOf(before: Reservation | undefined, uid: string, by: string): Pick<Reservation, "sinceMs"> {
   if (before === undefined || before.uid !== uid || before.by !== by) return {};
   return { sinceMs: before.sinceMs ?? before.stampMs };
@@ -24,7 +24,7 @@ export function renewalOf(before: Reservation | undefined, uid: string, by: stri
 
 /**
  * What a ledger remembers of a reservation that was given up and dropped. Its stamp is the moment from which rule R10 lets any
- * function drop it, so that all of them tell the same time, although a refusal writes nothing.
+ * function drop it, so that all functions know the same time, although a refusal writes nothing.
  */
 export function refusalOfRenewals(reservation: Reservation): Refusal {
   const { uid, by, stampMs, sinceMs = stampMs } = reservation;

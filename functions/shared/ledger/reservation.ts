@@ -114,7 +114,7 @@ export interface LedgerChange extends LedgerTimes {
 
 /** Rule R2: no ledger holds more reservations and ranges of claims; the cap keeps them far below `maxLedgerBytes`. */
 export const maxReservations = 1000;
-/** Rule R4: a ledger younger than this permits nothing: a function that acted on a lost one has finished by then (rule R9). */
+/** Rule R4: a newer ledger permits nothing: a function that acted on a lost one has finished by then (rule R9). */
 export const ledgerNewMs = 10_000;
 /** Rule R9: no function acts later than this after sending the write that stamped the reservation. */
 export const actWithinMs = 5_000;
@@ -127,5 +127,5 @@ export const dropAfterMs = 120_000 + clockSkewMs;
  * of API servers may be set, and then every stamp looks old.
  */
 export const knownForMs = dropAfterMs - clockSkewMs;
-/** Rule R3: how often a conflicting pass starts again before it is left to the sweep. */
+/** Rule R3: how often a conflicting reconcile starts again before it is left to the sweep. */
 export const maxConflicts = 5;

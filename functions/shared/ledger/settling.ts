@@ -9,7 +9,7 @@ export interface ReservedPodState {
   /** The pod of that name: as the view has it, or by a GET where the view has none. */
   readonly pod: Pod | undefined;
   /** The StatefulSet of that name: of the view, or by a GET where it is none of the group's. */
-  readonly statefulSet: ZoneWorkload | undefined;
+  readonly workload: ZoneWorkload | undefined;
   readonly isMember: boolean;
   /** How many pods stand that it left behind. Counted only where it is gone, or on its way out, and the reserved pod is gone. */
   readonly orphans: number;
@@ -27,14 +27,14 @@ export function isGoing(workload: ZoneWorkload): boolean {
  * for: what was reserved is still down until then. What has moved to another group is counted there as soon as the pod is gone.
  */
 export function isSettled(reservation: Reservation, where: ReservedPodState, nowMs: number): boolean {
-  const { pod, statefulSet, isMember, orphans } = where;
+  const { pod, workload, isMember, orphans } = where;
   if (pod?.uid === reservation.uid) return false;
-  if (pod !== undefined && isAvailable(pod, statefulSet?.minReadySeconds ?? 0, nowMs)) return true;
-  if (statefulSet === undefined || isGoing(statefulSet)) {
+  if (pod !== undefined && isAvailable(pod, workload?.minReadySeconds ?? 0, nowMs)) return true;
+  if (workload === undefined || isGoing(workload)) {
     return orphans === 0 && (pod === undefined || pod.ownerUid === undefined);
   }
   if (!isMember) return true;
-  return pod === undefined && !isWanted(statefulSet, reservation.ordinal);
+  return pod === undefined && !isWanted(workload, reservation.ordinal);
 }
 
 /**

@@ -29,8 +29,8 @@ export interface Act {
   readonly object: string;
   /** The uid of what it changes: refusals are remembered by it. */
   readonly subjectUid: string;
-  /** The zone that it is told of. */
-  readonly statefulSet: ZoneWorkload;
+  /** The zone that its reports name. */
+  readonly workload: ZoneWorkload;
   /** What is written to the ledger before it is carried out (rule R8). Empty: it needs no reservation. */
   readonly claims: readonly (PodClaim | OtherClaim)[];
   /** True: it needs none, but the ledger is read again before it and must be as it was decided on (rules R13 and R18). */
@@ -43,7 +43,7 @@ export interface Act {
   readonly event?: Omit<NewEvent, "about">;
   /** Remembers by itself that it was refused, or that all has changed; absent: it is remembered as a deletion is. */
   refused?(context: Context, key: GroupKey, error: ClusterError): void;
-  /** How soon to reconcile again once it is done, in milliseconds; absent: an event tells what comes of it. */
+  /** How soon to reconcile again once it is done, in milliseconds; absent: an event reports what becomes of it. */
   readonly requeueAfterDoneMs?: number;
 }
 
@@ -53,7 +53,7 @@ export function deletionOf(statefulSet: StatefulSet, pod: Pod): Act {
     name: "delete",
     object: pod.name,
     subjectUid: pod.uid,
-    statefulSet,
+    workload: statefulSet,
     claims: [{ statefulSet: statefulSet.name, ordinal: pod.ordinal, uid: pod.uid }],
     carryOut: ({ cluster }, deadlineMs) => cluster.delete("pods", pod, { uid: pod.uid }, { notAfterMs: deadlineMs }),
   };
@@ -93,7 +93,7 @@ async function carryOut(run: ActRun, act: Act): Promise<number | undefined> {
     function: by,
     action: act.name,
     object: act.object,
-    zone: act.statefulSet.name,
+    zone: act.workload.name,
   };
   if (context.cluster.monotonicMs() > deadlineMs) {
     reporter.act({ ...report, result: "late", reason: "its reservation is no longer fresh enough to act on" });
@@ -133,11 +133,11 @@ function endByLedger(run: ActRun, report: Omit<ActReport, "result" | "reason">, 
 /** A zone of another owner is no object that an Event could be about. */
 async function recordAbout(
   { context, by, key }: ActRun,
-  { statefulSet }: Act,
+  { workload }: Act,
   event: Omit<NewEvent, "about">,
 ): Promise<void> {
-  if (!isStatefulSet(statefulSet)) return;
-  await tryCreateEvent(context, by, key, { about: { resource: "statefulsets", ...statefulSet }, ...event });
+  if (!isStatefulSet(workload)) return;
+  await tryCreateEvent(context, by, key, { about: { resource: "statefulsets", ...workload }, ...event });
 }
 
 /**

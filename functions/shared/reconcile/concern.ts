@@ -19,9 +19,9 @@ export interface Concern {
 /** A {@link Concern} about which the StatefulSets of a group say whether they ask. */
 export function askedBy(isAsked: (statefulSet: StatefulSet) => boolean): Concern["asks"] {
   return async ({ cache }, key) => {
-    const { statefulSets } = await cache.read(key, membersNeed);
-    if (statefulSets.some((one) => isStatefulSet(one) && isAsked(one))) return "yes";
-    return statefulSets.length === 0 ? "gone" : "no";
+    const { workloads } = await cache.read(key, membersNeed);
+    if (workloads.some((one) => isStatefulSet(one) && isAsked(one))) return "yes";
+    return workloads.length === 0 ? "gone" : "no";
   };
 }
 

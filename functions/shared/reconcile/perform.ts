@@ -85,7 +85,7 @@ async function attempt<Snapshot, Target>(
   const verdict = asking === undefined ? current.verdict : verdictBy(reconciler, observed, await asking);
   const notes = tooNew === undefined ? reconciler.notesOn?.(snapshot) : undefined;
   const outcome = await conclude(context, reconciler, { ...observed, notes }, verdict, tooNew);
-  return { ...outcome, isGone: observed.view.statefulSets.length === 0 };
+  return { ...outcome, isGone: observed.view.workloads.length === 0 };
 }
 
 /** What a reconciler decides on one observation. `tooNew`: why nothing may be permitted yet (rule R4). */

@@ -16,7 +16,7 @@ import { type GroupReconciler, reconcileByKnown } from "./perform.ts";
 
 /** What becomes of a claim of the function. */
 export type OwnClaimEnd =
-  /** It stays. `requeueAfterMs`: when it may be over at the latest, where no event tells of that. */
+  /** It stays. `requeueAfterMs`: when it may be over at the latest, where no event reports that. */
   | { readonly kind: "stands"; readonly requeueAfterMs?: number }
   /** It is taken out, by a write that says this of times. */
   | { readonly kind: "over"; readonly times?: LedgerTimes }

@@ -13,7 +13,7 @@ export interface ObjectVerdict {
   readonly guard: string;
   readonly message: string;
   readonly step: { readonly kind: string } | undefined;
-  /** The object is reconciled again after this time, in milliseconds; undefined: when an event tells of it. */
+  /** The object is reconciled again after this time, in milliseconds; undefined: at its next event. */
   readonly requeueAfterMs: number | undefined;
 }
 
@@ -116,14 +116,14 @@ function resultOfFailure(error: unknown): Exclude<WriteResult, "done"> {
   throw error;
 }
 
-/** The API server's own words, for a message. */
+/** The API server's own message, to be quoted. */
 export function describeRefusal(error: unknown): string {
   if (!(error instanceof ClusterError)) return messageOf(error);
   return `the API server refused it with ${error.code}: ${apiMessage(error)}`;
 }
 
 /**
- * Sends one write that was decided on, and reports what became of it; `refused` is told of a refusal. Throws what may be better
+ * Sends one write that was decided on, and reports what became of it; `refused` gets a refusal. Throws what may be better
  * the next time.
  */
 export async function reportWrite(

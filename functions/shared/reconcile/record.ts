@@ -1,4 +1,4 @@
-/** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
+/** What is reported about a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
@@ -60,8 +60,7 @@ export function recordVerdict(
   verdict: Verdict<unknown>,
 ): VerdictRecord {
   const { key, zones } = observed;
-  for (const { statefulSet } of zones)
-    warnOfMalformed(context, source.name, key, key, statefulSet, statefulSet.malformed);
+  for (const { workload } of zones) warnOfMalformed(context, source.name, key, key, workload, workload.malformed);
   const record = recordOf(context.memoryOf(key), source, observed, verdict);
   return { record, change: changeToRecord(observed, source.name, record) };
 }
@@ -132,7 +131,7 @@ export function writeAloneInMs(
     );
     return Math.max(0, recordEveryMs - quietMs);
   }
-  // Only a group that never had anything to do is told of nowhere.
+  // Only a group that never had anything to do is recorded nowhere.
   if (written === undefined) return undefined;
   if (record.guard !== "done" && observed.nowMs - written.at >= reaffirmEveryMs) return 0;
   if (written.sentence !== kept.verdicts[by]?.sentence) {
@@ -171,12 +170,12 @@ export async function recordVerdictEvent(
 ): Promise<void> {
   const before = observed.ledger.verdicts[by];
   const kind = eventOf(eventPolicy, before, record);
-  const zone = observed.zones.find(({ statefulSet }) => statefulSet.name === record.zone) ?? observed.zones[0];
+  const zone = observed.zones.find(({ workload }) => workload.name === record.zone) ?? observed.zones[0];
   // A zone of an owner is no object that an Event could be about: its volume claims are told.
   if (kind === undefined || zone === undefined || isOwnerGroup(observed.key.group)) return;
   const identity = `${record.guard} ${record.zone} ${record.since}`;
   const message = kind.reason === eventPolicy.reasons.waits ? `${record.guard}: ${record.sentence}` : record.sentence;
-  const about = { resource: "statefulsets" as const, ...zone.statefulSet };
+  const about = { resource: "statefulsets" as const, ...zone.workload };
   await recordOnce(context, by, observed.key, { about, ...kind, message, identity });
 }
 

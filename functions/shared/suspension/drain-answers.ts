@@ -44,7 +44,7 @@ export async function withDrainAnswers(
   );
 }
 
-/** By the clock, so that no process has to remember whose turn it was: no member waits for those that always hear a no. */
+/** By the clock, so that no process has to remember whose turn it was: no member waits for those that always get a no. */
 function inRounds(asked: readonly Member[], nowMs: number): readonly Member[] {
   const rounds = Math.ceil(asked.length / mostAtOnce);
   const first = rounds < 2 ? 0 : (Math.floor(nowMs / askRoundMs) % rounds) * mostAtOnce;

@@ -75,7 +75,7 @@ export function lastRemovalOf(
   }: Pick<LedgerSurroundings, "zones"> & { readonly members: readonly Member[]; readonly nowMs: number },
   due: readonly Member[],
 ): number | undefined {
-  const own = zones.filter(({ statefulSet }) => due.some(({ set }) => set.name === statefulSet.name));
+  const own = zones.filter(({ workload }) => due.some(({ set }) => set.name === workload.name));
   if (own.some(({ claims }) => claims.some(isRemoval))) return nowMs;
   const known = [lastRemovalMs, lastDisruption(members, nowMs)].filter((ms) => ms !== undefined);
   return known.length === 0 ? undefined : Math.min(Math.max(...known), nowMs);

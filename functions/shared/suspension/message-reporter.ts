@@ -10,9 +10,9 @@ import { isPodNews } from "./drain-proof.ts";
 
 /** How long a volume claim keeps a word before the same process writes another one over it, in milliseconds. */
 export const keptMessageMs = 10_000;
-/** How soon to look again at what holds a member, in milliseconds: a volume claim has no watch. */
+/** When to read again what holds a member, in milliseconds: a volume claim has no watch. */
 export const blockedRequeueMs = 15_000;
-/** How soon to look whether a database has moved its data, in milliseconds: no event tells of that. */
+/** When to read again whether a database has moved its data, in milliseconds: no event reports that. */
 export const dataRequeueMs = 10_000;
 
 /** True where a volume claim says how far its pod is, and not yet what holds it; or nothing yet. */

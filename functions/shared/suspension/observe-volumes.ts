@@ -40,7 +40,7 @@ export async function observeVolumes(
   { claimKind, isLive, isAsked }: VolumesNeed,
 ): Promise<VolumesSnapshot> {
   const { key, ledger, zones, departed, strayClaims } = observed;
-  const names = zones.map(({ statefulSet }) => statefulSet.name);
+  const names = zones.map(({ workload }) => workload.name);
   const read = await readMembers(context, key, names, isLive);
   const marked = await withTrueMarks(context, ledger, read.members);
   return {

@@ -152,12 +152,12 @@ export async function asksForSuspension({ cluster, cache }: Context, key: GroupK
     const asked = await listAsked(cluster, key.namespace);
     return asked.flatMap(ownerKeyOf).some(({ group }) => group === key.group) ? "yes" : "no";
   }
-  const { statefulSets } = await cache.read(key, membersNeed);
-  if (statefulSets.length === 0) return "gone";
+  const { workloads } = await cache.read(key, membersNeed);
+  if (workloads.length === 0) return "gone";
   const asked = await listAsked(cluster, key.namespace);
   if (asked.length === 0) return "no";
   const sets = await listSets(cluster, key.namespace);
-  const own = sets.filter(({ name }) => statefulSets.some((one) => one.name === name));
+  const own = sets.filter(({ name }) => workloads.some((one) => one.name === name));
   const isOwn = ({ metadata }: PvcObject) => own.some((set) => ordinalOfPvc(set, metadata.name) !== undefined);
   return asked.some(isOwn) ? "yes" : "no";
 }

@@ -17,7 +17,7 @@ export interface Anew {
 }
 
 /**
- * True where a time runs, or where one was said to. One that is past the point of no return and deleted has none: nothing can be
+ * True where a time runs, or an annotation says so. One that is past the point of no return and deleted has none: nothing can be
  * taken back of it.
  */
 export function hasTime({ state, suspendedMs, isTerminating }: Pvc): boolean {
@@ -31,7 +31,7 @@ export function isOurs(pvc: Pvc): boolean {
   return pvc.hasOurFinalizer || (hasTime(pvc) && !pvc.isTerminating);
 }
 
-/** What was said about the data of a volume is void where a pod was made after that: it may have written. */
+/** What a user wrote about the data of a volume is void where a pod was made after that: it may have written. */
 export function isDrainVoid({ podCreatedMs }: Pick<Anew, "podCreatedMs">, { drainedMs }: Pvc): boolean {
   return podCreatedMs !== undefined && drainedMs !== undefined && drainedMs < podCreatedMs;
 }

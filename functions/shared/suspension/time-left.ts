@@ -10,7 +10,7 @@ export type KeptFor =
   | { readonly kind: "value"; readonly value: number }
   | { readonly kind: "unknown"; readonly guard: "duration-missing" | "duration-malformed"; readonly message: string };
 
-/** How long its volumes are kept, by what is said now: a user who changes the time changes it for suspended volumes, too. */
+/** How long its volumes are kept, by what is written now: a user who changes the time changes it for suspended volumes, too. */
 export function durationNow(member: Member): KeptFor {
   const duration = durationOf(member);
   if (duration.kind === "value") return duration;
@@ -46,7 +46,7 @@ function observedAfterMs({ resizedMs = 0 }: Member["set"], suspendedMs: number):
   return resizedMs > suspendedMs ? resizedMs + longestGapMs : 0;
 }
 
-/** A warning that is due: its name is part of the Event's identity, so that each is said once in a suspension. */
+/** A warning that is due: its name is part of the Event's identity, so that each is sent once in a suspension. */
 export interface Warning {
   readonly name: "half" | "hour";
   readonly leftMs: number;

@@ -1,4 +1,4 @@
-/** What is written to a volume claim, under its uid and revision, and what is told of it in Events. */
+/** What is written to a volume claim, under its uid and revision, and what Events report about it. */
 
 import { finalizerPaths, pathsOf } from "../annotations/paths.ts";
 import * as keys from "../annotations/suspension.ts";
@@ -14,7 +14,7 @@ import type { GroupKey } from "../workloads/statefulsets.ts";
 import { isPodNews } from "./drain-proof.ts";
 import { type Anew, isDrainVoid } from "./restart-time.ts";
 
-/** How soon to look again at what was just written, in milliseconds. */
+/** When to reconcile again after a write, in milliseconds. */
 export const writtenRequeueMs = 200;
 
 /** The rights of both functions that suspend volumes and remove them. */
@@ -115,11 +115,11 @@ export interface PvcNews {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
-  /** What makes it the same when it is said again. */
+  /** What makes it the same when it is sent again. */
   readonly identity: string;
 }
 
-/** An Event of the type Normal. `identity`: what makes it the same when it is said again. */
+/** An Event of the type Normal. `identity`: what makes it the same when it is sent again. */
 export function normal(reason: string, message: string, identity: string): PvcNews {
   return { type: "Normal", reason, message, identity };
 }

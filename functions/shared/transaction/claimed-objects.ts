@@ -26,7 +26,7 @@ import { type GroupKey, isWanted, type StatefulSet, type ZoneWorkload } from "..
 export type UnknownStatefulSets = ReadonlyMap<string, StatefulSet | undefined>;
 
 export async function readUnknownSets(context: Context, ledger: Ledger, view: GroupView): Promise<UnknownStatefulSets> {
-  const seen = new Set(view.statefulSets.map(({ name }) => name));
+  const seen = new Set(view.workloads.map(({ name }) => name));
   const { members, key } = ledger;
   const { namespace } = key;
   // The labels are asked whatever the ledger counts: a zone may have come and left between two of its writes.
@@ -65,7 +65,7 @@ export async function findReserved(
   unknownSets: UnknownStatefulSets,
 ): Promise<ReadonlyMap<Reservation, ReservedPodState>> {
   if (ledger.reservations.length === 0) return new Map();
-  const members = new Map(view.statefulSets.map((statefulSet) => [statefulSet.name, statefulSet]));
+  const members = new Map(view.workloads.map((statefulSet) => [statefulSet.name, statefulSet]));
   const places = await Promise.all(
     ledger.reservations.map(async (reservation): Promise<[Reservation, ReservedPodState]> => {
       const member = members.get(reservation.statefulSet);
@@ -74,7 +74,7 @@ export async function findReserved(
       const isOwned = seen?.ownerUid !== undefined;
       const isMissing = seen === undefined && member !== undefined && isWanted(member, reservation.ordinal);
       if (member !== undefined && (isOwned || isMissing)) {
-        return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
+        return [reservation, { pod: seen, workload: member, isMember: true, orphans: 0 }];
       }
       const unknownSet = unknownSets.get(reservation.statefulSet);
       // One that was made again since the view was read is of the group all the same, and not of another one.
@@ -95,11 +95,11 @@ async function findByName(
 ): Promise<ReservedPodState> {
   const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
   const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || isGoing(statefulSet));
-  // Pods that it has not released yet count as well: it releases them one by one, and a watch tells of that later.
+  // Pods that it has not released yet count as well: it releases them one by one, and a watch reports that later.
   const left = isLeft ? await context.cache.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
   // The GET has found the newest state of the pod, which memory may not know yet.
   const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
-  return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
+  return { pod, workload: statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
 }
 
 /** What StatefulSets that are gone, or going, have left behind of a group. */
@@ -130,7 +130,7 @@ export async function findLeft(
   const left = await Promise.all(gone.map(madeFor));
   const standing = left.flatMap(([name, pods]) => (pods.length > 0 ? [name] : []));
   // While it is being deleted it releases its pods one by one; those that it has still count in its own zone.
-  const going = view.statefulSets.filter(isGoing);
+  const going = view.workloads.filter(isGoing);
   for (const [name, pods] of await Promise.all(going.map(({ name }) => madeFor(name))))
     left.push([name, pods.filter(({ orphaned }) => orphaned)]);
   const down = left.flatMap(([statefulSet, pods]) =>
@@ -144,7 +144,7 @@ export async function findLeft(
 /**
  * A view as new as the ledger asks for, and the ledger that it is for.
  *
- * A ledger that tells of a revision which a consistent LIST has not got to is from another cluster, or from a backup (a Lease
+ * A ledger with a revision that a consistent LIST has not got to is from another cluster, or from a backup (a Lease
  * that was restored): no view will ever be as new. What it says of revisions is void then.
  */
 export async function readAsNew(

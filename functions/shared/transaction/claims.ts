@@ -49,10 +49,10 @@ export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: strin
  * What a zone is. Throws Conflict where the group has none of that name: what was read besides is newer than the view,
  * and all of it is read once more.
  */
-export function statefulSetNamed({ zones }: Pick<GroupObservation, "zones">, name: string): ZoneWorkload {
-  const zone = zones.find(({ statefulSet }) => statefulSet.name === name);
+export function workloadNamed({ zones }: Pick<GroupObservation, "zones">, name: string): ZoneWorkload {
+  const zone = zones.find(({ workload }) => workload.name === name);
   if (zone === undefined) throw new Conflict();
-  return zone.statefulSet;
+  return zone.workload;
 }
 
 /** Tells the claims that a function has made from all others. */
@@ -122,7 +122,7 @@ export function renewClaim(claim: KnownClaim, stampMs: number, phase = claim.pha
   return changeClaim(claim, { phase, stampMs, sinceMs: claim.sinceMs ?? claim.stampMs });
 }
 
-/** What becomes of a claim: it stands, it is over, or no function carries it out and these members must hear that they stay. */
+/** What becomes of a claim: it stands, it is over, or no function carries it out, and these members must be told to stay. */
 export type ClaimEnd =
   | { readonly kind: "stands"; readonly where: ClaimedObjects }
   | { readonly kind: "settled" }
@@ -184,7 +184,7 @@ export function listClaimed(isSought: (claim: Claim) => boolean): Schedule<Group
     const leases = await listLedgerLeases(cluster, namespace);
     const holding = leases.filter(({ metadata }) => holds(read(claims, metadata) ?? "", isSought));
     const keys = holding.flatMap((lease) => groupKeyOfLease(lease) ?? []);
-    // A copy of the ledger may be from before the claim, and no event tells of a ledger that another process writes.
+    // A copy of the ledger may be from before the claim, and no event reports a ledger that another process writes.
     for (const key of keys) forgetLedger(memoryOf(key));
     return keys;
   };
@@ -192,7 +192,7 @@ export function listClaimed(isSought: (claim: Claim) => boolean): Schedule<Group
 
 /**
  * The schedule of a function whose scale-downs are over after 90 s if no process carries them out (rule R20): a process that
- * was killed leaves its claim, which holds the group, and no event tells of that.
+ * was killed leaves its claim, which holds the group, and no event reports that.
  */
 export function scheduleOfClaims(by: string): Schedule<GroupKey> {
   return { everySeconds: 30, listDue: listClaimed(madeBy(by)) };

@@ -25,14 +25,14 @@ export function findJoining(
   cluster: Pick<Cluster, "monotonicMs" | "serverTimeMs">,
   since: Map<string, number>,
   { key, members: counted }: Pick<Ledger, "key" | "members">,
-  { statefulSets, consistentAt }: GroupView,
+  { workloads, consistentAt }: GroupView,
 ): JoiningZones {
   const nowMs = cluster.monotonicMs();
   const seenIn = groupsOver(cluster);
   const here = groupPathOf(key);
-  const names = statefulSets.map(({ name }) => name).sort();
-  const joined = counted === undefined ? [] : statefulSets.filter(({ name }) => !counted.includes(name));
-  for (const { name, uid } of statefulSets) if (counted?.includes(name) !== false) seenIn.set(uid, here);
+  const names = workloads.map(({ name }) => name).sort();
+  const joined = counted === undefined ? [] : workloads.filter(({ name }) => !counted.includes(name));
+  for (const { name, uid } of workloads) if (counted?.includes(name) !== false) seenIn.set(uid, here);
   const isNewHere = (one: ZoneWorkload) =>
     (seenIn.get(one.uid) ?? here) === here && isJustMade(one, cluster.serverTimeMs());
   if (joined.length === 0) {

@@ -64,10 +64,10 @@ function explained(name: string, error: unknown): unknown {
   return isRefused ? new LedgerRefused(name, error) : error;
 }
 
-/** A function that waits for a claim writes nothing, and no event tells of the claim's end: a copy with one serves so long. */
+/** A function that waits for a claim writes nothing, and no event reports the claim's end: a copy with one serves so long. */
 const claimsServeMs = 5_000;
 /**
- * Nor does one tell of a reservation that was renewed: a copy that holds one serves no longer than a function that waits takes
+ * Nor does one report a reservation that was renewed: a copy that holds one serves no longer than a function that waits takes
  * to reconcile again. It would be known late as it stands, and dropped late (rule R10).
  */
 const reservationsServeMs = 20_000;
@@ -124,7 +124,7 @@ export async function loadLedger(
   if (ledger === undefined) {
     if (isTraceless) return imaginedLedger(key);
     const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
-    if ((await context.cache.read(key, need)).statefulSets.length === 0) return undefined;
+    if ((await context.cache.read(key, need)).workloads.length === 0) return undefined;
     ledger = await createLedger(context, key);
     if (ledger === undefined) throw new Conflict();
   }

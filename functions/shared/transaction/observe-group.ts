@@ -75,7 +75,7 @@ export async function observeGroup(
   const { ledger, view, unknownSets } = seen;
   const reserved = new Map(await findReserved(context, ledger, view, unknownSets));
   const nowMs = context.cluster.serverTimeMs();
-  const members = new Set(view.statefulSets.map(({ name }) => name));
+  const members = new Set(view.workloads.map(({ name }) => name));
 
   const unsettled = [...reserved].flatMap(([reservation, where]) =>
     context.protocol.isSettled(reservation, where, nowMs) ? [] : [reservation],
@@ -84,7 +84,7 @@ export async function observeGroup(
 
   const left = await findLeft(context, ledger, view, { unknownSets, open, nowMs });
   const { claims } = ledger;
-  const zones = view.statefulSets.map((set) => surveyZone(set, view.podsOf(set), open, nowMs, claims));
+  const zones = view.workloads.map((set) => surveyZone(set, view.podsOf(set), open, nowMs, claims));
   zones.sort(byName);
   return {
     key,
@@ -105,8 +105,8 @@ export async function observeGroup(
   };
 }
 
-function byName(one: { statefulSet: ZoneWorkload }, other: { statefulSet: ZoneWorkload }): number {
-  return one.statefulSet.name < other.statefulSet.name ? -1 : 1;
+function byName(one: { workload: ZoneWorkload }, other: { workload: ZoneWorkload }): number {
+  return one.workload.name < other.workload.name ? -1 : 1;
 }
 
 /**

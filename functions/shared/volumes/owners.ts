@@ -22,7 +22,7 @@ export function groupOfPvc({ owned }: Pvc): string | undefined {
 }
 
 /**
- * The members of a group of an owner, by zone and name. `claims` and `pods` are those of its namespace; `pace`: the owner's own
+ * The members of a group of an owner, by zone and name. `claims` and `pods` are those of its namespace; `policy`: the owner's own
  * settings, as they are now, where it has any.
  */
 export function findOwned(

@@ -53,7 +53,7 @@ export interface Pvc {
   /** Time since which its data is not needed, in milliseconds since the epoch; undefined if no annotation says so. */
   readonly drainedMs: number | undefined;
   readonly recover: AnnotationValue<true>;
-  /** Another function has to hear of a wish first, and to give up the removal that it holds back. */
+  /** Another function has to read a wish first, and to give up the removal that it holds back. */
   readonly isRemovalHeld: boolean;
   readonly isOnHold: boolean;
   readonly isRetained: boolean | undefined;

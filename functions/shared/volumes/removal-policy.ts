@@ -12,7 +12,7 @@ import { fieldsOf } from "../base/fields.ts";
 import type { OtherObject } from "../kubernetes/cluster.ts";
 import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 
-/** How an owner lets its members go. What is said elsewhere can make it stricter, and never looser. */
+/** How an owner lets its members go. What is written elsewhere can make it stricter, and never looser. */
 export interface OwnerRemovalPolicy {
   /** How long a volume is kept at least, in milliseconds; absent where only its volume claim says it. */
   readonly duration: AnnotationValue<number>;

@@ -30,7 +30,7 @@ export function settingsSchema(settings: readonly Setting<unknown>[]): Readonly<
   };
 }
 
-/** What JSON Schema can tell of a setting. It refuses nothing that parses. */
+/** What JSON Schema can check of a setting. It refuses nothing that parses. */
 export function schemaOf({ meaning, fallback, grammar }: Setting<unknown>): Readonly<Record<string, unknown>> {
   const description = `${meaning}${fallback === "" ? "" : ` (default: ${fallback})`}`;
   return { description, ...shapeOf(grammar) };

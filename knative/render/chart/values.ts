@@ -169,7 +169,7 @@ function webhooksOf(definitions: readonly AdmissionDefinition[]): Value {
     },
     failurePolicy: {
       usual: "Fail",
-      meaning: "While no replica answers, Fail denies what it would have judged, and Ignore lets it happen",
+      meaning: "While no replica answers, Fail denies what it would have decided, and Ignore lets it happen",
       schema: { enum: policies },
       isNeeded: true,
     },

@@ -2,13 +2,13 @@
 import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Scene } from "../attack.ts";
-import { connectTo, type Door, hasRoom, isConnected } from "../wire.ts";
-import { closeAll, heldSince, openMany } from "./sockets.ts";
+import { connectTo, type Endpoint, hasRoom, isConnected } from "../wire.ts";
+import { closeAll, openMany, openSince } from "./sockets.ts";
 
 const largestReview = 8 * 2 ** 20;
 const largestEvent = 2 ** 20;
 const piece = Buffer.alloc(64 * 1024, " ");
-const holdMs = { short: 2_500, long: 8_000 } as const;
+const openMs = { short: 2_500, long: 8_000 } as const;
 const unfinished = { short: 40, long: 100 } as const;
 const stalled = 128;
 const aborted = { short: 400, long: 8_000 } as const;
@@ -23,7 +23,7 @@ function headOf(path: string, length: number): string {
 /** Reviews as large as they may be, of which the last byte never comes. */
 export const unfinishedReviews: Attack = {
   name: "reviews-unfinished",
-  says: (size) => `${unfinished[size]} reviews of 8 MiB on TLS_PORT whose last byte never comes`,
+  description: (size) => `${unfinished[size]} reviews of 8 MiB on TLS_PORT whose last byte never comes`,
   run: (scene) =>
     leaveUnfinished(scene, scene.target.tls, "/admission/pod-eviction", unfinished[scene.size], largestReview),
 };
@@ -31,30 +31,30 @@ export const unfinishedReviews: Attack = {
 /** The same on the port of events. */
 export const unfinishedEvents: Attack = {
   name: "events-unfinished",
-  says: (size) => `${4 * unfinished[size]} events of 1 MiB whose last byte never comes`,
+  description: (size) => `${4 * unfinished[size]} events of 1 MiB whose last byte never comes`,
   mayTurnEventsAway: true,
   run: (scene) => leaveUnfinished(scene, scene.target.plain, "/", 4 * unfinished[scene.size], largestEvent),
 };
 
 async function leaveUnfinished(
   { target, size, signal, atHeight }: Scene,
-  door: Door,
+  endpoint: Endpoint,
   path: string,
   count: number,
   bytes: number,
 ) {
   const before = await target.sockets();
-  const sockets = await openMany(door, count, signal);
+  const sockets = await openMany(endpoint, count, signal);
   for (const socket of sockets) socket.resume();
   const head = headOf(path, bytes);
   await Promise.all(sockets.map((socket) => send(socket, head, bytes - 1)));
   signal.throwIfAborted();
   atHeight();
-  await delay(holdMs[size], undefined, { signal });
-  const held = await heldSince(before, target);
+  await delay(openMs[size], undefined, { signal });
+  const open = await openSince(before, target);
   closeAll(sockets);
   const failures = target.end() === undefined ? [] : ["the server has ended"];
-  return { seen: `${held} of ${count} are held in the end`, failures };
+  return { seen: `${open} of ${count} are held in the end`, failures };
 }
 
 /** As fast as it is taken; ends early where the server closes. */
@@ -68,7 +68,7 @@ async function send(socket: Socket, head: string, bytes: number): Promise<void> 
 /** Posts that stop after a few bytes: honest events and reviews are taken as before. */
 export const stalledPosts: Attack = {
   name: "posts-stalled",
-  says: () => `${stalled} events, and as many reviews, that say 1 MiB and send 100 bytes`,
+  description: () => `${stalled} events, and as many reviews, that say 1 MiB and send 100 bytes`,
   async run({ target, size, signal, atHeight }) {
     const before = await target.sockets();
     const [events, reviews] = [
@@ -82,17 +82,17 @@ export const stalledPosts: Attack = {
       for (const socket of sockets) socket.resume().write(`${headOf(path, largestEvent)}${" ".repeat(100)}`);
     }
     atHeight();
-    await delay(holdMs[size], undefined, { signal });
-    const held = await heldSince(before, target);
+    await delay(openMs[size], undefined, { signal });
+    const open = await openSince(before, target);
     closeAll([...events, ...reviews]);
-    return { seen: `${held} of ${2 * stalled} are held in the end`, failures: [] };
+    return { seen: `${open} of ${2 * stalled} are held in the end`, failures: [] };
   },
 };
 
 /** Bodies that come slowly, and whose senders go away in the middle: not a line of the log says that something is wrong. */
 export const abortedBodies: Attack = {
   name: "bodies-aborted",
-  says: (size) => `${aborted[size]} bodies, half of them reviews, that come slowly and are aborted`,
+  description: (size) => `${aborted[size]} bodies, half of them reviews, that come slowly and are aborted`,
   async run({ target, size, signal, atHeight }) {
     atHeight();
     let next = 0;
@@ -100,9 +100,9 @@ export const abortedBodies: Attack = {
       while (next < aborted[size]) {
         signal.throwIfAborted();
         const number = next++;
-        const [door, path] =
+        const [endpoint, path] =
           number % 2 === 0 ? ([target.plain, "/"] as const) : ([target.tls, "/admission/pod-eviction"] as const);
-        await abortSlowly(door, path);
+        await abortSlowly(endpoint, path);
       }
     };
     await Promise.all(Array.from({ length: abortedAtOnce }, work));
@@ -113,8 +113,8 @@ export const abortedBodies: Attack = {
   },
 };
 
-async function abortSlowly(door: Door, path: string): Promise<void> {
-  const socket = connectTo(door);
+async function abortSlowly(endpoint: Endpoint, path: string): Promise<void> {
+  const socket = connectTo(endpoint);
   if (!(await isConnected(socket))) return;
   socket.resume().write(headOf(path, 4_000));
   for (let part = 0; part < 3 && !socket.destroyed; part++) {

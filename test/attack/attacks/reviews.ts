@@ -25,7 +25,7 @@ const lookUps = { atOnce: 200, aSecond: 100 } as const;
 const mostAnswerBytes = 64 * 1024;
 const mostLogBytes = 2 ** 20;
 
-interface Said {
+interface AnsweredReview {
   readonly status: number;
   readonly text: string;
 }
@@ -35,7 +35,7 @@ function poolOf({ tls }: Target, connections: number): Pool {
 }
 
 /** One that is closed in the middle was answered with 0. */
-async function post(pool: Pool, body: string): Promise<Said> {
+async function post(pool: Pool, body: string): Promise<AnsweredReview> {
   try {
     const answer = await pool.request({ method: "POST", path, headers, body });
     return { status: answer.statusCode, text: await answer.body.text() };
@@ -47,7 +47,7 @@ async function post(pool: Pool, body: string): Promise<Said> {
 /** Reviews that are refused, in a namespace of megabytes: neither memory, answers nor the log take it in. */
 export const longNamespace: Attack = {
   name: "namespaces-of-8-MiB",
-  says: (size) => `${longNamespaces[size]} reviews of a namespace of 8 MiB, or of 200 KB`,
+  description: (size) => `${longNamespaces[size]} reviews of a namespace of 8 MiB, or of 200 KB`,
   async run({ target, size, signal, atHeight }) {
     const pool = poolOf(target, 2);
     const count = longNamespaces[size];
@@ -79,7 +79,7 @@ export const longNamespace: Attack = {
 /** Refused reviews whose names never come twice: what is remembered of them is bounded. */
 export const manyNames: Attack = {
   name: "names-that-differ",
-  says: (size) => `${distinct[size]} reviews, each of another namespace and name`,
+  description: (size) => `${distinct[size]} reviews, each of another namespace and name`,
   async run({ target, size, signal, atHeight }) {
     const pool = poolOf(target, 16);
     const statuses: number[] = [];
@@ -106,7 +106,7 @@ export const manyNames: Attack = {
 /** Reviews on the plain port, which every pod reaches: they must not reserve anything, so that a real drain goes on. */
 export const forgedOnPlain: Attack = {
   name: "reviews-on-PORT",
-  says: () => "2 forged reviews on PORT, and then a real drain in another zone",
+  description: () => "2 forged reviews on PORT, and then a real drain in another zone",
   async run({ target, atHeight }) {
     atHeight();
     const { namespace, podName } = target;
@@ -123,26 +123,27 @@ export const forgedOnPlain: Attack = {
     const pool = poolOf(target, 1);
     const real = await post(pool, reviewOf({ namespace, name: podName("a", 3) }, randomUUID(), false));
     await pool.destroy();
-    return judgeForged(statuses, reserved, real);
+    return checkForged(statuses, reserved, real);
   },
 };
 
-function judgeForged(statuses: readonly number[], reserved: boolean, { status, text }: Said): Outcome {
+function checkForged(statuses: readonly number[], reserved: boolean, { status, text }: AnsweredReview): Outcome {
   const answer = status === 200 ? parseAnswer(text) : undefined;
-  const isHeld = answer?.allowed !== true;
-  const said = answer === undefined ? `answered ${status}` : answer.allowed ? "let go" : `refused: ${answer.sentence}`;
+  const isRefused = answer?.allowed !== true;
+  const outcome =
+    answer === undefined ? `answered ${status}` : answer.allowed ? "let go" : `refused: ${answer.message}`;
   const failures = [
-    ...(statuses.some((one) => one < 300) ? ["a review on PORT was judged"] : []),
+    ...(statuses.some((one) => one < 300) ? ["a review on PORT was decided"] : []),
     ...(reserved ? ["the ledger holds a pod that was reviewed on PORT"] : []),
-    ...(isHeld ? [`the pod of the real drain was ${said}`] : []),
+    ...(isRefused ? [`the pod of the real drain was ${outcome}`] : []),
   ];
-  return { seen: `${tallyOf(statuses)}; the pod of the real drain was ${said}`, failures };
+  return { seen: `${tallyOf(statuses)}; the pod of the real drain was ${outcome}`, failures };
 }
 
 /** Reviews of pods that there are not, each of which could cost a request to the API server. */
 export const unknownPods: Attack = {
   name: "unknown-pods",
-  says: (size) =>
+  description: (size) =>
     `${inFlight[size]} connections that each have a pod reviewed that there is not, every ${againMs[size] / 1000} s`,
   async run({ target, size, signal, atHeight }) {
     const sockets = await openMany(target.tls, inFlight[size], signal);

@@ -3,12 +3,12 @@ import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Outcome, Scene } from "../attack.ts";
 import { askAfresh, type Tally } from "../fresh-thread.ts";
-import { connectTo, type Door } from "../wire.ts";
+import { connectTo, type Endpoint } from "../wire.ts";
 import { closeAll } from "./sockets.ts";
 
 /** At each port. */
 const slow = { short: 1_200, long: 2_000 } as const;
-const holdMs = { short: 6_000, long: 60_000 } as const;
+const openMs = { short: 6_000, long: 60_000 } as const;
 const everyMs = 1_000;
 const slices = 50;
 /** At one port in a slice, 100 a second: a thousand that last for 10 s. More of them are a flood, which is another attack. */
@@ -27,8 +27,8 @@ const beginnings = [post("/admission/pod-eviction"), get + post("/admission/pod-
 /** The honest clients have another address than the attacker. */
 export const slowConnections: Attack = {
   name: "slow-connections",
-  says: (size) =>
-    `${slow[size]} connections at each port from one address that send a byte a second, for ${holdMs[size] / 1_000} s`,
+  description: (size) =>
+    `${slow[size]} connections at each port from one address that send a byte a second, for ${openMs[size] / 1_000} s`,
   mayTurnEventsAway: true,
   run: (scene) => sendSlowly(scene, "127.0.0.2"),
 };
@@ -36,41 +36,41 @@ export const slowConnections: Attack = {
 /** All have the address of an ingress, or of a node that hides those of its pods. */
 export const slowOfOneAddress: Attack = {
   name: "slow-one-address",
-  says: (size) => `the same for ${holdMs[size] / 1_000} s, and honest clients have that address, too`,
+  description: (size) => `the same for ${openMs[size] / 1_000} s, and honest clients have that address, too`,
   mayTurnEventsAway: true,
   run: (scene) => sendSlowly(scene, attacker),
 };
 
 async function sendSlowly({ target, size, signal, atHeight }: Scene, honestAddress: string): Promise<Outcome> {
-  const holds = [target.plain, target.tls].map((door) => new Hold(door, slow[size]));
-  while (holds.some((hold) => hold.opened < slow[size])) await turn(holds, signal);
+  const holds = [target.plain, target.tls].map((endpoint) => new SlowClient(endpoint, slow[size]));
+  while (holds.some((client) => client.opened < slow[size])) await turn(holds, signal);
   const startedMs = performance.now();
   atHeight();
   const honest = askAfresh(target, honestAddress);
-  while (performance.now() - startedMs < holdMs[size]) await turn(holds, signal);
+  while (performance.now() - startedMs < openMs[size]) await turn(holds, signal);
   const tally = await honest.stop();
-  const opened = holds.reduce((sum, hold) => sum + hold.opened, 0);
-  for (const hold of holds) hold.end();
-  return { seen: `${opened} opened; ${inWords(tally)}`, failures: failuresOf(tally) };
+  const opened = holds.reduce((sum, client) => sum + client.opened, 0);
+  for (const client of holds) client.end();
+  return { seen: `${opened} opened; ${describeTally(tally)}`, failures: failuresOf(tally) };
 }
 
 /** A second in which each connection sends a byte, or is opened again. */
-async function turn(holds: readonly Hold[], signal: AbortSignal): Promise<void> {
+async function turn(holds: readonly SlowClient[], signal: AbortSignal): Promise<void> {
   const endsMs = performance.now() + everyMs;
   for (let slice = 0; slice < slices; slice++) {
-    for (const hold of holds) hold.go(slice);
+    for (const client of holds) client.go(slice);
     await delay(Math.max(0, endsMs - performance.now()) / (slices - slice), undefined, { signal });
   }
 }
 
-/** The connections at one door: one that was ended is opened again at its next turn. */
-class Hold {
+/** The connections at one server: one that was ended is opened again at its next turn. */
+class SlowClient {
   opened = 0;
-  readonly #door: Door;
+  readonly #endpoint: Endpoint;
   readonly #sockets: (Socket | undefined)[];
 
-  constructor(door: Door, count: number) {
-    this.#door = door;
+  constructor(endpoint: Endpoint, count: number) {
+    this.#endpoint = endpoint;
     this.#sockets = Array(count).fill(undefined);
   }
 
@@ -89,19 +89,19 @@ class Hold {
 
   #open(at: number): Socket {
     this.opened++;
-    const socket = connectTo(this.#door, attacker).resume();
+    const socket = connectTo(this.#endpoint, attacker).resume();
     socket.write(beginnings[at % beginnings.length] ?? "");
     return socket;
   }
 }
 
-function inWords({ reviews, reviewsAnswered, probes, probesAnswered, p99Ms }: Tally): string {
+function describeTally({ reviews, reviewsAnswered, probes, probesAnswered, p99Ms }: Tally): string {
   const answered = `${reviewsAnswered} of ${reviews} reviews and ${probesAnswered} of ${probes} probes`;
   return `${answered} over new connections were answered, p99 ${p99Ms.toFixed(0)} ms`;
 }
 
 function failuresOf(tally: Tally): string[] {
   const { reviews, reviewsAnswered, probes, probesAnswered } = tally;
-  const isHeld = reviews > 0 && reviewsAnswered >= leastAnswered * reviews && probes > 0 && probesAnswered === probes;
-  return isHeld ? [] : [`too few answers: ${inWords(tally)}`];
+  const isServed = reviews > 0 && reviewsAnswered >= leastAnswered * reviews && probes > 0 && probesAnswered === probes;
+  return isServed ? [] : [`too few answers: ${describeTally(tally)}`];
 }

@@ -3,28 +3,28 @@ import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Scene } from "../attack.ts";
 import type { Target } from "../target.ts";
-import { connectTo, type Door, isConnected } from "../wire.ts";
+import { connectTo, type Endpoint, isConnected } from "../wire.ts";
 
 const pipelined = 2_000;
 const getMetrics = Buffer.from("GET /metrics HTTP/1.1\r\nhost: sluice.example\r\n\r\n".repeat(pipelined));
-const holdMs = { short: 2_000, long: 8_000 } as const;
-/** At each door. */
+const openMs = { short: 2_000, long: 8_000 } as const;
+/** At each server. */
 const idle = { short: 3_000, long: 8_000 } as const;
 /** At both: no client that calls webhooks, sends events or scrapes needs more. */
-const mostHeld = 2_500;
+const mostOpen = 2_500;
 const atOnce = 100;
 
 /** Thousands of requests for metrics on one connection, and none of the answers is read. */
 export const metricsOnOne: Attack = {
   name: "metrics-unread-1",
-  says: () => `${pipelined} pipelined GET /metrics on 1 connection, no answer is read`,
+  description: () => `${pipelined} pipelined GET /metrics on 1 connection, no answer is read`,
   run: (scene) => askUnread(scene, 1),
 };
 
 /** The same on many connections. */
 export const metricsOnMany: Attack = {
   name: "metrics-unread-200",
-  says: () => `${pipelined} pipelined GET /metrics on each of 200 connections, no answer is read`,
+  description: () => `${pipelined} pipelined GET /metrics on each of 200 connections, no answer is read`,
   run: (scene) => askUnread(scene, 200),
 };
 
@@ -33,49 +33,49 @@ async function askUnread({ target, size, signal, atHeight }: Scene, connections:
   const sockets = await openMany(target.plain, connections, signal);
   for (const socket of sockets) socket.pause().write(getMetrics);
   atHeight();
-  await delay(holdMs[size], undefined, { signal });
-  const held = await heldSince(before, target);
+  await delay(openMs[size], undefined, { signal });
+  const open = await openSince(before, target);
   closeAll(sockets);
-  return { seen: `${held} of ${connections} are held in the end`, failures: [] };
+  return { seen: `${open} of ${connections} are held in the end`, failures: [] };
 }
 
 /** Sockets that send nothing, and others that have asked once and stay. */
 export const idleSockets: Attack = {
   name: "idle-sockets",
-  says: (size) => `${idle[size]} idle sockets on PORT, and as many on TLS_PORT`,
+  description: (size) => `${idle[size]} idle sockets on PORT, and as many on TLS_PORT`,
   async run({ target, size, signal, atHeight }) {
     const before = await target.sockets();
     const opened: Socket[] = [];
-    for (const door of [target.plain, target.tls]) {
-      const sockets = await openMany(door, idle[size], signal);
+    for (const endpoint of [target.plain, target.tls]) {
+      const sockets = await openMany(endpoint, idle[size], signal);
       for (const [index, socket] of sockets.entries()) {
         socket.resume();
         if (index % 2 === 0) socket.write("GET /healthz HTTP/1.1\r\nhost: sluice.example\r\n\r\n");
       }
       opened.push(...sockets);
     }
-    const held = await heldSince(before, target);
+    const open = await openSince(before, target);
     atHeight();
-    await delay(holdMs[size], undefined, { signal });
+    await delay(openMs[size], undefined, { signal });
     closeAll(opened);
-    return { seen: `${held} are held`, failures: held > mostHeld ? [`${held} idle connections are held`] : [] };
+    return { seen: `${open} are held`, failures: open > mostOpen ? [`${open} idle connections are held`] : [] };
   },
 };
 
 /** Those that were taken, of so many that were tried. */
-export async function openMany(door: Door, count: number, signal: AbortSignal): Promise<Socket[]> {
+export async function openMany(endpoint: Endpoint, count: number, signal: AbortSignal): Promise<Socket[]> {
   const taken: Socket[] = [];
   for (let left = count; left > 0; left -= atOnce) {
     signal.throwIfAborted();
-    const sockets = Array.from({ length: Math.min(atOnce, left) }, () => connectTo(door));
+    const sockets = Array.from({ length: Math.min(atOnce, left) }, () => connectTo(endpoint));
     const connected = await Promise.all(sockets.map(isConnected));
     taken.push(...sockets.filter((_, index) => connected[index]));
   }
   return taken;
 }
 
-/** How many connections more the server has. A client that does not read does not hear that a connection was closed. */
-export async function heldSince(before: number, target: Target): Promise<number> {
+/** How many connections more the server has. A client that does not read does not receive that a connection was closed. */
+export async function openSince(before: number, target: Target): Promise<number> {
   return Math.max(0, (await target.sockets()) - before);
 }
 

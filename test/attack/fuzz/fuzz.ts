@@ -1,4 +1,4 @@
-/** Sends malformed requests, and judges what comes back. */
+/** Sends malformed requests, and decides what comes back. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Outcome, Scene } from "../attack.ts";
 import type { Target } from "../target.ts";
@@ -12,10 +12,10 @@ const patienceMs = 15_000;
 /** After so many different ones the others are hardly new. */
 const mostFailures = 20;
 
-/** Requests of all kinds that are none: each is answered with a sentence, or its connection is closed. */
+/** Requests of all kinds that are none: each is answered with a message, or its connection is closed. */
 export const malformedRequests: Attack = {
   name: "malformed",
-  says: (size) => `${requests[size]} malformed requests`,
+  description: (size) => `${requests[size]} malformed requests`,
   // What is cut off in the middle is answered, or closed, after this.
   settings: { REQUEST_TIMEOUT: "2s" },
   mayTurnEventsAway: true,
@@ -39,10 +39,10 @@ async function fuzz({ target, size, seed, signal, atHeight }: Scene): Promise<Ou
       const number = next++;
       const exchange = exchangeOf(seed, number);
       tally.sent += exchange.requests.length;
-      for (const { what, says } of judge(exchange, await send(target, exchange), tally)) {
+      for (const { what, description } of check(exchange, await send(target, exchange), tally)) {
         const known = tally.failures.get(what);
         if (known !== undefined) known.count++;
-        else tally.failures.set(what, { count: 1, first: `${says}, on connection ${number} of seed ${seed}` });
+        else tally.failures.set(what, { count: 1, first: `${description}, on connection ${number} of seed ${seed}` });
       }
       if (target.end() !== undefined) throw new Error(`the server ended at connection ${number} of seed ${seed}`);
     }
@@ -61,10 +61,10 @@ interface Received {
   readonly mistake: string | undefined;
 }
 
-async function send(target: Target, { door, requests: sent, pieceBytes, ending }: Exchange): Promise<Received> {
-  const socket = connectTo(target[door]);
+async function send(target: Target, { endpoint, requests: sent, pieceBytes, ending }: Exchange): Promise<Received> {
+  const socket = connectTo(target[endpoint]);
   const reader = new AnswerReader(sent.map(({ method }) => method));
-  if (!(await isConnected(socket))) return { answers: [], closed: "clean", mistake: "the door was closed" };
+  if (!(await isConnected(socket))) return { answers: [], closed: "clean", mistake: "the port was closed" };
   let mistake: string | undefined;
   let isFinished = false;
   const finished = new Promise<void>((settle) => {
@@ -106,13 +106,13 @@ async function send(target: Target, { door, requests: sent, pieceBytes, ending }
 interface Mistake {
   readonly what: string;
   /** Of which request. */
-  readonly says: string;
+  readonly description: string;
 }
 
-function judge({ requests: sent, ending }: Exchange, { answers, closed, mistake }: Received, tally: Tally): Mistake[] {
+function check({ requests: sent, ending }: Exchange, { answers, closed, mistake }: Received, tally: Tally): Mistake[] {
   const mistakes: Mistake[] = [];
   const note = (what: string | undefined, request: Malformed | undefined) => {
-    if (what !== undefined) mistakes.push({ what, says: request?.says ?? "nothing that was asked" });
+    if (what !== undefined) mistakes.push({ what, description: request?.description ?? "nothing that was asked" });
   };
   note(mistake, sent[answers.length]);
   for (const [index, answer] of answers.entries()) {
@@ -139,7 +139,7 @@ function isExcused(sent: readonly Malformed[], answers: readonly Answer[]): bool
 function wrongWith({ status, headers, body }: Answer, method: string | undefined): string | undefined {
   if (!(status < 300 || (status >= 400 && status < 500) || status === 503))
     return `answered ${status}: ${body.slice(0, 200)}`;
-  if (method !== "HEAD" && status !== 204 && body.trim() === "") return `answered ${status} without a sentence`;
+  if (method !== "HEAD" && status !== 204 && body.trim() === "") return `answered ${status} without a message`;
   if (status !== 200 || headers.get("content-type") !== "application/json") return undefined;
   const { response } = JSON.parse(body) as { response?: { status?: { code?: number; message?: string } } };
   const { code = 0, message = "" } = response?.status ?? {};

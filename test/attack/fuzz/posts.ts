@@ -6,7 +6,7 @@ import { bodyOf, nested, oddName, oddObject, oddValue } from "./values.ts";
 
 /** A request before it becomes bytes. Names and values of headers hold only what HTTP permits. */
 export interface Post {
-  readonly says: string;
+  readonly description: string;
   readonly method: string;
   readonly target: string;
   readonly headers: readonly (readonly [string, string])[];
@@ -73,7 +73,7 @@ export function binaryEvent(random: Random): Post {
   });
   const text = onceIn(random, 3) ? oddValue(random) : objectText(random);
   const body = bodyOf(random, text);
-  return { says: "an event in binary mode", method: "POST", target: pick(random, eventPaths), headers, body };
+  return { description: "an event in binary mode", method: "POST", target: pick(random, eventPaths), headers, body };
 }
 
 /** A CloudEvent that is its body. */
@@ -94,7 +94,7 @@ export function structuredEvent(random: Random): Post {
       : { data: objectText(random) }),
   });
   return {
-    says: "an event in structured mode",
+    description: "an event in structured mode",
     method: "POST",
     target: pick(random, eventPaths),
     headers: [["content-type", type]],
@@ -138,7 +138,7 @@ export function review(random: Random): Post {
     "?timeout=%ff&timeout=1s",
   ];
   return {
-    says: `a review ${version} on ${path}`,
+    description: `a review ${version} on ${path}`,
     method: "POST",
     target: `${path}${pick(random, timeouts)}`,
     headers: [["content-type", onceIn(random, 12) ? pick(random, contentTypes) : "application/json"]],

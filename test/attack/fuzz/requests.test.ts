@@ -22,7 +22,7 @@ describe("malformed requests", () => {
     assert.ok(different > 0.85 * count, `${different} of ${count} are different`);
   });
 
-  it("are of every kind: each path, both doors, pipelined, in pieces, in chunks, half-closed and aborted", () => {
+  it("are of every kind: each path, both servers, pipelined, in pieces, in chunks, half-closed and aborted", () => {
     const texts = requests.map(({ bytes }) => bytes.toString("latin1"));
     for (const path of [...reviewPaths, "/", "/events"]) {
       assert.ok(
@@ -45,7 +45,7 @@ describe("malformed requests", () => {
       );
     }
     const shares = [
-      all.filter(({ door }) => door === "tls"),
+      all.filter(({ endpoint }) => endpoint === "tls"),
       all.filter(({ requests }) => requests.length > 1),
       all.filter(({ pieceBytes }) => pieceBytes < 3_000),
       all.filter(({ ending }) => ending === "half-closes"),
@@ -66,11 +66,11 @@ describe("malformed requests", () => {
   });
 
   it("are as long as they say where HTTP is kept", () => {
-    for (const { bytes, isWhole, says } of requests) {
+    for (const { bytes, isWhole, description } of requests) {
       const text = bytes.toString("latin1");
       const length = /\r\ncontent-length: (\d+)\r\n/.exec(text)?.[1];
       if (!isWhole || length === undefined) continue;
-      assert.equal(bytes.length - text.indexOf("\r\n\r\n") - 4, Number(length), says);
+      assert.equal(bytes.length - text.indexOf("\r\n\r\n") - 4, Number(length), description);
     }
   });
 });

@@ -7,7 +7,7 @@ import { onceIn, pick, whole } from "./chance.ts";
 import { binaryEvent, type Post, review, reviewPaths, structuredEvent } from "./posts.ts";
 
 export interface Malformed {
-  readonly says: string;
+  readonly description: string;
   /** Of the answer to HEAD there is no body. */
   readonly method: string;
   readonly bytes: Buffer;
@@ -19,7 +19,7 @@ export interface Malformed {
 
 /** What one connection sends, one after the other without waiting for answers, and how it ends. */
 export interface Exchange {
-  readonly door: "plain" | "tls";
+  readonly endpoint: "plain" | "tls";
   readonly requests: readonly Malformed[];
   /** Bytes are sent in pieces of this many. */
   readonly pieceBytes: number;
@@ -42,7 +42,7 @@ export function exchangeOf(seed: number, number: number): Exchange {
     if (!request.isWhole || request.isUpgrade) break;
   }
   return {
-    door: onceIn(random, 4) ? "tls" : "plain",
+    endpoint: onceIn(random, 4) ? "tls" : "plain",
     requests,
     pieceBytes: onceIn(random, 5) ? whole(random, 1, 2_000) + 200 : Number.POSITIVE_INFINITY,
     ending: pick(random, ["waits", "waits", "waits", "waits", "half-closes", "aborts"] as const),
@@ -72,8 +72,8 @@ function malformed(random: Random): Malformed {
 
 /** As HTTP has it: with its length, or in chunks. */
 function framed(random: Random, post: Post): Malformed {
-  const { says, method, body } = post;
-  if (!onceIn(random, 5)) return { says, method, bytes: bytesOf(post, [lengthOf(body)], body), isWhole: true };
+  const { description, method, body } = post;
+  if (!onceIn(random, 5)) return { description, method, bytes: bytesOf(post, [lengthOf(body)], body), isWhole: true };
   const chunks: Buffer[] = [];
   for (let at = 0; at < body.length; ) {
     const chunk = body.subarray(at, at + whole(random, 1, 4_000));
@@ -81,7 +81,7 @@ function framed(random: Random, post: Post): Malformed {
     chunks.push(Buffer.from(`${chunk.length.toString(16)}\r\n`), chunk, Buffer.from("\r\n"));
   }
   const bytes = bytesOf(post, [["transfer-encoding", "chunked"]], Buffer.concat([...chunks, Buffer.from("0\r\n\r\n")]));
-  return { says: `${says}, in chunks`, method, bytes, isWhole: true };
+  return { description: `${description}, in chunks`, method, bytes, isWhole: true };
 }
 
 const methods = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "M-SEARCH", "PURGE", "QUERY"];
@@ -120,12 +120,12 @@ function oddTarget(random: Random): Malformed {
   const method = onceIn(random, 4) ? "POST" : pick(random, methods);
   const target = onceIn(random, 3) ? pick(random, reviewPaths) : pick(random, targets);
   const body = onceIn(random, 3) ? Buffer.from("{}") : Buffer.alloc(0);
-  const post = { says: `${method} ${target.slice(0, 40)}`, method, target, headers: [], body };
-  return { says: post.says, method, bytes: bytesOf(post, [lengthOf(body)], body), isWhole: true };
+  const post = { description: `${method} ${target.slice(0, 40)}`, method, target, headers: [], body };
+  return { description: post.description, method, bytes: bytesOf(post, [lengthOf(body)], body), isWhole: true };
 }
 
 /** Of each, whether HTTP is kept. */
-const oddHeaders: readonly (readonly [says: string, lines: string, isWhole: boolean])[] = [
+const oddHeaders: readonly (readonly [description: string, lines: string, isWhole: boolean])[] = [
   ["hundreds of headers", Array.from({ length: 300 }, (_, index) => `x-${index}: 1\r\n`).join(""), true],
   ["an expectation that does not exist", "expect: the-unexpected\r\n", true],
   ["an upgrade to WebSocket", "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\n", true],
@@ -169,22 +169,22 @@ function oddHead(random: Random): Malformed {
   if (onceIn(random, 3)) {
     const line = pick(random, oddLines);
     const bytes = Buffer.from(`${line}\r\nhost: a\r\n\r\n`, "latin1");
-    return { says: `the line ${JSON.stringify(line.slice(0, 40))}`, method: "GET", bytes, isWhole: false };
+    return { description: `the line ${JSON.stringify(line.slice(0, 40))}`, method: "GET", bytes, isWhole: false };
   }
-  const [says, lines, isWhole] = pick(random, oddHeaders);
+  const [description, lines, isWhole] = pick(random, oddHeaders);
   const host = isWhole || onceIn(random, 2) ? "host: a\r\n" : "";
   const bytes = Buffer.from(
     `GET ${pick(random, ["/healthz", "/metrics", "/"])} HTTP/1.1\r\n${host}${lines}\r\n`,
     "latin1",
   );
-  return { says, method: "GET", bytes, isWhole, isUpgrade: lines.includes("upgrade: ") };
+  return { description, method: "GET", bytes, isWhole, isUpgrade: lines.includes("upgrade: ") };
 }
 
 /** What says that it is longer, or shorter, than it is; chunks that are none; and bytes that were turned over on the way. */
 function misframed(random: Random, post: Post): Malformed {
-  const { body, method, says } = post;
+  const { body, method, description } = post;
   const broken = (how: string, bytes: Buffer): Malformed => ({
-    says: `${says}, ${how}`,
+    description: `${description}, ${how}`,
     method,
     bytes,
     isWhole: false,

@@ -43,8 +43,8 @@ describe("the bench of drains", () => {
 
   it("counts what kubectl says of each refusal that it asks again after, and nothing else that it says", () => {
     const refused = `error when evicting pods/"bench-zone-a-3" -n "bench-1" (will retry after 5s): admission webhook denied the request`;
-    const said = ["evicting pod bench-1/bench-zone-a-3", refused, "pod/bench-zone-a-3 evicted", refused].join("\n");
-    assert.equal(countRefusals(said), 2);
+    const output = ["evicting pod bench-1/bench-zone-a-3", refused, "pod/bench-zone-a-3 evicted", refused].join("\n");
+    assert.equal(countRefusals(output), 2);
     assert.equal(countRefusals("evicting pod bench-1/bench-zone-a-3"), 0);
   });
 

@@ -103,9 +103,9 @@ async function measureDrain(setting: Setting, labels: Readonly<Record<string, st
   try {
     const measured = await measureEffort(controlPlane, running);
     const startedMs = performance.now();
-    const said = await runKubectl(controlPlane, "drain", node, `--timeout=${drainTimeoutMs / 1_000}s`);
+    const output = await runKubectl(controlPlane, "drain", node, `--timeout=${drainTimeoutMs / 1_000}s`);
     const drainedMs = performance.now() - startedMs;
-    if (said.code !== 0) throw new Error(`kubectl drain: ${said.stderr.slice(-2_000)}`);
+    if (output.code !== 0) throw new Error(`kubectl drain: ${output.stderr.slice(-2_000)}`);
     // Nothing happens in the other zones.
     const readyMs = await eventually(`the pods of ${zone} Ready`, 60_000, async () => {
       return observer.observation(startedMs).zones.find((one) => one.zone === zone)?.doneMs;
@@ -113,7 +113,7 @@ async function measureDrain(setting: Setting, labels: Readonly<Record<string, st
     const { requests } = await measured();
     return {
       ...observer.observation(startedMs),
-      ...{ drainedMs, readyMs, refusals: countRefusals(said.stderr) },
+      ...{ drainedMs, readyMs, refusals: countRefusals(output.stderr) },
       drainedOverLimit: drainedMs / drainLimitMs(size),
       requestsPerPod: requests / size.pods,
     };

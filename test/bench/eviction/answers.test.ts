@@ -7,8 +7,8 @@ describe("answers", () => {
     const answers = new Answers();
     for (const name of ["a-0", "a-1", "a-0"]) answers.add({ kind: "allowed", zone: "a", name }, 1);
     answers.add({ kind: "allowed", zone: "b", name: "b-0" }, 2);
-    answers.add({ kind: "refused", sentence: "no" }, 3);
-    answers.add({ kind: "error", sentence: "broken" }, 4);
+    answers.add({ kind: "refused", message: "no" }, 3);
+    answers.add({ kind: "error", message: "broken" }, 4);
     const report = answers.report(2_000);
     assert.deepEqual([report.answers, report.allowed, report.refused, report.errors], [6, 4, 1, 1]);
     assert.equal(report.perSecond, 3);
@@ -16,12 +16,12 @@ describe("answers", () => {
     assert.deepEqual([report.p50Ms, report.p99Ms], [1, 4]);
   });
 
-  it("that say the same of other pods, zones and numbers are one sentence, the most frequent first", () => {
+  it("that say the same of other pods, zones and numbers are one message, the most frequent first", () => {
     const answers = new Answers();
-    answers.add({ kind: "error", sentence: "no pod bench-zone-a-3" }, 1);
-    for (const count of [1, 2]) answers.add({ kind: "refused", sentence: `${count} down in bench-zone-b` }, 1);
-    answers.add({ kind: "refused", sentence: "7 down in bench-zone-c" }, 1);
-    assert.deepEqual(Object.entries(answers.report(1).sentences), [
+    answers.add({ kind: "error", message: "no pod bench-zone-a-3" }, 1);
+    for (const count of [1, 2]) answers.add({ kind: "refused", message: `${count} down in bench-zone-b` }, 1);
+    answers.add({ kind: "refused", message: "7 down in bench-zone-c" }, 1);
+    assert.deepEqual(Object.entries(answers.report(1).messages), [
       ["# down in bench-zone-#", 3],
       ["error: no pod #", 1],
     ]);
@@ -30,11 +30,11 @@ describe("answers", () => {
   it("that all say something else do not fill the memory", () => {
     const answers = new Answers();
     const word = (count: number) => [...String(count)].map((digit) => "abcdefghij"[Number(digit)]).join("");
-    for (let count = 0; count < 1_000; count++) answers.add({ kind: "refused", sentence: word(count) }, 1);
-    const { sentences } = answers.report(1);
-    assert.ok(Object.keys(sentences).length < 30);
+    for (let count = 0; count < 1_000; count++) answers.add({ kind: "refused", message: word(count) }, 1);
+    const { messages } = answers.report(1);
+    assert.ok(Object.keys(messages).length < 30);
     assert.equal(
-      Object.values(sentences).reduce((sum, count) => sum + count, 0),
+      Object.values(messages).reduce((sum, count) => sum + count, 0),
       1_000,
     );
   });

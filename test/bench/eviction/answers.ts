@@ -15,19 +15,19 @@ export interface AnswerReport {
   /** Everything else: other codes, answers that are none, and none at all. */
   readonly errors: number;
   /** What refusals and errors said, most frequent first, with `#` for names and numbers. */
-  readonly sentences: Readonly<Record<string, number>>;
+  readonly messages: Readonly<Record<string, number>>;
 }
 
 export type Answer =
   | { readonly kind: "allowed"; readonly zone: string; readonly name: string }
-  | { readonly kind: "refused" | "error"; readonly sentence: string };
+  | { readonly kind: "refused" | "error"; readonly message: string };
 
-const mostSentences = 20;
+const mostMessages = 20;
 
 export class Answers {
   readonly #tookMs: number[] = [];
   readonly #names = new Map<string, Set<string>>();
-  readonly #sentences = new Map<string, number>();
+  readonly #messages = new Map<string, number>();
   readonly #counts = { allowed: 0, refused: 0, error: 0 };
 
   add(answer: Answer, tookMs: number): void {
@@ -38,10 +38,10 @@ export class Answers {
       this.#names.set(answer.zone, names.add(answer.name));
       return;
     }
-    const sentence = `${answer.kind === "error" ? "error: " : ""}${withoutNames(answer.sentence)}`;
-    const known = this.#sentences.has(sentence) || this.#sentences.size < mostSentences;
-    const key = known ? sentence : "others";
-    this.#sentences.set(key, (this.#sentences.get(key) ?? 0) + 1);
+    const message = `${answer.kind === "error" ? "error: " : ""}${withoutNames(answer.message)}`;
+    const known = this.#messages.has(message) || this.#messages.size < mostMessages;
+    const key = known ? message : "others";
+    this.#messages.set(key, (this.#messages.get(key) ?? 0) + 1);
   }
 
   get count(): number {
@@ -60,7 +60,7 @@ export class Answers {
       allowedPods: Object.fromEntries([...this.#names].map(([zone, names]) => [zone, [...names]])),
       refused,
       errors,
-      sentences: Object.fromEntries([...this.#sentences].sort(([, one], [, other]) => other - one)),
+      messages: Object.fromEntries([...this.#messages].sort(([, one], [, other]) => other - one)),
     };
   }
 }
@@ -70,8 +70,8 @@ export function percentile(sorted: readonly number[], share: number): number | u
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)];
 }
 
-function withoutNames(sentence: string): string {
-  return sentence
+function withoutNames(message: string): string {
+  return message
     .replaceAll(/\b[a-z]+(-[a-z]+)*-\d+\b/g, "#")
     .replaceAll(/\bzone-[a-z]\b/g, "zone-#")
     .replaceAll(/\d+/g, "#");

@@ -74,7 +74,7 @@ export async function beside<T>(
       await delay(askEveryMs, undefined, { signal: ended.signal }).catch(() => {});
     }
   };
-  const look = async (): Promise<void> => {
+  const sample = async (): Promise<void> => {
     while (!ended.signal.aborted) {
       const { body } = await api.send("GET", "/metrics");
       const text = await body.text();
@@ -83,7 +83,7 @@ export async function beside<T>(
       await delay(scrapeEveryMs, undefined, { signal: ended.signal }).catch(() => {});
     }
   };
-  const asking = Promise.all([ask(), look()]);
+  const asking = Promise.all([ask(), sample()]);
   try {
     const result = await work();
     ended.abort();

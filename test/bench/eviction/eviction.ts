@@ -15,8 +15,8 @@ import {
   mostTimes,
   runForged,
 } from "./forged.ts";
-import { type HeldFigures, heldInBrief, heldTable, runHeld } from "./held.ts";
 import { type MemoryFigures, memoryInBrief, memoryInFlight, memoryTable, runMemory } from "./memory.ts";
+import { type ParkedFigures, parkedInBrief, parkedTable, runParked } from "./parked.ts";
 import { type ReviewFigures, reviewsInBrief, reviewTable, runReviews, warmUpMs } from "./reviews.ts";
 import { restMs } from "./setting.ts";
 import { retryAfterMs, runStorm, type StormFigures, stormInBrief, stormTable, workers } from "./storm.ts";
@@ -25,7 +25,7 @@ export type EvictionTrial =
   | ({ readonly part: "reviews" } & Trial<ReviewFigures>)
   | ({ readonly part: "storm" } & Trial<StormFigures>)
   | ({ readonly part: "memory" } & Trial<MemoryFigures>)
-  | ({ readonly part: "held" } & Trial<HeldFigures>)
+  | ({ readonly part: "parked" } & Trial<ParkedFigures>)
   | ({ readonly part: "forged" } & Trial<ForgedFigures>);
 
 export function evictionBenchmark(options: EvictionOptions): Benchmark<EvictionTrial> {
@@ -60,7 +60,7 @@ export function evictionContenders(
     reviews: ["sluice", "peer-tuned"],
     storm: ["sluice", "peer-tuned", "oracle"],
     memory: ["sluice"],
-    held: ["sluice"],
+    parked: ["sluice"],
     forged: ["sluice"],
   };
   const named = contenders?.filter((name) => part === "storm" || name !== "oracle") ?? usual[part];
@@ -76,14 +76,14 @@ async function runPart(
 ): Promise<EvictionTrial> {
   if (part === "reviews") return { part, ...(await runReviews(place, contender, size, options)) };
   if (part === "storm") return { part, ...(await runStorm(place, contender, size)) };
-  if (part === "held") return { part, ...(await runHeld(place, contender, size)) };
+  if (part === "parked") return { part, ...(await runParked(place, contender, size)) };
   if (part === "forged") return { part, ...(await runForged(place, contender, size, options)) };
   return { part, ...(await runMemory(place, contender, size, options)) };
 }
 
 function inBrief(trial: EvictionTrial): string {
   if (trial.part === "reviews") return reviewsInBrief(trial);
-  if (trial.part === "held") return heldInBrief(trial);
+  if (trial.part === "parked") return parkedInBrief(trial);
   if (trial.part === "forged") return forgedInBrief(trial);
   return trial.part === "storm" ? stormInBrief(trial) : memoryInBrief(trial);
 }
@@ -102,11 +102,11 @@ function tableOf(part: EvictionPart, size: Size, trials: readonly EvictionTrial[
       own.filter((trial) => trial.part === "storm"),
     );
   }
-  if (part === "held") {
-    return heldTable(
+  if (part === "parked") {
+    return parkedTable(
       size,
       contenders,
-      own.filter((trial) => trial.part === "held"),
+      own.filter((trial) => trial.part === "parked"),
     );
   }
   if (part === "forged") {

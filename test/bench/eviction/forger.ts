@@ -8,7 +8,7 @@ export interface ForgerOptions {
   readonly inFlight: number;
 }
 
-const sayEveryMs = 100;
+const reportEveryMs = 100;
 /** More names than a server would remember. */
 const names = 100_000;
 
@@ -19,7 +19,7 @@ const pipelining = 12;
 const setting = { reviewsUrl, ca, pods, signal: new AbortController().signal };
 const load = new Load(setting, Math.ceil(inFlight / pipelining), pipelining);
 let answered = 0;
-setInterval(() => process.send?.(answered), sayEveryMs);
+setInterval(() => process.send?.(answered), reportEveryMs);
 process.on("disconnect", () => process.exit(0));
 await load.run({
   inFlight,

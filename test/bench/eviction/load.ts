@@ -68,14 +68,14 @@ export class Load {
         body: reviewOf(pod, uid, dryRun),
       });
       const text = await body.text();
-      if (statusCode !== 200) return { kind: "error", sentence: `${statusCode} ${text.slice(0, 200)}` };
+      if (statusCode !== 200) return { kind: "error", message: `${statusCode} ${text.slice(0, 200)}` };
       const answer = parseAnswer(text);
-      if (answer.uid !== uid) return { kind: "error", sentence: "the answer to another review" };
+      if (answer.uid !== uid) return { kind: "error", message: "the answer to another review" };
       if (answer.allowed) return { kind: "allowed", zone: pod.zone, name: pod.name };
-      if (answer.code === 429) return { kind: "refused", sentence: answer.sentence };
-      return { kind: "error", sentence: `${answer.code} ${answer.sentence}` };
+      if (answer.code === 429) return { kind: "refused", message: answer.message };
+      return { kind: "error", message: `${answer.code} ${answer.message}` };
     } catch (error) {
-      return { kind: "error", sentence: (error as Error).message };
+      return { kind: "error", message: (error as Error).message };
     }
   }
 }

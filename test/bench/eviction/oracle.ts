@@ -44,7 +44,7 @@ export async function evictAsOracle(
     going--;
     if (queue.length === 0 && going === 0) ended.resolve();
   };
-  const look = (): void => {
+  const sample = (): void => {
     for (let next = queue[0]; next !== undefined; next = queue[0]) {
       const up = [...known.values()].filter((pod) => isUp(pod) && !asked.has(pod.metadata.uid));
       const inZone = up.filter(({ metadata }) => metadata.labels?.zone === next?.zone).length;
@@ -61,7 +61,7 @@ export async function evictAsOracle(
     known,
     seen: (pod: SeenPod): void => {
       known.set(pod.metadata.uid, pod);
-      if (known.size >= pods.length) look();
+      if (known.size >= pods.length) sample();
     },
     gone: (uid: string): void => {
       known.delete(uid);

@@ -26,15 +26,15 @@ describe("reviews", () => {
 describe("answers to reviews", () => {
   const answer = (response: unknown) => parseAnswer(JSON.stringify({ kind: "AdmissionReview", response }));
 
-  it("are allowances, or refusals with a code and a sentence", () => {
+  it("are allowances, or refusals with a code and a message", () => {
     assert.deepEqual(answer({ uid: "u", allowed: true, status: { code: 200 } }), {
       uid: "u",
       allowed: true,
       code: 0,
-      sentence: "",
+      message: "",
     });
     const refusal = answer({ uid: "u", allowed: false, status: { code: 429, message: "5 down" } });
-    assert.deepEqual([refusal.allowed, refusal.code, refusal.sentence], [false, 429, "5 down"]);
+    assert.deepEqual([refusal.allowed, refusal.code, refusal.message], [false, 429, "5 down"]);
   });
 
   it("that are none are not taken for refusals", () => {

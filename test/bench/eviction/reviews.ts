@@ -71,8 +71,10 @@ async function runStep(setting: Setting, kind: Kind, inFlight: number, measuredM
 
 export function reviewsInBrief({ figures, failure, load }: Trial<ReviewFigures>): string {
   if (figures === undefined) return `failed: ${failure}`;
-  const said = figures.steps.map(({ kind, inFlight, perSecond }) => `${kind} ${inFlight}: ${perSecond.toFixed(0)}/s`);
-  return `${said.join(", ")} (load ${load.toFixed(1)})`;
+  const described = figures.steps.map(
+    ({ kind, inFlight, perSecond }) => `${kind} ${inFlight}: ${perSecond.toFixed(0)}/s`,
+  );
+  return `${described.join(", ")} (load ${load.toFixed(1)})`;
 }
 
 /** The rows of one step, under a heading. */

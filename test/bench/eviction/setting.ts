@@ -117,20 +117,20 @@ export async function withWebhook<T>(setting: Setting, work: () => Promise<T>): 
 
 /** The first of these paths that the contender knows; the last one is not asked for. */
 async function firstKnown({ reviewsUrl, ca }: Setting, paths: readonly string[]): Promise<string> {
-  const door = new Client(reviewsUrl, { connect: { ca } });
+  const client = new Client(reviewsUrl, { connect: { ca } });
   try {
     for (const path of paths.slice(0, -1)) {
-      const { statusCode, body } = await door.request({ method: "GET", path });
+      const { statusCode, body } = await client.request({ method: "GET", path });
       await body.dump();
       if (statusCode !== 404) return path;
     }
     return paths.at(-1) ?? "";
   } finally {
-    await door.close();
+    await client.close();
   }
 }
 
-/** The API server learns of a webhook a moment later: until then no webhook would judge. Asked of a pod that there is not. */
+/** The API server learns of a webhook a moment later: until then no webhook would decide. Asked of a pod that there is not. */
 async function whenCalled(api: Api, namespace: string, webhook: string): Promise<void> {
   const absent = { namespace, name: "absent" };
   await eventually(`webhook ${webhook} called`, 30_000, () =>

@@ -88,8 +88,8 @@ async function evict(api: Api, pod: Pod, answers: Answers): Promise<boolean> {
     answers.add({ kind: "allowed", zone: pod.zone, name: pod.name }, tookMs);
     return true;
   }
-  const sentence = (JSON.parse(text) as { message?: string }).message ?? text;
-  answers.add({ kind: statusCode === 429 ? "refused" : "error", sentence }, tookMs);
+  const reason = (JSON.parse(text) as { message?: string }).message ?? text;
+  answers.add({ kind: statusCode === 429 ? "refused" : "error", message: reason }, tookMs);
   return false;
 }
 

@@ -28,7 +28,7 @@ const report: AnswerReport = {
   allowedPods: { "zone-a": ["a-0", "a-1", "a-2", "a-3", "a-4"] },
   refused: 917,
   errors: 0,
-  sentences: {},
+  messages: {},
 };
 
 function trialOf<F>(contender: ContenderName, figures: F): Trial<F> {

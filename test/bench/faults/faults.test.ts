@@ -14,8 +14,8 @@ describe("the proxy that breaks what is to break", () => {
   const watchers = new Map<string, ServerResponse>();
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? "/", "http://server");
-    const said = `${request.method} ${pathname} ${request.headers.authorization}`;
-    if (searchParams.get("watch") !== "true") return void response.end(said);
+    const described = `${request.method} ${pathname} ${request.headers.authorization}`;
+    if (searchParams.get("watch") !== "true") return void response.end(described);
     response.writeHead(200).flushHeaders();
     watchers.set(pathname.split("/").at(-1) ?? "", response);
   });
@@ -38,25 +38,25 @@ describe("the proxy that breaks what is to break", () => {
     const lines = linesOf(Readable.fromWeb(answer.body))[Symbol.asyncIterator]();
     return async () => (await lines.next()).value as string;
   };
-  const tell = (kind: string, word: string) => watchers.get(kind)?.write(`${word}\n`);
+  const emit = (kind: string, word: string) => watchers.get(kind)?.write(`${word}\n`);
 
   it("has the open watches of a kind stand still, in order, and no other and no later one", async () => {
     const [sets, pods] = [await watch("statefulsets"), await watch("pods")];
-    tell("statefulsets", "one");
+    emit("statefulsets", "one");
     assert.equal(await sets(), "one");
     const stillSince = performance.now();
     assert.equal(proxy.standStill("statefulsets", 600), 1);
     assert.equal(proxy.standStill("leases", 600), 0);
-    tell("statefulsets", "two");
-    tell("statefulsets", "three");
-    tell("pods", "at once");
+    emit("statefulsets", "two");
+    emit("statefulsets", "three");
+    emit("pods", "at once");
     assert.equal(await pods(), "at once");
     const promptMs = performance.now() - stillSince;
     assert.deepEqual([await sets(), await sets()], ["two", "three"]);
     const lateMs = performance.now() - stillSince;
     assert.ok(promptMs < 500 && lateMs >= 600, `${promptMs} ms and ${lateMs} ms`);
     const fresh = await watch("statefulsets");
-    tell("statefulsets", "fresh");
+    emit("statefulsets", "fresh");
     assert.equal(await fresh(), "fresh");
   });
 
@@ -66,7 +66,7 @@ describe("the proxy that breaks what is to break", () => {
     const refused = await fetch(`${proxy.url}/api/v1/pods`);
     assert.deepEqual([refused.status, refused.headers.get("retry-after")], [429, "1"]);
     assert.equal(((await refused.json()) as { reason: string }).reason, "TooManyRequests");
-    tell("pods", "still told");
+    emit("pods", "still told");
     assert.equal(await pods(), "still told");
     assert.equal(proxy.refused, 1);
     while ((await fetch(`${proxy.url}/api/v1/pods`)).status === 429);

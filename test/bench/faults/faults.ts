@@ -30,7 +30,7 @@ const afterMs = 3_000;
 const stillMs = 10_000;
 const refuseMs = 5_000;
 
-const says: Readonly<Record<Fault, string>> = {
+const descriptions: Readonly<Record<Fault, string>> = {
   none: "Nothing breaks",
   "never-ready": "A pod of the last zone never becomes Ready; until all others are",
   "still-watch": `After ${afterMs / 1000} s the open watches of StatefulSets stand still for ${stillMs / 1000} s`,
@@ -148,7 +148,7 @@ export function faultTable(
     { label: "watches opened meanwhile", value: ({ watches }) => watches, digits: 0 },
     { label: "requests answered with 429", value: ({ refused }) => refused, digits: 0 },
   ];
-  return [`${says[part]}; ${describeSize(size)}`, ...compare(rows, contenders, own)].join("\n");
+  return [`${descriptions[part]}; ${describeSize(size)}`, ...compare(rows, contenders, own)].join("\n");
 }
 
 function method({ seed, gogc }: FaultOptions): string {

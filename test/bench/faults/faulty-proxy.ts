@@ -61,14 +61,14 @@ export class FaultyProxy extends ApiProxy {
     response.writeHead(answer.statusCode, headersOf(answer));
     const { searchParams, pathname } = new URL(path, this.url);
     const isWatch = answer.statusCode === 200 && /^(true|1)$/.test(searchParams.get("watch") ?? "");
-    return isWatch ? this.#passWatch(kindOf(pathname), answer.body, response) : pipeline(answer.body, response);
+    return isWatch ? this.#forwardWatch(kindOf(pathname), answer.body, response) : pipeline(answer.body, response);
   }
 
-  async #passWatch(kind: string | undefined, source: Readable, response: ServerResponse): Promise<void> {
+  async #forwardWatch(kind: string | undefined, source: Readable, response: ServerResponse): Promise<void> {
     const watch: OpenWatch = { kind, stillUntilMs: Number.NEGATIVE_INFINITY };
     this.#watches.add(watch);
     response.flushHeaders();
-    const held = async function* (): AsyncGenerator<Uint8Array> {
+    const delayed = async function* (): AsyncGenerator<Uint8Array> {
       for await (const bytes of source as AsyncIterable<Uint8Array>) {
         const restMs = watch.stillUntilMs - performance.now();
         if (restMs > 0) await delay(restMs);
@@ -76,7 +76,7 @@ export class FaultyProxy extends ApiProxy {
       }
     };
     try {
-      await pipeline(held, response);
+      await pipeline(delayed, response);
     } finally {
       this.#watches.delete(watch);
       source.destroy();

@@ -141,14 +141,14 @@ async function lower(api: Api, path: string, replicas: number): Promise<string |
 
 /** Both contenders are to have done the same: each pod that left was told, by itself, and no other pod was. */
 function refuseUntold({ calls }: Ingesters, statefulSets: readonly string[], { pods }: Size): void {
-  const told = new Set(
+  const notified = new Set(
     calls.filter(({ method, status = 0 }) => method === "POST" && status < 300).map(({ pod }) => pod),
   );
   const leaving = statefulSets.flatMap((name) =>
     Array.from({ length: steps }, (_, index) => `${name}-${pods - 1 - index}`),
   );
-  const untold = leaving.filter((pod) => !told.has(pod));
-  const others = [...told].filter((pod) => !leaving.includes(pod));
+  const untold = leaving.filter((pod) => !notified.has(pod));
+  const others = [...notified].filter((pod) => !leaving.includes(pod));
   if (untold.length > 0) throw new Error(`left without having been told: ${untold.join(", ")}`);
   if (others.length > 0) throw new Error(`told that they leave, and they stay: ${others.join(", ")}`);
 }

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ApiError } from "../../controlplane/api.ts";
 import { ANNOTATIONS } from "../../controlplane/kubelet.ts";
-import type { PodSighting } from "./judge.ts";
+import type { PodSighting } from "./check-history.ts";
 import type { Stage, Template } from "./stage.ts";
 
 export interface Cause {
@@ -99,18 +99,18 @@ export function neverStarting({ spec, metadata }: Template, cause: Cause): Templ
 
 /** Writes the status of each pod that is of another revision than those, once, until `signal` is aborted. */
 export async function play(stage: Stage, cause: Cause, known: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-  const told = new Set<string>();
+  const notified = new Set<string>();
   while (!signal.aborted) {
     for (const pod of stage.witness.pods) {
-      if (told.has(pod.uid) || pod.terminating || known.has(pod.podRevision ?? "")) continue;
-      told.add(pod.uid);
-      await tell(stage, cause, pod);
+      if (notified.has(pod.uid) || pod.terminating || known.has(pod.podRevision ?? "")) continue;
+      notified.add(pod.uid);
+      await notify(stage, cause, pod);
     }
     await delay(100);
   }
 }
 
-async function tell(stage: Stage, cause: Cause, { name, uid }: PodSighting): Promise<void> {
+async function notify(stage: Stage, cause: Cause, { name, uid }: PodSighting): Promise<void> {
   const at = `${new Date().toISOString().slice(0, 19)}Z`;
   const status = cause.status(at, { name: "app", image });
   const path = `/api/v1/namespaces/${stage.group.namespace}/pods/${name}/status`;

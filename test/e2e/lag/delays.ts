@@ -1,4 +1,4 @@
-/** How late a watch is told of things: drawn from a seed, for each connection and each kind of object. */
+/** How late a watch delivers: drawn from a seed, for each connection and each kind of object. */
 import { type Random, seededRandom } from "../../fake-cluster/random.ts";
 
 /** What becomes of the bytes of a watch for a while. */
@@ -30,9 +30,9 @@ function between(random: Random, least: number, most: number): number {
 }
 
 /** One of the numbers that a seed gives; which one depends on the words alone, not on what was drawn before. */
-function drawnFor(seed: number, words: string): Random {
+function drawnFor(seed: number, text: string): Random {
   let mixed = seed >>> 0;
-  for (const letter of words) mixed = (Math.imul(mixed ^ (letter.codePointAt(0) ?? 0), 0x01000193) + 0x9e3779b9) >>> 0;
+  for (const letter of text) mixed = (Math.imul(mixed ^ (letter.codePointAt(0) ?? 0), 0x01000193) + 0x9e3779b9) >>> 0;
   return seededRandom(mixed);
 }
 

@@ -1,5 +1,5 @@
 /** What happened in a trial: a line for each event that helps a reader to find a cause. */
-import type { PodSighting, Sighting } from "./judge.ts";
+import type { PodSighting, Sighting } from "./check-history.ts";
 
 interface Line {
   readonly atMs: number;
@@ -7,7 +7,7 @@ interface Line {
 }
 
 /** @param journal what users did @param deleted the uids of pods whose deletion Sluice asked for */
-export function tell(
+export function describe(
   sightings: readonly Sighting[],
   journal: readonly Line[],
   deleted: ReadonlySet<string>,
@@ -17,7 +17,7 @@ export function tell(
   const lines = [...sightings]
     .sort((one, other) => one.revision - other.revision)
     .flatMap((seen): Line[] => {
-      const text = seen.kind === "pod" ? tellPod(seen, known, deleted) : tellStatefulSet(seen, wanted);
+      const text = seen.kind === "pod" ? describePod(seen, known, deleted) : describeStatefulSet(seen, wanted);
       return text === undefined ? [] : [{ atMs: seen.atMs, text: `${seen.revision} ${text}` }];
     });
   const all = [...lines, ...journal.map(({ atMs, text }) => ({ atMs, text: `user: ${text}` }))];
@@ -27,7 +27,7 @@ export function tell(
     .map(({ atMs, text }) => `${((atMs - startMs) / 1_000).toFixed(2).padStart(7)} s  ${text}`);
 }
 
-function tellStatefulSet(
+function describeStatefulSet(
   { name, type, updateRevision }: Extract<Sighting, { kind: "statefulset" }>,
   wanted: Map<string, string | undefined>,
 ): string | undefined {
@@ -40,7 +40,11 @@ function tellStatefulSet(
   return `${name} wants ${updateRevision ?? "nothing yet"}`;
 }
 
-function tellPod(seen: PodSighting, known: Map<string, PodSighting>, deleted: ReadonlySet<string>): string | undefined {
+function describePod(
+  seen: PodSighting,
+  known: Map<string, PodSighting>,
+  deleted: ReadonlySet<string>,
+): string | undefined {
   const before = known.get(seen.uid);
   if (seen.type === "DELETED") {
     known.delete(seen.uid);

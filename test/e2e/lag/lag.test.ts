@@ -46,7 +46,7 @@ test("the search says how to use it, and refuses a flag that it does not know", 
     spawnSync(process.execPath, [new URL("main.ts", import.meta.url).pathname, ...args], { encoding: "utf8" });
   const help = run("--help");
   assert.equal(help.status, 0);
-  for (const { name, says } of scenarios) assert.ok(help.stdout.includes(`${name}: ${says}`), name);
+  for (const { name, description } of scenarios) assert.ok(help.stdout.includes(`${name}: ${description}`), name);
   for (const args of [["--scenario", "none"], ["--seeds", "0"], ["--bogus"]]) {
     const { status, stderr } = run(...args);
     assert.equal(status, 2, args.join(" "));

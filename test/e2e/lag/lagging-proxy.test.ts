@@ -5,8 +5,8 @@ import type { AddressInfo } from "node:net";
 import { PassThrough, Writable } from "node:stream";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { forwardLate } from "./delayed-stream.ts";
 import { type Phase, phasesOf } from "./delays.ts";
-import { passLate } from "./held-stream.ts";
 import { LaggingProxy } from "./lagging-proxy.ts";
 
 const lag = { mostMs: 20_000, lateListsMs: 0 };
@@ -43,10 +43,10 @@ describe("how late a watch is", () => {
 /** A stream through which bytes come late, and what has come out of it. */
 function played(phases: readonly Phase[], mostBytes?: number) {
   const source = new PassThrough({ highWaterMark: 1 });
-  const said: string[] = [];
+  const received: string[] = [];
   const sink = new Writable({
     write(chunk, _encoding, done) {
-      said.push(String(chunk));
+      received.push(String(chunk));
       done();
     },
   });
@@ -54,52 +54,52 @@ function played(phases: readonly Phase[], mostBytes?: number) {
   const rest: Phase = { kind: "late", forMs: 60_000, delayMs: 0 };
   const plan = [...phases, rest, rest, rest].values();
   const limit = mostBytes === undefined ? {} : { mostBytes };
-  const over = passLate(source, sink, { phases: plan, calm: calm.signal, ...limit });
-  return { source, sink, said, calm, over };
+  const over = forwardLate(source, sink, { phases: plan, calm: calm.signal, ...limit });
+  return { source, sink, reported: received, calm, over };
 }
 
 describe("a held stream", () => {
   test("passes bytes on late, in their order, though a later phase is prompt", async () => {
-    const { source, sink, said, over } = played([{ kind: "late", forMs: 60, delayMs: 250 }]);
+    const { source, sink, reported: received, over } = played([{ kind: "late", forMs: 60, delayMs: 250 }]);
     source.write("one ");
     await delay(120);
     source.write("two ");
     await delay(30);
-    assert.deepEqual(said, []);
+    assert.deepEqual(received, []);
     source.end();
     await over;
-    assert.equal(said.join(""), "one two ");
+    assert.equal(received.join(""), "one two ");
     assert.ok(sink.writableFinished || sink.writableEnded, "it is ended as the source was");
   });
 
   test("a frozen phase tells everything when it is over", async () => {
-    const { source, said, over } = played([{ kind: "frozen", forMs: 200, delayMs: 0 }]);
+    const { source, reported: received, over } = played([{ kind: "frozen", forMs: 200, delayMs: 0 }]);
     source.write("one ");
     source.write("two ");
     await delay(100);
-    assert.deepEqual(said, []);
+    assert.deepEqual(received, []);
     source.end();
     await over;
-    assert.equal(said.join(""), "one two ");
+    assert.equal(received.join(""), "one two ");
   });
 
   test("a half-open connection says nothing, and is cut without an end", async () => {
-    const { source, sink, said, over } = played([{ kind: "half-open", forMs: 100, delayMs: 0 }]);
+    const { source, sink, reported: received, over } = played([{ kind: "half-open", forMs: 100, delayMs: 0 }]);
     source.write("one ");
     await over;
-    assert.deepEqual(said, []);
+    assert.deepEqual(received, []);
     assert.ok(sink.destroyed && !sink.writableEnded);
     assert.ok(source.destroyed);
   });
 
   test("when it is calm, all that is held passes, and the rest at once", async () => {
-    const { source, said, calm, over } = played([{ kind: "late", forMs: 60_000, delayMs: 60_000 }]);
+    const { source, reported: received, calm, over } = played([{ kind: "late", forMs: 60_000, delayMs: 60_000 }]);
     source.write("one ");
     await delay(20);
     calm.abort();
     source.write("two ");
     await delay(50);
-    assert.equal(said.join(""), "one two ");
+    assert.equal(received.join(""), "one two ");
     source.end();
     await over;
   });
@@ -119,12 +119,12 @@ describe("a held stream", () => {
   });
 
   test("a source that breaks breaks the reader, after what is held", async () => {
-    const { source, sink, said, over } = played([]);
+    const { source, sink, reported: received, over } = played([]);
     source.write("one ");
     await delay(20);
     source.destroy(new Error("reset"));
     await over;
-    assert.deepEqual(said, ["one "]);
+    assert.deepEqual(received, ["one "]);
     assert.ok(sink.destroyed && !sink.writableEnded);
   });
 });
@@ -185,7 +185,7 @@ describe("the lagging proxy", () => {
     });
   });
 
-  test("what a watch tells is late until it is calm, and its head is not", async () => {
+  test("what a watch reports is late until it is calm, and its head is not", async () => {
     const seed = seedWhere("pods", ({ kind, delayMs }) => kind === "late" && delayMs > 5_000);
     await proxied(seed, 0, async (proxy) => {
       const answered = await fetch(`${proxy.url}/api/v1/namespaces/n/pods?watch=true`);

@@ -1,13 +1,13 @@
 /**
- * An API server as a client sees it whose watches lag: requests pass at once, and what watches tell comes late. One process
+ * An API server as a client sees it whose watches lag: requests pass at once, and what watches report comes late. One process
  * of Sluice asks through it; all other clients ask the API server itself.
  */
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { ApiProxy, type Asked, headersOf, kindOf, type Upstream } from "../../support/forwarding.ts";
+import { forwardLate } from "./delayed-stream.ts";
 import { type Lag, listDelayOf, phasesOf } from "./delays.ts";
-import { passLate } from "./held-stream.ts";
 
 export interface LaggingProxyOptions extends Upstream {
   readonly seed: number;
@@ -54,9 +54,9 @@ export class LaggingProxy extends ApiProxy {
     if (searchParams.get("watch") === "true" && answer.statusCode === 200) {
       response.writeHead(answer.statusCode, head).flushHeaders();
       const phases = phasesOf(this.#options.seed, kind ?? "", this.#count(`watch ${kind}`), this.#options.lag);
-      return passLate(answer.body, response, { phases, calm: this.#calm.signal });
+      return forwardLate(answer.body, response, { phases, calm: this.#calm.signal });
     }
-    if (method === "GET" && kind !== undefined) await this.#holdList(kind);
+    if (method === "GET" && kind !== undefined) await this.#delayList(kind);
     response.writeHead(answer.statusCode, head);
     return pipeline(answer.body, response);
   }
@@ -68,7 +68,7 @@ export class LaggingProxy extends ApiProxy {
   }
 
   /** The server has answered: what it said grows old here. */
-  async #holdList(kind: string): Promise<void> {
+  async #delayList(kind: string): Promise<void> {
     const { seed, lag } = this.#options;
     if (lag.lateListsMs === 0 || this.#calm.signal.aborted) return;
     const ms = listDelayOf(seed, kind, this.#count(`list ${kind}`), lag);

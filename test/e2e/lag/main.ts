@@ -12,7 +12,7 @@ import { type Outcome, tryOut } from "./trial.ts";
 
 const names = scenarios.map(({ name }) => name);
 
-const help = `Runs two processes of Sluice against a real API server, each behind a proxy that holds back what watches tell by 0 to 20 s,
+const help = `Runs two processes of Sluice against a real API server, each behind a proxy that holds back what watches report by 0 to 20 s,
 and controllers that are stopped for 1.5 to 4 s at times; an observer with watches of its own says what was broken.
 
   node test/e2e/lag/main.ts [FLAGS]
@@ -28,7 +28,7 @@ and controllers that are stopped for 1.5 to 4 s at times; an observer with watch
 The seed draws what users do and how late watches are; what comes of it depends on the machine as well. Exit code 0: nothing was
 found; 1: a promise is broken, or something hangs; 2: a flag is wrong.
 
-${scenarios.map(({ name, says }) => `${name}: ${says}`).join("\n")}`;
+${scenarios.map(({ name, description }) => `${name}: ${description}`).join("\n")}`;
 
 const flags = {
   scenario: { type: "string" },
@@ -111,7 +111,7 @@ async function main(): Promise<number> {
   for (const mistake of line.mistakes) console.error(mistake);
   if (line.mistakes.length > 0) return 2;
   const interrupted = interruption();
-  const assets = await ensureAssets((said) => console.error(said));
+  const assets = await ensureAssets((reported) => console.error(reported));
   const { controlPlane, certificate, stop } = await startEvictionStage({ assets, signal: interrupted });
   try {
     const startedMs = performance.now();

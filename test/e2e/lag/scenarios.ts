@@ -7,7 +7,7 @@ import type { Stage } from "./stage.ts";
 
 export interface Scenario {
   readonly name: string;
-  readonly says: string;
+  readonly description: string;
   /** Resolves when users have stopped, some time after `forMs`. */
   play(stage: Stage, forMs: number): Promise<void>;
 }
@@ -71,13 +71,13 @@ async function together(forMs: number, ...work: ((over: AbortSignal) => Promise<
 
 const rollouts: Scenario = {
   name: "rollouts",
-  says: "templates that change in the middle of a rollout",
+  description: "templates that change in the middle of a rollout",
   play: (stage, forMs) => together(forMs, (over) => rollAgain(stage, stage.randomFor(1), [500, 12_000], over)),
 };
 
 const drains: Scenario = {
   name: "drains",
-  says: "evictions by three workers beside a rollout",
+  description: "evictions by three workers beside a rollout",
   play: (stage, forMs) =>
     together(
       forMs,
@@ -98,7 +98,7 @@ async function joinAndLeave(stage: Stage, zone: string, random: Random, over: Ab
 
 const zones: Scenario = {
   name: "zones",
-  says: "zones that join and leave every ten seconds, beside rollouts and evictions",
+  description: "zones that join and leave every ten seconds, beside rollouts and evictions",
   play: async (stage, forMs) => {
     const passing = ["d", "e"].map((letter) => `${stage.group.name}-zone-${letter}`);
     await together(
@@ -135,7 +135,7 @@ async function recreate(stage: Stage, random: Random, over: AbortSignal): Promis
 
 const recreation: Scenario = {
   name: "recreation",
-  says: "StatefulSets deleted with or without their pods and made again, beside rollouts and evictions",
+  description: "StatefulSets deleted with or without their pods and made again, beside rollouts and evictions",
   play: (stage, forMs) =>
     together(
       forMs,
@@ -150,7 +150,7 @@ const repairedWithinMs = 240_000;
 
 const rollbacks: Scenario = {
   name: "rollbacks",
-  says: `a revision that never starts, and is rolled back while a pod of another zone is down: ${causes.map(({ name }) => name).join("; ")}`,
+  description: `a revision that never starts, and is rolled back while a pod of another zone is down: ${causes.map(({ name }) => name).join("; ")}`,
   async play(stage, forMs) {
     const random = stage.randomFor(1);
     const cause = causes[stage.seed % causes.length] ?? causes[0];
@@ -161,17 +161,17 @@ const rollbacks: Scenario = {
     const before = new Map(statefulSets.map((zone) => [zone, stage.template(zone)]));
     const ended = new AbortController();
     const playing = play(stage, cause, known, ended.signal);
-    stage.say(`a revision that never starts: ${cause.name}`);
+    stage.log(`a revision that never starts: ${cause.name}`);
     for (const [zone, template] of before) await stage.changeTemplate(zone, neverStarting(template, cause));
     await eventually("a pod that never starts", 90_000, async () => stage.witness.pods.find(isNew));
     await delay(between(random, 0, forMs / 2));
     const bad = new Set(stage.witness.pods.filter(isNew).map(({ zone }) => zone));
     const hurt = stage.witness.pods.find(({ zone, ready, terminating }) => !bad.has(zone) && ready && !terminating);
     if (hurt === undefined) throw new Error("no pod of another zone is ready");
-    stage.say(`${hurt.name} breaks`);
+    stage.log(`${hurt.name} breaks`);
     await stage.controlPlane.kubelet.breakPod(stage.group.namespace, hurt.name);
     await delay(between(random, 0, forMs / 2));
-    stage.say("it is rolled back");
+    stage.log("it is rolled back");
     for (const [zone, template] of before) await stage.changeTemplate(zone, template);
     stage.afterwards = async () => {
       try {
@@ -182,7 +182,7 @@ const rollbacks: Scenario = {
         ended.abort();
         await playing;
       }
-      stage.say(`${hurt.name} is well again`);
+      stage.log(`${hurt.name} is well again`);
       if (stage.witness.pods.some(({ uid }) => uid === hurt.uid))
         await stage.controlPlane.kubelet.healPod(stage.group.namespace, hurt.name);
     };

@@ -20,7 +20,7 @@ import { Server } from "../../support/server.ts";
 import type { Pauses } from "./controllers.ts";
 import type { Lag } from "./delays.ts";
 import { LaggingProxy } from "./lagging-proxy.ts";
-import { ReviewDoor } from "./review-door.ts";
+import { ReviewProxy } from "./review-proxy.ts";
 import { Witness } from "./witness.ts";
 
 export interface StageOptions {
@@ -44,7 +44,7 @@ export interface Template {
 
 const processes = 2;
 const lag: Lag = { mostMs: 20_000, lateListsMs: 5_000 };
-/** Half of the time one process hears of things soon, and acts while the other does not know yet which zones there are. */
+/** Half of the time one process learns of things soon, and acts while the other does not know yet which zones there are. */
 const promptLag: Lag = { mostMs: 500, lateListsMs: 500 };
 const lateZonesLag: Lag = { ...lag, latest: "statefulsets" };
 
@@ -123,7 +123,7 @@ export class Stage {
     return new Set(this.#proxies.flatMap(({ deletedPods }) => [...deletedPods]));
   }
 
-  say(text: string): void {
+  log(text: string): void {
     this.journal.push({ atMs: Date.now(), text });
   }
 
@@ -147,7 +147,7 @@ export class Stage {
 
   /** Another image for all the zones of the group that are named. */
   async changeImage(image: string, zones: readonly string[] = this.group.statefulSets): Promise<void> {
-    this.say(`template of ${zones.join(", ")}: ${image}`);
+    this.log(`template of ${zones.join(", ")}: ${image}`);
     for (const zone of zones) {
       const template = this.template(zone);
       await this.changeTemplate(zone, {
@@ -161,16 +161,16 @@ export class Stage {
   async createZone(zone: string): Promise<void> {
     const manifest = this.#manifest(zone);
     const spec = { ...manifest.spec, template: this.#whole(zone, this.template(zone)) };
-    this.say(`${zone} is made`);
+    this.log(`${zone} is made`);
     await this.api.post(this.statefulSetPath(), { ...manifest, spec });
   }
 
   /** Resolves when the StatefulSet is gone; its pods may still be there. */
   async deleteZone(zone: string, propagationPolicy: "Background" | "Orphan"): Promise<void> {
-    this.say(`${zone} is deleted (${propagationPolicy})`);
+    this.log(`${zone} is deleted (${propagationPolicy})`);
     await this.api.delete(this.statefulSetPath(zone), { propagationPolicy });
     await eventually(`${zone} gone`, 60_000, async () => ((await this.#exists(zone)) ? undefined : true), 20);
-    this.say(`${zone} is gone`);
+    this.log(`${zone} is gone`);
   }
 
   async #exists(zone: string): Promise<boolean> {
@@ -186,7 +186,7 @@ export class Stage {
   /** Asks once for a pod's eviction; resolves to the code. */
   async evict(pod: string): Promise<number> {
     const { code, message } = await evict(this.api, this.group.namespace, pod);
-    if (code === 201) this.say(`eviction of ${pod} is allowed`);
+    if (code === 201) this.log(`eviction of ${pod} is allowed`);
     if (code === 400 || code === 403)
       this.endedDrains.push(`the eviction of ${pod} was refused for good: ${code} ${message}`);
     return code;
@@ -194,7 +194,7 @@ export class Stage {
 
   /** From now on nothing is late. */
   calm(): void {
-    this.say("from here on nothing is late");
+    this.log("from here on nothing is late");
     for (const proxy of this.#proxies) proxy.calm();
   }
 
@@ -204,14 +204,14 @@ export class Stage {
     const ledger = await this.api
       .get<{ metadata: { annotations?: unknown } }>(path)
       .catch((error: Error) => error.message);
-    const said = this.#servers.flatMap(({ log }, index) => {
+    const logged = this.#servers.flatMap(({ log }, index) => {
       const verdicts = log.filter(({ guard }) => guard !== undefined).slice(-4);
       const errors = log.filter(({ level }) => level === "error").slice(-2);
       return [...verdicts, ...errors].map((line) => `process ${index + 1}: ${line.guard ?? line.level}: ${line.msg}`);
     });
     return [
       `ledger: ${JSON.stringify(typeof ledger === "string" ? ledger : ledger.metadata.annotations)}`,
-      ...said,
+      ...logged,
     ].join("\n");
   }
 
@@ -255,7 +255,7 @@ export class Stage {
     }
     await Promise.all(this.#servers.map((server) => server.ready()));
     const ports = this.#servers.map(({ tlsPort }) => tlsPort);
-    const reviews = await ReviewDoor.open(certificate, ports, this.randomFor(0));
+    const reviews = await ReviewProxy.open(certificate, ports, this.randomFor(0));
     this.#closing.push(() => reviews.close());
     await registerWebhook(this.api, this.group.namespace, "Mutating", { port: reviews.port, ca: certificate.ca });
     await this.#waitForOldLedger();

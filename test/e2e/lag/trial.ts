@@ -2,8 +2,8 @@
 import { eventually } from "../../controlplane/api.ts";
 import type { StatefulSet } from "../../controlplane/fixtures.ts";
 import type { Pod } from "../../controlplane/podstatus.ts";
-import { tell } from "./history.ts";
-import { judge } from "./judge.ts";
+import { checkHistory } from "./check-history.ts";
+import { describe } from "./history.ts";
 import type { Scenario } from "./scenarios.ts";
 import { Stage, type StageOptions } from "./stage.ts";
 
@@ -16,7 +16,7 @@ export interface TrialOptions extends Omit<StageOptions, "name"> {
 export interface Outcome {
   readonly scenario: string;
   readonly seed: number;
-  /** A sentence for each promise that was broken, what hangs among them; nothing broken: empty. */
+  /** A message for each promise that was broken, what hangs among them; nothing broken: empty. */
   readonly violations: readonly string[];
   /** How many pods Sluice took, by rollouts and by evictions. */
   readonly taken: { readonly rollout: number; readonly eviction: number };
@@ -44,15 +44,15 @@ export async function tryOut({ scenario, forMs, ...options }: TrialOptions): Pro
     });
     const restMs = performance.now() - calmMs;
     const sightings = await stage.witness.sightings();
-    const { violations, takings } = judge(sightings, stage.deletedPods);
+    const { violations, takings } = checkHistory(sightings, stage.deletedPods);
     const count = (by: string) => takings.filter((taking) => taking.by === by).length;
     return {
       scenario: scenario.name,
       seed,
-      violations: [...violations.map((one) => `${one.invariant}: ${one.sentence}`), ...stage.endedDrains, ...hangs],
+      violations: [...violations.map((one) => `${one.invariant}: ${one.message}`), ...stage.endedDrains, ...hangs],
       taken: { rollout: count("rollout"), eviction: count("eviction") },
       restMs,
-      history: tell(sightings, stage.journal, stage.deletedPods),
+      history: describe(sightings, stage.journal, stage.deletedPods),
     };
   } finally {
     await stage.close();

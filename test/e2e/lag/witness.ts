@@ -1,7 +1,7 @@
 /** Watches the pods and StatefulSets of one group for itself, straight from the API server, and forgets nothing. */
 import { Api, type ApiAccess, eventually } from "../../controlplane/api.ts";
 import { linesOf } from "../../controlplane/lines.ts";
-import type { PodSighting, Sighting, StatefulSetSighting } from "./judge.ts";
+import type { PodSighting, Sighting, StatefulSetSighting } from "./check-history.ts";
 
 interface Raw {
   readonly metadata: {
@@ -61,7 +61,7 @@ export class Witness {
     return [...this.#pods.values()];
   }
 
-  /** Everything up to now, in the order in which it was heard of. Throws when something was missed. */
+  /** Everything up to now, in the order in which it was learnt of. Throws when something was missed. */
   async sightings(): Promise<readonly Sighting[]> {
     await eventually("the witness caught up", 30_000, async () => {
       if (this.#failure !== undefined) throw this.#failure;

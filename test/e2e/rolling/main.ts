@@ -67,10 +67,10 @@ async function main(): Promise<number> {
   for (const mistake of line.mistakes) console.error(mistake);
   if (older === undefined || line.mistakes.length > 0) return 2;
   const interrupted = interruption();
-  const assets = await ensureAssets((said) => console.error(said));
+  const assets = await ensureAssets((reported) => console.error(reported));
   const stage = await startEvictionStage({ assets, signal: interrupted });
   try {
-    const rolling = rollSluice(stage, { older, newer }, (said) => console.log(said));
+    const rolling = rollSluice(stage, { older, newer }, (reported) => console.log(reported));
     const outcome = await Promise.race([rolling, aborted(interrupted)]);
     return outcome !== undefined && report(outcome) ? 0 : 1;
   } finally {

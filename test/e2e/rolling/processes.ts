@@ -33,7 +33,7 @@ const settings = { TLS_PORT: "0", SHUTDOWN_DELAY: "3s" };
 export class Processes {
   readonly #scene: Scene;
   readonly #checkouts: Readonly<Record<Version, string>>;
-  readonly #door: TcpProxy;
+  readonly #proxy: TcpProxy;
   readonly #running: Running[] = [];
   readonly done: Readonly<Record<Version, Done>> = {
     older: { deleted: 0, allowed: 0, refused: 0 },
@@ -43,24 +43,24 @@ export class Processes {
   readonly complaints: string[] = [];
   readonly endings: Ending[] = [];
 
-  private constructor(scene: Scene, checkouts: Readonly<Record<Version, string>>, door: TcpProxy) {
+  private constructor(scene: Scene, checkouts: Readonly<Record<Version, string>>, proxy: TcpProxy) {
     this.#scene = scene;
     this.#checkouts = checkouts;
-    this.#door = door;
+    this.#proxy = proxy;
   }
 
   /** Resolves when two of the older version are ready. They end with the scene. @param checkouts the tree of each version */
   static async start(scene: Scene, checkouts: Readonly<Record<Version, string>>): Promise<Processes> {
-    const door = await TcpProxy.start();
-    scene.afterwards(() => door.close());
-    const processes = new Processes(scene, checkouts, door);
+    const proxy = await TcpProxy.start();
+    scene.afterwards(() => proxy.close());
+    const processes = new Processes(scene, checkouts, proxy);
     for (const version of ["older", "older"] as const) await processes.#begin(version);
     return processes;
   }
 
   /** Where reviews are sent: each connection goes to one of those that run. */
   get port(): number {
-    return this.#door.port;
+    return this.#proxy.port;
   }
 
   /** Such as `older, newer`. */
@@ -91,14 +91,14 @@ export class Processes {
   async #begin(version: Version): Promise<void> {
     const server = await this.#scene.serve(settings, { checkout: this.#checkouts[version] });
     await server.ready();
-    this.#door.add(server.tlsPort);
+    this.#proxy.add(server.tlsPort);
     this.#running.push({ version, server });
   }
 
   async #end(running: Running): Promise<void> {
     const { version, server } = running;
     this.#running.splice(this.#running.indexOf(running), 1);
-    this.#door.remove(server.tlsPort);
+    this.#proxy.remove(server.tlsPort);
     await this.#count(running);
     const fromMs = performance.now();
     const { code, summary } = await server.stop();

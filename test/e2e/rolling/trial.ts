@@ -14,7 +14,7 @@ import { type Done, type Ending, Processes, type Version } from "./processes.ts"
 import { Asker, applyWebhooks, type Failed, makeService, removeWebhooks } from "./webhooks.ts";
 
 export interface Outcome {
-  /** A sentence for each promise that was broken. What hangs is thrown. */
+  /** A message for each promise that was broken. What hangs is thrown. */
   readonly violations: readonly string[];
   readonly takings: Verdict["takings"];
   readonly done: Readonly<Record<Version, Done>>;
@@ -51,7 +51,7 @@ const phaseWithinMs = 180_000;
 export async function rollSluice(
   { controlPlane }: EvictionStage,
   checkouts: Readonly<Record<Version, string>>,
-  tell: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<Outcome> {
   const scene = await Scene.set(controlPlane, name, options);
   try {
@@ -63,8 +63,8 @@ export async function rollSluice(
     await waitForTrustedLedger(scene);
     await scene.api.patch(scene.ledgerPath, { metadata: { annotations: unknown } });
     for (const [index, { webhooks, coming }] of phases.entries()) {
-      if (webhooks !== undefined) await changeWebhooks(scene, processes, checkouts, webhooks, tell);
-      await playPhase(scene, processes, index + 1, coming, tell);
+      if (webhooks !== undefined) await changeWebhooks(scene, processes, checkouts, webhooks, log);
+      await playPhase(scene, processes, index + 1, coming, log);
     }
     await asker.stop();
     await processes.end();
@@ -77,7 +77,7 @@ export async function rollSluice(
       violations: [
         ...violations,
         ...tooMany.map(([zone, down]) => `${down} pods of ${zone} were down at once`),
-        ...failed.map(({ said }) => `a review failed: ${said}`),
+        ...failed.map(({ answer }) => `a review failed: ${answer}`),
         ...lost.map(([key]) => `a version has changed ${key} in the ledger, which it does not know`),
       ],
       takings,
@@ -86,14 +86,14 @@ export async function rollSluice(
       reviews: { asked: asker.asked, failedInEnd },
     };
   } catch (error) {
-    tell(`how things stood when it failed:\n${await scene.describe()}`);
+    log(`how things stood when it failed:\n${await scene.describe()}`);
     throw error;
   } finally {
     await scene.close();
   }
 }
 
-/** A process that has just started permits nothing under a young ledger (rule R4), and here they start one after the other. */
+/** A process that has just started permits nothing under a recent ledger (rule R4), and here they start one after the other. */
 async function waitForTrustedLedger({ api, ledgerPath, group }: Scene): Promise<void> {
   await eventually("the ledger older than any process's doubt", 90_000, async () => {
     const { metadata } = await api.get<{ metadata: { creationTimestamp: string } }>(ledgerPath);
@@ -110,22 +110,22 @@ async function changeWebhooks(
   processes: Processes,
   checkouts: Readonly<Record<Version, string>>,
   version: Version,
-  tell: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<void> {
   const startedMs = performance.now();
   await applyWebhooks(scene, checkouts[version], processes.port);
   await processes.askForKey(keyed, version === "newer");
   const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
   const isAsked = version === "newer" ? "is asked for" : "is not asked for any more";
-  tell(`the ${version} webhook configurations: the key ${isAsked} after ${seconds} s`);
+  log(`the ${version} webhook configurations: the key ${isAsked} after ${seconds} s`);
 }
 
 /** A review that fails while a process of the older version ends is the older version's own. */
 function sortFailed(failed: readonly Failed[], endings: readonly Ending[]) {
   const endingAt = ({ atMs }: Failed) => endings.find(({ fromMs, toMs }) => atMs >= fromMs - 500 && atMs <= toMs + 500);
-  const saidIn = (version: Version) =>
-    failed.filter((one) => endingAt(one)?.version === version).map(({ said }) => said);
-  const failedInEnd = { older: saidIn("older"), newer: saidIn("newer") };
+  const loggedBy = (version: Version) =>
+    failed.filter((one) => endingAt(one)?.version === version).map(({ answer }) => answer);
+  const failedInEnd = { older: loggedBy("older"), newer: loggedBy("newer") };
   return { failed: failed.filter((one) => endingAt(one)?.version !== "older"), failedInEnd };
 }
 
@@ -135,7 +135,7 @@ async function playPhase(
   processes: Processes,
   phase: number,
   coming: Version | undefined,
-  tell: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<void> {
   const { controlPlane, api, group, observer } = scene;
   const startedMs = performance.now();
@@ -153,7 +153,7 @@ async function playPhase(
   const taken = observer.takings.slice(from);
   const evicted = taken.filter((one) => one.evicted).length;
   const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
-  tell(
+  log(
     `${before} -> ${processes.names}: ${taken.length - evicted} pods rolled and ${evicted} evicted in ${seconds} s, by ${attempts} runs of kubectl drain`,
   );
 }

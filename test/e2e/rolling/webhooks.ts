@@ -41,7 +41,7 @@ export async function removeWebhooks({ controlPlane, group }: Scene): Promise<vo
 /** A review that the API server could not have answered. */
 export interface Failed {
   readonly atMs: number;
-  readonly said: string;
+  readonly answer: string;
 }
 
 /** Asks the API server for rehearsals of evictions and of sizes, until it is told to stop. */
@@ -68,8 +68,8 @@ export class Asker {
     };
     const asks = [evictOne, scaleOne];
     await eventually("every webhook answers", 60_000, async () => {
-      const said = await Promise.all(asks.map((ask) => ask()));
-      return said.some(isFailure) ? undefined : true;
+      const outcome = await Promise.all(asks.map((ask) => ask()));
+      return outcome.some(isFailure) ? undefined : true;
     });
     return new Asker((asker) => Promise.all(asks.map((ask) => asker.#repeat(ask))));
   }
@@ -82,9 +82,9 @@ export class Asker {
   async #repeat(ask: () => Promise<string>): Promise<void> {
     for (; this.#isAsking; await delay(20)) {
       const atMs = performance.now();
-      const said = await ask();
+      const outcome = await ask();
       this.asked++;
-      if (isFailure(said)) this.failed.push({ atMs, said });
+      if (isFailure(outcome)) this.failed.push({ atMs, answer: outcome });
     }
   }
 }

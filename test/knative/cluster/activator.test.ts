@@ -29,7 +29,7 @@ describe("the activator", () => {
     const permitted = Promise.withResolvers<void>();
     const activator = await Activator.start({
       scaling: { ...usual, ...scaling },
-      log: (sentence) => void log.push(sentence),
+      log: (message) => void log.push(message),
       async start() {
         const server = createServer(
           (_request, response) => void permitted.promise.then(() => response.writeHead(204).end()),

@@ -54,7 +54,7 @@ export interface ActivatorOptions {
   readonly scaling: Scaling;
   start(): Promise<Instance>;
   /** Is told each change of the number of instances, in words. */
-  log(sentence: string): void;
+  log(text: string): void;
 }
 
 interface Slot {
@@ -150,14 +150,14 @@ export class Activator {
     this.#inFlight++;
     clearTimeout(this.#idle);
     try {
-      return await this.#passOn(await this.#slotToUse(), incoming, body);
+      return await this.#forward(await this.#slotToUse(), incoming, body);
     } finally {
       this.#inFlight--;
       if (this.#inFlight === 0) this.#expectIdle();
     }
   }
 
-  async #passOn(slot: Slot, incoming: IncomingMessage, body: Buffer): Promise<Answer> {
+  async #forward(slot: Slot, incoming: IncomingMessage, body: Buffer): Promise<Answer> {
     const { method = "GET", url = "/", headers } = incoming;
     slot.inFlight++;
     try {

@@ -75,14 +75,14 @@ export class KnativeCluster {
   readonly #options: KnativeOptions;
   readonly #api: Api;
   readonly #stopping = new AbortController();
-  readonly #wake = (): void => this.#woken.resolve();
-  #woken = Promise.withResolvers<void>();
+  readonly #trigger = (): void => this.#triggered.resolve();
+  #triggered = Promise.withResolvers<void>();
   readonly #stores = {
-    services: storeOf<KnativeService>(lists.services, this.#wake),
-    brokers: storeOf<Broker>(lists.brokers, this.#wake),
-    triggers: storeOf<Trigger>(lists.triggers, this.#wake),
-    apiServerSources: storeOf<ApiServerSource>(lists.apiServerSources, this.#wake),
-    pingSources: storeOf<PingSource>(lists.pingSources, this.#wake),
+    services: storeOf<KnativeService>(lists.services, this.#trigger),
+    brokers: storeOf<Broker>(lists.brokers, this.#trigger),
+    triggers: storeOf<Trigger>(lists.triggers, this.#trigger),
+    apiServerSources: storeOf<ApiServerSource>(lists.apiServerSources, this.#trigger),
+    pingSources: storeOf<PingSource>(lists.pingSources, this.#trigger),
   };
   readonly #services = new Running<Activator>();
   readonly #eventing: Eventing;
@@ -107,8 +107,8 @@ export class KnativeCluster {
       api,
       deadLetterPorts: [gateway.port],
       resolve: (destination, namespace) => this.#resolve(destination, namespace),
-      log: (sentence) => this.#log(sentence),
-      onEnd: () => void delay(restartAfterMs).then(this.#wake),
+      log: (text) => this.#log(text),
+      onEnd: () => void delay(restartAfterMs).then(this.#trigger),
     });
   }
 
@@ -149,7 +149,7 @@ export class KnativeCluster {
   /** Ends everything that was started, those who send before those who receive. */
   async close(): Promise<void> {
     this.#stopping.abort();
-    this.#wake();
+    this.#trigger();
     // What is being reconciled would start again what has just been ended, and nothing would end it.
     await this.#reconciling;
     await this.#eventing.close();
@@ -167,13 +167,13 @@ export class KnativeCluster {
   async #reconcileForever(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      await this.#woken.promise;
-      this.#woken = Promise.withResolvers();
+      await this.#triggered.promise;
+      this.#triggered = Promise.withResolvers();
       if (signal.aborted) return;
       const failures = await this.#reconcile();
       if (signal.aborted) return;
       for (const { message } of failures) this.#log(`tried again in ${retryAfterMs} ms: ${message}`);
-      if (failures.length > 0) void delay(retryAfterMs).then(this.#wake);
+      if (failures.length > 0) void delay(retryAfterMs).then(this.#trigger);
     }
   }
 
@@ -199,7 +199,7 @@ export class KnativeCluster {
   }
 
   async #reconcileService(service: KnativeService): Promise<void> {
-    const log = (sentence: string) => this.#log(sentence);
+    const log = (text: string) => this.#log(text);
     const { url } = await this.#services.ensure(keyOf(service), JSON.stringify(service.spec), () =>
       startService(service, { ...this.#options, api: this.#api, log }),
     );

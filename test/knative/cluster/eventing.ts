@@ -39,7 +39,7 @@ export interface EventingOptions {
   /** The URL of a destination that is mentioned in this namespace; undefined while it has none. */
   resolve(destination: Destination, namespace: string): string | undefined;
   /** Is told what starts and ends. */
-  log(sentence: string): void;
+  log(message: string): void;
   /** Is called when something has ended that is to be started again. */
   onEnd(): void;
 }

@@ -100,7 +100,7 @@ async function waitForReviews(cluster: KnativeCluster, namespace: string): Promi
     spec: { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": "rehearsed" } } },
   };
   try {
-    const judged = async () => {
+    const isDecided = async () => {
       const { message } = await evict(api, namespace, "absent");
       if (/ denied the request: /.test(message)) return true;
       if (certificate !== undefined && Date.now() > tickMs) {
@@ -109,8 +109,8 @@ async function waitForReviews(cluster: KnativeCluster, namespace: string): Promi
       }
       return undefined;
     };
-    await eventually("an eviction judged", 60_000, judged, 250);
-    await eventually("a budget judged", 60_000, () => api.post(`${budgets}?dryRun=All`, budget));
+    await eventually("an eviction decided", 60_000, isDecided, 250);
+    await eventually("a budget decided", 60_000, () => api.post(`${budgets}?dryRun=All`, budget));
   } finally {
     await api.close();
   }

@@ -44,7 +44,7 @@ const leastWindowSeconds = 15;
 const zones = ["zone-a", "zone-b", "zone-c"];
 const example = join(import.meta.dirname, "../../../knative/examples/zones.yaml");
 
-const say = (line: string): void => console.error(line);
+const report = (line: string): void => console.error(line);
 
 function readSettings(args: readonly string[]) {
   const line = new CommandLine(args, FLAGS);
@@ -122,11 +122,11 @@ async function followPods(controlPlane: ControlPlane, pods: Ingesters, ends: (()
 async function start(settings: Settings, signal: AbortSignal, ends: (() => Promise<void>)[]): Promise<ControlPlane> {
   const startedMs = performance.now();
   const { directory, overlay, stableWindowMs, port, podsReadyAfterMs } = settings;
-  const assets = await ensureAssets(say);
-  const dataPlane = await findDataPlane(say);
+  const assets = await ensureAssets(report);
+  const dataPlane = await findDataPlane(report);
   const server = await buildServer();
   ends.push(server.remove);
-  const options = { port, podsReadyAfterMs, nodes: zones.length, assets, signal, log: say };
+  const options = { port, podsReadyAfterMs, nodes: zones.length, assets, signal, log: report };
   const controlPlane = await startControlPlane(directory === undefined ? options : { ...options, directory });
   ends.push(controlPlane.stop);
   await addNodes(controlPlane);
@@ -158,7 +158,7 @@ async function start(settings: Settings, signal: AbortSignal, ends: (() => Promi
 async function main(): Promise<number> {
   const { settings, mistakes } = readSettings(process.argv.slice(2));
   if (mistakes.length > 0) {
-    for (const mistake of mistakes) say(mistake);
+    for (const mistake of mistakes) report(mistake);
     return 2;
   }
   if (settings.help) {
@@ -170,7 +170,7 @@ async function main(): Promise<number> {
   try {
     const controlPlane = await Promise.race([start(settings, interrupted, ends), aborted(interrupted)]);
     const lost = controlPlane && (await Promise.race([controlPlane.lost, aborted(interrupted)]));
-    say(lost ? lost.explanation : "ending");
+    report(lost ? lost.explanation : "ending");
     return lost ? 1 : 0;
   } finally {
     for (const end of ends.reverse()) await end();
@@ -180,6 +180,6 @@ async function main(): Promise<number> {
 try {
   process.exit(await main());
 } catch (error) {
-  say((error as Error).message);
+  report((error as Error).message);
   process.exit(1);
 }

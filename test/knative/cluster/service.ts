@@ -20,7 +20,7 @@ export interface ServiceOptions {
   /** Has the functions find pods that are servers of this machine: `NODE_OPTIONS`. Default: they find none. */
   readonly nodeOptions?: string;
   /** Is told each change of scale. */
-  log(sentence: string): void;
+  log(message: string): void;
 }
 
 /** Resolves when it takes requests; nothing of it need run yet. */
@@ -29,7 +29,7 @@ export function startService(service: KnativeService, options: ServiceOptions): 
   return Activator.start({
     scaling: scalingOf(service, options.stableWindowMs),
     start: () => startInstance(service, options),
-    log: (sentence) => options.log(`${namespace}/${name} ${sentence}`),
+    log: (message) => options.log(`${namespace}/${name} ${message}`),
   });
 }
 

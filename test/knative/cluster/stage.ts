@@ -47,13 +47,13 @@ export async function skipWithoutKnative(): Promise<boolean> {
  */
 export async function startStage(stableWindowMs: number, nodeOptions?: string): Promise<Stage> {
   const log: string[] = [];
-  const say = (line: string): void => void log.push(`${new Date().toISOString().slice(11, 23)} ${line}`);
+  const report = (line: string): void => void log.push(`${new Date().toISOString().slice(11, 23)} ${line}`);
   const ends: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const end of ends.splice(0).reverse()) await end();
   };
   try {
-    const dataPlane = await findDataPlane(say);
+    const dataPlane = await findDataPlane(report);
     const server = await buildServer();
     ends.push(server.remove);
     const controlPlane = await startControlPlane();
@@ -66,7 +66,7 @@ export async function startStage(stableWindowMs: number, nodeOptions?: string): 
       dataPlane,
       program,
       stableWindowMs,
-      log: say,
+      log: report,
       ...names,
     });
     ends.push(() => cluster.close());

@@ -1,4 +1,4 @@
-/** Writes what Knative's controllers would say of an object, once for each thing that is to be said. */
+/** Writes what Knative's controllers would say of an object, once for each thing that is to be reported. */
 import type { Api } from "../../controlplane/api.ts";
 import { type KnativeObject, pathOf } from "./objects.ts";
 

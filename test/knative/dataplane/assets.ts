@@ -78,8 +78,8 @@ export async function findBuilt(): Promise<DataPlane | undefined> {
 }
 
 /** The programs, built first when they are missing: minutes, once. Throws when a build fails or there is no go command. */
-export async function findDataPlane(say: Log): Promise<DataPlane> {
-  return { folder: await ensureBuilt(RECIPE, say) };
+export async function findDataPlane(log: Log): Promise<DataPlane> {
+  return { folder: await ensureBuilt(RECIPE, log) };
 }
 
 /** The paths of Knative Eventing's CRDs and ConfigMaps, as they are released with the programs. */

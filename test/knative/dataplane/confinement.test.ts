@@ -21,8 +21,8 @@ suite("a program in a network of its own", { skip }, () => {
 
   test("it ends when netns is killed", async () => {
     // The half inside is the parent of the program, and the other one its parent.
-    const sayOutside = "while read key value; do test $key != PPid: || echo $value; done < /proc/$PPID/status";
-    const launched = start(`${sayOutside}; exec sleep 600`);
+    const printOutside = "while read key value; do test $key != PPid: || echo $value; done < /proc/$PPID/status";
+    const launched = start(`${printOutside}; exec sleep 600`);
     const outside = await eventually("a pid", 30_000, async () => Number(launched.printed().stdout) || undefined);
     process.kill(outside, "SIGKILL");
     // Which comes when no process has its output open any more.

@@ -57,7 +57,7 @@ export async function confine<Purpose extends string>(
   const found: [string, number][] = [];
   for (const [purpose] of fixed) found.push([purpose, await freePort()]);
   const ports = Object.fromEntries(found) as Ports<Purpose>;
-  const doors = fixed.flatMap(([purpose, inside]) => ["-listen", `${ports[purpose as Purpose]}:${inside}`]);
+  const forwarded = fixed.flatMap(([purpose, inside]) => ["-listen", `${ports[purpose as Purpose]}:${inside}`]);
   const ways = [...new Set(reaches)].flatMap((port) => ["-reach", String(port)]);
-  return { command: [pathOf(dataPlane, "netns"), ...doors, ...ways, "--", path], ports };
+  return { command: [pathOf(dataPlane, "netns"), ...forwarded, ...ways, "--", path], ports };
 }

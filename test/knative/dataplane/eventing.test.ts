@@ -1,4 +1,4 @@
-/** The programs of Knative Eventing against a real API server, told of sources and Triggers as they are rendered. */
+/** The programs of Knative Eventing against a real API server, configured with sources and Triggers as they are rendered. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";

@@ -76,7 +76,7 @@ export async function startPing({ dataPlane, kubeconfig, logs }: Surroundings): 
   });
 }
 
-/** The door of channel brokers: takes the events of Broker NAME of namespace SPACE at `URL/SPACE/NAME`. */
+/** The server of channel brokers: takes the events of Broker NAME of namespace SPACE at `URL/SPACE/NAME`. */
 export async function startIngress({ dataPlane, kubeconfig, logs }: Surroundings): Promise<Listening> {
   const [port, securePort, profilingPort] = [await freePort(), await freePort(), await freePort()];
   const program = await startProgram({
@@ -94,7 +94,7 @@ export async function startIngress({ dataPlane, kubeconfig, logs }: Surroundings
   return listening(program, port);
 }
 
-/** What judges events by a Trigger's filter and calls its subscriber: at `URL/triggers/NAMESPACE/NAME/UID`. */
+/** What decides events by a Trigger's filter and calls its subscriber: at `URL/triggers/NAMESPACE/NAME/UID`. */
 export async function startFilter({ dataPlane, kubeconfig, logs }: Surroundings): Promise<Listening> {
   const [port, securePort, profilingPort] = [await freePort(), await freePort(), await freePort()];
   const program = await startProgram({
@@ -174,7 +174,7 @@ export async function startQueueProxy(
     env: queueEnvironment(service, userPort, 8012),
     logs,
     ports: Object.values(ports),
-    // It answers this one by itself, without a look at the function.
+    // It answers this one by itself, without a request to the function.
     isReady: () => isHealthy(ports.main, { "k-network-probe": "probe", "k-network-hash": "sluice" }, "sluice-test"),
   });
   return {

@@ -1,4 +1,4 @@
-/** Knative Serving's queue-proxy in front of a function, told of Services as they are rendered. It needs no API server. */
+/** Knative Serving's queue-proxy in front of a function, configured with rendered Services. It needs no API server. */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -75,15 +75,15 @@ suite("queue-proxy", { skip: await skipWithoutDataPlane() }, () => {
   test("it holds requests above containerConcurrency back until others are done", async () => {
     const sink = await serve();
     const proxy = await start({ containerConcurrency: 2 }, sink.port);
-    const held: (() => void)[] = [];
-    sink.answer = () => new Promise((resolve) => held.push(() => resolve(204)));
+    const waiting: (() => void)[] = [];
+    sink.answer = () => new Promise((resolve) => waiting.push(() => resolve(204)));
     const statuses = [1, 2, 3, 4, 5].map(() => post(proxy));
     for (let taken = 2; taken <= 5; taken++) {
-      await eventually("requests taken", 30_000, async () => (held.length >= taken ? true : undefined));
-      assert.equal(held.length, taken, "more than two at once");
-      held[taken - 2]?.();
+      await eventually("requests taken", 30_000, async () => (waiting.length >= taken ? true : undefined));
+      assert.equal(waiting.length, taken, "more than two at once");
+      waiting[taken - 2]?.();
     }
-    held[4]?.();
+    waiting[4]?.();
     assert.deepEqual(await Promise.all(statuses), [204, 204, 204, 204, 204]);
     await proxy.kill();
   });

@@ -1,5 +1,5 @@
 /**
- * What programs are told of objects. What is expected is what the code of Knative's own controllers makes of the same objects:
+ * What programs are configured with. What is expected is what the code of Knative's own controllers makes of the same objects:
  * `MakeReceiveAdapter` of eventing v0.49.2, and `MakeDeployment` of serving v0.50.0 after its defaults.
  */
 import assert from "node:assert/strict";
@@ -14,7 +14,7 @@ function watchedBy(spec: ApiServerSource["spec"]): unknown {
   return JSON.parse(adapterEnvironment({ metadata, spec }, sink).K_SOURCE_CONFIG ?? "");
 }
 
-/** What queue-proxy is told of a revision's spec; the function listens on 8080. */
+/** How queue-proxy is configured by a revision's spec; the function listens on 8080. */
 function queueOf(spec: KnativeService["spec"]["template"]["spec"]) {
   const { SERVING_READINESS_PROBE: probe = "", ...env } = queueEnvironment(
     { metadata, spec: { template: { spec } } },
@@ -38,7 +38,7 @@ test("an adapter watches the resources of its source in the source's namespace",
   });
 });
 
-test("an adapter is told of selectors, owner, filters and all namespaces as Knative's controller tells it", () => {
+test("an adapter is configured with selectors, owner, filters and all namespaces as by Knative's controller", () => {
   const matchExpressions = [
     { key: "c", operator: "In", values: ["y", "x"] },
     { key: "d", operator: "NotIn", values: ["z"] },
@@ -73,7 +73,7 @@ test("an adapter is told of selectors, owner, filters and all namespaces as Knat
   });
 });
 
-test("an adapter is told of its sink and of extensions, and of nothing that its source does not have", () => {
+test("an adapter is configured with its sink and extensions, and with nothing that its source does not have", () => {
   const spec = { resources: [] };
   const plain = adapterEnvironment({ metadata, spec }, sink);
   assert.equal(plain.K_SINK, sink);
@@ -92,7 +92,7 @@ test("a source that selects namespaces by label, or does not say its own, is ref
   );
 });
 
-test("queue-proxy is told of concurrency, time-outs and the probe of a Service", () => {
+test("queue-proxy is configured with concurrency, time-outs and the probe of a Service", () => {
   const { env, probe } = queueOf({
     containerConcurrency: 3,
     timeoutSeconds: 20,

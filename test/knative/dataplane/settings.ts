@@ -87,7 +87,7 @@ function resourceOf(apiVersion: string, kind: string) {
 }
 
 /**
- * What apiserver_receive_adapter is told of a source (pkg/reconciler/apiserversource/resources/receive_adapter.go).
+ * How apiserver_receive_adapter is configured by a source (pkg/reconciler/apiserversource/resources/receive_adapter.go).
  * Throws when namespaces are selected by label: which these are changes, and no test follows that.
  */
 export function adapterEnvironment(source: ApiServerSource, sink: string): Environment {
@@ -133,7 +133,7 @@ function probeOf(service: KnativeService, userPort: number) {
 }
 
 /**
- * What queue-proxy is told of a Knative Service (serving's pkg/reconciler/revision/resources/queue.go).
+ * How queue-proxy is configured by a Knative Service (serving's pkg/reconciler/revision/resources/queue.go).
  *
  * @param userPort where the function listens
  * @param servingPort where queue-proxy is to listen

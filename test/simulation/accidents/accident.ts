@@ -6,7 +6,7 @@ export interface Accident {
   /** As the README beside this file lists it. */
   readonly id: string;
   /** Where it was told, and what happened there. */
-  readonly told: string;
+  readonly source: string;
   /** What must hold here. */
   readonly promise: string;
   readonly start: Start;

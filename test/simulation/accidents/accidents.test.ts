@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { Wrappers } from "../replica.ts";
 import type { Accident } from "./accident.ts";
+import { fromIssues } from "./from-issues.ts";
+import { fromTests } from "./from-tests.ts";
+import { ofSizes } from "./of-sizes.ts";
 import { Scene } from "./scene.ts";
-import { toldByIssues } from "./told-by-issues.ts";
-import { toldByTests } from "./told-by-tests.ts";
-import { toldOfSizes } from "./told-of-sizes.ts";
 
 /** What was promised and did not hold. */
 async function play({ start, story }: Accident, wrappers: Wrappers = {}): Promise<readonly string[]> {
@@ -18,10 +18,10 @@ async function play({ start, story }: Accident, wrappers: Wrappers = {}): Promis
   return scene.broken;
 }
 
-const accidents = [...toldByIssues, ...toldOfSizes, ...toldByTests];
+const accidents = [...fromIssues, ...ofSizes, ...fromTests];
 
 for (const accident of accidents) {
-  test(`${accident.id}: ${accident.promise} (${accident.told})`, async (context) => {
+  test(`${accident.id}: ${accident.promise} (${accident.source})`, async (context) => {
     assert.deepEqual(await play(accident), []);
     assert.ok(accident.without.length > 0);
     for (const { rule, removed, wrappers } of accident.without) {
@@ -39,11 +39,11 @@ test("the README lists each accident that is played, with the rules that prevent
   const rows = (text: string) =>
     [...text.matchAll(/^\| ([IF]\d+) \|.*\| (.+) \|$/gm)].map(([, id = "", last = ""]) => [id, last] as const);
   const rules = Map.groupBy(accidents, ({ id }) => id);
-  const told = [...rules].map(([id, some]) => {
+  const source = [...rules].map(([id, some]) => {
     const known = new Set(some.flatMap(({ without }) => without.map(({ rule }) => rule)));
     return [id, [...known].sort().join(", ")] as const;
   });
-  assert.deepEqual(rows(played), told);
+  assert.deepEqual(rows(played), source);
   const all = ["I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11", "F1 F3 F4 F5 F8 F9 F11 F12 F13"].join(" ").split(" ");
   assert.deepEqual([...rows(played), ...rows(waiting)].map(([id]) => id).sort(), all.sort());
 });

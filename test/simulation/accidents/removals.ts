@@ -58,8 +58,8 @@ export const limitsOfTheWanted: Removal = {
   wrappers: {
     ...withView((view) => {
       const podsOf = (set: ZoneWorkload) => [...view.podsOf(set)].filter(({ terminating }) => !terminating);
-      const statefulSets = view.statefulSets.map((set) => wantingOnly(set, podsOf(set)));
-      return { ...view, statefulSets, podsOf };
+      const statefulSets = view.workloads.map((set) => wantingOnly(set, podsOf(set)));
+      return { ...view, workloads: statefulSets, podsOf };
     }),
     ...wrapProtocol(() => ({ isSettled: () => true })),
   },
@@ -69,8 +69,8 @@ export const missingIsDown: Removal = {
   rule: "R7",
   removed: "counting an ordinal that has no pod as down",
   wrappers: withView((view) => {
-    const statefulSets = view.statefulSets.map((set) => wantingOnly(set, [...view.podsOf(set)]));
-    return { ...view, statefulSets };
+    const statefulSets = view.workloads.map((set) => wantingOnly(set, [...view.podsOf(set)]));
+    return { ...view, workloads: statefulSets };
   }),
 };
 
@@ -137,17 +137,17 @@ export const oneLedger: Removal = {
       groups: async () => {
         const [key] = await cache.groups();
         if (key === undefined) return [];
-        const { statefulSets } = await cache.read(key, {
+        const { workloads } = await cache.read(key, {
           settledThrough: 1,
           permitSinceMs: undefined,
           consistent: true,
         });
-        return statefulSets.map(({ namespace, name }) => ({ namespace, group: name }));
+        return workloads.map(({ namespace, name }) => ({ namespace, group: name }));
       },
       read: async (key, need) => {
         const view = await cache.read({ ...key, group: key.group.split("-")[0] ?? "" }, need);
         const isOwn = ({ name }: ZoneWorkload) => key.group === name;
-        return { ...view, statefulSets: view.statefulSets.filter(isOwn) };
+        return { ...view, workloads: view.workloads.filter(isOwn) };
       },
     }),
   },
@@ -199,7 +199,7 @@ export const writtenByWhom: Removal = {
   },
 };
 
-export const wordsOfPods: Removal = {
+export const annotationsOfPods: Removal = {
   rule: "R18",
   removed: "the uid of a pod that was told: its word is that of its name, and of its disk",
   wrappers: wrapCluster((cluster) => ({

@@ -65,10 +65,10 @@ export interface Way {
   readonly afterMs?: number;
 }
 
-export interface Said {
+export interface Reported {
   readonly guard: string;
   readonly zone: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 export class Scene {
@@ -76,7 +76,7 @@ export class Scene {
   /** What runs in the pods, and may be told to leave. */
   readonly ingesters: Ingesters;
   /** What passes have said, in order. */
-  readonly said: Said[] = [];
+  readonly reported: Reported[] = [];
   /** What was promised and did not hold. */
   readonly broken: string[] = [];
   /** The most zones that were not whole at one time, and the most pods of one zone that were down. */
@@ -86,7 +86,7 @@ export class Scene {
   readonly #timeline = new VirtualTimeline();
   readonly #wrappers: Wrappers;
   readonly #revisions = new RevisionClock();
-  readonly #webhooks: { readonly judge: AdmissionHandler; readonly monotonicMs: () => number }[] = [];
+  readonly #webhooks: { readonly handler: AdmissionHandler; readonly monotonicMs: () => number }[] = [];
   #reviews = 0;
 
   /** A group that has stood for a while: every ledger is old enough to permit something. */
@@ -152,19 +152,19 @@ export class Scene {
       sweepMs: 30_000,
       sweepsAtOnce: 1,
       log: (_who, what) => {
-        const [, guard, zone, sentence] = /^verdict (\S+) (\S*): (.*)$/s.exec(what) ?? [];
-        if (guard !== undefined) this.said.push({ guard, zone: zone ?? "", sentence: sentence ?? "" });
+        const [, guard, zone, message] = /^verdict (\S+) (\S*): (.*)$/s.exec(what) ?? [];
+        if (guard !== undefined) this.reported.push({ guard, zone: zone ?? "", message: message ?? "" });
       },
       definition,
       pods,
     });
-    const wake = () => replica.wake({ namespace, group }, false);
-    for (const resource of ["pods", "statefulsets"] as const) this.world.store.onChange(resource, wake);
+    const trigger = () => replica.trigger({ namespace, group }, false);
+    for (const resource of ["pods", "statefulsets"] as const) this.world.store.onChange(resource, trigger);
   }
 
   #startWebhook(isStale: boolean): void {
     const context = this.contextOf(isStale);
-    this.#webhooks.push({ judge: evaluateEviction.open(context), monotonicMs: () => context.cluster.monotonicMs() });
+    this.#webhooks.push({ handler: evaluateEviction.open(context), monotonicMs: () => context.cluster.monotonicMs() });
   }
 
   /** What one more process of a webhook is given. */
@@ -191,8 +191,8 @@ export class Scene {
   }
 
   /** What a webhook answers, in the time of the world. */
-  review(judge: AdmissionHandler, request: AdmissionRequest): Promise<AdmissionAnswer> {
-    return this.#played(judge.review(this.#wrappers.request?.(request) ?? request));
+  review(handler: AdmissionHandler, request: AdmissionRequest): Promise<AdmissionAnswer> {
+    return this.#played(handler.review(this.#wrappers.request?.(request) ?? request));
   }
 
   /** The true world: which wanted pods are not there or not ready. */
@@ -221,8 +221,8 @@ export class Scene {
   }
 
   /** What must hold now. */
-  holds(sentence: string, condition: boolean): void {
-    if (!condition) this.broken.push(sentence);
+  holds(message: string, condition: boolean): void {
+    if (!condition) this.broken.push(message);
   }
 
   /** Pods of the group that are there, by name. */
@@ -265,8 +265,8 @@ export class Scene {
       path: isPinned ? pinningPath : plainPaths[0],
       deadlineMs: webhook.monotonicMs() + 9_000,
     });
-    const said = await webhook.judge.review(this.#wrappers.request?.(request) ?? request);
-    const answer = this.#wrappers.answer?.(said) ?? said;
+    const reported = await webhook.handler.review(this.#wrappers.request?.(request) ?? request);
+    const answer = this.#wrappers.answer?.(reported) ?? reported;
     if (answer.allowed) this.#carryOut(name, uid ?? pinnedUid(answer.patch), afterMs);
     return answer;
   }

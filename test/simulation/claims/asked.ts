@@ -41,8 +41,8 @@ export function askPods(run: SeedRun): void {
 function lieNowAndThen(run: SeedRun): void {
   const { world, namespace, draw, isFaulty, log } = run;
   const { timeline, store } = world;
-  const told = new Map<string, Lie>();
-  lies.set(world, told);
+  const reported = new Map<string, Lie>();
+  lies.set(world, reported);
   const next = () =>
     timeline.after(draw.between(5_000, 60_000), () => {
       const zones = store.list("statefulsets", { namespace }).items.map(({ metadata }) => metadata.name);
@@ -55,9 +55,9 @@ function lieNowAndThen(run: SeedRun): void {
       const zone = draw.pick(zones);
       next();
       // What the last one has brought about is over first.
-      if (timeline.nowMs() < (told.get(zone)?.untilMs ?? 0) + askedWithinMs) return;
+      if (timeline.nowMs() < (reported.get(zone)?.untilMs ?? 0) + askedWithinMs) return;
       log("pods", `of ${zone} say ${lie.status} for ${(lie.untilMs - lie.fromMs).toFixed(0)} ms, whatever is so`);
-      told.set(zone, lie);
+      reported.set(zone, lie);
     });
   next();
 }
@@ -102,7 +102,7 @@ const wholeSecondMs = 1_000;
  * have said yes whatever was so, others are known to be down that were taken on purpose: no answer permits a second one.
  */
 export class QuorumChecker implements Checker {
-  readonly judges = ["Q1"];
+  readonly invariants = ["Q1"];
   readonly #world: World;
   readonly #namespace: string;
   readonly #violate: SeedRun["violate"];
@@ -133,11 +133,11 @@ export class QuorumChecker implements Checker {
     if (namespace !== this.#namespace || pod === undefined || isOther || !isUp(pod)) return;
     const zone = setNameOf(name);
     const set = this.#world.store.find("statefulsets", { namespace, name: zone });
-    if (set?.metadata.annotations?.["sluice.dev/health-question"] !== undefined) this.#judge(zone, name);
+    if (set?.metadata.annotations?.["sluice.dev/health-question"] !== undefined) this.#check(zone, name);
     this.#taken.add(name);
   }
 
-  #judge(zone: string, name: string): void {
+  #check(zone: string, name: string): void {
     const quorum = quorumOf(this.#world, this.#namespace, zone);
     const up = new Set(upIn(this.#world, this.#namespace, zone));
     const { spec } = this.#world.store.get("statefulsets", { namespace: this.#namespace, name: zone });

@@ -47,8 +47,8 @@ export class Brokers {
     const known = this.#answers.get(pod);
     const isKept = known !== undefined && cluster.monotonicMs() - known.askedMs < keptMs;
     const first = isKept ? known : await this.#ask(pod);
-    const held = refuse(ledger, first, own);
-    if (held?.guard !== "health-stale") return held === undefined;
+    const blocked = refuse(ledger, first, own);
+    if (blocked?.guard !== "health-stale") return blocked === undefined;
     return refuse(ledger, await this.#ask(pod), own) === undefined;
   }
 

@@ -1,4 +1,4 @@
-/** The checker of claims judges what one ledger speaks about, and knows of StatefulSets that have gone to another group. */
+/** The checker of claims decides what one ledger speaks about, and knows of StatefulSets that have gone to another group. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { VirtualTimeline } from "../../fake-cluster/timeline.ts";
@@ -94,7 +94,7 @@ function violatedByScaling(members: string): readonly string[] {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
   const violations: string[] = [];
-  const violate = (invariant: string, sentence: string) => violations.push(`${invariant} ${sentence.split(" ")[0]}`);
+  const violate = (invariant: string, message: string) => violations.push(`${invariant} ${message.split(" ")[0]}`);
   const apps = new Apps(world);
   const past = new Past(world, namespace);
   const checker = new ClaimsChecker({ world, apps, namespace, ledger, group, past, functions: new Map(), violate });

@@ -59,11 +59,11 @@ export interface ClaimsCheckerOptions {
   readonly past: Pick<Past, "stood" | "states">;
   /** The function of each process that makes claims, by its name. */
   readonly functions: ReadonlyMap<string, string>;
-  readonly violate: (invariant: string, sentence: string) => void;
+  readonly violate: (invariant: string, message: string) => void;
 }
 
 /** What was over when its function looked may not be so any more when it writes. */
-const lookedWithinMs = 30_000;
+const checkedWithinMs = 30_000;
 /** A deletion that was decided before a claim was written may still be on its way. */
 const decidedWithinMs = 20_000;
 /** The functions that ship and make claims, by the names of their roles. */
@@ -86,23 +86,23 @@ export function readClaims({ metadata }: Pick<LeaseObject, "metadata">): Raw[] {
 }
 
 export class ClaimsChecker implements Checker {
-  readonly judges = ["K1", "K2", "K3", "K4", "Z1", "Z2", "D1", "D2"];
+  readonly invariants = ["K1", "K2", "K3", "K4", "Z1", "Z2", "D1", "D2"];
   readonly #options: ClaimsCheckerOptions;
   readonly #known = new Map<string, Known>();
   #uid: string | undefined;
 
   constructor(options: ClaimsCheckerOptions) {
     this.#options = options;
-    const look = () => this.#look();
+    const observe = () => this.#observe();
     for (const resource of ["pods", "statefulsets", "leases", "persistentvolumeclaims"] as const)
-      options.world.store.onChange(resource, look);
+      options.world.store.onChange(resource, observe);
   }
 
   #isOfLedger({ metadata: { namespace, name } }: LeaseObject): boolean {
     return name === this.#options.ledger && namespace === this.#options.namespace;
   }
 
-  #look(): void {
+  #observe(): void {
     const nowMs = this.#options.world.timeline.nowMs();
     for (const known of this.#known.values()) if (this.#isOver(known)) known.overMs = nowMs;
   }
@@ -160,7 +160,7 @@ export class ClaimsChecker implements Checker {
         this.#options.violate("K2", `${by} has ${what} the claim ${claim.line}`);
       if (line !== undefined) continue;
       this.#known.delete(id);
-      const wasOver = nowMs - overMs <= lookedWithinMs || this.#isOver(known);
+      const wasOver = nowMs - overMs <= checkedWithinMs || this.#isOver(known);
       if (!wasOver) this.#options.violate("K1", `${claim.line} is dropped, and is not over`);
     }
   }

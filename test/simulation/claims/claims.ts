@@ -35,7 +35,7 @@ export class Claims implements Actor {
   readonly #moves: MovesChecker;
   readonly #fences: FenceChecker;
   readonly #reviews: SizeReviews;
-  /** Those that a fence may be about: the first is the one whose claims are judged. */
+  /** Those that a fence may be about: the first is the one whose claims are decided. */
   readonly #groups: readonly string[];
 
   constructor(run: SeedRun) {
@@ -45,7 +45,7 @@ export class Claims implements Actor {
     const functions = this.#functions;
     const ledger = ledgerName(group);
     const past = run.pasts.sets(namespace);
-    const judge = (name: string) => {
+    const checkClaims = (name: string) => {
       return new ClaimsChecker({
         world,
         apps: this.#apps,
@@ -57,12 +57,12 @@ export class Claims implements Actor {
         functions,
       });
     };
-    this.#checker = judge(group);
+    this.#checker = checkClaims(group);
     this.#groups = plan.claims?.spansGroups === true ? [group, neighbourGroup] : [group];
     this.#moves = new MovesChecker({ world, namespace, ledger, violate });
     this.#fences = new FenceChecker({ world, namespace, groups: this.#groups, violate });
     this.#reviews = new SizeReviews(run.draw);
-    const others = this.#groups.slice(1).map(judge);
+    const others = this.#groups.slice(1).map(checkClaims);
     const asks = plan.claims?.asks === "shipped";
     if (asks) askPods(run);
     this.checkers = [this.#checker, ...others, this.#moves, this.#fences, ...(asks ? [new QuorumChecker(run)] : [])];
@@ -111,7 +111,7 @@ export class Claims implements Actor {
         this.#checker.onActed(id, name);
         if (asks) this.#moves.onRestarted(name);
       },
-      onJudged: (...judged) => this.#moves.onJudged(...judged),
+      onDecided: (...decided) => this.#moves.onDecided(...decided),
       onReviewed: (...reviewed) => this.#moves.onReviewed(...reviewed),
       onFenced: (...fenced) => this.#fences.onFenced(...fenced),
       reviews: this.#reviews,

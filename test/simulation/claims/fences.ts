@@ -1,4 +1,4 @@
-/** Fences of nodes that have pods of several groups: each group's ledger hears of it before anything is done (rule R23). */
+/** Fences of nodes that have pods of several groups: each group's ledger learns of it before anything is done (rule R23). */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -75,23 +75,23 @@ export class Fences {
   }
 
   /**
-   * Writes the fence into the next ledger that has not heard of it, one after the other, each by what that ledger itself holds;
+   * Writes the fence into the next ledger that has not learnt of it, one after the other, each by what that ledger itself holds;
    * and carries it out when all have. Throws ClusterError, Conflict.
    */
   async announce({ id, anchor }: ClaimContent): Promise<void> {
     const { world, key, groups, next, context, by, onFenced, log } = this.#options;
     const node = nodeOf(anchor);
     const fenced = fencedBy(world, key.namespace, node, groups);
-    const heard = new Set<string>();
+    const informed = new Set<string>();
     for (;;) {
       const keys = fenced.map((one) => one.key);
-      const to = next(keys, (one) => heard.has(groupPathOf(one)));
+      const to = next(keys, (one) => informed.has(groupPathOf(one)));
       const what = fenced.find((one) => to !== undefined && groupPathOf(one.key) === groupPathOf(to));
       if (what === undefined) break;
       forgetLedger(context.memoryOf(what.key));
       const observed = await observeLedger(context, what.key);
       if (observed === undefined) return;
-      heard.add(groupPathOf(what.key));
+      informed.add(groupPathOf(what.key));
       if (observed.ledger.claims.some((claim) => claim.id === id)) continue;
       const { zone, members, uids } = what;
       const stated = { id, kind: "node", zone, members, uids, by, phase: "begun", terms: "announced" } as const;
@@ -105,7 +105,7 @@ export class Fences {
   }
 
   /** True when every ledger of those that a fence is about has it, or there is but one. */
-  async isHeardOf({ id, anchor }: ClaimContent): Promise<boolean> {
+  async isInformed({ id, anchor }: ClaimContent): Promise<boolean> {
     const { world, context, key, groups } = this.#options;
     if (groups.length < 2) return true;
     for (const one of fencedBy(world, key.namespace, nodeOf(anchor), groups)) {
@@ -121,38 +121,38 @@ function nodeOf(anchor: ClaimContent["anchor"]): string {
   return (anchor?.name ?? "").replace("fence-", "");
 }
 
-/** K6: a ledger hears of a fence after all before it in the order of their names, and the fence is carried out after all. */
+/** K6: a ledger learns of a fence after all before it in the order of their names, and the fence is carried out after all. */
 export class FenceChecker implements Checker {
-  readonly judges = ["K6"];
+  readonly invariants = ["K6"];
   readonly #world: World;
   readonly #namespace: string;
   readonly #groups: readonly string[];
-  readonly #violate: (invariant: string, sentence: string) => void;
+  readonly #violate: (invariant: string, message: string) => void;
   /** The groups whose ledgers have held a fence, by its id. */
-  readonly #heard = new Map<string, Set<string>>();
+  readonly #informed = new Map<string, Set<string>>();
 
   constructor(options: {
     readonly world: World;
     readonly namespace: string;
     readonly groups: readonly string[];
-    readonly violate: (invariant: string, sentence: string) => void;
+    readonly violate: (invariant: string, message: string) => void;
   }) {
     this.#world = options.world;
     this.#namespace = options.namespace;
     this.#groups = [...options.groups].sort();
     this.#violate = options.violate;
-    options.world.store.onChange("leases", () => this.#look());
+    options.world.store.onChange("leases", () => this.#read());
   }
 
-  #look(): void {
+  #read(): void {
     for (const group of this.#groups) {
       for (const { id, node } of this.#fencesIn(group)) {
-        const heard = this.#heard.get(id) ?? new Set<string>();
-        this.#heard.set(id, heard);
-        if (heard.has(group)) continue;
-        heard.add(group);
-        const before = this.#affected(node).filter((other) => other < group && !heard.has(other));
-        if (before.length > 0) this.#violate("K6", `${group} hears of ${id} before ${before.join(", ")}`);
+        const informed = this.#informed.get(id) ?? new Set<string>();
+        this.#informed.set(id, informed);
+        if (informed.has(group)) continue;
+        informed.add(group);
+        const before = this.#affected(node).filter((other) => other < group && !informed.has(other));
+        if (before.length > 0) this.#violate("K6", `${group} learns of ${id} before ${before.join(", ")}`);
       }
     }
   }
@@ -173,7 +173,7 @@ export class FenceChecker implements Checker {
 
   /** The fence is carried out. */
   onFenced(id: string, node: string): void {
-    const silent = this.#affected(node).filter((group) => this.#heard.get(id)?.has(group) !== true);
-    if (silent.length > 0) this.#violate("K6", `${node} is fenced, and ${silent.join(", ")} has not heard of ${id}`);
+    const silent = this.#affected(node).filter((group) => this.#informed.get(id)?.has(group) !== true);
+    if (silent.length > 0) this.#violate("K6", `${node} is fenced, and ${silent.join(", ")} has not learnt of ${id}`);
   }
 }

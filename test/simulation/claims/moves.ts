@@ -13,14 +13,14 @@ export interface MovesCheckerOptions {
   readonly world: World;
   readonly namespace: string;
   readonly ledger: string;
-  readonly violate: (invariant: string, sentence: string) => void;
+  readonly violate: (invariant: string, message: string) => void;
 }
 
 /** What was so for longer than this was so when the question was asked, too: soon afterwards the answer is acted on. */
 const askedWithinMs = 12_000;
 
 export class MovesChecker implements Checker {
-  readonly judges = ["K5", "K7", "K8"];
+  readonly invariants = ["K5", "K7", "K8"];
   readonly #options: MovesCheckerOptions;
 
   constructor(options: MovesCheckerOptions) {
@@ -28,13 +28,13 @@ export class MovesChecker implements Checker {
   }
 
   /** K5: so many pods are to be down at once, and so many may be. */
-  onJudged(members: number, limit: number, guard: string | undefined): void {
+  onDecided(members: number, limit: number, guard: string | undefined): void {
     const isNever = members > limit;
     // Who may go on beyond the limit breaks another promise.
     if (guard === undefined) return;
     if (isNever === (guard === "never-possible")) return;
-    const told = `who wants ${members} pods down where ${limit} may be is told ${guard ?? "to go on"}`;
-    this.#options.violate("K5", told);
+    const reported = `who wants ${members} pods down where ${limit} may be is told ${guard ?? "to go on"}`;
+    this.#options.violate("K5", reported);
   }
 
   /** K7: by the claims as the reviewer read them. */

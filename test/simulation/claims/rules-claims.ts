@@ -287,8 +287,8 @@ export const claimRules: readonly RemovedRule[] = [
     wrappers: {
       claims: {
         refuse: (...asked) => {
-          const held = refuseClaim(...asked);
-          return held?.guard === "never-possible" ? { ...held, guard: "budget" } : held;
+          const blocked = refuseClaim(...asked);
+          return blocked?.guard === "never-possible" ? { ...blocked, guard: "budget" } : blocked;
         },
       },
     },

@@ -15,7 +15,7 @@ export function claiming(plan: Plan, kinds: readonly KindName[] = claimKinds, ch
     slowEvictions: 0,
     retryMs: 2_000,
     wholeNodes: 0,
-    isHeld: false,
+    isBlocked: false,
     safetyMs: 400_000,
     sweepMs: 20_000,
     dieAfterWrite: 0.05,

@@ -43,7 +43,7 @@ export interface ClaimRules {
   /** Rule R23. */
   readonly nextToAnnounce: typeof nextToAnnounce;
   readonly find: typeof readClaimedObjects;
-  /** True where what a view tells is read once more, and changed only as it was read (rule R21). */
+  /** True where what a view reports is read once more, and changed only as it was read (rule R21). */
   readonly isConditional: boolean;
 }
 
@@ -70,7 +70,7 @@ export interface TakerOptions {
   /** Something is done to a pod, under the claim of that id. */
   readonly onActed: (id: string, name: string) => void;
   /** A claim of so many members was asked for; the guard that it waits behind, undefined where it may be made. */
-  readonly onJudged: (members: number, limit: number, guard: string | undefined) => void;
+  readonly onDecided: (members: number, limit: number, guard: string | undefined) => void;
   /** A change of a size was reviewed, by what a ledger held. */
   readonly onReviewed: (change: SizeChange, lines: readonly string[], joins: boolean) => void;
   readonly onFenced: (id: string, node: string) => void;
@@ -160,13 +160,13 @@ export class Taker {
 
   /** Rules R17 and R25. */
   #mayBegin(observed: GroupObservation, content: ClaimContent): boolean {
-    const { rules, onJudged } = this.#options;
-    const set = observed.zones.find(({ statefulSet }) => statefulSet.name === content.zone)?.statefulSet;
+    const { rules, onDecided } = this.#options;
+    const set = observed.zones.find(({ workload }) => workload.name === content.zone)?.workload;
     const limit = set?.maxUnavailable ?? 0;
-    const held = rules.refuse(observed, content, limit);
+    const blocked = rules.refuse(observed, content, limit);
     const members = content.members.reduce((sum, { first, last }) => sum + last - first + 1, 0);
-    if (content.kind === "scale-down") onJudged(members, limit, held?.guard);
-    return held === undefined;
+    if (content.kind === "scale-down") onDecided(members, limit, blocked?.guard);
+    return blocked === undefined;
   }
 
   /** Rule R22, where processes are asked: the members are restarted, whose uids a claim of this kind names. */
@@ -174,8 +174,8 @@ export class Taker {
     const { asks, context, key } = this.#options;
     if (kind !== "process" || !asks) return true;
     const readMs = context.memoryOf(key).ledgerReadMs;
-    const held = { reservations: open, claims: ledger.claims, readMs };
-    for (const name of Object.keys(uids)) if (!(await this.#brokers.letGo(name, held, id))) return false;
+    const blocked = { reservations: open, claims: ledger.claims, readMs };
+    for (const name of Object.keys(uids)) if (!(await this.#brokers.letGo(name, blocked, id))) return false;
     return true;
   }
 
@@ -183,7 +183,7 @@ export class Taker {
     const { draw, kind, world, key, context, rules } = this.#options;
     const zone = zones.length > 0 ? draw.pick(zones) : undefined;
     if (zone === undefined || zone.pods.length === 0) return undefined;
-    const { name, uid, start, replicas } = zone.statefulSet;
+    const { name, uid, start, replicas } = zone.workload;
     const id = `${kind}-${draw.whole(1, 1e9)}`;
     const stated = { id, kind, zone: name, by: takerOf(kind), stampMs: 0, phase: "begun" };
     if (kind === "scale-down") {
@@ -198,7 +198,7 @@ export class Taker {
     const members = [{ first: pod.ordinal, last: pod.ordinal }];
     if (kind === "process") {
       const anchor = { resource: "pods", name: pod.name, annotation: why };
-      // By a GET (rule R21): a view may tell of the time before it was last ready. One that is not would be so without a restart.
+      // By a GET (rule R21): a view may report the time before it was last ready. One that is not would be so without a restart.
       const { uid: now, readySinceMs } = rules.isConditional ? parsePod(await context.cluster.get("pods", pod)) : pod;
       if (now !== pod.uid || readySinceMs === undefined) return undefined;
       const readyMs = { [pod.name]: readySinceMs };
@@ -257,10 +257,10 @@ export class Taker {
     const own = observed && claimsOf(observed, "scale-down").find(({ line }) => line === claim.line);
     if (observed === undefined || own === undefined) return;
     const stampMs = context.cluster.serverTimeMs();
-    const told = Object.fromEntries(this.#standing(claim, where).map(({ name, uid }) => [name, uid]));
+    const reported = Object.fromEntries(this.#standing(claim, where).map(({ name, uid }) => [name, uid]));
     const confirmed = changeClaim(own, {
       phase: scaleDownPhases.confirmed,
-      uids: { ...own.uids, ...told },
+      uids: { ...own.uids, ...reported },
       stampMs,
       sinceMs: own.sinceMs ?? own.stampMs,
     });
@@ -307,7 +307,7 @@ export class Taker {
       await writeClaim(context, observed, own, undefined);
       log(`${own.id} is settled`);
     } else if (row.isAbandoned(own, where, nowMs)) await this.#undo(observed, own, where);
-    else if (kind === "node" && where.isAnchored && !(await this.#fences.isHeardOf(own)))
+    else if (kind === "node" && where.isAnchored && !(await this.#fences.isInformed(own)))
       await this.#fences.announce(own);
     else if (kind !== "scale-down" && nowMs - own.stampMs >= finishAfterMs) await this.#finish(observed, own, where);
   }
@@ -332,7 +332,7 @@ export class Taker {
     const { rules, kind, apps, context, log, key } = this.#options;
     const undone = rules.kinds[kind].undoes(own, where);
     const isUndone = (ordinal: number) => undone.some(({ first, last }) => ordinal >= first && ordinal <= last);
-    let [look, claim]: [GroupObservation | undefined, KnownClaim | undefined] = [observed, own];
+    let [observation, claim]: [GroupObservation | undefined, KnownClaim | undefined] = [observed, own];
     if (undone.length > 0) {
       const stampMs = context.cluster.serverTimeMs();
       const undoing = changeClaim(own, { phase: "undoing", stampMs, sinceMs: own.sinceMs ?? own.stampMs });
@@ -341,15 +341,15 @@ export class Taker {
         if (!isUndone(ordinal)) continue;
         if (!(await this.#call(deadlineMs, () => apps.prepared.delete(uid))) || apps.prepared.has(uid)) return;
       }
-      look = await observeLedger(context, key);
-      claim = look && claimsOf(look, kind).find(({ line }) => line === undoing.line);
+      observation = await observeLedger(context, key);
+      claim = observation && claimsOf(observation, kind).find(({ line }) => line === undoing.line);
     }
-    if (look === undefined || claim === undefined) return;
+    if (observation === undefined || claim === undefined) return;
     const left = [...where.pods.keys()].filter((ordinal) => !isUndone(ordinal)).sort((one, other) => one - other);
     const members = left.map((ordinal) => ({ first: ordinal, last: ordinal }));
     await writeClaim(
       context,
-      look,
+      observation,
       claim,
       members.length === 0 || undone.length === 0 ? undefined : changeClaim(claim, { members }),
     );
@@ -376,7 +376,7 @@ export class Taker {
       }
     } else if (kind === "node" && draw.chance(0.1)) {
       if (![...where.pods.values()].some(({ uid, name }) => uid === own.uids?.[name])) return;
-      // The node is back with its pods, and the fence is lifted: its own Lease goes, and the ledger is told of it later.
+      // The node is back with its pods, and the fence is lifted: its own Lease goes, and the ledger shows it later.
       const at = { namespace: key.namespace, name: own.anchor?.name ?? "" };
       const { uid } = (await context.cluster.get("leases", at)).metadata;
       await context.cluster.delete("leases", at, { uid });

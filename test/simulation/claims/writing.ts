@@ -19,6 +19,6 @@ export function writeClaim(
 
 /** A group by its ledger; undefined while nothing may be permitted by it. Throws ClusterError. */
 export async function observeLedger(context: Context, key: GroupKey): Promise<GroupObservation | undefined> {
-  const look = await openTransaction(context, key);
-  return look?.tooNew === undefined ? look?.observed : undefined;
+  const observation = await openTransaction(context, key);
+  return observation?.tooNew === undefined ? observation?.observed : undefined;
 }

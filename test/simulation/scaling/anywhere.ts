@@ -26,7 +26,7 @@ export function scalingAnywhere(plan: Plan, draw: Draw): Plan {
     farClock: 0,
   };
   const scaling = drawScaling(draw);
-  // Who leaves when a delay is over is judged by the clock of pods: where there is one, those of API servers agree with it.
+  // Who leaves when a delay is over is decided by the clock of pods: where there is one, those of API servers agree with it.
   const isTimed = scaling.delayMs > 0 && !scaling.prepares;
   return {
     ...plan,

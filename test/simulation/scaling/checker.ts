@@ -9,15 +9,15 @@ import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts
 import type { World } from "../../fake-cluster/world.ts";
 import { ordinalIn, setNameOf } from "../../support/checkers/raw.ts";
 import type { Checker } from "../checker.ts";
-import type { Ingesters, Told } from "./ingesters.ts";
+import type { Ingesters, Notified } from "./ingesters.ts";
 
 export interface ScalingCheckerOptions {
   readonly world: World;
   readonly namespace: string;
   readonly ingesters: Ingesters;
-  readonly violate: (invariant: string, sentence: string) => void;
+  readonly violate: (invariant: string, message: string) => void;
   /** What a pod of the StatefulSet must have been told before it leaves, and for how long, in milliseconds. */
-  readonly toldBefore: (statefulSet: StoredStatefulSet) => { readonly delayMs?: number; readonly leaving?: true };
+  readonly notifiedBefore: (statefulSet: StoredStatefulSet) => { readonly delayMs?: number; readonly leaving?: true };
   /** True while a user changes a size by hand, and takes what comes of it. */
   readonly isByHand: () => boolean;
   /** Wanted number of replicas in the end; undefined for a StatefulSet that follows no other workload. */
@@ -33,7 +33,7 @@ const roundingMs = 2_500;
 const underWayMs = 12_000;
 
 export class ScalingChecker implements Checker {
-  readonly judges = ["D1", "D2", "L1"];
+  readonly invariants = ["D1", "D2", "L1"];
   readonly #options: ScalingCheckerOptions;
   /** Number of sizes that were lowered, but not by hand: that nothing happens at all proves nothing. */
   lowered = 0;
@@ -49,19 +49,23 @@ export class ScalingChecker implements Checker {
     const [from, to] = [previous.spec.replicas ?? 1, current.spec.replicas ?? 1];
     if (to >= from || current.metadata.namespace !== this.#options.namespace || this.#options.isByHand()) return;
     this.lowered++;
-    const { delayMs, leaving } = this.#options.toldBefore(current);
+    const { delayMs, leaving } = this.#options.notifiedBefore(current);
     for (const pod of this.#podsOf(current)) {
       const ordinal = ordinalIn(pod.metadata.name);
       if (ordinal < to || ordinal >= from || pod.metadata.deletionTimestamp !== undefined) continue;
-      if (delayMs !== undefined) this.#judge(pod, this.#options.ingesters.delayed(pod), delayMs);
-      if (leaving) this.#judge(pod, this.#options.ingesters.leaving(pod.metadata.uid), 0);
+      if (delayMs !== undefined) this.#check(pod, this.#options.ingesters.delayed(pod), delayMs);
+      if (leaving) this.#check(pod, this.#options.ingesters.leaving(pod.metadata.uid), 0);
     }
   }
 
-  #judge({ metadata: { name, creationTimestamp = "" } }: StoredPod, told: Told | undefined, delayMs: number): void {
+  #check(
+    { metadata: { name, creationTimestamp = "" } }: StoredPod,
+    notified: Notified | undefined,
+    delayMs: number,
+  ): void {
     const nowMs = this.#options.world.timeline.nowMs();
     if (nowMs - Date.parse(creationTimestamp) < underWayMs) return;
-    const why = whyNot(told, nowMs, delayMs);
+    const why = whyNot(notified, nowMs, delayMs);
     if (why !== undefined) this.#options.violate("D1", `${name} leaves, and ${why}`);
   }
 
@@ -85,9 +89,9 @@ export class ScalingChecker implements Checker {
   }
 }
 
-function whyNot(told: Told | undefined, nowMs: number, delayMs: number): string | undefined {
-  if (told === undefined) return "was never told";
-  const { sinceMs, untilMs = nowMs } = told;
+function whyNot(notified: Notified | undefined, nowMs: number, delayMs: number): string | undefined {
+  if (notified === undefined) return "was never told";
+  const { sinceMs, untilMs = nowMs } = notified;
   if (nowMs - untilMs > underWayMs) return `was told ${nowMs - untilMs} ms ago that it stays`;
   if (nowMs - sinceMs >= delayMs - roundingMs) return undefined;
   return `has prepared for ${nowMs - sinceMs} ms, not for ${delayMs}`;

@@ -20,7 +20,7 @@ export interface IngesterFaults {
 }
 
 /** What a pod is in the middle of. */
-export interface Told {
+export interface Notified {
   readonly sinceMs: number;
   /** When it was told to stay after all; undefined while it prepares to leave. */
   untilMs: number | undefined;
@@ -33,8 +33,8 @@ export class Ingesters {
   /** In Unix seconds, by the pod's name: it is on the disk. */
   readonly #disks = new Map<string, number>();
   /** By the pod's uid: since when this very pod prepares. */
-  readonly #told = new Map<string, Told>();
-  readonly #leaving = new Map<string, Told>();
+  readonly #notified = new Map<string, Notified>();
+  readonly #leaving = new Map<string, Notified>();
 
   constructor(world: World, draw: Draw, faults: () => IngesterFaults) {
     this.#world = world;
@@ -42,7 +42,7 @@ export class Ingesters {
     this.#faults = faults;
     world.store.onChange("pods", ({ final, current }) => {
       if (current !== undefined) return;
-      this.#told.delete(final.metadata.uid);
+      this.#notified.delete(final.metadata.uid);
       this.#leaving.delete(final.metadata.uid);
     });
   }
@@ -55,29 +55,29 @@ export class Ingesters {
     if (path !== delayPath) return { status: 404 };
     if (method === "DELETE") {
       this.#disks.delete(name);
-      this.#stay(this.#told, uid);
+      this.#stay(this.#notified, uid);
       return { status: 200 };
     }
     const sinceMs = this.#world.timeline.nowMs();
     const since = this.#disks.get(name) ?? Math.floor(sinceMs / 1000);
     this.#disks.set(name, since);
-    this.#tell(this.#told, uid);
+    this.#notify(this.#notified, uid);
     return { status: 200, body: this.#draw.chance(rubbish) ? "<html>" : JSON.stringify({ timestamp: since }) };
   };
 
   #answerLeaving(uid: string, method: string): PodReply {
     if (method === "DELETE") this.#stay(this.#leaving, uid);
-    else this.#tell(this.#leaving, uid);
+    else this.#notify(this.#leaving, uid);
     return { status: 204 };
   }
 
-  #tell(told: Map<string, Told>, uid: string): void {
-    if (told.get(uid)?.untilMs !== undefined || !told.has(uid))
-      told.set(uid, { sinceMs: this.#world.timeline.nowMs(), untilMs: undefined });
+  #notify(notified: Map<string, Notified>, uid: string): void {
+    if (notified.get(uid)?.untilMs !== undefined || !notified.has(uid))
+      notified.set(uid, { sinceMs: this.#world.timeline.nowMs(), untilMs: undefined });
   }
 
-  #stay(told: Map<string, Told>, uid: string): void {
-    const one = told.get(uid);
+  #stay(notified: Map<string, Notified>, uid: string): void {
+    const one = notified.get(uid);
     if (one !== undefined) one.untilMs ??= this.#world.timeline.nowMs();
   }
 
@@ -85,16 +85,16 @@ export class Ingesters {
    * Since when this very pod has prepared to leave some time later, and whether it was told to stay since. Undefined for one that
    * was never asked itself. What its disk says of the time before it came does not count.
    */
-  delayed({ metadata: { name, uid, creationTimestamp = "" } }: StoredPod): Told | undefined {
-    const told = this.#told.get(uid);
+  delayed({ metadata: { name, uid, creationTimestamp = "" } }: StoredPod): Notified | undefined {
+    const notified = this.#notified.get(uid);
     const disk = this.#disks.get(name);
-    if (told === undefined || disk === undefined) return told;
+    if (notified === undefined || disk === undefined) return notified;
     const sinceMs = Math.max(disk * 1000, Date.parse(creationTimestamp));
-    return { ...told, sinceMs: Math.min(told.sinceMs, sinceMs) };
+    return { ...notified, sinceMs: Math.min(notified.sinceMs, sinceMs) };
   }
 
   /** The same of the call right before it leaves. */
-  leaving(uid: string): Told | undefined {
+  leaving(uid: string): Notified | undefined {
     return this.#leaving.get(uid);
   }
 

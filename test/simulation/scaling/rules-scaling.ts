@@ -75,7 +75,7 @@ const claimsInMemory = spelled(() => {
 
 /** One write says at once that the pods have answered, with the uids of those that stand there; then they are told. */
 const confirmedAtOnce = spelled(() => {
-  const told = new Map<string, KnownClaim>();
+  const known = new Map<string, KnownClaim>();
   return {
     async into(claims, cluster, { namespace }) {
       const { items } = await cluster.list("pods", { namespace });
@@ -83,12 +83,12 @@ const confirmedAtOnce = spelled(() => {
       return claims.map((claim) => {
         if (!isPreparing(claim)) return claim;
         const named = { ...claim.uids, ...uidsOf(claim, uids) };
-        told.set(claim.id, claim);
+        known.set(claim.id, claim);
         return changeClaim(claim, { phase: "confirmed", uids: named });
       });
     },
     async from(claims) {
-      return claims.map((claim) => told.get(claim.id) ?? claim);
+      return claims.map((claim) => known.get(claim.id) ?? claim);
     },
   };
 });
@@ -103,7 +103,7 @@ function uidsOf({ zone, members }: KnownClaim, uids: Readonly<Record<string, str
 }
 
 /** Claims that look otherwise than they are; a claim that its reader has not changed is written back as it was. */
-function seenAs(look: (claim: KnownClaim, uids: Readonly<Record<string, string>>) => KnownClaim): Wrappers {
+function seenAs(changed: (claim: KnownClaim, uids: Readonly<Record<string, string>>) => KnownClaim): Wrappers {
   return spelled(() => {
     const originals = new Map<string, Claims[number]>();
     return {
@@ -114,7 +114,7 @@ function seenAs(look: (claim: KnownClaim, uids: Readonly<Record<string, string>>
         const uids = Object.fromEntries(items.map(({ metadata: { name, uid } }) => [name, uid]));
         return claims.map((claim) => {
           if (!claim.isKnown || claim.kind !== "scale-down") return claim;
-          const seen = look(claim, uidsOf(claim, uids));
+          const seen = changed(claim, uidsOf(claim, uids));
           originals.set(seen.line, claim);
           return seen;
         });
@@ -124,7 +124,7 @@ function seenAs(look: (claim: KnownClaim, uids: Readonly<Record<string, string>>
 }
 
 /** A process that reads a confirmed claim finds in it the pods of now, whichever were told. */
-const anyPodIsTold = seenAs((claim, uids) =>
+const anyPodIsNotified = seenAs((claim, uids) =>
   claim.phase === "confirmed" ? changeClaim(claim, { uids: { ...claim.uids, ...uids } }) : claim,
 );
 
@@ -134,7 +134,7 @@ const agedClaims = seenAs((claim) =>
 );
 
 /** No scale-down ever looks old enough to be taken back. */
-const youngClaims = seenAs((claim) => changeClaim(claim, { stampMs: claim.stampMs + 86_400_000 }));
+const newClaims = seenAs((claim) => changeClaim(claim, { stampMs: claim.stampMs + 86_400_000 }));
 
 /** Only the StatefulSet says where its pods are told. */
 const withoutAddress = seenAs(({ toldAt: _, line: __, isKnown: ___, ...content }) => makeClaim(content));
@@ -159,14 +159,14 @@ export const scalingRules: readonly RemovedRule[] = [
     removed: "the uids of the pods that were told by a review",
     breaks: ["D1"],
     aim: (plan) => preparing(plan, { every: { ...never, crash: 20_000, deletePod: 5_000 } }),
-    wrappers: anyPodIsTold,
+    wrappers: anyPodIsNotified,
   },
   {
     rule: "R20",
     removed: "taking back a prepared downscale that never came",
     breaks: ["L1"],
     aim: (plan) => preparing(plan),
-    wrappers: youngClaims,
+    wrappers: newClaims,
   },
   {
     rule: "R20",

@@ -72,18 +72,18 @@ function unsent(method: "POST" | "DELETE"): Wrappers {
   return { pods };
 }
 
-/** The invariants that are said to be broken within so many seeds. */
+/** The invariants that are reported to be broken within so many seeds. */
 async function broken(wrappers: Wrappers, changes: Partial<Plan>, seeds: number): Promise<string> {
   const aim = (plan: Plan, draw: Draw) => scaling(plan, draw, changes);
   for (let seed = 1; seed <= seeds; seed++) {
     const { violations } = await simulate(seed, { aim, wrappers });
     const [first] = violations;
-    if (first !== undefined) return `${first.invariant}: ${first.sentence}`;
+    if (first !== undefined) return `${first.invariant}: ${first.message}`;
   }
   return "nothing";
 }
 
-test("D1: pods that are never told, and are said to know, are seen to leave", async () => {
+test("D1: pods that are never told, and are reported to know, are seen to leave", async () => {
   assert.match(await broken(unsent("POST"), {}, 40), /^D1: /);
 });
 

@@ -45,11 +45,11 @@ export class Scaling implements Actor {
       this.checkers = [];
       return;
     }
-    const told = { watches: "events", inPeace: "any", count: 2, diesAfterWrite: true } as const;
+    const eventDriven = { watches: "events", inPeace: "any", count: 2, diesAfterWrite: true } as const;
     this.roles = [
-      { ...told, name: "follower", open: (connection) => this.#open(connection, followReplicas) },
-      { ...told, name: "delayer", open: (connection) => this.#open(connection, prepareDelayedDownscale) },
-      { ...told, name: "releaser", open: (connection) => this.#open(connection, releasePrepared) },
+      { ...eventDriven, name: "follower", open: (connection) => this.#open(connection, followReplicas) },
+      { ...eventDriven, name: "delayer", open: (connection) => this.#open(connection, prepareDelayedDownscale) },
+      { ...eventDriven, name: "releaser", open: (connection) => this.#open(connection, releasePrepared) },
       {
         name: "preparer",
         watches: "reviews",
@@ -65,7 +65,7 @@ export class Scaling implements Actor {
         namespace,
         ingesters: this.#ingesters,
         violate,
-        toldBefore: (set) => this.#toldBefore(set),
+        notifiedBefore: (set) => this.#notifiedBefore(set),
         isByHand: () => false,
         wanted: (set) => this.#wanted(set),
       }),
@@ -79,7 +79,7 @@ export class Scaling implements Actor {
     const connection = { ...direct, cluster };
     const pods = this.#podsOf(direct);
     const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition, pods });
-    return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
+    return (key: Parameters<typeof replica.trigger>[0]) => replica.trigger(key, false);
   }
 
   #openWebhook(connection: Connection): undefined {
@@ -135,7 +135,7 @@ export class Scaling implements Actor {
     for (const [index, set] of this.#sets().entries()) {
       const follower = { [grafana("rollout-downscale-leader")]: `${group}-a` };
       const leads = follows && index > 0 ? follower : mirrors;
-      const told = {
+      const eventDriven = {
         [grafana("prepare-downscale-http-path")]: leavePath.slice(1),
         [grafana("prepare-downscale-http-port")]: "80",
       };
@@ -143,7 +143,7 @@ export class Scaling implements Actor {
         [grafana("min-time-between-zones-downscale")]: "0s",
         ...(prepares ? { [grafana("prepare-downscale")]: "true" } : {}),
       };
-      const annotations = { ...leads, ...(delayMs > 0 ? delay : {}), ...(prepares ? told : {}) };
+      const annotations = { ...leads, ...(delayMs > 0 ? delay : {}), ...(prepares ? eventDriven : {}) };
       world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { metadata: { annotations, labels } });
     }
   }
@@ -221,12 +221,13 @@ export class Scaling implements Actor {
     return world.store.find("deployments", { namespace, name: template })?.spec?.replicas ?? 0;
   }
 
-  #toldBefore({ metadata }: StoredStatefulSet): { readonly delayMs?: number; readonly leaving?: true } {
+  #notifiedBefore({ metadata }: StoredStatefulSet): { readonly delayMs?: number; readonly leaving?: true } {
     const { plan } = this.#run;
     const isDelayed = metadata.annotations?.[grafana("rollout-delayed-downscale")] !== undefined;
     // A user who scales by hand is not held to the delay: these plans have one or the other.
-    const isTold = plan.scaling?.forgetsMs === undefined || metadata.labels?.[grafana("prepare-downscale")] === "true";
-    if (plan.scaling?.prepares === true) return isTold ? { leaving: true } : {};
+    const isNotified =
+      plan.scaling?.forgetsMs === undefined || metadata.labels?.[grafana("prepare-downscale")] === "true";
+    if (plan.scaling?.prepares === true) return isNotified ? { leaving: true } : {};
     return isDelayed && plan.scaling !== undefined ? { delayMs: plan.scaling.delayMs } : {};
   }
 

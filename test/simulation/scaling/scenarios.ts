@@ -63,7 +63,7 @@ export function sized(plan: Plan, scaling: PlannedScaling, changes: Partial<Plan
     slowEvictions: 0,
     retryMs: 2_000,
     wholeNodes: 0,
-    isHeld: false,
+    isBlocked: false,
     safetyMs: 400_000,
     sweepMs: 20_000,
     dieAfterWrite: 0.05,

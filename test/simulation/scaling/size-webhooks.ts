@@ -128,7 +128,7 @@ export class SizeWebhooks {
     const unanswered: AdmissionAnswer = { ...refused, code: 500, message: "the webhook does not answer" };
     if (alive.length === 0) return unanswered;
     const { process, context } = draw.pick(alive);
-    const judge = openAlone(context);
+    const handler = openAlone(context);
     const { promise, resolve } = Promise.withResolvers<AdmissionAnswer>();
     const end = (answer: AdmissionAnswer) => {
       onResume();
@@ -151,7 +151,7 @@ export class SizeWebhooks {
         path: "/admission/prepare-downscale",
         deadlineMs: context.cluster.monotonicMs() + timeoutMs - 1_000,
       };
-      judge.review(request).then(
+      handler.review(request).then(
         (answer) => {
           if (!process.alive) return;
           world.timeline.after(this.#run.plan.faults.latencyMs, () => end(answer));
@@ -164,13 +164,13 @@ export class SizeWebhooks {
     });
     const answer = await promise;
     giveUp();
-    const said = answer.allowed ? "allowed" : `${answer.guard}: ${answer.message}`;
-    log(process.name, `review of ${oldObject.metadata.name}: ${said}`);
+    const outcome = answer.allowed ? "allowed" : `${answer.guard}: ${answer.message}`;
+    log(process.name, `review of ${oldObject.metadata.name}: ${outcome}`);
     return answer;
   }
 }
 
-/** A process answers several reviews beside each other: what each writes is judged by the view that it has read itself. */
+/** A process answers several reviews beside each other: what each writes is decided by the view that it has read itself. */
 function openAlone({ cluster, cache, ...context }: Context): AdmissionHandler {
   let seen: GroupView | undefined;
   return prepareDownscale.open({

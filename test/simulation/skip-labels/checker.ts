@@ -17,8 +17,8 @@ import {
   controllerUid,
   deadlineMs,
   hasAsked,
+  hasOurFinalizer,
   isDeleted,
-  isHeld,
   ourFinalizer,
   quorum,
 } from "./owners.ts";
@@ -47,7 +47,7 @@ interface Released {
 }
 
 export class SkipLabelChecker implements Checker {
-  readonly judges = ["M1", "L1"];
+  readonly invariants = ["M1", "L1"];
   /** Owners whose pods are to stop, by uid. */
   readonly #letGo = new Map<string, LetGo>();
   /** The controller of each StatefulSet, by uid, and those that it had and lost, with the times at which it did. */
@@ -113,7 +113,7 @@ export class SkipLabelChecker implements Checker {
   #podPatched(who: string, before: StoredPod, after: StoredPod, body: object): void {
     const [had, has] = [before, after].map(hasStamp);
     const name = after.metadata.name;
-    this.#judgeLabels(who, before, after);
+    this.#checkLabels(who, before, after);
     if (has) this.#labelledFor.set(after.metadata.uid, this.chainOf(after));
     if (has) this.#stampedMs.set(after.metadata.uid, this.#markers.groundsOf(body)?.sentMs ?? 0);
     const states = this.chainOf(after).flatMap((uid) => this.#letGo.get(uid) ?? []);
@@ -125,7 +125,7 @@ export class SkipLabelChecker implements Checker {
   }
 
   /** A label is only added, and only what the pod names is taken away. */
-  #judgeLabels(who: string, before: StoredPod, after: StoredPod): void {
+  #checkLabels(who: string, before: StoredPod, after: StoredPod): void {
     const [, ours] = (annotationOf(before, "skip-labelled-at") ?? "").split(" ");
     for (const [key, text] of Object.entries(before.metadata.labels ?? {})) {
       const now = after.metadata.labels?.[key];
@@ -140,14 +140,14 @@ export class SkipLabelChecker implements Checker {
     const others = ({ metadata }: StoredObject) => metadata.finalizers?.filter((one) => one !== ourFinalizer).join();
     if ((others(before) ?? "") !== (others(after) ?? ""))
       violate("M1", `${who} changes the finalizers of others on ${name}: ${others(before)} to ${others(after)}`);
-    if (!isHeld(before) || isHeld(after) || askedLabel(before) === undefined) return;
+    if (!hasOurFinalizer(before) || hasOurFinalizer(after) || askedLabel(before) === undefined) return;
     if (!isDeleted(before)) violate("M1", `${who} takes the finalizer of ${name}, which is not deleted`);
     else if (before.metadata.finalizers?.includes("orphan") !== true) {
       const grounds = this.#markers.groundsOf(body);
       const whys = (grounds?.lists ?? []).map((list) => this.#whyNot(before, list));
       const isLate = whys.length === 0 || whys.every((why) => why !== undefined);
       const why = whys.at(-1) ?? "the marker has not looked at its pods";
-      if (isLate) this.#judgeLate(who, before, why);
+      if (isLate) this.#checkLate(who, before, why);
       const revision = grounds?.lists.at(-1)?.revision ?? world.store.revision;
       const pods = new Map(this.#membersAsOf(before, revision).map((pod) => [pod.metadata.uid, pod]));
       this.#released.set(uid, { owner: before, isLate, pods });
@@ -171,14 +171,14 @@ export class SkipLabelChecker implements Checker {
   }
 
   /** The deadline must have passed, and the owner must say what was not done. */
-  #judgeLate(who: string, owner: StoredObject, why: string): void {
+  #checkLate(who: string, owner: StoredObject, why: string): void {
     const { world, violate } = this.#run;
     const { name, uid, deletionTimestamp = "" } = owner.metadata;
     const what = `${who} lets ${name} go, and ${why}`;
     const sinceMs = world.timeline.nowMs() - Date.parse(deletionTimestamp);
     if (sinceMs + this.#skewMs() + roundingMs < deadlineMs(owner))
       violate("M1", `${what}, ${sinceMs} ms after its deletion`);
-    else if (!saysLate(annotationOf(owner, "skip-status"))) violate("M1", `${what}, and it does not say so`);
+    else if (!reportsLate(annotationOf(owner, "skip-status"))) violate("M1", `${what}, and it does not say so`);
     else if (!this.#markers.warned.has(uid) && !this.#isEnding()) violate("M1", `${what}, and no Warning came`);
   }
 
@@ -188,10 +188,10 @@ export class SkipLabelChecker implements Checker {
     const then = store.statefulSetsAsOf(hookedNamespace, revision);
     const stand = new Set(then.map(({ metadata }) => metadata.uid));
     const now = store.list("statefulsets", { namespace: hookedNamespace }).items.map(({ metadata }) => metadata.uid);
-    const led = new Set(now.filter((set) => stand.has(set) && this.#above.get(set) === uid));
+    const followed = new Set(now.filter((set) => stand.has(set) && this.#above.get(set) === uid));
     return store.podsAsOf(hookedNamespace, revision).filter((pod) => {
       const above = controllerUid(pod);
-      return !isDeleted(pod) && above !== undefined && (above === uid || led.has(above));
+      return !isDeleted(pod) && above !== undefined && (above === uid || followed.has(above));
     });
   }
 
@@ -273,10 +273,10 @@ export class SkipLabelChecker implements Checker {
       const isAsking = askedLabel(owner) !== undefined;
       const isStopping = annotationOf(owner, "stop-all") === "true";
       const pods = this.#membersAsOf(owner, this.#run.world.store.revision);
-      if (isDeleted(owner) && isHeld(owner)) return `${name} is deleted, and still held`;
+      if (isDeleted(owner) && hasOurFinalizer(owner)) return `${name} is deleted, and still held`;
       if (isDeleted(owner) && pods.length > 0 && finalizers.length > 0) return `${name} is deleted, and has pods`;
       if (isDeleted(owner)) continue;
-      if (isAsking !== isHeld(owner)) return `${name} ${isAsking ? "has no" : "still has our"} finalizer`;
+      if (isAsking !== hasOurFinalizer(owner)) return `${name} ${isAsking ? "has no" : "still has our"} finalizer`;
       const bare = pods.find((pod) => !hasAsked(owner, pod));
       if (isAsking && isStopping && bare !== undefined) return `${bare.metadata.name} is to stop, and has no label`;
       const left = pods.find((pod) => this.#labelledFor.get(pod.metadata.uid)?.includes(uid) && hasStamp(pod));
@@ -298,7 +298,7 @@ function hasStamp(pod: StoredPod): boolean {
   return annotationOf(pod, "skip-labelled-at") !== undefined;
 }
 
-function saysLate(text: string | undefined): boolean {
+function reportsLate(text: string | undefined): boolean {
   try {
     const { guard, sentence } = JSON.parse(text ?? "") as Record<string, unknown>;
     return guard === "deadline-passed" && typeof sentence === "string" && sentence !== "";

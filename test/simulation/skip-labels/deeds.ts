@@ -8,13 +8,13 @@ import {
   annotation,
   annotationOf,
   askedLabel,
+  foreign,
+  hasOurFinalizer,
   isDeleted,
-  isHeld,
   ourFinalizer,
   quorum,
   quorumLabel,
   rabbitLabel,
-  stranger,
 } from "./owners.ts";
 import { hookAnnotation, hookedNamespace as namespace } from "./stop-hooks.ts";
 
@@ -32,17 +32,17 @@ export class Deeds {
     const { draw, world } = run;
     this.#run = run;
     this.#checker = checker;
-    const says = (owner: StoredObject, key: string, value: string | null) =>
+    const annotate = (owner: StoredObject, key: string, value: string | null) =>
       this.#annotate(owner, { [annotation(key)]: value });
     this.#onOwners = {
       delete: (owner) => this.#delete(owner, "Background"),
       deleteForeground: (owner) => this.#delete(owner, "Foreground"),
       deleteOrphan: (owner) => this.#delete(owner, "Orphan"),
       deleteStatefulSet: () => this.#deleteSet(),
-      stopAll: (owner) => says(owner, "stop-all", annotationOf(owner, "stop-all") === "true" ? null : "true"),
+      stopAll: (owner) => annotate(owner, "stop-all", annotationOf(owner, "stop-all") === "true" ? null : "true"),
       strip: (owner) => this.#keepFinalizers(owner, (one) => one !== ourFinalizer),
-      optOut: (owner) => says(owner, "skip-label", askedLabel(owner) === undefined ? asking(owner) : "none"),
-      deadline: (owner) => says(owner, "skip-deadline", draw.pick(["10s", "60s", "soon", null])),
+      optOut: (owner) => annotate(owner, "skip-label", askedLabel(owner) === undefined ? asking(owner) : "none"),
+      deadline: (owner) => annotate(owner, "skip-deadline", draw.pick(["10s", "60s", "soon", null])),
       edit: (owner) => this.#annotate(owner, { edited: String(world.timeline.nowMs()) }),
       hold: (owner) => this.#hold(owner),
       scale: () => this.#scale(),
@@ -149,7 +149,7 @@ export class Deeds {
   #pods(): readonly StoredPod[] {
     const { items } = this.#run.world.store.list("pods", { namespace });
     return items.filter(({ metadata }) => {
-      return metadata.deletionTimestamp === undefined && !metadata.name.startsWith(stranger);
+      return metadata.deletionTimestamp === undefined && !metadata.name.startsWith(foreign);
     });
   }
 
@@ -164,7 +164,7 @@ export class Deeds {
     for (const owner of this.#owners()) {
       if (isDeleted(owner)) continue;
       this.#run.log("user", `deletes ${owner.metadata.name}, last of all`);
-      if (isHeld(owner)) this.#checker.lastOf(owner);
+      if (hasOurFinalizer(owner)) this.#checker.lastOf(owner);
       this.#delete(owner, "Background");
     }
   }

@@ -1,4 +1,4 @@
-/** The processes that label pods: shipped code behind the shipped queue, and what each of its passes has read. */
+/** The processes that label pods: shipped code behind the shipped queue, and what each of its reconciles has read. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { markSkipLabel } from "../../../functions/mark-skip-label/function.ts";
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
@@ -20,7 +20,7 @@ import type { SeedRun } from "../seed.ts";
 import { type Process, runIn } from "../simulated-cluster.ts";
 import { hookedNamespace } from "./stop-hooks.ts";
 
-/** A consistent LIST of pods, as a pass was answered it. */
+/** A consistent LIST of pods, as a reconcile was answered it. */
 export interface Listed {
   readonly revision: number;
   /** In true time. */
@@ -35,13 +35,13 @@ export interface Grounds {
 
 interface Marker {
   readonly process: Process;
-  wake(key: ObjectRef): void;
+  trigger(key: ObjectRef): void;
 }
 
 export class Markers {
   readonly #run: SeedRun;
   readonly #isRefused: (pod: ObjectKey) => boolean;
-  readonly #passes = new AsyncLocalStorage<Listed[]>();
+  readonly #reconciles = new AsyncLocalStorage<Listed[]>();
   readonly #grounds = new WeakMap<object, Grounds>();
   /** Owners that a marker has tried to send a Warning about, by uid. */
   readonly warned = new Set<string>();
@@ -53,24 +53,24 @@ export class Markers {
     this.#isRefused = isRefused;
   }
 
-  /** What the pass had read that has sent this body. */
+  /** What the reconcile had read that has sent this body. */
   groundsOf(body: object): Grounds | undefined {
     return this.#grounds.get(body);
   }
 
   /** An event reaches each process, or is lost, doubled and late. */
-  tell(resource: KnownResource, changed: ObjectKey): void {
+  notify(resource: KnownResource, changed: ObjectKey): void {
     const { draw, plan, world, isFaulty } = this.#run;
     const keys = markSkipLabel.watches
       .filter((one) => one.resource === resource)
       .flatMap((one) => keysOf(one, changed));
     this.#markers = this.#markers.filter(({ process }) => process.alive);
-    for (const { process, wake } of this.#markers) {
+    for (const { process, trigger } of this.#markers) {
       for (const key of keys) {
         const copies = draw.chance(plan.doubleEvents) ? 2 : 1;
         for (let copy = 0; copy < copies; copy++) {
           if (isFaulty() && draw.chance(plan.loseEvents)) continue;
-          world.timeline.after(draw.between(1, 200), () => runIn(process, () => wake(key)));
+          world.timeline.after(draw.between(1, 200), () => runIn(process, () => trigger(key)));
         }
       }
     }
@@ -98,7 +98,7 @@ export class Markers {
     const queue = new KeyedQueue<ObjectRef>({
       clock: direct,
       nameOf: pathOf,
-      run: (key, wake) => this.#passes.run([], () => markSkipLabel.reconcile(context, key, wake)),
+      run: (key, trigger) => this.#reconciles.run([], () => markSkipLabel.reconcile(context, key, trigger)),
       onFailure: (_key, error, retryMs) => {
         if (!(error instanceof ClusterError)) throw error;
         log(process.name, `pass failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
@@ -108,7 +108,7 @@ export class Markers {
       capacity: 100,
       random: draw.random,
     });
-    this.#markers = [...this.#markers, { process, wake: (key) => void queue.offer(key) }];
+    this.#markers = [...this.#markers, { process, trigger: (key) => void queue.offer(key) }];
     void sweepForever(context, queue, plan.sweepMs);
     return undefined;
   }
@@ -117,14 +117,14 @@ export class Markers {
     const { timeline } = this.#run.world;
     return wrapCluster(cluster, {
       list: async (resource, query, options) => {
-        const pass = this.#passes.getStore();
+        const reconcile = this.#reconciles.getStore();
         const list = await cluster.list(resource, query, options);
         if (resource === "pods" && query.namespace === hookedNamespace)
-          pass?.push({ revision: Number(list.resourceVersion), answeredMs: timeline.nowMs() });
+          reconcile?.push({ revision: Number(list.resourceVersion), answeredMs: timeline.nowMs() });
         return list;
       },
       patch: (resource, key, body, options) => {
-        this.#grounds.set(body, { lists: [...(this.#passes.getStore() ?? [])], sentMs: timeline.nowMs() });
+        this.#grounds.set(body, { lists: [...(this.#reconciles.getStore() ?? [])], sentMs: timeline.nowMs() });
         return cluster.patch(resource, key, body, options);
       },
       create: (resource, namespace, body, options) => {
@@ -150,7 +150,7 @@ export class Markers {
 
 function keysOf({ keysOf }: (typeof markSkipLabel.watches)[number], changed: ObjectKey): readonly ObjectRef[] {
   const keys = keysOf(changed, { groupOf: () => undefined });
-  if ("name" in keys) throw new Error("a look-up comes before a pass, and the simulation makes none");
+  if ("name" in keys) throw new Error("a look-up comes before a reconcile, and the simulation makes none");
   return keys;
 }
 

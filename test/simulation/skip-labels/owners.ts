@@ -8,7 +8,7 @@ export const annotation = (name: string) => `sluice.dev/${name}`;
 export const quorum = "quorum";
 export const quorumLabel = "sluice.dev/stop=now";
 /** A StatefulSet that asks for nothing, whose pods have the labels of the first cluster's. */
-export const stranger = "stranger";
+export const foreign = "foreign";
 export const rabbitLabel = "skipPreStopChecks";
 export const appLabel = "app.kubernetes.io/name";
 
@@ -24,7 +24,7 @@ export function annotationOf({ metadata }: StoredObject, name: string): string |
   return metadata.annotations?.[annotation(name)];
 }
 
-export function isHeld({ metadata }: StoredObject): boolean {
+export function hasOurFinalizer({ metadata }: StoredObject): boolean {
   return metadata.finalizers?.includes(ourFinalizer) ?? false;
 }
 

@@ -158,30 +158,30 @@ const longLabelled = seenPods((pods) =>
   }),
 );
 
-/** What would be said is only remembered. */
+/** What would be reported is only remembered. */
 const untold = wrapCluster((cluster) => {
-  const said = new Map<string, JsonObject>();
-  const withSaid = <T>(object: T): T => {
+  const labelled = new Map<string, JsonObject>();
+  const withLabel = <T>(object: T): T => {
     const { metadata } = object as { readonly metadata: Metadata };
-    const annotations = said.get(metadata.uid);
+    const annotations = labelled.get(metadata.uid);
     return annotations === undefined
       ? object
       : { ...object, metadata: { ...metadata, annotations: { ...metadata.annotations, ...annotations } } };
   };
   return {
-    get: async (resource, key, options) => withSaid(await cluster.get(resource, key, options)),
+    get: async (resource, key, options) => withLabel(await cluster.get(resource, key, options)),
     patch: async (resource, key, body, options) => {
       const { annotations, uid } = metadataIn(body);
       if (!isOwner(resource) || key.namespace !== hookedNamespace || !isObject(annotations))
         return cluster.patch(resource, key, body, options);
-      said.set(String(uid), annotations);
-      return withSaid(await cluster.get(resource, key)) as never;
+      labelled.set(String(uid), annotations);
+      return withLabel(await cluster.get(resource, key)) as never;
     },
   };
 });
 
 /** A marker that reads a status finds that it has stood for long. */
-const longSaid = wrapCluster((cluster) => ({
+const longRemembered = wrapCluster((cluster) => ({
   get: async (resource, key, options) => {
     const object = await cluster.get(resource, key, options);
     const { annotations } = (object as { readonly metadata: Metadata }).metadata;
@@ -263,7 +263,7 @@ export const skipLabelRules: readonly RemovedRule[] = [
   },
   {
     rule: "M1-age",
-    removed: "acting within 15 s of a look: the process hung and does not know",
+    removed: "acting within 15 s of a reconcile: the process hung and does not know",
     breaks: ["M1"],
     aim: (plan) => stopping(plan),
     wrappers: { markers: (cluster) => wrapOne(cluster, { monotonicMs: () => 0 }) },
@@ -278,6 +278,6 @@ export const skipLabelRules: readonly RemovedRule[] = [
         { clusters: 1, everyMs: 1_500, blocking: 0, deeds: ["stopAll", "stopAll", "deletePod"] },
         { faults: { ...noFaults, latencyMs: 200 } },
       ),
-    wrappers: longSaid,
+    wrappers: longRemembered,
   },
 ];

@@ -73,14 +73,14 @@ const quiet: PlannedSkipLabels = {
 async function hooks(skipLabels: Partial<PlannedSkipLabels>): Promise<readonly string[]> {
   // A StatefulSet is held from the first sweep on that finds it: here no user is as quick as that.
   const aim = (plan: Plan) => skippingWith(plan, { ...quiet, ...skipLabels }, { safetyMs: 400_000, sweepMs: 1_000 });
-  const said: string[] = [];
+  const reported: string[] = [];
   for (let seed = 1; seed <= 10; seed++) {
     const { violations, history } = await simulate(seed, { aim, verbose: true });
     assert.deepEqual(violations, []);
-    said.push(...history.filter((line) => / hook +of (rabbit|quorum)/.test(line)));
+    reported.push(...history.filter((line) => / hook +of (rabbit|quorum)/.test(line)));
   }
-  assert.ok(said.length > 20, `${said.length} hooks began`);
-  return said;
+  assert.ok(reported.length > 20, `${reported.length} hooks began`);
+  return reported;
 }
 
 const isHung = (line: string) => line.includes("waits for the label");

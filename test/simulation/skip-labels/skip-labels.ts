@@ -12,7 +12,7 @@ import type { SeedRun } from "../seed.ts";
 import { SkipLabelChecker } from "./checker.ts";
 import { Deeds } from "./deeds.ts";
 import { Markers } from "./markers.ts";
-import { appLabel, clusterName, controllerUid, quorum, quorumLabel, rabbitLabel, stranger } from "./owners.ts";
+import { appLabel, clusterName, controllerUid, foreign, quorum, quorumLabel, rabbitLabel } from "./owners.ts";
 import { hookAnnotation, hookedNamespace as namespace, weekSeconds } from "./stop-hooks.ts";
 
 /** How often the operator looks, and a person who takes what hangs. */
@@ -51,9 +51,9 @@ export class SkipLabels implements Actor {
     ];
     for (const resource of ["rabbitmqclusters", "statefulsets", "namespaces", "pods"] as const)
       world.store.onChange(resource, ({ final: { metadata } }) =>
-        markers.tell(resource, { namespace: metadata.namespace ?? "", name: metadata.name }),
+        markers.notify(resource, { namespace: metadata.namespace ?? "", name: metadata.name }),
       );
-    this.#tellHistory();
+    this.#traceHistory();
     this.#operate();
   }
 
@@ -112,8 +112,8 @@ export class SkipLabels implements Actor {
       for (const name of names) this.#make("rabbitmqclusters", name, clusterBody(name));
       const own = { "sluice.dev/skip-label": quorumLabel };
       this.#make("statefulsets", quorum, setBody({ name: quorum, replicas, app: quorum, label: quorumLabel, own }));
-      const bare = { name: stranger, replicas: 1, app: clusterName(0), label: rabbitLabel };
-      this.#make("statefulsets", stranger, setBody(bare));
+      const bare = { name: foreign, replicas: 1, app: clusterName(0), label: rabbitLabel };
+      this.#make("statefulsets", foreign, setBody(bare));
     }
     for (const name of names) this.#operateOn(name, replicas);
   }
@@ -152,7 +152,7 @@ export class SkipLabels implements Actor {
     }
   }
 
-  #tellHistory(): void {
+  #traceHistory(): void {
     const { world, isVerbose, log } = this.#run;
     if (!isVerbose) return;
     for (const resource of ["rabbitmqclusters", "statefulsets", "namespaces"] as const)

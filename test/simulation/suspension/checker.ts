@@ -16,17 +16,17 @@ import { readClaims } from "../claims/checker.ts";
 import type { SeedRun } from "../seed.ts";
 import { type Absences, underWayMs } from "./absences.ts";
 import {
+  annotationOf,
   durationMs,
   firstOf,
+  hasOurFinalizer,
   isDeleted,
   isDrained,
-  isHeld,
   isOnHold,
   isWanted,
   modeOf,
   mountsOf,
   podOf,
-  says,
   templates,
 } from "./raw.ts";
 
@@ -43,7 +43,7 @@ interface Use {
 }
 
 export class SuspensionChecker implements Checker {
-  readonly judges = ["S1", "S2", "K4", "Z1", "L1"];
+  readonly invariants = ["S1", "S2", "K4", "Z1", "L1"];
   readonly #run: SeedRun;
   /** By the name of the volume claim. */
   readonly #uses = new Map<string, Use>();
@@ -72,7 +72,7 @@ export class SuspensionChecker implements Checker {
     });
     store.onChange("pods", ({ current, final }) => this.#podChanged(current, final));
     store.onChange("events", ({ current }: Change<StoredObject>) => {
-      if (current !== undefined) this.#told(current as never);
+      if (current !== undefined) this.#reported(current as never);
     });
   }
 
@@ -102,10 +102,10 @@ export class SuspensionChecker implements Checker {
   #claimChanged({ previous, current, final }: Change<StoredObject>): void {
     const { uid } = final.metadata;
     if (final.metadata.namespace !== this.#run.namespace) return;
-    const [had, has] = [previous && says(previous, "recover"), current && says(current, "recover")];
+    const [had, has] = [previous && annotationOf(previous, "recover"), current && annotationOf(current, "recover")];
     if (current === undefined || isDeleted(current) || has === undefined) this.#pledged.delete(uid);
     if (current === undefined) return;
-    const isMarked = says(current, "suspend-state") === "Removing" || isDeleted(current);
+    const isMarked = annotationOf(current, "suspend-state") === "Removing" || isDeleted(current);
     if (has === "true" && had !== "true") {
       if (!isMarked) this.#pledged.add(uid);
       else if (isDeleted(current)) this.#tooLate.add(uid);
@@ -113,11 +113,12 @@ export class SuspensionChecker implements Checker {
     }
     // A user who asks anew may have it back anew.
     const asks =
-      says(current, "suspend") === "true" && (previous === undefined || says(previous, "suspend") !== "true");
+      annotationOf(current, "suspend") === "true" &&
+      (previous === undefined || annotationOf(previous, "suspend") !== "true");
     if (asks || this.#pledged.has(uid)) for (const late of [this.#tooLate, this.#between]) late.delete(uid);
   }
 
-  #told({
+  #reported({
     reason,
     involvedObject: { uid = "", name = "" } = {},
   }: {
@@ -125,7 +126,7 @@ export class SuspensionChecker implements Checker {
     involvedObject?: { uid?: string; name?: string };
   }): void {
     if (reason === "VolumeRecovered" && this.#tooLate.has(uid))
-      this.#run.violate("S2", `${name} is said to be recovered, and its removal had begun before a user wanted it`);
+      this.#run.violate("S2", `${name} is reported to be recovered, and its removal had begun before a user wanted it`);
   }
 
   onPatched({ process, role }: Caller, resource: Resource, after: object): void {
@@ -145,14 +146,14 @@ export class SuspensionChecker implements Checker {
     const what = `${who} makes ${name} smaller`;
     if (this.#absences.lately(name).every((set) => modeOf(set) === "None"))
       this.#run.violate("S1", `${what}, and its mode is None`);
-    this.#judgeLedger(what, name, (claim) => claim.kind === "scale-down");
+    this.#checkLedger(what, name, (claim) => claim.kind === "scale-down");
     const { store } = this.#run.world;
     for (let ordinal = firstOf(before); ordinal < firstOf(before) + before.spec.replicas; ordinal++) {
       if (isWanted(after, ordinal)) continue;
       for (const template of templates.slice(0, this.#run.plan.suspension?.volumes)) {
         const key = { namespace: this.#run.namespace, name: `${template}-${name}-${ordinal}` };
         const claim = store.find(claimsResource, key);
-        if (claim !== undefined && isHeld(claim)) continue;
+        if (claim !== undefined && hasOurFinalizer(claim)) continue;
         // Our processes do not know yet of one that a user has put in its place just now.
         if (this.#nowMs - Date.parse(claim?.metadata.creationTimestamp ?? "") < underWayMs) continue;
         this.#run.violate("S1", `${what}, and the volume claim ${key.name} has no finalizer of ours`);
@@ -161,7 +162,7 @@ export class SuspensionChecker implements Checker {
   }
 
   /** What is taken stands in the ledger, and nothing of another zone does. */
-  #judgeLedger(what: string, zone: string, isOwn: (claim: ReturnType<typeof readClaims>[number]) => boolean): void {
+  #checkLedger(what: string, zone: string, isOwn: (claim: ReturnType<typeof readClaims>[number]) => boolean): void {
     const { world, namespace, group, violate } = this.#run;
     // The process that acts may not know yet that the StatefulSet has changed its group.
     const groups = this.#absences.lately(zone).map(({ metadata }) => metadata.labels?.["rollout-group"] ?? group);
@@ -177,35 +178,39 @@ export class SuspensionChecker implements Checker {
 
   #claimPatched(who: string, before: StoredObject, after: StoredObject): void {
     const { name } = after.metadata;
-    const state = says(before, "suspend-state");
-    const now = says(after, "suspend-state");
+    const state = annotationOf(before, "suspend-state");
+    const now = annotationOf(after, "suspend-state");
     if (now === "Removing" && state !== "Removing") {
-      this.#judgeRemoval(`${who} begins to remove ${name}`, before);
+      this.#checkRemoval(`${who} begins to remove ${name}`, before);
       this.#marked.add(after.metadata.uid);
     }
     if (now === undefined || now === "Suspended") this.#marked.delete(after.metadata.uid);
-    if (now === "Suspended" && says(after, "suspended-at") !== says(before, "suspended-at") && this.#isUsed(name))
+    if (
+      now === "Suspended" &&
+      annotationOf(after, "suspended-at") !== annotationOf(before, "suspended-at") &&
+      this.#isUsed(name)
+    )
       this.#run.violate("S1", `${who} says that ${name} is not in use, and it is`);
-    if (isHeld(before) && !isHeld(after)) this.#released(who, before, after);
-    if (says(before, "recover") !== undefined && says(after, "recover") === undefined)
+    if (hasOurFinalizer(before) && !hasOurFinalizer(after)) this.#released(who, before, after);
+    if (annotationOf(before, "recover") !== undefined && annotationOf(after, "recover") === undefined)
       this.#answered(who, before, after);
   }
 
-  #judgeRemoval(what: string, claim: StoredObject): void {
+  #checkRemoval(what: string, claim: StoredObject): void {
     const { violate } = this.#run;
     const sets = this.#absences.lately(setNameOf(podOf(claim)));
     const nowMs = this.#nowMs + this.skewMs();
-    if (says(claim, "recover") !== undefined) violate("S2", `${what}, and a user wants it back`);
-    if (says(claim, "suspend") !== "true") violate("S1", `${what}, and no user asks for that`);
+    if (annotationOf(claim, "recover") !== undefined) violate("S2", `${what}, and a user wants it back`);
+    if (annotationOf(claim, "suspend") !== "true") violate("S1", `${what}, and no user asks for that`);
     if (isOnHold(claim) || sets.every(isOnHold)) violate("S1", `${what}, and a hold keeps it`);
     if (!isDrained(claim, nowMs + 300_000)) violate("S1", `${what}, and no annotation says that it is drained`);
     if (sets.every((set) => modeOf(set) === "None")) violate("S1", `${what}, and the mode is None`);
     if (this.#isUsed(claim.metadata.name)) violate("S1", `${what}, and a pod uses it`);
-    this.#judgeAge(what, claim, sets);
-    this.#judgeLedger(what, setNameOf(podOf(claim)), ({ uids }) => isNamed(uids, claim));
+    this.#checkAge(what, claim, sets);
+    this.#checkLedger(what, setNameOf(podOf(claim)), ({ uids }) => isNamed(uids, claim));
   }
 
-  #judgeAge(what: string, claim: StoredObject, sets: readonly StoredStatefulSet[]): void {
+  #checkAge(what: string, claim: StoredObject, sets: readonly StoredStatefulSet[]): void {
     const all = sets.flatMap((set) => durationMs(claim, set) ?? []);
     const awayMs = this.#absences.awayMs(claim);
     if (all.length === 0) this.#run.violate("S1", `${what}, and no readable duration says how long it is to be kept`);
@@ -222,19 +227,19 @@ export class SuspensionChecker implements Checker {
     const keptMs = this.#absences.lately(setNameOf(podOf(before))).flatMap((set) => durationMs(before, set) ?? []);
     const deletedMs = this.#nowMs - Date.parse(after.metadata.deletionTimestamp ?? "");
     const isOver = keptMs.length > 0 && deletedMs + this.skewMs() + roundingMs >= Math.min(...keptMs);
-    if (says(before, "suspend-state") !== "Removing" && !isOver)
+    if (annotationOf(before, "suspend-state") !== "Removing" && !isOver)
       this.#run.violate("S1", `${what}, and no process has begun to remove it`);
     if (this.#isUsed(name)) this.#run.violate("S1", `${what}, and a pod uses it`);
   }
 
-  /** A wish that was in time is fulfilled, and nothing of ours stays; no user hears of a volume that was gone. */
+  /** A wish that was in time is fulfilled, and nothing of ours stays; no user learns of a volume that was gone. */
   #answered(who: string, before: StoredObject, after: StoredObject): void {
     const { name, uid } = after.metadata;
     const { store } = this.#run.world;
     const left = ["suspend", "drained-at", "suspend-state", "suspended-at", "suspend-pod-uid", "suspend-message"];
-    const isCleared = left.every((one) => says(after, one) === undefined) && !isHeld(after);
-    if (isDeleted(before) || says(before, "recover") !== "true") return;
-    if (says(before, "suspend-state") === "Removing") {
+    const isCleared = left.every((one) => annotationOf(after, one) === undefined) && !hasOurFinalizer(after);
+    if (isDeleted(before) || annotationOf(before, "recover") !== "true") return;
+    if (annotationOf(before, "suspend-state") === "Removing") {
       // One whose pod a user has brought back meanwhile is kept after all.
       if (!isCleared && !this.#tooLate.has(uid) && !this.#between.has(uid))
         this.#run.violate("S2", `${who} answers who wants ${name} back that it is too late, and it was not`);
@@ -243,7 +248,7 @@ export class SuspensionChecker implements Checker {
     if (!isCleared) this.#run.violate("S2", `${who} answers who wants ${name} back, and something of ours stays`);
     const pod = store.find("pods", { namespace: this.#run.namespace, name: podOf(after) });
     const cameLately = this.#nowMs - this.#absences.goneMs(podOf(after)) < underWayMs;
-    if (says(before, "suspend-state") !== undefined && pod === undefined && !cameLately)
+    if (annotationOf(before, "suspend-state") !== undefined && pod === undefined && !cameLately)
       this.#run.violate("S2", `${who} says that ${name} is recovered, and its pod is not there`);
   }
 
@@ -262,7 +267,7 @@ export class SuspensionChecker implements Checker {
     if (this.#pledged.has(uid)) violate("S2", `${what}, and a user wanted it back in time`);
     if (isOnHold(claim)) violate("S1", `${what}, and a hold keeps it`);
     if (this.#isUsed(key.name)) violate("S1", `${what}, and a pod uses it`);
-    this.#judgeLedger(what, setNameOf(podOf(claim)), ({ uids }) => isNamed(uids, claim));
+    this.#checkLedger(what, setNameOf(podOf(claim)), ({ uids }) => isNamed(uids, claim));
   }
 
   /** By how much two clocks may differ, one of which has stamped what the other reads. */
@@ -279,17 +284,17 @@ export class SuspensionChecker implements Checker {
     const { items } = world.store.list(claimsResource, { namespace });
     const claims: readonly StoredObject[] = items;
     // A member goes when each of its volume claims asks.
-    const stays = new Set(claims.filter((one) => says(one, "suspend") !== "true").map(podOf));
+    const stays = new Set(claims.filter((one) => annotationOf(one, "suspend") !== "true").map(podOf));
     for (const claim of claims) {
       const { name } = claim.metadata;
       const pod = podOf(claim);
       const set = world.store.find("statefulsets", { namespace, name: setNameOf(pod) });
       // What was deleted by others while its pod came anew stays for as long as that pod uses it, without any hold of ours.
-      if (isDeleted(claim) && !isHeld(claim) && this.#isUsed(name)) continue;
+      if (isDeleted(claim) && !hasOurFinalizer(claim) && this.#isUsed(name)) continue;
       if (isDeleted(claim)) return `${name} is being deleted, and is not gone`;
-      if (says(claim, "recover") !== undefined) return `a user wants ${name} back, and hears nothing`;
+      if (annotationOf(claim, "recover") !== undefined) return `a user wants ${name} back, and receives nothing`;
       const isAsked = !stays.has(pod);
-      const isBegun = isHeld(claim) || says(claim, "suspend-state") !== undefined;
+      const isBegun = hasOurFinalizer(claim) || annotationOf(claim, "suspend-state") !== undefined;
       if (!isAsked && isBegun) return `no user asks that ${name} goes, and it is suspended`;
       if (!isAsked || set === undefined) continue;
       const above = claims.filter((one) => setNameOf(podOf(one)) === setNameOf(pod) && isAbove(one, claim));

@@ -2,7 +2,7 @@
 import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { SuspensionDeed } from "../plan.ts";
 import type { SeedRun } from "../seed.ts";
-import { firstOf, isDeleted, isHeld, key, ourFinalizer, podOf, says, templates } from "./raw.ts";
+import { annotationOf, firstOf, hasOurFinalizer, isDeleted, key, ourFinalizer, podOf, templates } from "./raw.ts";
 
 const claimsResource = "persistentvolumeclaims";
 const stuckFinalizer = "other.test/stuck";
@@ -27,18 +27,18 @@ export class Deeds {
     const claim = draw.pick(claims);
     const either = draw.chance(0.5) ? set : claim;
     const begun = draw.pick(this.#begun(claims));
-    const say = (object: StoredObject, name: string, texts: readonly (string | null)[]) => () =>
-      this.#say(object, { [name]: draw.pick(texts) });
+    const annotate = (object: StoredObject, name: string, texts: readonly (string | null)[]) => () =>
+      this.#annotate(object, { [name]: draw.pick(texts) });
     const deeds: Readonly<Record<SuspensionDeed, () => void>> = {
       request: () => this.#request(set),
-      withdraw: say(begun, "suspend", [null, "false", "perhaps"]),
-      recover: say(begun, "recover", ["true", "true", "true", "true", "perhaps"]),
-      drain: say(claim, "drained-at", [this.#now()]),
-      undrain: say(begun, "drained-at", [null, "lately", this.#now(86_400_000)]),
-      duration: say(either, "suspend-duration", ["0", "20s", "60", "3m", "soon", null, null]),
-      hold: say(either, "hold", ["true", "yes", "false", null, null]),
-      mode: say(set, "removal-mode", ["Zone", "Zone", "Group", "All", "None", "some", null]),
-      wait: say(set, "wait-between-removals", ["0s", "10s", "-5s", "later"]),
+      withdraw: annotate(begun, "suspend", [null, "false", "perhaps"]),
+      recover: annotate(begun, "recover", ["true", "true", "true", "true", "perhaps"]),
+      drain: annotate(claim, "drained-at", [this.#now()]),
+      undrain: annotate(begun, "drained-at", [null, "lately", this.#now(86_400_000)]),
+      duration: annotate(either, "suspend-duration", ["0", "20s", "60", "3m", "soon", null, null]),
+      hold: annotate(either, "hold", ["true", "yes", "false", null, null]),
+      mode: annotate(set, "removal-mode", ["Zone", "Zone", "Group", "All", "None", "some", null]),
+      wait: annotate(set, "wait-between-removals", ["0s", "10s", "-5s", "later"]),
       scaleUp: () => this.#scaleUp(set),
       scaleDown: () => this.#scaleDown(set),
       shift: () => this.#shift(set),
@@ -56,7 +56,7 @@ export class Deeds {
   /** Writes that it has been suspended for an hour. The API server notes who has written that, and when. */
   #forge(claim: StoredObject): void {
     const { world, namespace, log } = this.#run;
-    if (says(claim, "suspended-at") === undefined) return;
+    if (annotationOf(claim, "suspended-at") === undefined) return;
     const { name } = claim.metadata;
     log("user", `writes that ${name} has been suspended for an hour`);
     const annotation = key("suspended-at");
@@ -88,10 +88,10 @@ export class Deeds {
     ] as const);
     const now = world.store.find(claimsResource, { namespace, name });
     if (now === undefined) return;
-    if (deed === "recover") this.#say(now, { recover: "true" });
-    else if (deed === "withdraw") this.#say(now, { suspend: null });
-    else if (deed === "undrain") this.#say(now, { "drained-at": null });
-    else if (deed === "hold") this.#say(now, { hold: "true" });
+    if (deed === "recover") this.#annotate(now, { recover: "true" });
+    else if (deed === "withdraw") this.#annotate(now, { suspend: null });
+    else if (deed === "undrain") this.#annotate(now, { "drained-at": null });
+    else if (deed === "hold") this.#annotate(now, { hold: "true" });
     else if (deed === "replace") this.#replace(now);
     else if (deed === "debug") this.#debug(now);
     else {
@@ -113,7 +113,7 @@ export class Deeds {
 
   /** Those that a user has asked for, where there are any. */
   #begun(claims: readonly StoredObject[]): readonly StoredObject[] {
-    const begun = claims.filter((claim) => isHeld(claim) || says(claim, "suspend") !== undefined);
+    const begun = claims.filter((claim) => hasOurFinalizer(claim) || annotationOf(claim, "suspend") !== undefined);
     return begun.length > 0 ? begun : claims;
   }
 
@@ -121,7 +121,7 @@ export class Deeds {
     return new Date(this.#run.world.timeline.nowMs() + aheadMs - 1_000).toISOString();
   }
 
-  #say(object: StoredObject, entries: Readonly<Record<string, string | null>>): void {
+  #annotate(object: StoredObject, entries: Readonly<Record<string, string | null>>): void {
     const { world, log, namespace } = this.#run;
     const annotations = Object.fromEntries(Object.entries(entries).map(([name, text]) => [key(name), text]));
     log("user", `says of ${object.metadata.name}: ${JSON.stringify(entries)}`);
@@ -143,7 +143,7 @@ export class Deeds {
         const claim = world.store.find(claimsResource, { namespace, name });
         // The user may have forgotten that a pod has two of them.
         if (claim === undefined || (volumes > 1 && draw.chance(0.05))) continue;
-        this.#say(claim, { suspend: "true", ...proof });
+        this.#annotate(claim, { suspend: "true", ...proof });
       }
     }
   }
@@ -200,10 +200,10 @@ export class Deeds {
       "drained-at": { grammar: /^\d{4}-/, text: this.#now() },
     };
     const wrong = Object.entries(right).filter(([name, { grammar }]) => {
-      const text = says(object, name);
+      const text = annotationOf(object, name);
       return text !== undefined && !grammar.test(text);
     });
-    if (wrong.length > 0) this.#say(object, Object.fromEntries(wrong.map(([name, { text }]) => [name, text])));
+    if (wrong.length > 0) this.#annotate(object, Object.fromEntries(wrong.map(([name, { text }]) => [name, text])));
   }
 
   #deleteClaim({ metadata: { name } }: StoredObject): void {
@@ -272,19 +272,25 @@ export class Deeds {
     const { draw, world, namespace } = this.#run;
     for (const { metadata } of world.store.list("pods", { namespace }).items) this.#free(metadata.name, metadata.uid);
     for (const set of this.sets()) {
-      this.#say(set, { "suspend-duration": "20s", hold: null, "removal-mode": "Zone", "wait-between-removals": "5s" });
+      this.#annotate(set, {
+        "suspend-duration": "20s",
+        hold: null,
+        "removal-mode": "Zone",
+        "wait-between-removals": "5s",
+      });
       this.#retain(set, "Retain");
       // Below the first ordinal a user cannot have a pod back.
       const spec = { ordinals: { start: 0 }, replicas: set.spec.replicas + firstOf(set) };
       if (firstOf(set) > 0) world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { spec });
     }
-    const asks = (claim: StoredObject) => says(claim, "suspend") !== undefined && says(claim, "suspend") !== "false";
+    const asks = (claim: StoredObject) =>
+      annotationOf(claim, "suspend") !== undefined && annotationOf(claim, "suspend") !== "false";
     // A user who asked for one volume of a pod asks for all of them.
     const asked = new Set(this.claims().filter(asks).map(podOf));
     for (const claim of this.claims()) {
       const isAsked = asked.has(podOf(claim));
-      const wish = says(claim, "recover") === undefined ? null : draw.pick([null, "true"]);
-      this.#say(claim, {
+      const wish = annotationOf(claim, "recover") === undefined ? null : draw.pick([null, "true"]);
+      this.#annotate(claim, {
         hold: null,
         "suspend-duration": null,
         recover: wish,
@@ -297,7 +303,7 @@ export class Deeds {
   /** All volume claims of its pod are past the point of no return. */
   #isRemoving(claim: StoredObject): boolean {
     const own = this.claims().filter((one) => podOf(one) === podOf(claim));
-    return own.every((one) => says(one, "suspend-state") === "Removing");
+    return own.every((one) => annotationOf(one, "suspend-state") === "Removing");
   }
 
   /** What a user has deleted, and no process has begun to remove, keeps its name until a user takes our finalizer away. */
@@ -305,13 +311,13 @@ export class Deeds {
     const { world, namespace, log } = this.#run;
     // A user who brought a pod back made the word on its data void: the user moves the data once more.
     for (const claim of this.claims())
-      if (says(claim, "suspend") === "true" && says(claim, "drained-at") === undefined)
-        this.#say(claim, { "drained-at": this.#now() });
+      if (annotationOf(claim, "suspend") === "true" && annotationOf(claim, "drained-at") === undefined)
+        this.#annotate(claim, { "drained-at": this.#now() });
     for (const claim of this.claims()) {
       // Its pod came after the word, or it did itself: the data is moved once more.
-      if (/^(pod|claim)-newer: /.test(says(claim, "suspend-message") ?? ""))
-        this.#say(claim, { "drained-at": this.#now() });
-      if (!isDeleted(claim) || !isHeld(claim) || this.#isRemoving(claim)) continue;
+      if (/^(pod|claim)-newer: /.test(annotationOf(claim, "suspend-message") ?? ""))
+        this.#annotate(claim, { "drained-at": this.#now() });
+      if (!isDeleted(claim) || !hasOurFinalizer(claim) || this.#isRemoving(claim)) continue;
       const { name, finalizers = [] } = claim.metadata;
       log("user", `takes our finalizer from ${name}`);
       const kept = finalizers.filter((one) => one !== ourFinalizer);

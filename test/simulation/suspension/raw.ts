@@ -10,11 +10,11 @@ export function key(name: string): string {
   return `${prefix}${name}`;
 }
 
-export function says({ metadata }: Pick<StoredObject, "metadata">, name: string): string | undefined {
+export function annotationOf({ metadata }: Pick<StoredObject, "metadata">, name: string): string | undefined {
   return metadata.annotations?.[key(name)];
 }
 
-export function isHeld({ metadata }: StoredObject): boolean {
+export function hasOurFinalizer({ metadata }: StoredObject): boolean {
   return metadata.finalizers?.includes(ourFinalizer) ?? false;
 }
 
@@ -29,7 +29,7 @@ export function podOf({ metadata }: StoredObject): string {
 
 /** What is neither true nor false holds, too. */
 export function isOnHold(object: StoredObject): boolean {
-  const text = says(object, "hold");
+  const text = annotationOf(object, "hold");
   return text !== undefined && text !== "false";
 }
 
@@ -41,8 +41,8 @@ const unitsMs: Readonly<Record<string, number>> = { "": 1_000, s: 1_000, m: 60_0
  * volume claim lengthens the time of its StatefulSet, and never shortens it.
  */
 export function durationMs(claim: StoredObject, set: StoredObject | undefined): number | undefined {
-  const leastMs = readMs(set === undefined ? "" : (says(set, "suspend-duration") ?? ""));
-  const own = says(claim, "suspend-duration");
+  const leastMs = readMs(set === undefined ? "" : (annotationOf(set, "suspend-duration") ?? ""));
+  const own = annotationOf(claim, "suspend-duration");
   const ownMs = own === undefined ? 0 : readMs(own);
   return leastMs === undefined || ownMs === undefined ? undefined : Math.max(leastMs, ownMs);
 }
@@ -55,14 +55,14 @@ function readMs(text: string): number | undefined {
 
 /** True where the volume claim says that it is drained, since a time that has come. */
 export function isDrained(claim: StoredObject, nowMs: number): boolean {
-  const text = says(claim, "drained-at") ?? "";
+  const text = annotationOf(claim, "drained-at") ?? "";
   const atMs = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : Number.NaN;
   return atMs <= nowMs;
 }
 
 /** `None` also where Sluice cannot read the mode. */
 export function modeOf(set: StoredObject): string {
-  const text = says(set, "removal-mode") ?? "Zone";
+  const text = annotationOf(set, "removal-mode") ?? "Zone";
   return ["All", "Zone", "Group"].includes(text) ? text : "None";
 }
 
@@ -81,7 +81,7 @@ export function firstOf({ spec }: StoredStatefulSet): number {
 
 /** Wait between two removals, in milliseconds; undefined if Sluice cannot read it. A negative one counts as the usual one. */
 export function waitMs(set: StoredObject): number | undefined {
-  const text = says(set, "wait-between-removals");
+  const text = annotationOf(set, "wait-between-removals");
   if (text === undefined) return usualWaitMs;
   return text.startsWith("-") && readMs(text.slice(1)) !== undefined ? usualWaitMs : readMs(text);
 }

@@ -65,7 +65,7 @@ export function suspended(plan: Plan, suspension: PlannedSuspension, changes: Pa
     slowEvictions: 0,
     retryMs: 2_000,
     wholeNodes: 0,
-    isHeld: false,
+    isBlocked: false,
     safetyMs: 400_000,
     sweepMs: 20_000,
     dieAfterWrite: 0.05,

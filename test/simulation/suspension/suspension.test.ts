@@ -80,8 +80,8 @@ for (const { removed, breaks, aim, wrappers } of suspensionRules) {
     for (let seed = 1; seed <= seedsAtMost; seed++) {
       const [violation] = (await simulate(seed, { aim, wrappers })).violations;
       if (violation === undefined) continue;
-      context.diagnostic(`seed ${seed}: ${violation.invariant}: ${violation.sentence}`);
-      assert.ok(breaks.includes(violation.invariant), violation.sentence);
+      context.diagnostic(`seed ${seed}: ${violation.invariant}: ${violation.message}`);
+      assert.ok(breaks.includes(violation.invariant), violation.message);
       assert.deepEqual((await simulate(seed, { aim })).violations, [], `seed ${seed} without a removed rule`);
       return;
     }

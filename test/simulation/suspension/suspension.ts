@@ -21,13 +21,13 @@ import { type Process, runIn } from "../simulated-cluster.ts";
 import { Absences } from "./absences.ts";
 import { SuspensionChecker } from "./checker.ts";
 import { Deeds } from "./deeds.ts";
-import { podOf, says } from "./raw.ts";
+import { annotationOf, podOf } from "./raw.ts";
 import { WaitsChecker } from "./waits-checker.ts";
 import { Witnesses } from "./witnesses.ts";
 
 interface Listener {
   readonly process: Process;
-  readonly wake: (key: GroupKey) => void;
+  readonly trigger: (key: GroupKey) => void;
 }
 
 /** How often a user looks after what hangs, once the troubles are over. */
@@ -52,10 +52,16 @@ export class Suspension implements Actor {
       this.checkers = [];
       return;
     }
-    const told = { watches: "itself", inPeace: "any", count: 2, diesAfterWrite: true, isInstalledApart: true } as const;
+    const eventDriven = {
+      watches: "itself",
+      inPeace: "any",
+      count: 2,
+      diesAfterWrite: true,
+      isInstalledApart: true,
+    } as const;
     this.roles = [
-      { ...told, name: "suspender", open: (connection) => this.#open(connection, suspendGroup) },
-      { ...told, name: "collector", open: (connection) => this.#open(connection, gcSuspendedGroups) },
+      { ...eventDriven, name: "suspender", open: (connection) => this.#open(connection, suspendGroup) },
+      { ...eventDriven, name: "collector", open: (connection) => this.#open(connection, gcSuspendedGroups) },
     ];
     const absences = new Absences(run);
     const checker = new SuspensionChecker(run, absences);
@@ -66,7 +72,7 @@ export class Suspension implements Actor {
     ];
   }
 
-  /** Events of volume claims alone wake these functions. */
+  /** Events of volume claims alone trigger these functions. */
   #open(connection: Connection, definition: FunctionDefinition): undefined {
     const { draw, plan, wrappers, log } = this.#run;
     const cluster = asShipped(connection.cluster);
@@ -74,20 +80,20 @@ export class Suspension implements Actor {
     const replica = startReplica({ ...connection, cluster }, { ...plan, draw, wrappers, log, definition, ...pods });
     this.#listeners = [
       ...this.#listeners,
-      { process: connection.process, wake: (group) => replica.wake(group, false) },
+      { process: connection.process, trigger: (group) => replica.trigger(group, false) },
     ];
   }
 
-  #tell(claim: StoredObject): void {
+  #notify(claim: StoredObject): void {
     const { draw, plan, world, namespace, group } = this.#run;
     const set = world.store.find("statefulsets", { namespace, name: setNameOf(podOf(claim)) });
     if (set?.metadata.labels?.["rollout-group"] !== group) return;
     this.#listeners = this.#listeners.filter(({ process }) => process.alive);
-    for (const { process, wake } of this.#listeners) {
+    for (const { process, trigger } of this.#listeners) {
       const copies = draw.chance(plan.doubleEvents) ? 2 : 1;
       for (let copy = 0; copy < copies; copy++) {
         if (draw.chance(plan.loseEvents)) continue;
-        world.timeline.after(draw.between(1, 200), () => runIn(process, () => wake({ namespace, group })));
+        world.timeline.after(draw.between(1, 200), () => runIn(process, () => trigger({ namespace, group })));
       }
     }
   }
@@ -106,7 +112,7 @@ export class Suspension implements Actor {
     world.store.onChange("persistentvolumeclaims", ({ previous, current, final }) => {
       if (final.metadata.namespace !== namespace) return;
       if (isVerbose) log("volume", describe(current, final));
-      this.#tell(final);
+      this.#notify(final);
       const isNews = current !== undefined && previous !== undefined && stateOf(previous) !== stateOf(current);
       if (isNews) this.#react(final.metadata.name);
     });
@@ -145,15 +151,15 @@ export class Suspension implements Actor {
     this.#deeds.makePeace();
     // No pod is left that could be asked about the last one.
     const { world, namespace } = this.#run;
-    const words = Object.keys(this.#witnesses?.annotations ?? {}).map((one) => [one, null]);
+    const cleared = Object.keys(this.#witnesses?.annotations ?? {}).map((one) => [one, null]);
     for (const { metadata } of this.#deeds.sets())
-      if (words.length > 0) world.annotate({ namespace, name: metadata.name }, Object.fromEntries(words));
-    const look = () =>
+      if (cleared.length > 0) world.annotate({ namespace, name: metadata.name }, Object.fromEntries(cleared));
+    const observe = () =>
       this.#run.world.timeline.after(personMs, () => {
         this.#deeds.takeWhatHangs();
-        look();
+        observe();
       });
-    look();
+    observe();
   }
 
   #try(act: () => void): void {
@@ -192,7 +198,7 @@ function asShipped(cluster: Cluster): Cluster {
 }
 
 function stateOf(claim: StoredObject): string | undefined {
-  return says(claim, "suspend-state");
+  return annotationOf(claim, "suspend-state");
 }
 
 function describe(current: StoredObject | undefined, { metadata }: StoredObject): string {

@@ -10,7 +10,7 @@ import { setNameOf } from "../../support/checkers/raw.ts";
 import type { Caller, Checker } from "../checker.ts";
 import type { SeedRun } from "../seed.ts";
 import type { Absences } from "./absences.ts";
-import { modeOf, podOf, says, waitMs } from "./raw.ts";
+import { annotationOf, modeOf, podOf, waitMs } from "./raw.ts";
 
 /** All of one turn are decided together, and each takes its way. */
 const turnMs = 12_000;
@@ -35,7 +35,7 @@ interface Turns {
 }
 
 export class WaitsChecker implements Checker {
-  readonly judges = ["S3"];
+  readonly invariants = ["S3"];
   readonly #run: SeedRun;
   readonly #absences: Absences;
   readonly #skewMs: () => number;
@@ -65,9 +65,9 @@ export class WaitsChecker implements Checker {
       this.#begin({ zone: name, member: `${name}-${now.spec.replicas}`, what: `pods of ${name}` });
       this.#went(name);
     }
-    const isMarked = says(object, "suspend-state") === "Removing";
+    const isMarked = annotationOf(object, "suspend-state") === "Removing";
     if (resource !== claimsResource || role.name !== "collector" || !isMarked) return;
-    if (says(change.previous, "suspend-state") === "Removing") return;
+    if (annotationOf(change.previous, "suspend-state") === "Removing") return;
     const member = podOf(object);
     this.#begin({ zone: setNameOf(member), member, what: `the volume of ${member}` });
   }

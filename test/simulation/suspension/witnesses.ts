@@ -11,12 +11,12 @@ import type { Caller, Checker } from "../checker.ts";
 import type { Connection } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
-import { key, says } from "./raw.ts";
+import { annotationOf, key } from "./raw.ts";
 
 const port = 8080;
 
 export class Witnesses implements Checker {
-  readonly judges = ["S1"];
+  readonly invariants = ["S1"];
   readonly #run: SeedRun;
   readonly #compromised: string;
   readonly #startMs: number;
@@ -26,7 +26,9 @@ export class Witnesses implements Checker {
     this.#compromised = `${run.group}-a-0`;
     this.#startMs = run.world.timeline.nowMs();
     run.world.store.onChange("persistentvolumeclaims", ({ previous, current }) => {
-      const [before, now] = [previous, current].map((claim) => claim && says(claim as StoredObject, "suspend-state"));
+      const [before, now] = [previous, current].map(
+        (claim) => claim && annotationOf(claim as StoredObject, "suspend-state"),
+      );
       if (now === "Removing" && before !== "Removing" && this.#isNeeded)
         run.violate("S1", `${current?.metadata.name} is removed, and all pods but one say that its data is needed`);
     });

@@ -1,5 +1,5 @@
 /**
- * A later version of Sluice, which claims a whole zone for a purpose that this version has never heard of, and restarts what
+ * A later version of Sluice, which claims a whole zone for a purpose that this version has never learnt of, and restarts what
  * runs there. It asks for the zone as every function does: where another one is not whole, it waits.
  *
  * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
@@ -32,7 +32,7 @@ export interface LaterKindOptions {
   readonly log: (what: string) => void;
 }
 
-interface Look {
+interface Observed {
   readonly sets: readonly StoredStatefulSet[];
   readonly podsOf: (set: StoredStatefulSet) => readonly StoredPod[];
 }
@@ -56,12 +56,12 @@ export class LaterKind {
     if ((lease.metadata.annotations?.[formatKey] ?? "1") !== "1") return;
     const lines = (lease.metadata.annotations?.[claimsKey] ?? "").split("\n").filter((line) => line !== "");
     const own = lines.find((line) => (JSON.parse(line) as { readonly by?: string }).by === laterKindName);
-    const look = await this.#look();
-    if (own !== undefined) await this.#end(lease, lines, own, look);
-    else if (isActive() && lines.length === 0) await this.#claim(lease, look);
+    const observed = await this.#observed();
+    if (own !== undefined) await this.#end(lease, lines, own, observed);
+    else if (isActive() && lines.length === 0) await this.#claim(lease, observed);
   }
 
-  async #look(): Promise<Look> {
+  async #observed(): Promise<Observed> {
     const { cluster, namespace, group } = this.#options;
     const { items: sets } = await cluster.list("statefulsets", { namespace });
     const { items } = await cluster.list("pods", { namespace });
@@ -72,7 +72,7 @@ export class LaterKind {
     };
   }
 
-  async #write({ metadata }: LeaseObject, lines: readonly string[], { sets, podsOf }: Look): Promise<void> {
+  async #write({ metadata }: LeaseObject, lines: readonly string[], { sets, podsOf }: Observed): Promise<void> {
     const { cluster, namespace, ledger } = this.#options;
     const { uid, resourceVersion, annotations = {} } = metadata;
     const newest = Math.max(0, ...sets.flatMap(podsOf).map((pod) => Number(pod.metadata.resourceVersion)));
@@ -87,32 +87,32 @@ export class LaterKind {
     await cluster.patch("leases", { namespace, name: ledger }, { metadata: body });
   }
 
-  async #claim(lease: LeaseObject, look: Look): Promise<void> {
+  async #claim(lease: LeaseObject, observed: Observed): Promise<void> {
     const { cluster, draw, restart, log } = this.#options;
     const isFree = (lease.metadata.annotations?.[reservationsKey] ?? "{}") === "{}";
-    const isWhole = look.sets.every((set) => isZoneWhole(set, look.podsOf(set)));
-    if (!isFree || !isWhole || look.sets.length === 0) return;
-    const set = draw.pick(look.sets);
+    const isWhole = observed.sets.every((set) => isZoneWhole(set, observed.podsOf(set)));
+    if (!isFree || !isWhole || observed.sets.length === 0) return;
+    const set = draw.pick(observed.sets);
     const id = `later-${draw.whole(1, 1e9)}`;
     const line = JSON.stringify({ id, kind: "later", zone: set.metadata.name, by: laterKindName });
     const sentMs = cluster.monotonicMs();
-    await this.#write(lease, [line], look);
+    await this.#write(lease, [line], observed);
     log(`claims all of ${set.metadata.name}`);
-    for (const { metadata } of look.podsOf(set)) {
+    for (const { metadata } of observed.podsOf(set)) {
       if (cluster.monotonicMs() - sentMs > actWithinMs) return;
       restart(id, metadata.name, metadata.uid, draw.between(2_000, 20_000));
       await cluster.sleep(draw.between(0, 200));
     }
   }
 
-  async #end(lease: LeaseObject, lines: readonly string[], own: string, look: Look): Promise<void> {
+  async #end(lease: LeaseObject, lines: readonly string[], own: string, observed: Observed): Promise<void> {
     const { zone } = JSON.parse(own) as { readonly zone: string };
-    const set = look.sets.find(({ metadata }) => metadata.name === zone);
-    if (set !== undefined && !isZoneWhole(set, look.podsOf(set))) return;
+    const set = observed.sets.find(({ metadata }) => metadata.name === zone);
+    if (set !== undefined && !isZoneWhole(set, observed.podsOf(set))) return;
     await this.#write(
       lease,
       lines.filter((line) => line !== own),
-      look,
+      observed,
     );
     this.#options.log(`ends its claim on ${zone}`);
   }

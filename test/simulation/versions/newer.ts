@@ -24,7 +24,7 @@ const claimsKey = "sluice.dev/claims";
 const settledKey = "sluice.dev/settled-through";
 const membersKey = "sluice.dev/members-through";
 /** Where it keeps what was reserved before, and its own. */
-const heldKey = "sluice.dev/held";
+const newerReservationsKey = "sluice.dev/held";
 const takenKey = "sluice.dev/taken";
 const everyMs = 3_000;
 /** Time for which another process may act on what it reserved before, in milliseconds. */
@@ -50,7 +50,7 @@ interface Own {
   readonly uid: string;
 }
 
-interface Look {
+interface Observed {
   readonly sets: readonly StoredStatefulSet[];
   /** Those of the sets. */
   readonly pods: readonly StoredPod[];
@@ -87,19 +87,19 @@ export class Newer {
     const nowMs = cluster.monotonicMs();
     this.#sinceMs ??= nowMs;
     if (this.#untilMs === 0) this.#untilMs = nowMs + draw.between(5_000, 90_000);
-    const look = await this.#look();
+    const observed = await this.#observed();
     const text = annotations[takenKey];
     if (text !== undefined) {
       const own = JSON.parse(text) as Own;
-      const isOver = isBack(look, own) || this.#isGivenUp(look, text);
-      if (isOver) await this.#write(lease, { [takenKey]: null, ...this.#seen(lease, look) });
-      else await this.#repair(look, own);
-    } else if (!isActive() || nowMs > this.#untilMs) await this.#leave(lease, look);
-    else if (nowMs - this.#sinceMs > actedMs) await this.#take(lease, look);
+      const isOver = isBack(observed, own) || this.#isGivenUp(observed, text);
+      if (isOver) await this.#write(lease, { [takenKey]: null, ...this.#seen(lease, observed) });
+      else await this.#repair(observed, own);
+    } else if (!isActive() || nowMs > this.#untilMs) await this.#leave(lease, observed);
+    else if (nowMs - this.#sinceMs > actedMs) await this.#take(lease, observed);
   }
 
   /** The pod stands as it did, and the process that was to delete it is dead: nothing of that is on its way any more. */
-  #isGivenUp({ standing }: Look, text: string): boolean {
+  #isGivenUp({ standing }: Observed, text: string): boolean {
     const nowMs = this.#options.cluster.monotonicMs();
     if (this.#seenOwn?.text !== text) this.#seenOwn = { text, sinceMs: nowMs };
     const { uid } = JSON.parse(text) as Own;
@@ -108,7 +108,7 @@ export class Newer {
   }
 
   /** What came instead is of an outdated revision, and is not ready: the revision may be no good, and the next one mends it. */
-  async #repair({ sets, pods }: Look, { pod, uid }: Own): Promise<void> {
+  async #repair({ sets, pods }: Observed, { pod, uid }: Own): Promise<void> {
     const { cluster, namespace } = this.#options;
     const now = pods.find(({ metadata }) => metadata.name === pod);
     const set = sets.find(({ metadata }) => metadata.name === setNameOf(pod));
@@ -127,26 +127,26 @@ export class Newer {
   }
 
   async #adopt(lease: LeaseObject): Promise<void> {
-    const held = lease.metadata.annotations?.[reservationsKey] ?? "{}";
-    await this.#write(lease, { [formatKey]: "2", [heldKey]: held, [reservationsKey]: null });
+    const reserved = lease.metadata.annotations?.[reservationsKey] ?? "{}";
+    await this.#write(lease, { [formatKey]: "2", [newerReservationsKey]: reserved, [reservationsKey]: null });
     this.#untilMs = 0;
     this.#options.log("keeps the ledger in a format of its own");
   }
 
-  async #leave(lease: LeaseObject, look: Look): Promise<void> {
-    const held = lease.metadata.annotations?.[heldKey] ?? "{}";
+  async #leave(lease: LeaseObject, observed: Observed): Promise<void> {
+    const reserved = lease.metadata.annotations?.[newerReservationsKey] ?? "{}";
     await this.#write(lease, {
       [formatKey]: "1",
-      [heldKey]: null,
+      [newerReservationsKey]: null,
       [takenKey]: null,
-      [reservationsKey]: held,
-      ...this.#seen(lease, look),
+      [reservationsKey]: reserved,
+      ...this.#seen(lease, observed),
     });
     this.#options.log("leaves the ledger in the format that it had");
   }
 
   /** What others look at from now on is no older than what it has seen itself (rules R5 and R8). */
-  #seen({ metadata: { annotations = {} } }: LeaseObject, { sets, pods }: Look): Record<string, string> {
+  #seen({ metadata: { annotations = {} } }: LeaseObject, { sets, pods }: Observed): Record<string, string> {
     const newest = (text: string | undefined, objects: readonly { metadata: { resourceVersion: string } }[]) =>
       String(Math.max(Number(text ?? 0), ...objects.map(({ metadata }) => Number(metadata.resourceVersion))));
     return {
@@ -155,7 +155,7 @@ export class Newer {
     };
   }
 
-  async #look(): Promise<Look> {
+  async #observed(): Promise<Observed> {
     const { cluster, namespace, group } = this.#options;
     const { items: sets } = await cluster.list("statefulsets", { namespace });
     const { items } = await cluster.list("pods", { namespace });
@@ -166,19 +166,19 @@ export class Newer {
   }
 
   /** Takes one pod, if no process holds anything and all pods of the group are up. */
-  async #take(lease: LeaseObject, look: Look): Promise<void> {
-    const { sets, pods } = look;
+  async #take(lease: LeaseObject, observed: Observed): Promise<void> {
+    const { sets, pods } = observed;
     const { cluster, draw, takes, namespace, log } = this.#options;
     const { annotations = {} } = lease.metadata;
-    const isHeld = (annotations[heldKey] ?? "{}") !== "{}" || (annotations[claimsKey] ?? "") !== "";
+    const isBlocked = (annotations[newerReservationsKey] ?? "{}") !== "{}" || (annotations[claimsKey] ?? "") !== "";
     const wanted = sets.flatMap((set) => wantedOrdinals(set).map((ordinal) => `${set.metadata.name}-${ordinal}`));
     const up = new Set(pods.filter(isUp).map(({ metadata }) => metadata.name));
     const isWhole = pods.length === up.size && wanted.every((name) => up.has(name)) && !sets.some(isTerminating);
-    if (!takes || isHeld || !isWhole || pods.length === 0 || draw.chance(0.5)) return;
+    if (!takes || isBlocked || !isWhole || pods.length === 0 || draw.chance(0.5)) return;
     const { name, uid } = draw.pick(pods).metadata;
     await this.#write(lease, {
       [takenKey]: JSON.stringify({ pod: name, uid } satisfies Own),
-      ...this.#seen(lease, look),
+      ...this.#seen(lease, observed),
     });
     log(`takes ${name}`);
     await cluster.delete("pods", { namespace, name }, { uid });
@@ -186,7 +186,7 @@ export class Newer {
 }
 
 /** True if a pod has come instead and is up, or if no StatefulSet wants one any more. */
-function isBack({ sets, standing }: Look, { pod, uid }: Own): boolean {
+function isBack({ sets, standing }: Observed, { pod, uid }: Own): boolean {
   const now = standing.find(({ metadata }) => metadata.name === pod);
   if (now !== undefined) return now.metadata.uid !== uid && (isUp(now) || !isWanted(sets, pod));
   // A StatefulSet that left its pods behind may be made again for them, and then it wants this one back.

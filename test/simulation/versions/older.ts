@@ -1,4 +1,4 @@
-/** An older version of Sluice, which has heard of claims, and of no kind of them: what it does not know it counts, and leaves. */
+/** An older version of Sluice, which knows claims, and no kind of them: what it does not know it counts, and leaves. */
 import type { Claim } from "../../../functions/shared/ledger/claim.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";

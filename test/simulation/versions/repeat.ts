@@ -1,4 +1,4 @@
-/** How a process of another version goes on: it looks again and again, and what the API server refuses is tried again. */
+/** How a process of another version goes on: it tries again and again, and what the API server refuses is tried again. */
 import { type Cluster, ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { Draw } from "../draw.ts";
 

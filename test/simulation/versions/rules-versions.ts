@@ -80,7 +80,7 @@ export const versionRules: readonly RemovedRule[] = [
   },
   {
     rule: "R18",
-    removed: "counting, in an older version, a kind of claim that it has never heard of",
+    removed: "counting, in an older version, a kind of claim that it has never learnt of",
     breaks: ["Z1", "Z2", "K3"],
     aim: (plan) => besideOlder(plan),
     wrappers: wrapProtocol((protocol) => {
@@ -99,7 +99,7 @@ export const versionRules: readonly RemovedRule[] = [
   },
   {
     rule: "R18",
-    removed: "leaving alone, in an older version, a claim of a kind that it has never heard of: it counts as settled",
+    removed: "leaving alone, in an older version, a claim of a kind that it has never learnt of: it counts as settled",
     breaks: ["K2"],
     aim: (plan) => besideOlder(plan),
     wrappers: wrapProtocol((protocol) => ({

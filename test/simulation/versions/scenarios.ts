@@ -3,7 +3,7 @@ import { claimKinds } from "../../../functions/shared/ledger/claim.ts";
 import { claiming } from "../claims/scenarios.ts";
 import type { Plan } from "../plan.ts";
 
-/** Claims of every kind, beside an older version that has never heard of any. */
+/** Claims of every kind, beside an older version that has never learnt of any. */
 export function besideOlder(plan: Plan): Plan {
   return claiming(plan, claimKinds, {
     claims: { kinds: claimKinds, everyMs: 4_000, isForeign: false },

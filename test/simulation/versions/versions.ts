@@ -55,7 +55,7 @@ const answeredWithinMs = 1_000;
 
 /** Rule R2: a process permits nothing by a ledger of another format, does not write over it, and does not collect it. */
 class ForeignFormat implements Checker {
-  readonly judges = ["R2", "L1"];
+  readonly invariants = ["R2", "L1"];
   readonly #run: SeedRun;
   readonly #key: ObjectKey;
   #sinceMs: number | undefined;
@@ -89,7 +89,7 @@ class ForeignFormat implements Checker {
   }
 
   onDeletionSent({ process, role }: Caller, resource: Resource, key: ObjectKey): void {
-    if (resource === "pods" && role.name !== newerName && this.#isHeld(key, actWithinMs))
+    if (resource === "pods" && role.name !== newerName && this.#isBlocked(key, actWithinMs))
       this.#run.violate("R2", `${process.name} deletes ${key.name} under a ledger of another format`);
   }
 
@@ -98,7 +98,7 @@ class ForeignFormat implements Checker {
     // Of one that is on its way out already, and of one that is not there any more, nothing is taken.
     if (guard === "out-of-scope" || guard === "exempt" || pod === undefined || !isUp(pod)) return;
     if (uid !== undefined && uid !== pod.metadata.uid) return;
-    if (this.#isHeld(key, actWithinMs + answeredWithinMs))
+    if (this.#isBlocked(key, actWithinMs + answeredWithinMs))
       this.#run.violate("R2", `the eviction of ${key.name} is allowed under a ledger of another format`);
   }
 
@@ -107,7 +107,7 @@ class ForeignFormat implements Checker {
   }
 
   /** True for a pod that has been of the group, while its ledger was of another format, for so long. */
-  #isHeld({ namespace, name }: ObjectKey, forMs: number): boolean {
+  #isBlocked({ namespace, name }: ObjectKey, forMs: number): boolean {
     const { world, group, pasts } = this.#run;
     if (this.#sinceMs === undefined || world.timeline.nowMs() - this.#sinceMs <= forMs) return false;
     // A pod that has just come from another group may still be taken by what the ledger of that group says.

@@ -1,4 +1,4 @@
-/** What the ZoneAwarePodDisruptionBudgets were in the last seconds: a process may decide by what its watch told 30 s ago. */
+/** What the ZoneAwarePodDisruptionBudgets were in the last seconds: a process may decide by what its watch reported 30 s ago. */
 import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import { type Budget, groupLabel, has, type Labels, readBudget } from "./raw.ts";

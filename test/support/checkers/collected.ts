@@ -16,11 +16,11 @@ type Reservation = Pick<Reserved, "uid" | "by" | "stampMs">;
 
 export class CollectedChecker {
   readonly #world: World;
-  readonly #violate: (invariant: string, sentence: string) => void;
+  readonly #violate: (invariant: string, message: string) => void;
   /** When each reservation was first written, in true time. */
   readonly #writtenMs = new Map<string, number>();
 
-  constructor(world: World, violate: (invariant: string, sentence: string) => void) {
+  constructor(world: World, violate: (invariant: string, message: string) => void) {
     this.#world = world;
     this.#violate = violate;
     world.store.onChange("leases", ({ current }) => {
@@ -44,8 +44,8 @@ export class CollectedChecker {
       const ageMs = this.#world.timeline.nowMs() - writtenMs;
       if (ageMs >= (isTerminating(pod) ? givenUpMs : actedMs)) continue;
       const state = isTerminating(pod) ? "is on its way out" : "may go any moment";
-      const sentence = `${who} collects ${at.name}, and ${name}, reserved ${(ageMs / 1000).toFixed(1)} s ago, ${state}`;
-      this.#violate("K1", sentence);
+      const message = `${who} collects ${at.name}, and ${name}, reserved ${(ageMs / 1000).toFixed(1)} s ago, ${state}`;
+      this.#violate("K1", message);
     }
   }
 }

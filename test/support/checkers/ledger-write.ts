@@ -24,7 +24,7 @@ export interface SeenView {
   pod(name: string): StoredPod | undefined;
 }
 
-type Violate = (invariant: string, sentence: string) => void;
+type Violate = (invariant: string, message: string) => void;
 
 /** `all` are the reservations that stand after the write, `made` those of them that no ledger has held before. */
 export function checkLedgerWrite(
@@ -75,8 +75,8 @@ function checkOne(
   const isOwn = budget?.partitions !== undefined || allowance === 0;
   const allowed = isEviction ? allowance : isOwn ? rolloutLimit(set) : Math.min(rolloutLimit(set), allowance);
   if (down.size > allowed) {
-    const sentence = `the ledger reserves ${name} while ${[...down].join(", ")} count as down of ${allowed} allowed`;
-    violate(isEviction ? "E1" : "Z2", sentence);
+    const message = `the ledger reserves ${name} while ${[...down].join(", ")} count as down of ${allowed} allowed`;
+    violate(isEviction ? "E1" : "Z2", message);
   }
   const others = [...downIn].filter(([other]) => other !== made.set).flatMap(([, pods]) => [...pods]);
   if (others.length > 0)

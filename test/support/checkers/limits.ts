@@ -43,7 +43,7 @@ export interface Situation {
 
 interface Broken {
   readonly invariant: "Z1" | "Z2" | "E1";
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** Which invariant the taking broke, if the budget was as given; undefined when it was right. */
@@ -51,7 +51,7 @@ export function isWithinBudget(governance: Governance, situation: Situation): Br
   const { entry } = situation;
   if (governance === "ungovernable") {
     const invariant = entry.by === "eviction" ? "E1" : "Z2";
-    return { invariant, sentence: "no budget could be kept for it" };
+    return { invariant, message: "no budget could be kept for it" };
   }
   const budget = governance === "none" ? undefined : governance;
   if (budget?.partitions !== undefined) {
@@ -72,12 +72,12 @@ function countZones(situation: Situation, budget: Budget | undefined): Broken | 
   const siblings = earlier.filter((other) => isSibling(situation, other, budget));
   const others = siblings.filter(({ set }) => set !== entry.set).map(({ pod }) => pod);
   if (others.length > 0)
-    return { invariant: "Z1", sentence: `${others.join(", ")} in another zone was taken and is not back` };
+    return { invariant: "Z1", message: `${others.join(", ")} in another zone was taken and is not back` };
   const broken = [...longDown].filter(([set]) => set !== entry.set).flatMap(([, pods]) => pods);
   if (broken.length > 0) {
     return {
       invariant: "Z1",
-      sentence: `${broken.join(", ")} in another zone has been down for longer than views are behind`,
+      message: `${broken.join(", ")} in another zone has been down for longer than views are behind`,
     };
   }
   const isPartitioned = budget?.partitions !== undefined;
@@ -93,15 +93,15 @@ function countZones(situation: Situation, budget: Budget | undefined): Broken | 
   const own = new Set([...siblings.map(({ pod }) => pod), ...(longDown.get(entry.set) ?? [])]);
   own.delete(entry.pod);
   if (own.size + 1 <= allowed) return undefined;
-  const sentence = `${[...own].join(", ")} are down, ${allowed} may be with it`;
-  return { invariant: entry.by === "eviction" ? "E1" : "Z2", sentence };
+  const message = `${[...own].join(", ")} are down, ${allowed} may be with it`;
+  return { invariant: entry.by === "eviction" ? "E1" : "Z2", message };
 }
 
 /** Invariant E1 of a partition: over all zones, and with those that have not been ready for the delay. */
 function countPartition(situation: Situation, budget: Budget): Broken | undefined {
   const { entry, earlier, returned, skewMs, takenNow, longDown, states } = situation;
   const partition = partitionOf(budget, entry.pod);
-  if (partition === undefined) return { invariant: "E1", sentence: "it has no partition" };
+  if (partition === undefined) return { invariant: "E1", message: "it has no partition" };
   const limit = most(states.map((state) => evictionLimit(budget, state, entry.ordinal)));
   const allowed = entry.by === "rollout" ? Math.max(1, limit) : limit;
   const isNear = (pod: string) => pod !== entry.pod && partitionOf(budget, pod) === partition;
@@ -113,8 +113,8 @@ function countPartition(situation: Situation, budget: Budget): Broken | undefine
     if (entry.atMs - (back.readyMs ?? 0) < budget.delayMs - 2 * skewMs - 2_000) down.add(back.pod);
   }
   if (down.size + 1 <= allowed) return undefined;
-  const sentence = `${[...down].join(", ")} of partition ${partition} are down or only just back, ${allowed} may be with it`;
-  return { invariant: "E1", sentence };
+  const message = `${[...down].join(", ")} of partition ${partition} are down or only just back, ${allowed} may be with it`;
+  return { invariant: "E1", message };
 }
 
 function most(counts: readonly number[]): number {

@@ -63,7 +63,7 @@ export function strategyOf({ spec }: StoredStatefulSet): string {
   return spec.updateStrategy.type;
 }
 
-/** How many pods of a zone a rollout may have down; 1 where nothing, or nothing sensible, is said. */
+/** How many pods of a zone a rollout may have down; 1 where nothing, or nothing sensible, is reported. */
 export function rolloutLimit({ metadata, spec }: StoredStatefulSet): number {
   const text = metadata.annotations?.["rollout-max-unavailable"] ?? "1";
   if (/^[1-9][0-9]*$/.test(text)) return Number(text);

@@ -30,7 +30,7 @@ type Conditions = { readonly uid?: string; readonly resourceVersion?: string };
 
 /** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
 const readWithinMs = 5_000;
-/** A budget is known by a watch, and one that has heard nothing for 30 s is read again. So is who belongs to a group. */
+/** A budget is known by a watch, and one that has received nothing for 30 s is read again. So is who belongs to a group. */
 const knownWithinMs = 35_000;
 
 /** When the ledger first held a reservation of a pod that has stood there since, and when each function last wrote one. */
@@ -53,9 +53,9 @@ export interface TrueWorldOptions {
   readonly past: Past;
   readonly budgets: BudgetPast;
   readonly namespace: string;
-  /** How far clocks may be off: availability is judged by so much less. */
+  /** How far clocks may be off: availability is decided by so much less. */
   readonly skewMs: number;
-  readonly violate: (invariant: string, sentence: string) => void;
+  readonly violate: (invariant: string, message: string) => void;
 }
 
 export class TrueWorldChecker {
@@ -93,7 +93,7 @@ export class TrueWorldChecker {
     });
   }
 
-  /** What came back and was lost again is fate's, or taken again; no delay counts from it any more. */
+  /** What came back and was lost again is ending's, or taken again; no delay counts from it any more. */
   #forgetReturned(pod: string): void {
     for (let index = this.#returned.length - 1; index >= 0; index--) {
       if (this.#returned[index]?.pod === pod) this.#returned.splice(index, 1);
@@ -135,7 +135,7 @@ export class TrueWorldChecker {
     const isMember = (set: StoredStatefulSet) => groups.has(this.#groupOf(set));
     const isForeign = (set: StoredStatefulSet) => isMember(set) && strategyOf(set) !== "OnDelete";
     for (const other of this.#past.names()) {
-      // A process reads members before a deletion; only a watch tells it that a StatefulSet has become a member.
+      // A process reads members before a deletion; only a watch reports it that a StatefulSet has become a member.
       const isKnown = groups.size === 1 && this.#past.stood(other, knownWithinMs, isMember);
       if (isKnown && this.#past.stood(other, readWithinMs, isForeign))
         this.#options.violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
@@ -144,10 +144,10 @@ export class TrueWorldChecker {
 
   /** Notes what a write of a group's ledger has reserved or renewed, and all that it holds: later ones are for others. */
   noteWritten(group: string, made: readonly Reserved[], all: readonly Reserved[]): void {
-    const held = new Set(all.map(({ uid }) => uid));
+    const named = new Set(all.map(({ uid }) => uid));
     for (const uid of this.#standing) {
       const noted = this.#reserved.get(uid) as Noted;
-      if (noted.group !== group || held.has(uid)) continue;
+      if (noted.group !== group || named.has(uid)) continue;
       this.#standing.delete(uid);
       this.#reserved.set(uid, { ...noted, isDropped: true });
     }
@@ -197,9 +197,9 @@ export class TrueWorldChecker {
       readyMs: undefined,
     };
     const situation = this.#situationOf(entry, reservedMs, states, windowMs);
-    // A client that asked for it since then heard that nothing governs it; a process that took others since then counted it.
+    // A client that asked for it since then received that nothing governs it; a process that took others since then counted it.
     if (by === "eviction" && reservedMs !== undefined && this.#isFreeSince(reservedMs, labels, windowMs)) return;
-    this.#judge(`${replica} took ${key.name} (${by})`, governed, situation);
+    this.#check(`${replica} took ${key.name} (${by})`, governed, situation);
   }
 
   /** True where a budget governed a pod at that time, and then none did. */
@@ -228,7 +228,7 @@ export class TrueWorldChecker {
     return {
       entry,
       earlier,
-      // An orphan is in no zone while its StatefulSet is away, and no cross-zone delay is told of it. Only a watch tells that
+      // An orphan is in no zone while its StatefulSet is away, and no cross-zone delay counts it. Only a watch reports that
       // the StatefulSet was made again, or that it has joined a group.
       returned: this.#returned.filter((back) => this.#past.stood(back.set, windowMs)),
       states,
@@ -240,11 +240,11 @@ export class TrueWorldChecker {
   }
 
   /** What was known of the budget may be as old as allowed: one of the states that it had since then must have let it go. */
-  #judge(what: string, governed: readonly Governance[], situation: Situation): void {
+  #check(what: string, governed: readonly Governance[], situation: Situation): void {
     const broken = governed.map((governance) => isWithinBudget(governance, situation));
     const [violation] = broken;
     if (violation === undefined || broken.includes(undefined)) return;
-    this.#options.violate(violation.invariant, `${what}: ${violation.sentence}`);
+    this.#options.violate(violation.invariant, `${what}: ${violation.message}`);
   }
 
   #groupOf(set: StoredStatefulSet): string | undefined {

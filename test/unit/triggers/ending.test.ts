@@ -99,7 +99,7 @@ describe("the shipped server after a signal", () => {
     assert.equal((await ended).summary, "exit code 0");
   });
 
-  test("an eviction that waits for its turn at the signal is answered, and one that comes later is judged", async (context) => {
+  test("an eviction that waits for its turn at the signal is answered, and one that comes later is decided", async (context) => {
     const server = await Server.start(optionsOf({ SHUTDOWN_DELAY: "3s", EVICTION_WAIT: "8s" }));
     context.after(() => server.kill());
     await server.ready();
@@ -109,7 +109,7 @@ describe("the shipped server after a signal", () => {
       (await review("db-zone-a-0")).code === 200 ? true : undefined,
     );
     let isAnswered = false;
-    const held = review("db-zone-b-0").finally(() => {
+    const parked = review("db-zone-b-0").finally(() => {
       isAnswered = true;
     });
     await eventually("the eviction held", 5_000, async () =>
@@ -117,13 +117,13 @@ describe("the shipped server after a signal", () => {
     );
     assert.equal(isAnswered, false);
     const ended = server.stop(10_000);
-    assert.equal((await held).code, 429);
+    assert.equal((await parked).code, 429);
     await isUnready(server);
     assert.equal((await review("db-zone-b-0")).code, 429, "by the budget, from watches that go on");
     assert.equal((await ended).summary, "exit code 0");
   });
 
-  test("where no TLS door is open it ends at once, and where one is, at a second signal", async (context) => {
+  test("where no TLS server is open it ends at once, and where one is, at a second signal", async (context) => {
     const plain = await Server.start(
       optionsOf({ TLS_PORT: "off", TLS_CERT_FILE: "", TLS_KEY_FILE: "", SHUTDOWN_DELAY: "1m" }),
     );
@@ -133,11 +133,11 @@ describe("the shipped server after a signal", () => {
 
     const launched = launchServer(optionsOf({ SHUTDOWN_DELAY: "1m" }));
     context.after(() => launched.stop(0));
-    const said = (words: string) =>
-      eventually(words, 20_000, async () => (launched.printed().stdout.includes(words) ? true : undefined));
-    await said("reviews are answered on TLS port");
+    const logged = (text: string) =>
+      eventually(text, 20_000, async () => (launched.printed().stdout.includes(text) ? true : undefined));
+    await logged("reviews are answered on TLS port");
     launched.signal("SIGINT");
-    await said("reviews are answered for 60 s more, and a second signal ends this at once");
+    await logged("reviews are answered for 60 s more, and a second signal ends this at once");
     launched.signal("SIGINT");
     assert.equal((await launched.ended).code, 1);
   });

@@ -18,7 +18,7 @@ export function actOn({ statefulSet, outage }: Target): Act {
     name: "announce",
     object: name,
     subjectUid: uid,
-    statefulSet,
+    workload: statefulSet,
     claims: [
       {
         id,

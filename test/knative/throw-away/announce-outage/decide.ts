@@ -43,13 +43,13 @@ export function decide({ statefulSet, outages }: OutageSnapshot): Verdict<Target
   const zone = statefulSet.name;
   const due = outages.filter(({ isAnnounced, isNodeGone }) => isNodeGone && !isAnnounced);
   const news = due.filter(({ approval }) => approval?.isGiven ?? true);
-  const held = due.find(({ approval }) => approval?.isGiven === false);
+  const blocked = due.find(({ approval }) => approval?.isGiven === false);
   const early = outages.find(({ isAnnounced, isNodeGone }) => !isNodeGone && !isAnnounced);
   if (news.length === 0 && early !== undefined) {
     return wait("node-present", `${early.name} says that node ${early.node} is lost, and it is there`, { zone });
   }
-  if (news.length === 0 && held !== undefined) {
-    return wait("not-approved", `${held.approval?.by} has not approved ${held.name}`, { zone });
+  if (news.length === 0 && blocked !== undefined) {
+    return wait("not-approved", `${blocked.approval?.by} has not approved ${blocked.name}`, { zone });
   }
   const targets = news.map((outage): Target => ({ statefulSet, outage }));
   return take(targets, `${news.length} of ${outages.length} outages of ${zone} are announced now`, { zone });

@@ -1,4 +1,4 @@
-import * as vocabulary from "../../../../functions/shared/annotations/table.ts";
+import * as annotationTable from "../../../../functions/shared/annotations/table.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
@@ -11,7 +11,7 @@ import { actOn, eventPolicy } from "./act.ts";
 import { decide, type OutageSnapshot, type Target } from "./decide.ts";
 import { anchorAnnotation, listOwners, listOwnersOnNode, name, observe, ownersOf } from "./observe.ts";
 
-/** Announces the outages that ConfigMaps tell of, in the ledger of their owner's group. Its keys are the owners. */
+/** Announces the outages that ConfigMaps report, in the ledger of their owner's group. Its keys are the owners. */
 export const announceOutage: FunctionDefinition<ObjectRef> = {
   name,
   concern: "announce what ConfigMaps say is lost",
@@ -38,8 +38,8 @@ export const announceOutage: FunctionDefinition<ObjectRef> = {
     ...ledgerNeeds,
   ],
   kindNeeds: [{ subresource: "scale", verbs: ["get"] }],
-  reads: [vocabulary.rolloutGroup, vocabulary.claims],
-  writes: [...vocabulary.ledgerEntries, vocabulary.claims, vocabulary.verdicts],
+  reads: [annotationTable.rolloutGroup, annotationTable.claims],
+  writes: [...annotationTable.ledgerEntries, annotationTable.claims, annotationTable.verdicts],
   reconcile,
 };
 
@@ -59,13 +59,13 @@ function ownersOfNamed(namespace: string, configMap: string): KeyLookUp<ObjectRe
 async function reconcile(
   context: Context,
   key: ObjectRef,
-  wake: { readonly sweep: boolean },
+  triggers: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
   try {
     const group = groupKeyOf(parseStatefulSet(await context.cluster.get("statefulsets", key)));
     const observing: GroupReconciler<OutageSnapshot, Target>["observe"] = (observed, { cluster }) =>
       observe(key, observed, { cluster });
-    return await reconcileGroup(context, { name, eventPolicy, observe: observing, decide, actOn }, group, wake);
+    return await reconcileGroup(context, { name, eventPolicy, observe: observing, decide, actOn }, group, triggers);
   } catch (error) {
     if (hasCode(error, 404)) return { requeueAfterMs: undefined, pendingActs: undefined };
     throw error;

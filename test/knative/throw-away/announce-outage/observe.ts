@@ -70,7 +70,7 @@ export async function observe(
   { ledger, view }: GroupObservation,
   { cluster }: { readonly cluster: Pick<Cluster, "get" | "list" | "resourceOf"> },
 ): Promise<OutageSnapshot> {
-  const statefulSet = view.statefulSets.filter(isStatefulSet).find((one) => one.name === owner);
+  const statefulSet = view.workloads.filter(isStatefulSet).find((one) => one.name === owner);
   if (statefulSet === undefined) return { statefulSet, outages: [] };
   const { items } = await cluster.list("configmaps", { namespace });
   const pods = new Map([...view.podsOf(statefulSet)].map((pod) => [pod.ordinal, pod]));

@@ -14,7 +14,7 @@ const guards: Readonly<Record<KindName, string>> = {
 for (const kind of claimKinds) {
   const guard = guards[kind];
 
-  test(`${guard}: while another zone has a claim for a ${kind}, no pod goes, and the sentence says whose it is`, () => {
+  test(`${guard}: while another zone has a claim for a ${kind}, no pod goes, and the message says whose it is`, () => {
     const verdict = decideOn([zone("a", "ooo"), zone("b", "nnn", { claims: [claimOf("b:2", kind)] })]);
     assert.equal(outcome(verdict), guard);
     assert.equal(verdict.zone, "b");
@@ -101,7 +101,7 @@ test("the claims of another zone say nothing of this one's pods", () => {
   assert.deepEqual(downOf(zone("a", "ooo", { claims: [claimOf("b:0-2", "scale-down")] })), {});
 });
 
-test("a paused zone with a claim is told of by the claim, because its pods may all be ready", () => {
+test("a paused zone with a claim is reported by the claim, because its pods may all be ready", () => {
   const claims = [claimOf("a:2", "scale-down")];
   assert.equal(outcome(decideOn([zone("a", "ooo", { claims, paused: true }), zone("b", "ooo")])), "zone-scaling-down");
 });

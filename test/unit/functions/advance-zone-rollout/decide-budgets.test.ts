@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
-import { key, Passes } from "../../shared/reconcile/passes.ts";
+import { Harness, key } from "../../shared/reconcile/harness.ts";
 import { decideOn, nowMs, outcome, pod, refusal, reservation, statefulSet, zone, zoneBudget } from "./given.ts";
 
 const byOrdinal = { podNamePartitionRegex: "[a-z]+-([0-9]+)" };
@@ -57,9 +57,9 @@ test("a pod that is down already goes within the budget at no further cost, and 
 
 test("a take says whose limit it keeps to", () => {
   const verdict = under(zoneBudget("db", {}), zone("a", "ooo", { maxUnavailable: 2 }));
-  const sentence =
+  const message =
     "rolling a: 1 of 3 outdated pods go now, 1 may be down by the budget db, although the StatefulSet allows 2";
-  assert.equal(verdict.message, sentence);
+  assert.equal(verdict.message, message);
   const own = under(zoneBudget("db", { maxUnavailable: 5 }), zone("a", "ooo", { maxUnavailable: 2 }));
   assert.equal(own.message, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
 });
@@ -115,7 +115,7 @@ test("partition-budget: a zone without a pod of the partition counts as one unkn
   );
 });
 
-test("pods of one zone in the same partition count for each other, those that are taken in this pass too", () => {
+test("pods of one zone in the same partition count for each other, those that are taken in this reconcile too", () => {
   const whole = { podNamePartitionRegex: "([a-z])+-[0-9]+" };
   const alone = (drawing: string, spec: object) =>
     outcome(under(zoneBudget("db", { ...whole, ...spec }), zone("a", drawing, { maxUnavailable: 3 })));
@@ -163,7 +163,7 @@ test("the cross-zone delay holds a pod back until its peers have been ready for 
   assert.equal(outcome(under(budget, ...zones(61))), "delete b-0");
 });
 
-test("while others go, the next look comes no later than the end of the first delay", () => {
+test("while others go, the next reconcile comes no later than the end of the first delay", () => {
   const back = pod("a-1", { revision: "new", readySinceMs: nowMs - 58_000 });
   const zones = [zone("a", "n.n", { ...current, extra: [back] }), zone("b", "ooo", { maxUnavailable: 3 })];
   const verdict = under(zoneBudget("db", { ...byOrdinal, crossZoneEvictionDelay: "1m" }), ...zones);
@@ -230,7 +230,7 @@ test("a zone whose pods all wait for their budgets holds no other zone up while 
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), ...settling)), "budget");
 });
 
-test("of the zones that wait for their budgets the first is named, and the first that may go on wakes", () => {
+test("of the zones that wait for their budgets the first is named, and the first that may go on triggers", () => {
   const back = (name: string, seconds: number) => pod(name, { revision: "old", readySinceMs: nowMs - seconds * 1000 });
   const one = (name: string, seconds: number) => zone(name, "", { replicas: 1, extra: [back(`${name}-0`, seconds)] });
   const budget = zoneBudget("db", { ...byOrdinal, crossZoneEvictionDelay: "1m" });
@@ -241,28 +241,28 @@ test("of the zones that wait for their budgets the first is named, and the first
 });
 
 test("delete-refused is named where the refused deletion's own reservation is all that is down under a budget too", () => {
-  const held = zone("a", "oo", { maxUnavailable: 2, reserved: [reservation("a-0")] });
-  assert.equal(outcome(decideOn([held], [refusal("a-0")], { budgets: [zoneBudget("db", {})] })), "delete-refused");
+  const blocked = zone("a", "oo", { maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([blocked], [refusal("a-0")], { budgets: [zoneBudget("db", {})] })), "delete-refused");
   const peerless = [zone("a", "oo", { maxUnavailable: 2 }), zone("b", "n", current)];
   const verdict = decideOn(peerless, [refusal("a-0")], { budgets: [zoneBudget("db", byOrdinal)] });
   assert.equal(outcome(verdict), "partition-budget", "what keeps a-1 is its partition");
 });
 
 for (const kind of ["lists", "watches"]) {
-  test(`a pass keeps to the budgets that its namespace has, with views made of ${kind}`, async () => {
-    const passes = await new Passes({ replicas: 3, maxUnavailable: 3 }).prepare();
+  test(`a reconcile keeps to the budgets that its namespace has, with views made of ${kind}`, async () => {
+    const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare();
     const selector = { matchLabels: { "rollout-group": key.group } };
     const spec = { maxUnavailable: 1, selector };
-    passes.world.store.create("zoneawarepoddisruptionbudgets", key.namespace, { metadata: { name: "db" }, spec });
-    if (kind === "watches") await passes.watch();
-    await passes.run();
-    assert.equal(passes.acts.length, 1);
+    harness.world.store.create("zoneawarepoddisruptionbudgets", key.namespace, { metadata: { name: "db" }, spec });
+    if (kind === "watches") await harness.watch();
+    await harness.run();
+    assert.equal(harness.acts.length, 1);
     assert.match(
-      passes.verdicts.at(-1)?.message ?? "",
+      harness.verdicts.at(-1)?.message ?? "",
       /1 may be down by the budget db, although the StatefulSet allows 3/,
     );
-    await passes.run();
-    assert.equal(passes.guard, "zone-budget");
-    assert.equal(passes.acts.length, 1);
+    await harness.run();
+    assert.equal(harness.guard, "zone-budget");
+    assert.equal(harness.acts.length, 1);
   });
 }

@@ -28,9 +28,9 @@ test("pods belong by the uid of their owner, not by a `name` label", () => {
       },
     });
   const sets = [statefulSet("a", { replicas: 2 })];
-  const objects = [owned("a-0", "uid-of-a"), owned("a-1", "uid-of-a-before"), owned("stranger-1", "uid-of-stranger")];
+  const objects = [owned("a-0", "uid-of-a"), owned("a-1", "uid-of-a-before"), owned("foreign-1", "uid-of-foreign")];
   const view = viewOfIndex(
-    { statefulSets: sets, neighbours: [], budgets: [] },
+    { workloads: sets, neighbours: [], budgets: [] },
     { askedMs: undefined },
     indexPods(objects),
   );
@@ -74,7 +74,7 @@ for (const reason of stuckReasons) {
   });
 }
 
-test("no pod at the head of the line holds up those behind it", () => {
+test("no pod at the head of the queue holds up those behind it", () => {
   assert.equal(outcome(decideOn([zone("a", "oooo")], [refusal("a-0"), refusal("a-1")])), "delete a-2");
   const theirs = reservation("a-0", { by: "evaluate-eviction" });
   assert.equal(outcome(decideOn([zone("a", "ooo", { maxUnavailable: 2, reserved: [theirs] })])), "delete a-1");
@@ -147,7 +147,7 @@ test("a StatefulSet that is deleted leaves pods that hold the others back until 
 test("a group that loses its last StatefulSet is done, and what it had reserved is settled by absence", () => {
   assert.equal(outcome(decideOn([])), "done");
   assert.equal(
-    isSettled(reservation("a-0"), { pod: undefined, statefulSet: undefined, isMember: false, orphans: 0 }, nowMs),
+    isSettled(reservation("a-0"), { pod: undefined, workload: undefined, isMember: false, orphans: 0 }, nowMs),
     true,
   );
 });

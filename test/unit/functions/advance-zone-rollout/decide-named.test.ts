@@ -1,4 +1,4 @@
-/** What a rollout says where several things hold it back, and when it looks again: the first is named, the soonest wakes. */
+/** What a rollout says where several guards hold, and when it reconciles again: the first is named, the soonest counts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
@@ -30,12 +30,12 @@ test("delete-refused names the first pod that was refused, of a zone at rest and
 
 test("delete-refused is not named while another reservation may still end", () => {
   const reserved = [reservation("a-0"), reservation("a-1")];
-  const held = zone("a", "ooo", { maxUnavailable: 2, reserved });
-  assert.equal(outcome(decideOn([held], [refusal("a-0")])), "budget");
-  assert.equal(outcome(decideOn([held], [refusal("a-0"), refusal("a-1")])), "delete-refused");
+  const blocked = zone("a", "ooo", { maxUnavailable: 2, reserved });
+  assert.equal(outcome(decideOn([blocked], [refusal("a-0")])), "budget");
+  assert.equal(outcome(decideOn([blocked], [refusal("a-0"), refusal("a-1")])), "delete-refused");
 });
 
-test("a pass that only repairs is of the zone that the wait is of, otherwise of the first that it repairs", () => {
+test("a reconcile that only repairs is of the zone that the wait is of, otherwise of the first that it repairs", () => {
   const settling = decideOn([zone("a", "bn", { updateRevision: "newest" }), zone("b", "nn")]);
   assert.equal(settling.zone, "a");
   const two = [zone("a", "Bn"), zone("b", "nb"), zone("c", "bn")];
@@ -69,7 +69,7 @@ test("a take says why the first of the others stays, where it is not the limit t
   assert.match(several.message, /, 1 may be down; the budgets one and two all select pod a-0/);
 });
 
-test("of several pods that wait for their delays the one that may go first wakes", () => {
+test("of several pods that wait for their delays the one that may go first triggers", () => {
   const extra = [readyFor("a-0", 45), readyFor("a-1", 50), readyFor("a-2", 40)];
   const zones = [zone("a", "", { ...current, replicas: 3, extra }), zone("b", "ooo", { maxUnavailable: 3 })];
   const verdict = decideOn(zones, [], { budgets: [delayed] });
@@ -90,18 +90,18 @@ test("a long delay makes no look later than it would be without", () => {
   assert.equal(taking.requeueAfterMs, 7_000);
 });
 
-test("while others go, a delay that ends before the next repair is due wakes", () => {
-  const young = neverReadyFor("b-3", 100_000);
+test("while others go, a delay that ends before the next repair is due triggers", () => {
+  const recent = neverReadyFor("b-3", 100_000);
   const zones = [
     zone("a", "n.nn", { ...current, extra: [readyFor("a-1", 58)] }),
-    zone("b", "ooo", { replicas: 4, maxUnavailable: 4, extra: [young] }),
+    zone("b", "ooo", { replicas: 4, maxUnavailable: 4, extra: [recent] }),
   ];
   const verdict = decideOn(zones, [], { budgets: [delayed] });
   assert.equal(outcome(verdict), "delete b-3, delete b-0, delete b-2");
   assert.equal(verdict.requeueAfterMs, 2_001);
 });
 
-test("a repair that is due in a millisecond is looked for then", () => {
+test("a repair that is due in a millisecond is searched for then", () => {
   const zones = [zone("a", "", { replicas: 2, extra: [neverReadyFor("a-0", 119_999)] })];
   assert.equal(decideOn(zones).requeueAfterMs, 1);
 });

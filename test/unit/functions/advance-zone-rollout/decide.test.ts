@@ -89,7 +89,7 @@ test("paused: a ready paused zone is passed over, and named when all others are 
   assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
 });
 
-test("status-behind: a zone whose wanted revision is not known is not touched, and is looked at again in a second", () => {
+test("status-behind: a zone whose wanted revision is not known is not touched, and is read again in a second", () => {
   const behind = { updateRevision: undefined };
   const verdict = decideOn([zone("a", "oo", behind)]);
   assert.equal(outcome(verdict), "status-behind");
@@ -107,9 +107,9 @@ test("zone-settling: the next zone starts only when the last one is ready", () =
   assert.equal(outcome(decideOn([zone("a", "n.", { currentRevision: "new" }), zone("b", "oo")])), "zone-settling");
 });
 
-test("zone-settling looks again when minReadySeconds are over", () => {
-  const young = pod("a-1", { revision: "new", readySinceMs: nowMs - 8_000 });
-  const verdict = decideOn([zone("a", "n", { replicas: 2, minReadySeconds: 10, extra: [young] }), zone("b", "oo")]);
+test("zone-settling reconciles again when minReadySeconds are over", () => {
+  const recent = pod("a-1", { revision: "new", readySinceMs: nowMs - 8_000 });
+  const verdict = decideOn([zone("a", "n", { replicas: 2, minReadySeconds: 10, extra: [recent] }), zone("b", "oo")]);
   assert.equal(outcome(verdict), "zone-settling");
   assert.equal(verdict.requeueAfterMs, 2_000);
 });
@@ -142,8 +142,8 @@ test("budget: a zone that wants 2^31 pods is decided on like any other, by a sha
 });
 
 test("delete-refused does not hide pods that are missing besides", () => {
-  const held = zone("a", "oo", { replicas: 3, maxUnavailable: 2, reserved: [reservation("a-0")] });
-  assert.equal(outcome(decideOn([held], [refusal("a-0")])), "budget");
+  const blocked = zone("a", "oo", { replicas: 3, maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([blocked], [refusal("a-0")])), "budget");
 });
 
 test("an outdated pod that is down already goes within the budget, at no further cost", () => {
@@ -198,9 +198,9 @@ test("delete-refused is named, with what the API server said, once nothing else 
 });
 
 test("delete-refused is named while the refused pod's own reservation is all that holds the budget", () => {
-  const held = (changes: object) => zone("a", "oo", { reserved: [reservation("a-0", changes)] });
-  assert.equal(outcome(decideOn([held({})], [refusal("a-0")])), "delete-refused");
-  assert.equal(outcome(decideOn([held({ uid: "before" })], [refusal("a-0")])), "budget");
+  const blocked = (changes: object) => zone("a", "oo", { reserved: [reservation("a-0", changes)] });
+  assert.equal(outcome(decideOn([blocked({})], [refusal("a-0")])), "delete-refused");
+  assert.equal(outcome(decideOn([blocked({ uid: "before" })], [refusal("a-0")])), "budget");
   const unready = zone("a", "xo", { reserved: [reservation("a-0")] });
   assert.equal(outcome(decideOn([unready], [refusal("a-0")])), "budget", "it may become ready");
   const another = zone("a", "o.o", { maxUnavailable: 2, reserved: [reservation("a-0")] });
@@ -256,7 +256,7 @@ test("a pod of the wanted revision is never replaced, however broken, nor any in
   assert.equal(outcome(decideOn([zone("a", "p", { updateRevision: undefined })])), "status-behind");
 });
 
-test("a rollout that waits says which pod is replaced unless it becomes ready, and looks again when it is due", () => {
+test("a rollout that waits says which pod is replaced unless it becomes ready, and reconciles again when it is due", () => {
   const verdict = decideOn([zone("a", "xwo"), zone("b", "ny")]);
   assert.equal(outcome(verdict), "zones-down");
   assert.match(verdict.message, /; b-1 was never ready, and is replaced if it is not ready 120 s after it was made$/);
@@ -267,17 +267,17 @@ test("a rollout that waits says which pod is replaced unless it becomes ready, a
   assert.equal(decideOn(both).requeueAfterMs, 1_000);
   assert.match(decideOn([zone("a", "xyy")]).message, /; a-1 was never ready/);
   assert.match(decideOn(both, [refusal("b-1")]).message, /; a-2 was never ready/);
-  const young = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
+  const recent = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
   assert.equal(
-    decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...young, name: "a-2", ordinal: 2 }] })]).requeueAfterMs,
+    decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...recent, name: "a-2", ordinal: 2 }] })]).requeueAfterMs,
     7_000,
   );
 });
 
-test("a rollout that takes pods looks again no later than it would, though a repair is due later or sooner", () => {
+test("a rollout that takes pods reconciles again no later than it would, though a repair is due later or sooner", () => {
   const taking = (ageMs: number) => {
-    const young = pod("a-3", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
-    const zones = [zone("a", "ooo", { replicas: 4, maxUnavailable: 2, extra: [young] })];
+    const recent = pod("a-3", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
+    const zones = [zone("a", "ooo", { replicas: 4, maxUnavailable: 2, extra: [recent] })];
     return decideOn(zones, [refusal("a-0")]);
   };
   assert.equal(outcome(taking(100_000)), "delete a-3, delete a-1");
@@ -341,7 +341,7 @@ test("status.currentRevision is not written for a zone that is incomplete, unset
 
 test("zone-departed: while a pod reserved in a zone that has left the group still stands, no other zone is touched (Z1)", () => {
   const departed = [{ statefulSet: "gone", ordinal: 0, uid: "taken", by: self, stampMs: nowMs }];
-  const surroundings = { statefulSets: [], neighbours: [], budgets: [] };
+  const surroundings = { workloads: [], neighbours: [], budgets: [] };
   const strayClaims: [] = [];
   const group = {
     key: { namespace, group: "group" },

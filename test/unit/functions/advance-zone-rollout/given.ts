@@ -172,7 +172,7 @@ export function pod(name: string, changes: Partial<Pod> = {}): Pod {
 }
 
 /** What the letters of {@link zone} mean. A dot is an ordinal without a pod. */
-const looks: Readonly<Record<string, Partial<Pod>>> = {
+const rounds: Readonly<Record<string, Partial<Pod>>> = {
   o: {},
   n: { revision: "new" },
   x: { readySinceMs: undefined },
@@ -207,7 +207,7 @@ export function zone(
 ): Zone {
   const set = statefulSet(name, { replicas: drawing.length, ...changes });
   const drawn = [...drawing].flatMap((letter, index) =>
-    letter === "." ? [] : [pod(`${name}-${set.start + index}`, looks[letter])],
+    letter === "." ? [] : [pod(`${name}-${set.start + index}`, rounds[letter])],
   );
   return surveyZone(set, [...drawn, ...extra], reserved, nowMs, claims);
 }
@@ -270,18 +270,18 @@ export function decideOn(
   around: Partial<Pick<Surroundings, "budgets" | "neighbours">> = {},
   strayClaims: readonly Claim[] = [],
 ): Verdict<RolloutTarget> {
-  const statefulSets = zones.map((one) => one.statefulSet);
-  const surroundings = { statefulSets, neighbours: [], budgets: [], ...around };
+  const workloads = zones.map((one) => one.workload);
+  const surroundings = { workloads, neighbours: [], budgets: [], ...around };
   const key = { namespace, group: "group" };
-  const held = { departed: [], strayClaims, refusals: new Map(refusals) };
-  return decide({ key, self, nowMs, zones, surroundings, ...held });
+  const contents = { departed: [], strayClaims, refusals: new Map(refusals) };
+  return decide({ key, self, nowMs, zones, surroundings, ...contents });
 }
 
 /** What a verdict takes, as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */
 export function outcome(verdict: Verdict<RolloutTarget>): string {
   if (verdict.kind === "wait") return verdict.guard;
-  const words = verdict.targets.map(
+  const described = verdict.targets.map(
     (target) => `${target.action} ${"pod" in target ? target.pod.name : target.statefulSet.name}`,
   );
-  return words.join(", ") || "done";
+  return described.join(", ") || "done";
 }

@@ -43,8 +43,8 @@ test("a zone all of whose pods are down is replaced in steps of its limit, thoug
 });
 
 test("the next zone begins when those of the first are ready, or have had two minutes", () => {
-  const young = (forMs: number) => pod("a-0", { revision: "new", readySinceMs: undefined, createdMs: nowMs - forMs });
-  const zones = (forMs: number) => [zone("a", "", { replicas: 1, extra: [young(forMs)] }), zone("b", "xo")];
+  const recent = (forMs: number) => pod("a-0", { revision: "new", readySinceMs: undefined, createdMs: nowMs - forMs });
+  const zones = (forMs: number) => [zone("a", "", { replicas: 1, extra: [recent(forMs)] }), zone("b", "xo")];
   assert.equal(outcome(decideOn(zones(neverReadyAfterMs - 1))), "zones-down");
   assert.equal(outcome(decideOn(zones(neverReadyAfterMs))), "repair b-0");
   assert.equal(outcome(decideOn([zone("a", "to"), zone("b", "xo")])), "zones-down");

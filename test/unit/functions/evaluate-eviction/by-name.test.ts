@@ -5,31 +5,31 @@ import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction
 import type { AdmissionAnswer } from "../../../../functions/shared/admission/definition.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
-import { namespace, type Passes, played, refused } from "../../shared/reconcile/passes.ts";
+import { type Harness, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 import { nowMs, reservation, zone } from "../advance-zone-rollout/given.ts";
 import { guards, refusal } from "./given-evictions.ts";
 import { governedGroup, Replica, reservationOf } from "./group-commit/reviews.ts";
 
 const whole = [zone("a", "ooo"), zone("b", "ooo")];
 
-test("pod-unseen: what goes by its name alone and is reserved nowhere was looked at a second ago at most (R11)", async () => {
+test("pod-unseen: what goes by its name alone and is reserved nowhere was read a second ago at most (R11)", async () => {
   for (const [path, delayMs, guard] of [
     [pinningPath, 1_500, "exempt"],
     [plainPaths[0], 900, "exempt"],
     [plainPaths[0], 1_100, "pod-unseen"],
   ] as const) {
-    const passes = await governedGroup();
-    const found = await played(passes.timeline, passes.context.cache.pod({ namespace, name: "group-a-0" }));
+    const harness = await governedGroup();
+    const found = await played(harness.timeline, harness.context.cache.pod({ namespace, name: "group-a-0" }));
     const going = { ...(found ?? assert.fail()), finished: true };
     const cache = (cluster: Cluster) => ({
-      ...passes.context.cache,
+      ...harness.context.cache,
       pod: async () => going,
       // A process that was paused, or an API server that is slow, with the pod read before.
       ownerOf: async () => void (await cluster.sleep(delayMs)),
     });
-    const replica = new Replica(passes, (cluster) => ({ cache: cache(cluster) }));
+    const replica = new Replica(harness, (cluster) => ({ cache: cache(cluster) }));
     const { name } = going;
-    passes.world.store.putStatus("pods", passes.world.store.get("pods", { namespace, name }), { phase: "Succeeded" });
+    harness.world.store.putStatus("pods", harness.world.store.get("pods", { namespace, name }), { phase: "Succeeded" });
     const answer = await replica.answer(replica.review(name, { path }));
     assert.deepEqual(
       [answer.guard, answer.allowed ? 200 : answer.code],
@@ -40,12 +40,12 @@ test("pod-unseen: what goes by its name alone and is reserved nowhere was looked
 });
 
 /** A process whose memory stands still from now on. */
-async function frozen(passes: Passes): Promise<Replica> {
-  const { cache } = passes.context;
-  const pod = await played(passes.timeline, cache.pod({ namespace, name: "group-a-0" }));
+async function frozen(harness: Harness): Promise<Replica> {
+  const { cache } = harness.context;
+  const pod = await played(harness.timeline, cache.pod({ namespace, name: "group-a-0" }));
   const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
-  const view = await played(passes.timeline, cache.read({ namespace, group: "group" }, need));
-  return new Replica(passes, () => ({ cache: { ...cache, pod: async () => pod, read: async () => view } }));
+  const view = await played(harness.timeline, cache.read({ namespace, group: "group" }, need));
+  return new Replica(harness, () => ({ cache: { ...cache, pod: async () => pod, read: async () => view } }));
 }
 
 test("pod-unseen: by its name alone no pod is let go again that an eviction has taken since, though the memory still shows it (R11, R12)", async () => {
@@ -53,15 +53,15 @@ test("pod-unseen: by its name alone no pod is let go again that an eviction has 
     [pinningPath, "allowed"],
     [plainPaths[0], "pod-unseen"],
   ] as const) {
-    const passes = await governedGroup();
-    const replica = await frozen(passes);
+    const harness = await governedGroup();
+    const replica = await frozen(harness);
     assert.deepEqual(await replica.guards(replica.review("group-a-0", { path })), ["allowed"]);
-    const before = reservationOf(passes, "group-a-0");
-    passes.world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
-    await passes.goOn(finishAfterMs);
+    const before = reservationOf(harness, "group-a-0");
+    harness.world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
+    await harness.goOn(finishAfterMs);
     const answer = await replica.answer(replica.review("group-a-0", { path }));
     assert.deepEqual([answer.guard, answer.allowed ? 200 : answer.code], [guard, answer.allowed ? 200 : 429], path);
-    assert.equal(reservationOf(passes, "group-a-0")?.uid, before?.uid, "the place counts until its pod is ready");
+    assert.equal(reservationOf(harness, "group-a-0")?.uid, before?.uid, "the place counts until its pod is ready");
   }
 });
 
@@ -75,8 +75,8 @@ test("by its name alone no pod is let go while the API server does not say that 
     [401, "credentials-refused"],
     [404, "pod-unseen"],
   ] as const) {
-    const passes = await governedGroup();
-    const replica = new Replica(passes);
+    const harness = await governedGroup();
+    const replica = new Replica(harness);
     let isReserved = false;
     replica.interfere = ({ verb, resource }) => {
       if (verb === "patch" && resource === "leases") isReserved = true;
@@ -133,20 +133,20 @@ test("pod-leaving: a pod that is on its way out is not evicted by its name alone
     [pinningPath, ["exempt", 200], undefined],
     [plainPaths[0], ["pod-leaving", 429], ["pod-gone", 404]],
   ] as const) {
-    const passes = await governedGroup();
-    const { store } = passes.world;
+    const harness = await governedGroup();
+    const { store } = harness.world;
     const pods = store.get("pods", { namespace, name: "group-a-0" });
     store.delete("pods", pods.metadata, { gracePeriodSeconds: 30 });
     const settings = { evictionWaitMs: 8_000 };
-    const cache = await passes.watch();
-    const replica = new Replica(passes, () => ({ settings, cache }));
+    const cache = await harness.watch();
+    const replica = new Replica(harness, () => ({ settings, cache }));
     const codeOf = (answer: AdmissionAnswer) => [answer.guard, answer.allowed ? 200 : answer.code];
     const dry = await replica.answer(replica.review("group-a-0", { path, dryRun: true }));
     assert.deepEqual(codeOf(dry), first, path);
     const asked = replica.review("group-a-0", { path });
     if (path === pinningPath) assert.deepEqual(codeOf(await replica.answer(asked)), first);
     else {
-      await passes.goOn(100);
+      await harness.goOn(100);
       store.delete("pods", pods.metadata, { gracePeriodSeconds: 0, preconditions: { uid: pods.metadata.uid } });
       assert.deepEqual(codeOf(await replica.answer(asked)), second);
     }
@@ -155,9 +155,9 @@ test("pod-leaving: a pod that is on its way out is not evicted by its name alone
 });
 
 test("exempt: a pod that no budget governs is let go by its name though it is on its way out", async () => {
-  const passes = await governedGroup({ selector: { matchLabels: { app: "another" } }, maxUnavailable: 1 });
-  const { store } = passes.world;
+  const harness = await governedGroup({ selector: { matchLabels: { app: "another" } }, maxUnavailable: 1 });
+  const { store } = harness.world;
   store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 30 });
-  const replica = new Replica(passes);
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.review("group-a-0", { path: plainPaths[0] })), ["exempt"]);
 });

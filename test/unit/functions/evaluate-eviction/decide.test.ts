@@ -10,8 +10,8 @@ import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
 const whole = [zone("a", "ooo"), zone("b", "ooo")];
 
 test("allowed: a pod of a whole group goes, and is reserved by its uid", () => {
-  const [ruling] = rule(whole, [{ name: "a-1", pin: [{ op: "add" }] }]);
-  assert.deepEqual(ruling, {
+  const [decision] = rule(whole, [{ name: "a-1", pin: [{ op: "add" }] }]);
+  assert.deepEqual(decision, {
     answer: { allowed: true, guard: "allowed", warnings: [], zone: "a", patch: [{ op: "add" }] },
     reserve: { statefulSet: "a", ordinal: 1, uid: "uid-of-a-1" },
   });
@@ -38,7 +38,7 @@ test("the pod's own slot is not counted: what is down already may go without ask
   assert.deepEqual(guards([zone("a", "xxo"), zone("b", "ooo")], ["a-0"]), ["zone-budget"]);
 });
 
-test("a pod that is not ready is judged like any other: it is exempt only when it has ended (R14)", () => {
+test("a pod that is not ready is decided like any other: it is exempt only when it has ended (R14)", () => {
   const pending = zone("a", "o..", { extra: [pod("a-1", { pending: true, readySinceMs: undefined })] });
   assert.deepEqual(guards([pending, zone("b", "ooo")], ["a-1"]), ["zone-budget"]);
   assert.deepEqual(guards([zone("a", "xoo"), zone("b", "oxo")], ["a-0"]), ["zones-down"]);
@@ -48,18 +48,18 @@ test("exempt: a pod that has ended or is on its way out goes whatever the budget
   const failed = zone("a", ".oo", { extra: [pod("a-0", { finished: true, readySinceMs: undefined })] });
   const pin = [{ op: "add" }];
   for (const own of [failed, zone("a", "too")]) {
-    const [ruling] = rule([own, zone("b", "xxx")], [{ name: "a-0", pin }], { budget: { maxUnavailable: 0 } });
-    assert.deepEqual(ruling?.answer.guard, "exempt");
+    const [decision] = rule([own, zone("b", "xxx")], [{ name: "a-0", pin }], { budget: { maxUnavailable: 0 } });
+    assert.deepEqual(decision?.answer.guard, "exempt");
     assert.deepEqual(
-      ruling?.answer.allowed && ruling.answer.patch,
+      decision?.answer.allowed && decision.answer.patch,
       pin,
       "this pod, and not one that may have come since",
     );
     assert.match(
-      String(ruling?.answer.allowed && ruling.answer.warnings),
+      String(decision?.answer.allowed && decision.answer.warnings),
       /^pod is not ready: a-0 (has ended|is terminating)/,
     );
-    assert.equal(ruling?.reserve, undefined);
+    assert.equal(decision?.reserve, undefined);
     const unpinned = [{ name: "a-0", isPinned: false }];
     const guard = own === failed ? "pod-unseen" : "pod-leaving";
     assert.deepEqual(guards([own, zone("b", "xxx")], unpinned), [guard], "the API server is asked first");
@@ -155,7 +155,7 @@ test("a share of the replicas is rounded down, of the smaller of wanted and coun
   assert.deepEqual(guards(counted, ["a-9"], { budget: { maxUnavailablePercentage: 25 } }), ["zone-budget"]);
 });
 
-test("a pod that is left of a zone that was scaled to nothing is judged by a share of one, and not refused for good (R24)", () => {
+test("a pod that is left of a zone that was scaled to nothing is decided by a share of one, and not refused for good (R24)", () => {
   const left = [zone("a", "", { extra: [pod("a-0")] }), zone("b", "")];
   assert.deepEqual(guards(left, ["a-0"], { budget: { maxUnavailablePercentage: 10 } }), ["allowed"]);
   const both = [zone("a", "", { extra: [pod("a-0"), pod("a-1")] }), zone("b", "")];
@@ -339,29 +339,29 @@ test("ledger-full: with no room for a reservation a pod goes only if it has one 
 test("several-budgets, invalid-budget, budget-spans-groups: budgets that no function can keep permit nothing", () => {
   const one = zoneBudget("one", {});
   const broken = zoneBudget("broken", { maxUnavailable: -1 });
-  const stranger = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other", app: "db" } });
+  const foreign = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other", app: "db" } });
   const wide = zoneBudget("wide", { selector: { matchLabels: {} } });
-  for (const [guard, code, field, changes, sentence] of [
+  for (const [guard, code, field, changes, text] of [
     ["several-budgets", 400, "", { budgets: [one, zoneBudget("two", {})] }, /one and two all select pod a-0/],
     ["invalid-budget", 429, "spec.maxUnavailable", { budgets: [broken] }, /broken, which may govern .+ is -1: write/],
-    ["budget-spans-groups", 429, "spec.selector", { budgets: [wide], neighbours: [stranger] }, /wide .+ and x of/],
+    ["budget-spans-groups", 429, "spec.selector", { budgets: [wide], neighbours: [foreign] }, /wide .+ and x of/],
   ] as const) {
     const answer = refusal(whole, "a-0", changes);
     assert.deepEqual([answer.guard, answer.code, answer.field, answer.zone], [guard, code, field, "a"]);
-    assert.match(answer.message, sentence);
+    assert.match(answer.message, text);
   }
 });
 
 test("out-of-scope: a pod that no budget selects any more goes without a reservation", () => {
-  const [ruling] = rule(whole, ["a-0"], { budgets: [] });
-  assert.deepEqual([ruling?.answer.guard, ruling?.reserve], ["out-of-scope", undefined]);
+  const [decision] = rule(whole, ["a-0"], { budgets: [] });
+  assert.deepEqual([decision?.answer.guard, decision?.reserve], ["out-of-scope", undefined]);
 });
 
 const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [{ op: "add" }] };
 
 function alone(changes: Partial<Alone> & { readonly budgets?: Alone["surroundings"]["budgets"] } = {}) {
   const { budgets = [zoneBudget("budget", {})], ...rest } = changes;
-  const surroundings = { statefulSets: [], neighbours: [], budgets };
+  const surroundings = { workloads: [], neighbours: [], budgets };
   return decideAlone({ eviction, pod: pod("a-0"), owner: statefulSet("a"), surroundings, claims: [], ...rest });
 }
 
@@ -373,7 +373,7 @@ test("which ledger decides: that of the pod's rollout-group, otherwise that of i
   });
 });
 
-test("decideAlone answers without a ledger for a pod that is exempt, that no budget selects, or that it cannot judge", () => {
+test("decideAlone answers without a ledger for a pod that is exempt, that no budget selects, or that it cannot decide", () => {
   const guardOf = (answer: ReturnType<typeof decideAlone>) => ("guard" in answer ? answer.guard : "");
   const broken = zoneBudget("broken", { selector: "nothing" });
   for (const [changes, guard] of [

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
-import { namespace, type Passes, played, refused } from "../../shared/reconcile/passes.ts";
+import { type Harness, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 import { pod, reservation, zone } from "../advance-zone-rollout/given.ts";
 import { guards, rule } from "./given-evictions.ts";
 import { governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
@@ -18,19 +18,19 @@ test("a pod that is down goes beside the budget as it was seen, in zone and in p
     [[zone("a", "xoo"), zone("b", "xoo")], partitions, "partition-budget"],
     [[zone("a", "xoo"), zone("b", "ooo")], { departed: [reservation("z-0")] }, "zone-departed"],
   ] as const) {
-    assert.deepEqual(guards(zones, ["a-0"], changes), [guard], "without a look at the pod itself");
-    const [ruling] = rule(zones, [{ name: "a-0", pin }], { ...changes, down });
-    assert.equal(ruling?.reserve, undefined);
-    assert.ok(ruling?.answer.allowed, guard);
+    assert.deepEqual(guards(zones, ["a-0"], changes), [guard], "without a read of the pod itself");
+    const [decision] = rule(zones, [{ name: "a-0", pin }], { ...changes, down });
+    assert.equal(decision?.reserve, undefined);
+    assert.ok(decision?.answer.allowed, guard);
     const revision = { op: "add", path: "/deleteOptions/preconditions/resourceVersion", value: "77" };
-    assert.deepEqual(ruling.answer.patch, [...pin, revision]);
-    assert.deepEqual(ruling.answer.warnings, ["a-0 is down already, and goes beside the budget, as it was seen"]);
+    assert.deepEqual(decision.answer.patch, [...pin, revision]);
+    assert.deepEqual(decision.answer.warnings, ["a-0 is down already, and goes beside the budget, as it was seen"]);
   }
 });
 
 test("a pod that is down goes within its budget as any other does, and is reserved", () => {
-  const [ruling] = rule([zone("a", "xoo"), zone("b", "ooo")], [{ name: "a-0", pin: [] }], { down });
-  assert.deepEqual(ruling?.reserve, { statefulSet: "a", ordinal: 0, uid: "uid-of-a-0" });
+  const [decision] = rule([zone("a", "xoo"), zone("b", "ooo")], [{ name: "a-0", pin: [] }], { down });
+  assert.deepEqual(decision?.reserve, { statefulSet: "a", ordinal: 0, uid: "uid-of-a-0" });
 });
 
 test("what no budget of zones may lift holds a pod that is down, too", () => {
@@ -42,32 +42,32 @@ test("what no budget of zones may lift holds a pod that is down, too", () => {
 });
 
 /** One pod broken in each zone, as the API server has it. */
-async function torn(): Promise<Passes> {
-  const passes = await governedGroup();
-  for (const name of ["group-a-0", "group-b-1"]) breakPod(passes, name);
-  await passes.goOn(1_000);
-  return passes;
+async function torn(): Promise<Harness> {
+  const harness = await governedGroup();
+  for (const name of ["group-a-0", "group-b-1"]) breakPod(harness, name);
+  await harness.goOn(1_000);
+  return harness;
 }
 
-function breakPod({ world }: Passes, name: string, status = "False"): void {
+function breakPod({ world }: Harness, name: string, status = "False"): void {
   const found = world.store.get("pods", { namespace, name });
   const conditions = [{ type: "Ready", status, lastTransitionTime: "2026-01-01T00:01:00Z" }];
   world.store.putStatus("pods", found, { ...found.status, conditions } as never);
 }
 
-function revisionOf({ world }: Passes, name: string): string {
+function revisionOf({ world }: Harness, name: string): string {
   return world.store.get("pods", { namespace, name }).metadata.resourceVersion;
 }
 
 test("broken pods of two zones do not refuse each other's eviction: each goes, pinned to what was seen", async () => {
-  const passes = await torn();
-  const replica = new Replica(passes);
+  const harness = await torn();
+  const replica = new Replica(harness);
   for (const name of ["group-a-0", "group-b-1"]) {
     const answer = await replica.answer(replica.review(name));
     assert.ok(answer.allowed, name);
-    assert.match(JSON.stringify(answer.patch), new RegExp(`"value":"${revisionOf(passes, name)}"`));
+    assert.match(JSON.stringify(answer.patch), new RegExp(`"value":"${revisionOf(harness, name)}"`));
   }
-  assert.deepEqual(reserved(passes), []);
+  assert.deepEqual(reserved(harness), []);
   assert.deepEqual(await replica.guards(replica.review("group-a-1"), replica.review("group-b-0")), [
     "zones-down",
     "zones-down",
@@ -75,18 +75,18 @@ test("broken pods of two zones do not refuse each other's eviction: each goes, p
 });
 
 test("a stale view that shows a ready pod as down lets it not go beside the budget (R14)", async () => {
-  const passes = await torn();
-  const frozen = passes.context.cache;
+  const harness = await torn();
+  const frozen = harness.context.cache;
   const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
-  const view = await played(passes.timeline, frozen.read({ namespace, group: "group" }, need));
-  breakPod(passes, "group-a-0", "True");
-  const replica = new Replica(passes, () => ({ cache: { ...frozen, read: async () => view } }));
+  const view = await played(harness.timeline, frozen.read({ namespace, group: "group" }, need));
+  breakPod(harness, "group-a-0", "True");
+  const replica = new Replica(harness, () => ({ cache: { ...frozen, read: async () => view } }));
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"]);
 });
 
-test("without a pinned revision, a ledger that stands, or a look at the pod, a broken pod waits like any other", async () => {
-  const passes = await torn();
-  const replica = new Replica(passes);
+test("without a pinned revision, a ledger that stands, or a read of the pod, a broken pod waits like any other", async () => {
+  const harness = await torn();
+  const replica = new Replica(harness);
   const uid = replica.uidOf("group-a-0");
   const object = (preconditions: object) => ({ object: { deleteOptions: { preconditions } } });
   assert.deepEqual(
@@ -98,15 +98,15 @@ test("without a pinned revision, a ledger that stands, or a look at the pod, a b
     ["zones-down", "zones-down", "zones-down"],
   );
   for (const code of [401, 403, 404, 409, 422, 429, 500, 0]) {
-    let looks = 0;
+    let reads = 0;
     replica.interfere = ({ verb, resource }) => {
       // The first one is the review's own.
-      if (verb === "get" && resource === "pods" && looks++ > 0) throw refused(code);
+      if (verb === "get" && resource === "pods" && reads++ > 0) throw refused(code);
     };
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"], String(code));
   }
   replica.interfere = ({ verb, resource }) => {
-    if (verb === "get" && resource === "pods") passes.writeLedger({ other: String(passes.timeline.nowMs()) });
+    if (verb === "get" && resource === "pods") harness.writeLedger({ other: String(harness.timeline.nowMs()) });
   };
   assert.deepEqual(
     await replica.guards(replica.review("group-a-0")),

@@ -1,4 +1,4 @@
-/** What reviews of evictions are judged by: a test says only what it is about. */
+/** What reviews of evictions are decided by: a test says only what it is about. */
 
 import { decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
 import type {
@@ -31,7 +31,7 @@ function askedOf(question: Question): ReviewedEviction {
   return { dryRun, eviction: { uid: `uid-of-${eviction.name}`, isPinned: true, pin: [], ...eviction } };
 }
 
-/** The rulings over zones as drawings, by {@link zone}, for questions that are asked together. */
+/** The decisions over zones as drawings, by {@link zone}, for questions that are asked together. */
 export function rule(
   zones: readonly Zone[],
   questions: readonly Question[],
@@ -51,7 +51,7 @@ export function rule(
     strayClaims: [],
     givenUp: new Map(),
     self: "evaluate-eviction",
-    surroundings: { statefulSets: zones.map(({ statefulSet }) => statefulSet), neighbours, budgets },
+    surroundings: { workloads: zones.map(({ workload }) => workload), neighbours, budgets },
     disruptionBudgets: [],
     room: 1_000,
     ...rest,
@@ -66,11 +66,11 @@ export function guards(zones: readonly Zone[], questions: readonly Question[], c
 
 /** The refusal of one question. */
 export function refusal(zones: readonly Zone[], question: Question, changes?: GroupChanges): Denied {
-  const [ruling] = rule(zones, [question], changes);
-  if (ruling === undefined || ruling.answer.allowed || ruling.reserve !== undefined) {
-    throw new Error(`it was not refused: ${JSON.stringify(ruling)}`);
+  const [decision] = rule(zones, [question], changes);
+  if (decision === undefined || decision.answer.allowed || decision.reserve !== undefined) {
+    throw new Error(`it was not refused: ${JSON.stringify(decision)}`);
   }
-  return ruling.answer;
+  return decision.answer;
 }
 
 /** A PodDisruptionBudget over all that is drawn, which allows nothing. */

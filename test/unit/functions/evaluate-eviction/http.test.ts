@@ -1,4 +1,4 @@
-/** Evictions through the HTTP door, over a small world; and the README held to what the door answers. */
+/** Evictions over HTTP, in a small world; and the README is compared with what the server answers. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction
 import type { AdmissionHandler } from "../../../../functions/shared/admission/definition.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createTestApp } from "../../../support/app.ts";
-import { namespace, type Passes } from "../../shared/reconcile/passes.ts";
+import { type Harness, namespace } from "../../shared/reconcile/harness.ts";
 import { zoneBudget } from "../advance-zone-rollout/given.ts";
 import { addBudget, governedGroup, Replica } from "./group-commit/reviews.ts";
 
@@ -31,17 +31,17 @@ interface Answer {
   };
 }
 
-/** The app over one process that judges evictions. */
-class Door {
-  readonly passes: Passes;
+/** The app over one process that decides evictions. */
+class ReviewServer {
+  readonly harness: Harness;
   readonly replica: Replica;
   readonly app: ReturnType<typeof createTestApp>["app"];
   readonly lines: ReturnType<typeof createTestApp>["lines"];
 
-  constructor(passes: Passes, changes: Partial<Context> = {}, judge?: AdmissionHandler) {
-    this.passes = passes;
-    this.replica = new Replica(passes, () => changes);
-    const admissions = [{ definition: evaluateEviction, handler: judge ?? this.replica.judge }];
+  constructor(harness: Harness, changes: Partial<Context> = {}, handler?: AdmissionHandler) {
+    this.harness = harness;
+    this.replica = new Replica(harness, () => changes);
+    const admissions = [{ definition: evaluateEviction, handler: handler ?? this.replica.handler }];
     const monotonicMs = () => this.replica.cluster.monotonicMs();
     ({ app: this.app, lines: this.lines } = createTestApp({ admissions, monotonicMs }));
   }
@@ -57,7 +57,7 @@ class Door {
     // The app reads bodies from streams: those need turns of the event loop, between which virtual time goes on.
     while (answered === undefined) {
       await new Promise((resolve) => setImmediate(resolve));
-      if (answered === undefined) this.passes.timeline.step();
+      if (answered === undefined) this.harness.timeline.step();
     }
     await done;
     return answered;
@@ -106,28 +106,28 @@ function assertRow(...cells: readonly (string | number)[]): void {
 }
 
 test("an allowance pins the uid by a JSON patch at one path alone: no other ever patches, whose webhook may validate", async () => {
-  const door = new Door(await governedGroup());
-  const uid = door.replica.uidOf("group-a-0");
+  const server = new ReviewServer(await governedGroup());
+  const uid = server.replica.uidOf("group-a-0");
   for (const version of ["v1", "v1beta1"]) {
-    const answer = await door.answer(review({}, version));
+    const answer = await server.answer(review({}, version));
     const patch = JSON.parse(Buffer.from(answer.response.patch ?? "", "base64").toString());
     assert.deepEqual(patch, [{ op: "add", path: "/deleteOptions", value: { preconditions: { uid } } }]);
     assert.deepEqual([answer.apiVersion, answer.response.uid], [`admission.k8s.io/${version}`, "u-1"]);
     assert.deepEqual([answer.response.allowed, answer.response.patchType], [true, "JSONPatch"]);
   }
   for (const path of plainPaths) {
-    await door.replica.passes.goOn(8_000);
-    const { response } = await door.answer(review(), path);
+    await server.replica.harness.goOn(8_000);
+    const { response } = await server.answer(review(), path);
     assert.deepEqual(response, { uid: "u-1", allowed: true }, path);
   }
 });
 
 test("a dry run is one by the request, or by the Eviction's own options, where kubectl drain says it", async () => {
   const isDryRun = async (request: object): Promise<unknown> => {
-    const door = new Door(await governedGroup());
-    assert.equal(await door.outcome(request), "allowed");
-    const line = door.lines.find(({ guard }) => guard === "allowed");
-    assert.equal(door.replica.writes.length === 0, line?.dryRun);
+    const server = new ReviewServer(await governedGroup());
+    assert.equal(await server.outcome(request), "allowed");
+    const line = server.lines.find(({ guard }) => guard === "allowed");
+    assert.equal(server.replica.writes.length === 0, line?.dryRun);
     return line?.dryRun;
   };
   const withOptions = (deleteOptions: unknown) => ({ object: { metadata: { name: "group-a-0" }, deleteOptions } });
@@ -139,9 +139,9 @@ test("a dry run is one by the request, or by the Eviction's own options, where k
 });
 
 test("a refusal is a 429 that kubectl drain knows from PodDisruptionBudgets", async () => {
-  const door = new Door(await governedGroup());
-  await door.outcome({});
-  const { response } = await door.answer(review({ name: "group-b-1" }));
+  const server = new ReviewServer(await governedGroup());
+  await server.outcome({});
+  const { response } = await server.answer(review({ name: "group-b-1" }));
   const message = "1 pod not ready in group-a: no pod of group-b goes until that zone is whole";
   const details = { causes: [{ reason: "DisruptionBudget", message }] };
   const status = { status: "Failure", code: 429, reason: "TooManyRequests", message, details };
@@ -149,27 +149,27 @@ test("a refusal is a 429 that kubectl drain knows from PodDisruptionBudgets", as
 });
 
 test("no patch and no warning but kubectl's own: what is exempt is allowed with one, with its uid pinned", async () => {
-  const passes = await governedGroup();
-  passes.world.store.delete("pods", { namespace, name: "group-a-0" });
-  const door = new Door(passes);
-  const { response } = await door.answer(review());
+  const harness = await governedGroup();
+  harness.world.store.delete("pods", { namespace, name: "group-a-0" });
+  const server = new ReviewServer(harness);
+  const { response } = await server.answer(review());
   assert.match(String(response.warnings), /^pod is not ready: group-a-0 is terminating already/);
   assert.equal(response.patchType, "JSONPatch");
 });
 
 test("the answer comes within nine tenths of the timeout that the API server names", async () => {
-  const door = new Door(await governedGroup());
-  door.replica.interfere = () => door.replica.cluster.sleep(60_000);
+  const server = new ReviewServer(await governedGroup());
+  server.replica.interfere = () => server.replica.cluster.sleep(60_000);
   for (const [timeout, withinMs] of [
     ["?timeout=2s", 1_800],
     ["?timeout=10s", 9_000],
     ["", 9_000],
     ["?timeout=soon", 9_000],
   ] as const) {
-    const startMs = door.replica.cluster.monotonicMs();
-    const { response } = await door.answer(review(), `${pinningPath}${timeout}`);
+    const startMs = server.replica.cluster.monotonicMs();
+    const { response } = await server.answer(review(), `${pinningPath}${timeout}`);
     assert.equal(response.status?.code, 429);
-    const tookMs = door.replica.cluster.monotonicMs() - startMs;
+    const tookMs = server.replica.cluster.monotonicMs() - startMs;
     assert.ok(tookMs >= withinMs && tookMs <= withinMs + 10, `${tookMs} ms with ${timeout}`);
   }
 });
@@ -181,10 +181,10 @@ function nested(depth: number): string {
   return "[".repeat(depth) + "]".repeat(depth);
 }
 
-test("what is no review has a status and a sentence, each in the README", async () => {
-  const door = new Door(await governedGroup());
+test("what is no review has a status and a message, each in the README", async () => {
+  const server = new ReviewServer(await governedGroup());
   const large = review({ object: "x".repeat(10_000_000) });
-  for (const [row, status, sentence, body, headers] of [
+  for (const [row, status, pattern, body, headers] of [
     ["no JSON, or no body", 400, /the body is not JSON/, "{", json],
     ["no JSON, or no body", 400, /the body is empty/, "", json],
     ["no AdmissionReview, another version, or no uid", 400, /its kind is "Pod"/, { kind: "Pod" }, json],
@@ -207,23 +207,23 @@ test("what is no review has a status and a sentence, each in the README", async 
     [tooFar, 400, /more than 100000 values/, `[${"0,".repeat(100_001)}0]`, json],
   ] as const) {
     for (const path of evaluateEviction.paths) {
-      const response = await door.post(body, path, headers);
+      const response = await server.post(body, path, headers);
       assert.equal(response.status, status, row);
-      assert.match(await response.text(), sentence, row);
+      assert.match(await response.text(), pattern, row);
     }
     assertRow(row, `HTTP ${status} and a message`);
   }
   for (const method of ["GET", "PUT", "DELETE"]) {
-    const got = await door.app.request(pinningPath, { method });
+    const got = await server.app.request(pinningPath, { method });
     assert.deepEqual([got.status, got.headers.get("allow")], [405, "POST"]);
   }
   assertRow("another method", "HTTP 405 and a message");
-  assert.deepEqual(door.replica.calls, [], "nothing was asked for any of them");
+  assert.deepEqual(server.replica.calls, [], "nothing was asked for any of them");
 });
 
 test("reviews of something else, and missing fields, are each answered as the README says", async () => {
-  const passes = await governedGroup({ maxUnavailable: 4 });
-  const door = new Door(passes);
+  const harness = await governedGroup({ maxUnavailable: 4 });
+  const server = new ReviewServer(harness);
   for (const [row, code, request] of [
     ["an operation that is not CREATE", 400, { operation: "DELETE" }],
     ["an operation that is not CREATE", 400, { operation: undefined }],
@@ -235,20 +235,20 @@ test("reviews of something else, and missing fields, are each answered as the RE
     ["no namespace, or no name", 400, { name: { first: "group-a-0" } }],
     ["a pod that is gone", 404, { name: "group-a-9" }],
   ] as const) {
-    for (const path of [pinningPath, plainPaths[0]]) assert.equal(await door.outcome(request, path), code, row);
+    for (const path of [pinningPath, plainPaths[0]]) assert.equal(await server.outcome(request, path), code, row);
     assertRow(row, `denied, ${code}`);
   }
   for (const object of [undefined, null, "an eviction", 7, [], {}, { deleteOptions: "none" }, { deleteOptions: [] }]) {
-    assert.equal(await door.outcome({ object, dryRun: true }), "allowed");
+    assert.equal(await server.outcome({ object, dryRun: true }), "allowed");
   }
   assertRow("no object, or options that are none", "decided as an eviction without options");
 });
 
 test("pods that belong to no StatefulSet are answered as the README says", async () => {
-  const passes = await governedGroup();
+  const harness = await governedGroup();
   // The owners of these pods are none, and the pods would soon be gone, too.
-  passes.world.garbageCollector.stop();
-  const door = new Door(passes);
+  harness.world.garbageCollector.stop();
+  const server = new ReviewServer(harness);
   const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "u", controller: true };
   for (const [row, ownerReferences] of [
     ["a pod without owner", []],
@@ -262,9 +262,9 @@ test("pods that belong to no StatefulSet are answered as the README says", async
       ["other", "alone-1", "allowed"],
     ] as const) {
       const metadata = { name, labels: { "rollout-group": group }, ownerReferences };
-      passes.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
-      assert.equal(await door.outcome({ name }), outcome, row);
-      passes.world.store.delete("pods", { namespace, name }, { gracePeriodSeconds: 0 });
+      harness.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
+      assert.equal(await server.outcome({ name }), outcome, row);
+      harness.world.store.delete("pods", { namespace, name }, { gracePeriodSeconds: 0 });
     }
     assertRow(row, `denied, ${isOfOther ? "500" : "429"} where a budget selects it`);
   }
@@ -272,7 +272,7 @@ test("pods that belong to no StatefulSet are answered as the README says", async
 
 test("budgets that cannot be kept, and those of nothing or of everything, are answered as the README says", async () => {
   const ofEverything = { maxUnavailablePercentage: 100 };
-  for (const [row, says, spec, replicas, expected] of [
+  for (const [row, field, spec, replicas, expected] of [
     ["a percentage of 0", "denied, 403", { maxUnavailablePercentage: 0 }, 3, 403],
     ["a percentage of 100", "decided:", ofEverything, 3, "allowed"],
     ["0 replicas", "decided:", ofEverything, 0, "allowed"],
@@ -280,31 +280,31 @@ test("budgets that cannot be kept, and those of nothing or of everything, are an
     ["an expression that does not match", "denied, 400", { podNamePartitionRegex: "x-([0-9]+)" }, 3, 400],
     ["an invalid budget that is stored", "denied, 429", { maxUnavailable: "many" }, 3, 429],
   ] as const) {
-    const passes = await governedGroup(spec, { replicas: 3 });
+    const harness = await governedGroup(spec, { replicas: 3 });
     if (replicas === 0) {
-      passes.world.stop();
-      for (const name of ["group-a", "group-b"]) passes.world.scale({ namespace, name }, 0);
-      for (const { metadata } of passes.world.store.list("pods").items) {
-        if (metadata.name !== "group-a-0") passes.world.store.delete("pods", metadata, { gracePeriodSeconds: 0 });
+      harness.world.stop();
+      for (const name of ["group-a", "group-b"]) harness.world.scale({ namespace, name }, 0);
+      for (const { metadata } of harness.world.store.list("pods").items) {
+        if (metadata.name !== "group-a-0") harness.world.store.delete("pods", metadata, { gracePeriodSeconds: 0 });
       }
     }
-    assert.equal(await new Door(passes).outcome({}), expected, row);
-    assertRow(row, says);
+    assert.equal(await new ReviewServer(harness).outcome({}), expected, row);
+    assertRow(row, field);
   }
-  const passes = await governedGroup(ofEverything, { replicas: 3 });
-  const door = new Door(passes);
-  for (const name of ["group-a-0", "group-a-1", "group-a-2"]) assert.equal(await door.outcome({ name }), "allowed");
-  assert.equal(await door.outcome({ name: "group-b-0" }), 429);
-  addBudget(passes, {}, "second");
-  assert.equal(await door.outcome({}), 400);
+  const harness = await governedGroup(ofEverything, { replicas: 3 });
+  const server = new ReviewServer(harness);
+  for (const name of ["group-a-0", "group-a-1", "group-a-2"]) assert.equal(await server.outcome({ name }), "allowed");
+  assert.equal(await server.outcome({ name: "group-b-0" }), 429);
+  addBudget(harness, {}, "second");
+  assert.equal(await server.outcome({}), 400);
   assertRow("several budgets", "denied, 400");
 });
 
 test("a hostile expression takes time in proportion to the name", { timeout: 60_000 }, async () => {
   const spec = { podNamePartitionRegex: "group-(a+)+$" };
   const longest = "a".repeat(253 - "group--0".length);
-  const door = new Door(await governedGroup(spec, { zones: [longest, "b"], replicas: 2 }));
-  assert.equal(await door.outcome({ name: `group-${longest}-0` }), 400);
+  const server = new ReviewServer(await governedGroup(spec, { zones: [longest, "b"], replicas: 2 }));
+  assert.equal(await server.outcome({ name: `group-${longest}-0` }), 400);
 
   const stored = zoneBudget("hostile", spec);
   assert.ok("budget" in stored.parsed);
@@ -325,23 +325,23 @@ test("a hostile expression takes time in proportion to the name", { timeout: 60_
   assertRow("a hostile expression, such as `(a+)+$`", "denied, 400; a name takes time in proportion to its length");
 });
 
-test("both doors are closed when the function breaks, and the table says so", async () => {
+test("both servers are closed when the function breaks, and the table says so", async () => {
   const broken: AdmissionHandler = { review: () => Promise.reject(new Error("the sky fell")) };
-  const door = new Door(await governedGroup(), {}, broken);
+  const server = new ReviewServer(await governedGroup(), {}, broken);
   for (const path of evaluateEviction.paths) {
-    const { response } = await door.answer(review(), path);
+    const { response } = await server.answer(review(), path);
     assert.deepEqual([response.allowed, response.status?.code], [false, 500]);
     assertRow(`\`${path}\``, `${evaluateEviction.whenBroken}: denied, 500`);
   }
-  assert.ok(door.lines.some(({ level, msg }) => level === "error" && String(msg).includes("the sky fell")));
+  assert.ok(server.lines.some(({ level, msg }) => level === "error" && String(msg).includes("the sky fell")));
 });
 
 test("reviews are counted in rollout-operator's words and in our own", async () => {
-  const passes = await governedGroup();
-  const door = new Door(passes);
-  for (const name of ["group-a-0", "group-a-1", "group-b-0", "group-a-9"]) await door.outcome({ name });
-  await door.outcome({ operation: "UPDATE" });
-  const text = await (await door.app.request("/metrics")).text();
+  const harness = await governedGroup();
+  const server = new ReviewServer(harness);
+  for (const name of ["group-a-0", "group-a-1", "group-b-0", "group-a-9"]) await server.outcome({ name });
+  await server.outcome({ operation: "UPDATE" });
+  const text = await (await server.app.request("/metrics")).text();
   const has = (line: string) => assert.ok(text.includes(`${line}\n`), line);
   const counted = (reason: string, status: number, count: number) =>
     has(`rollout_operator_zpdb_eviction_requests_total{reason="${reason}",status="${status}"} ${count}`);
@@ -355,46 +355,45 @@ test("reviews are counted in rollout-operator's words and in our own", async () 
 });
 
 test("a reservation that a review made is a line at info with who asked, cut and without what does not show", async () => {
-  const door = new Door(await governedGroup({ maxUnavailable: 2 }));
+  const server = new ReviewServer(await governedGroup({ maxUnavailable: 2 }));
   const userInfo = { username: `eve\n\u202e\u0007${"x".repeat(1_000)}` };
-  await door.outcome({ userInfo, dryRun: true });
-  assert.ok(!door.lines.some(({ level, guard }) => level === "info" && guard === "allowed"), "it reserves nothing");
-  await door.outcome({ userInfo });
-  await door.outcome({ name: "group-a-1", userInfo: undefined });
-  const said = door.lines.filter(({ level, guard }) => level === "info" && guard === "allowed");
+  await server.outcome({ userInfo, dryRun: true });
+  assert.ok(!server.lines.some(({ level, guard }) => level === "info" && guard === "allowed"), "it reserves nothing");
+  await server.outcome({ userInfo });
+  await server.outcome({ name: "group-a-1", userInfo: undefined });
+  const logged = server.lines.filter(({ level, guard }) => level === "info" && guard === "allowed");
   assert.deepEqual(
-    said.map(({ object, user }) => [object, user]),
+    logged.map(({ object, user }) => [object, user]),
     [
       ["group-a-0", `eve\\u000a\\u202e\\u0007${"x".repeat(74)}`],
       ["group-a-1", ""],
     ],
   );
-  assert.match(String(said[0]?.msg), /^group-a-0 is reserved, and may go: a review asked for it$/);
+  assert.match(String(logged[0]?.msg), /^group-a-0 is reserved, and may go: a review asked for it$/);
 });
 
 test("what a client sends at length is in no answer and in no line of the log", async () => {
-  const door = new Door(await governedGroup());
+  const server = new ReviewServer(await governedGroup());
   const long = "9".repeat(100_000);
   const object = { deleteOptions: { preconditions: { uid: long } }, metadata: { annotations: { long } } };
-  const { response } = await door.answer(review({ object, userInfo: { username: long, groups: [long] }, kind: long }));
+  const userInfo = { username: long, groups: [long] };
+  const { response } = await server.answer(review({ object, userInfo, kind: long }));
   assert.equal(response.status?.code, 409);
   assert.ok(JSON.stringify(response).length < 1_000);
-  assert.ok(door.lines.every((line) => JSON.stringify(line).length < 2_000));
+  assert.ok(server.lines.every((line) => JSON.stringify(line).length < 2_000));
 });
 
 test("a storm of refusals is one line a minute for each guard and zone, and debug has them all", async () => {
-  const door = new Door(await governedGroup());
-  await door.outcome({});
+  const server = new ReviewServer(await governedGroup());
+  await server.outcome({});
   for (let round = 0; round < 5; round++) {
-    for (const name of ["group-a-1", "group-a-2", "group-b-0"]) await door.outcome({ name });
+    for (const name of ["group-a-1", "group-a-2", "group-b-0"]) await server.outcome({ name });
   }
-  const at = (level: string) => door.lines.filter((line) => line.level === level && "guard" in line);
-  assert.deepEqual(
-    at("info").map(({ guard, zone }) => `${guard} ${zone}`),
-    ["allowed group-a", "zone-budget group-a", "zones-down group-b"],
-  );
+  const at = (level: string) => server.lines.filter((line) => line.level === level && "guard" in line);
+  const logged = at("info").map(({ guard, zone }) => `${guard} ${zone}`);
+  assert.deepEqual(logged, ["allowed group-a", "zone-budget group-a", "zones-down group-b"]);
   assert.equal(at("debug").length, 13);
-  addBudget(door.passes, {}, "second");
-  for (const name of ["group-a-1", "group-b-0"]) await door.outcome({ name });
+  addBudget(server.harness, {}, "second");
+  for (const name of ["group-a-1", "group-b-0"]) await server.outcome({ name });
   assert.equal(at("info").length, 5, "a zone each");
 });

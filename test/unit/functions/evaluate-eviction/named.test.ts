@@ -41,8 +41,8 @@ test("zones-down: pods that are being scaled away are not told beside those that
 });
 
 test("pod-unseen: a pod that has another StatefulSet's name would be reserved as one of its owner's, and is not", () => {
-  const zones = [zone("a", "oo", { extra: [pod("stranger-7", { ownerUid: "uid-of-a" })] }), zone("b", "oo")];
-  assert.deepEqual(guards(zones, ["stranger-7"]), ["pod-unseen"]);
+  const zones = [zone("a", "oo", { extra: [pod("foreign-7", { ownerUid: "uid-of-a" })] }), zone("b", "oo")];
+  assert.deepEqual(guards(zones, ["foreign-7"]), ["pod-unseen"]);
 });
 
 test("a mistake of the cluster's objects is a BadRequest where it is a 400, and an InternalError where it is a 500", () => {
@@ -66,6 +66,6 @@ test("an answer about a pod of no StatefulSet is of no zone", () => {
 
 function ownerless(budgets: ReturnType<typeof zoneBudget>[], ownerKind = "StatefulSet") {
   const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [] };
-  const surroundings = { statefulSets: [statefulSet("a")], neighbours: [], budgets };
+  const surroundings = { workloads: [statefulSet("a")], neighbours: [], budgets };
   return decideAlone({ eviction, pod: pod("a-0", { ownerKind }), owner: undefined, surroundings, claims: [] });
 }

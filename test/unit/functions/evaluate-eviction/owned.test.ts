@@ -1,4 +1,4 @@
-/** Evictions of pods that another owner than a StatefulSet has: the ledger of their group judges them. */
+/** Evictions of pods that another owner than a StatefulSet has: the ledger of their group decides them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -7,7 +7,7 @@ import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { group, owner } from "../../../support/owned.ts";
-import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
+import { Harness, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 import { Replica } from "./group-commit/reviews.ts";
 
 const key = { namespace, group };
@@ -15,7 +15,7 @@ const anchor = { resource: "persistentvolumeclaims", name: "a-0-data", annotatio
 const lease = { namespace, name: ledgerName(group) };
 
 /** Two pods of an owner in each of two zones, each with a volume claim, under a ledger that permits. */
-class OwnedGroup extends Passes {
+class OwnedGroup extends Harness {
   constructor() {
     super({ zones: ["set"], replicas: 1, volumes: ["data"] });
     for (const zone of ["a", "b"]) for (const number of [0, 1]) this.addPod(zone, `${zone}-${number}`);
@@ -69,25 +69,25 @@ class OwnedGroup extends Passes {
 }
 
 test("a pod of an owner is evicted within its group's ledger: no other zone goes until its zone is whole again", async () => {
-  const passes = await new OwnedGroup().withLedger();
-  const replica = new Replica(passes);
+  const harness = await new OwnedGroup().withLedger();
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.review("a-0")), ["allowed"]);
-  assert.match(passes.reserved, /evaluate-eviction/);
+  assert.match(harness.reserved, /evaluate-eviction/);
   const others = () => replica.guards(replica.review("b-0"), replica.review("b-1", { dryRun: true }));
   assert.deepEqual(await others(), ["zones-down", "zones-down"], "it is allowed, and has not gone yet");
   assert.deepEqual(await replica.guards(replica.review("a-1")), ["allowed"], "pods of one zone go together");
-  passes.world.store.delete("pods", { namespace, name: "a-0" }, { gracePeriodSeconds: 0 });
-  passes.world.store.delete("pods", { namespace, name: "a-1" }, { gracePeriodSeconds: 0 });
-  await passes.goOn(2_000);
+  harness.world.store.delete("pods", { namespace, name: "a-0" }, { gracePeriodSeconds: 0 });
+  harness.world.store.delete("pods", { namespace, name: "a-1" }, { gracePeriodSeconds: 0 });
+  await harness.goOn(2_000);
   assert.deepEqual(await others(), ["zones-down", "zones-down"], "its pods are missing");
-  for (const name of ["a-0", "a-1"]) passes.makePod(name);
-  await passes.goOn(2_000);
+  for (const name of ["a-0", "a-1"]) harness.makePod(name);
+  await harness.goOn(2_000);
   assert.deepEqual(await replica.guards(replica.review("b-0")), ["allowed"]);
 });
 
 test("two evictions of two zones that come together are not both allowed", async () => {
-  const passes = await new OwnedGroup().withLedger();
-  const one = new Replica(passes);
+  const harness = await new OwnedGroup().withLedger();
+  const one = new Replica(harness);
   const together = await one.guards(one.review("a-0"), one.review("b-0"));
   assert.deepEqual(together.sort(), ["allowed", "zones-down"], "in one process");
   const again = await new OwnedGroup().withLedger();
@@ -98,35 +98,35 @@ test("two evictions of two zones that come together are not both allowed", async
 
 test("a pod that a claim names is its function's, and while a zone is claimed no pod of another one is evicted", async () => {
   for (const kind of ["scale-down", "volume"] as const) {
-    const passes = await new OwnedGroup().withLedger();
-    passes.claimed(kind, "a", ["a-0"]);
+    const harness = await new OwnedGroup().withLedger();
+    harness.claimed(kind, "a", ["a-0"]);
     const guard = kind === "volume" ? "zone-removing-volume" : "zone-scaling-down";
-    const replica = new Replica(passes);
+    const replica = new Replica(harness);
     const asked = ["a-0", "b-0", "a-1"].map((name) => replica.review(name));
     assert.deepEqual(await replica.guards(...asked), [guard, guard, "allowed"], kind);
   }
 });
 
 test("by its name alone a pod of an owner is let go once, and not again while that may be under way", async () => {
-  const passes = await new OwnedGroup().withLedger();
-  const replica = new Replica(passes);
+  const harness = await new OwnedGroup().withLedger();
+  const replica = new Replica(harness);
   const ask = () => replica.guards(replica.review("a-0", { path: plainPaths[0] }));
   assert.deepEqual(await ask(), ["allowed"]);
   assert.deepEqual(await ask(), ["replacement-reserved"]);
-  await passes.goOn(finishAfterMs);
+  await harness.goOn(finishAfterMs);
   assert.deepEqual(await ask(), ["allowed"]);
   assert.deepEqual(await replica.guards(replica.review("a-0", { path: pinningPath })), ["allowed"]);
 });
 
 test("an eviction of a pod without an owner costs one LIST of Leases a second, and no other read of its namespace", async () => {
-  const passes = new OwnedGroup();
-  passes.world.store.create("pods", namespace, { metadata: { name: "web-x" }, spec: { containers: [] } });
-  const replica = new Replica(passes);
+  const harness = new OwnedGroup();
+  harness.world.store.create("pods", namespace, { metadata: { name: "web-x" }, spec: { containers: [] } });
+  const replica = new Replica(harness);
   for (let number = 0; number < 20; number++)
     assert.deepEqual(await replica.guards(replica.review("web-x")), ["out-of-scope"]);
   assert.equal(replica.count("list leases"), 1);
   assert.equal(replica.count("list persistentvolumeclaims"), 0);
-  await passes.withLedger();
+  await harness.withLedger();
   for (let number = 0; number < 20; number++)
     assert.deepEqual(await replica.guards(replica.review("web-x")), ["out-of-scope"]);
   assert.equal(replica.count("list persistentvolumeclaims"), 1, "only beside such a group, and once a second");
@@ -135,8 +135,8 @@ test("an eviction of a pod without an owner costs one LIST of Leases a second, a
 test("where the Leases or the volume claims cannot be read the pod stays, with a 429 that says what failed", async () => {
   for (const resource of ["leases", "persistentvolumeclaims"])
     for (const code of [403, 409, 422, 429, 500, 0]) {
-      const passes = await new OwnedGroup().withLedger();
-      const replica = new Replica(passes);
+      const harness = await new OwnedGroup().withLedger();
+      const replica = new Replica(harness);
       replica.interfere = (call) => {
         if (call.resource === resource) throw refused(code);
       };

@@ -47,7 +47,7 @@ test("missing pods are unknown, in the partition that they belong to and in no o
   );
 });
 
-test("a zone that wants 2^31 pods is judged like any other, under a budget of zones and of partitions", () => {
+test("a zone that wants 2^31 pods is decided like any other, under a budget of zones and of partitions", () => {
   const huge = zone("b", "oo", { replicas: mostReplicas });
   const zones = [zone("a", "oo"), huge];
   assert.match(refusal(zones, "a-0").message, /^2147483645 pods unknown in b: no pod of a goes until/);
@@ -151,7 +151,7 @@ test("the group that is written is the partition", () => {
   assert.deepEqual(guards(zones, ["a-0"], { budget: { ...budget, podNameRegexGroup: 2 } }), ["allowed"]);
 });
 
-test("budgets of nothing and groups of one zone are refused in partition mode too, before the partition is looked for", () => {
+test("budgets of nothing and groups of one zone are refused in partition mode too, before the partition is searched for", () => {
   const zones = [zone("a", "ooo"), zone("b", "ooo")];
   const unmatched = { podNamePartitionRegex: "x-([0-9]+)" };
   assert.deepEqual(guards(zones, ["a-0"], partitions(0, unmatched)), ["never-possible"]);
@@ -165,10 +165,10 @@ test("pods of one group may have different budgets, each counted by its own", ()
   const apart = (letter: string, drawing: string) =>
     zone(letter, "...", {
       replicas: 3,
-      extra: [...drawing].map((look, ordinal) =>
+      extra: [...drawing].map((read, ordinal) =>
         pod(`${letter}-${ordinal}`, {
           labels: labels(ordinal === 0 ? "leader" : "follower"),
-          readySinceMs: look === "x" ? undefined : nowMs - 1_000,
+          readySinceMs: read === "x" ? undefined : nowMs - 1_000,
         }),
       ),
     });

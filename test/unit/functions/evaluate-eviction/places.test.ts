@@ -3,21 +3,21 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { namespace, type Passes } from "../../shared/reconcile/passes.ts";
+import { type Harness, namespace } from "../../shared/reconcile/harness.ts";
 import { podObject } from "../advance-zone-rollout/given.ts";
 import { governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
-function addPod(passes: Passes, name: string, ownerReferences: readonly object[]): void {
+function addPod(harness: Harness, name: string, ownerReferences: readonly object[]): void {
   const metadata = { name, labels: { "rollout-group": "group" }, ownerReferences };
-  passes.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
+  harness.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
 }
 
 /** A process whose API server has a ready pod of any name that `group-a` controls: the controller would soon remove it. */
-function besidePod(passes: Passes, name: string): Replica {
-  const { uid } = passes.world.store.get("statefulsets", { namespace, name: "group-a" }).metadata;
+function besidePod(harness: Harness, name: string): Replica {
+  const { uid } = harness.world.store.get("statefulsets", { namespace, name: "group-a" }).metadata;
   const ownerReferences = [{ kind: "StatefulSet", name: "group-a", uid, controller: true }];
   const odd = podObject(name, { metadata: { labels: { "rollout-group": "group" }, ownerReferences } });
-  return new Replica(passes, (inner) => {
+  return new Replica(harness, (inner) => {
     const get = async (...given: Parameters<Cluster["get"]>) =>
       given[0] === "pods" && given[1].name === name ? odd : inner.get(...given);
     const cluster = { ...inner, get: get as Cluster["get"] };
@@ -26,49 +26,49 @@ function besidePod(passes: Passes, name: string): Replica {
 }
 
 test("no-ordinal: a pod whose name is not STATEFULSET-ORDINAL is a 400 that says so, and the ledger stays readable", async () => {
-  const passes = await governedGroup();
+  const harness = await governedGroup();
   const names = [`group-a-${"9".repeat(30)}`, "group-a-2147483648", "group-a-x", "group-a-07", "other-1", "group-a"];
   for (const name of names) {
-    const replica = besidePod(passes, name);
+    const replica = besidePod(harness, name);
     const answer = await replica.answer(replica.review(name));
     assert.ok(!answer.allowed, name);
     assert.deepEqual([answer.guard, answer.code, answer.reason], ["no-ordinal", 400, "BadRequest"], name);
     assert.match(answer.message, new RegExp(`^pod ${name} is not named STATEFULSET-ORDINAL, as the pods of group-a`));
   }
-  assert.deepEqual(reserved(passes), []);
-  const replica = new Replica(passes);
+  assert.deepEqual(reserved(harness), []);
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
 test("no-statefulset: the refusal names the kind of what controls the pod", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   const owned = (kind: string) => [{ apiVersion: "v1", kind, name: "o", uid: "uid-of-o", controller: true }];
-  for (const [name, owners, words] of [
+  for (const [name, owners, text] of [
     ["by-rs", owned("ReplicaSet"), "which a ReplicaSet controls, and no StatefulSet,"],
     ["by-etcd", owned("EtcdCluster"), "which an EtcdCluster controls, and no StatefulSet,"],
     ["by-sts", owned("StatefulSet"), "whose StatefulSet is gone,"],
     ["by-none-0", [], "which nothing controls,"],
     ["by-long", owned("K".repeat(10_000)), `which a ${"K".repeat(63)} controls, and no StatefulSet,`],
   ] as const) {
-    addPod(passes, name, owners);
-    await passes.goOn(0);
+    addPod(harness, name, owners);
+    await harness.goOn(0);
     const answer = await replica.answer(replica.review(name));
     assert.ok(!answer.allowed, name);
-    assert.equal(answer.message.startsWith(`the budget budget selects pod ${name}, ${words} so that`), true, name);
+    assert.equal(answer.message.startsWith(`the budget budget selects pod ${name}, ${text} so that`), true, name);
   }
 });
 
 test("out-of-scope: a pod of Sluice's own is known by its labels and its ReplicaSet, and no StatefulSet's pod is one", async () => {
-  const passes = await governedGroup({ maxUnavailable: 0 });
+  const harness = await governedGroup({ maxUnavailable: 0 });
   // The owners of these pods are none, and the pods would soon be gone, too.
-  passes.world.garbageCollector.stop();
+  harness.world.garbageCollector.stop();
   const ours = { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": "admission" };
   const labels = { "rollout-group": "group", ...ours };
   const owned = (kind: string, name: string) => [
     { apiVersion: "apps/v1", kind, name, uid: "uid-of-o", controller: true },
   ];
-  const replica = new Replica(passes);
+  const replica = new Replica(harness);
   for (const [name, owners, marks, guard] of [
     ["sluice-7c9f6d5b8-22224", owned("ReplicaSet", "sluice-7c9f6d5b8"), labels, "out-of-scope"],
     ["sluice-admission-7c9f6d5b8-22224", owned("ReplicaSet", "sluice-admission-7c9f6d5b8"), labels, "out-of-scope"],
@@ -78,8 +78,8 @@ test("out-of-scope: a pod of Sluice's own is known by its labels and its Replica
     ["sluice-d-22224", [], labels, "no-statefulset"],
   ] as const) {
     const metadata = { name, labels: marks, ownerReferences: owners };
-    passes.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
-    await passes.goOn(0);
+    harness.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
+    await harness.goOn(0);
     assert.deepEqual(await replica.guards(replica.review(name)), [guard], name);
   }
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["never-possible"]);

@@ -3,31 +3,31 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
 import { AskedPods, critical, healthPath, rabbit } from "../../shared/health/asked-pods.ts";
-import { namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
+import { Harness, namespace, refused } from "../../shared/reconcile/harness.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
 interface Stage {
-  readonly passes: Passes;
+  readonly harness: Harness;
   readonly pods: AskedPods;
   readonly replica: Replica;
 }
 
 /** A group whose zone a asks, without a budget unless one is given. */
 async function stage(annotations: Readonly<Record<string, string>> = rabbit, budget?: object): Promise<Stage> {
-  const passes = new Passes({ replicas: 3, zones: ["a"] });
+  const harness = new Harness({ replicas: 3, zones: ["a"] });
   if (budget !== undefined) {
-    addBudget(passes, budget);
+    addBudget(harness, budget);
   }
-  const pods = new AskedPods(passes, ["group-a"], annotations);
-  await passes.run(true);
-  await passes.goOn(60_000);
-  await passes.run();
-  await passes.goOn(6_000);
-  return { passes, pods, replica: processOf(passes, pods) };
+  const pods = new AskedPods(harness, ["group-a"], annotations);
+  await harness.run(true);
+  await harness.goOn(60_000);
+  await harness.run();
+  await harness.goOn(6_000);
+  return { harness, pods, replica: processOf(harness, pods) };
 }
 
-function processOf(passes: Passes, pods: AskedPods): Replica {
-  return new Replica(passes, (cluster) => ({ pods: pods.http(cluster) }));
+function processOf(harness: Harness, pods: AskedPods): Replica {
+  return new Replica(harness, (cluster) => ({ pods: pods.http(cluster) }));
 }
 
 const denied = async (replica: Replica, pod: string): Promise<Denied> => {
@@ -37,20 +37,20 @@ const denied = async (replica: Replica, pod: string): Promise<Denied> => {
 };
 
 test("a question governs its StatefulSet without a budget: the pod that goes is asked, with the Secret's password", async () => {
-  const { passes, pods, replica } = await stage();
+  const { harness, pods, replica } = await stage();
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["allowed"]);
   assert.deepEqual(pods.asked, [`group-a-1 at 15672: ${healthPath} Basic ${btoa("user:pass")}`]);
-  assert.deepEqual(reserved(passes), ["group-a-1 by evaluate-eviction"]);
-  assert.deepEqual(passes.health, ["rabbitmq good"]);
+  assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
+  assert.deepEqual(harness.health, ["rabbitmq good"]);
 });
 
 test("statefulset:NAME: one that has no rollout-group has a ledger of its own", async () => {
-  const passes = new Passes({ replicas: 3, zones: ["a"], labels: { app: "rabbit" } });
-  const pods = new AskedPods(passes);
-  const replica = processOf(passes, pods);
+  const harness = new Harness({ replicas: 3, zones: ["a"], labels: { app: "rabbit" } });
+  const pods = new AskedPods(harness);
+  const replica = processOf(harness, pods);
   const own = { namespace, group: "statefulset:group-a" };
   assert.equal((await denied(replica, "group-a-0")).guard, "ledger-new");
-  await passes.goOn(11_000);
+  await harness.goOn(11_000);
   const guards = await replica.guards(...["group-a-0", "group-a-1", "group-a-2"].map((name) => replica.review(name)));
   assert.equal(guards.filter((guard) => guard === "allowed").length, 1, guards.join());
   const ledger = await replica.answer(replica.context.protocol.readLedger(replica.cluster, own) as never);
@@ -58,21 +58,21 @@ test("statefulset:NAME: one that has no rollout-group has a ledger of its own", 
 });
 
 test("health-bad: a 429 that names the queues, and nothing is reserved", async () => {
-  const { passes, pods, replica } = await stage();
-  pods.says.set("group-a-1", critical);
+  const { harness, pods, replica } = await stage();
+  pods.replies.set("group-a-1", critical);
   const { guard, code, cause, message, zone } = await denied(replica, "group-a-1");
   assert.deepEqual([guard, code, cause, zone], ["health-bad", 429, "DisruptionBudget", "group-a"]);
   assert.match(message, /^group-a-1 stays: .*lose their majority: queue 'orders' in vhost '\/'$/);
-  assert.deepEqual(reserved(passes), []);
+  assert.deepEqual(reserved(harness), []);
 });
 
 test("one pod at a time: 32 reviews at once let one of three go, and one pod alone is asked", async () => {
-  const { passes, pods, replica } = await stage();
+  const { harness, pods, replica } = await stage();
   const names = Array.from({ length: 32 }, (_, index) => `group-a-${index % 3}`);
   const guards = await replica.guards(...names.map((name) => replica.review(name)));
   const allowed = new Set(names.filter((_, index) => guards[index] === "allowed"));
   assert.equal(allowed.size, 1);
-  assert.deepEqual(reserved(passes), [`${[...allowed]} by evaluate-eviction`]);
+  assert.deepEqual(reserved(harness), [`${[...allowed]} by evaluate-eviction`]);
   assert.equal(new Set(pods.takeAsked()).size, 1);
 });
 
@@ -80,10 +80,10 @@ test("health-beside-others: a pod that a budget would let go waits while the led
   const { pods, replica } = await stage(rabbit, { maxUnavailable: 3 });
   const other = await governedGroup({ maxUnavailable: 3 }, { replicas: 3 });
   const asked = new AskedPods(other);
-  const judge = processOf(other, asked);
-  const guards = await judge.guards(judge.review("group-a-0"), judge.review("group-a-1"));
+  const handler = processOf(other, asked);
+  const guards = await handler.guards(handler.review("group-a-0"), handler.review("group-a-1"));
   assert.deepEqual(guards.sort(), ["allowed", "health-beside-others"]);
-  const again = await denied(judge, "group-a-2");
+  const again = await denied(handler, "group-a-2");
   assert.match(again.message, /is reserved, and an answer about health permits nothing beside it/);
   assert.deepEqual(new Set(asked.takeAsked()).size, 1);
   // A group of one zone has no budget that can be kept, question or not.
@@ -93,15 +93,15 @@ test("health-beside-others: a pod that a budget would let go waits while the led
 
 test("one that says no does not keep the next one of a batch from being asked", async () => {
   const { pods, replica } = await stage();
-  pods.says.set("group-a-0", critical);
+  pods.replies.set("group-a-0", critical);
   const guards = await replica.guards(replica.review("group-a-0"), replica.review("group-a-1"));
   assert.deepEqual(guards, ["health-bad", "allowed"]);
 });
 
 test("one-at-a-time: while a pod is down that no function reserved no other pod is asked; the pod that is down may go", async () => {
-  const { passes, pods, replica } = await stage();
-  passes.world.kubelet.breakPod({ namespace, name: "group-a-2" }, "Unready");
-  await passes.goOn(100);
+  const { harness, pods, replica } = await stage();
+  harness.world.kubelet.breakPod({ namespace, name: "group-a-2" }, "Unready");
+  await harness.goOn(100);
   const { guard, message } = await denied(replica, "group-a-0");
   assert.equal(guard, "one-at-a-time");
   assert.match(message, /group-a-2 is not ready, so group-a-0 stays$/);
@@ -132,80 +132,80 @@ test("a no stays one whatever the policy is, and so does a redirect", async () =
 });
 
 test("question-malformed: no pod is asked, no pod goes, and the StatefulSet is told in an Event", async () => {
-  const { passes, pods, replica } = await stage({ "health-question": "http", "health-url": "http://1@other:80/" });
+  const { harness, pods, replica } = await stage({ "health-question": "http", "health-url": "http://1@other:80/" });
   const { guard, message } = await denied(replica, "group-a-0");
   assert.equal(guard, "question-malformed");
   assert.match(message, /health-url is a text that is not shown, .+; write http:\/\/:PORT\/PATH/);
   assert.ok(!message.includes("other"), "no part of a URL that cannot be read is shown");
   assert.deepEqual(pods.asked, []);
-  await passes.goOn(100);
-  assert.ok(passes.events.some((event) => /^EvictionRefused group-a: question-malformed: /.test(event)));
+  await harness.goOn(100);
+  assert.ok(harness.events.some((event) => /^EvictionRefused group-a: question-malformed: /.test(event)));
 });
 
-test("a Secret that is missing, or may not be read, or says nothing, is no answer, and the sentence names it", async () => {
-  const { passes, replica, pods } = await stage({ ...rabbit, "health-secret": "missing" });
+test("a Secret that is missing, or may not be read, or says nothing, is no answer, and the message names it", async () => {
+  const { harness, replica, pods } = await stage({ ...rabbit, "health-secret": "missing" });
   assert.match((await denied(replica, "group-a-0")).message, /Secret missing could not be read/);
-  passes.world.store.create("secrets", namespace, {
+  harness.world.store.create("secrets", namespace, {
     metadata: { name: "missing" },
     data: { username: btoa("u") },
   } as never);
-  await passes.goOn(3_000);
+  await harness.goOn(3_000);
   assert.match((await denied(replica, "group-a-0")).message, /Secret missing has no username and password/);
   replica.interfere = ({ resource }) => {
     if (resource === "secrets")
       throw refused(403, 'secrets "missing" is forbidden: User "u" cannot get resource "secrets"');
   };
-  await passes.goOn(3_000);
+  await harness.goOn(3_000);
   assert.match((await denied(replica, "group-a-0")).message, /Secret missing could not be read/);
   assert.deepEqual(pods.asked, []);
 });
 
 test("while the StatefulSet is being deleted no pod is asked", async () => {
-  const { passes, pods, replica } = await stage();
+  const { harness, pods, replica } = await stage();
   pods.others = critical;
-  passes.world.store.patch("pods", { namespace, name: "group-a-0" }, { metadata: { finalizers: ["test/hold"] } });
-  passes.world.removeStatefulSet({ namespace, name: "group-a" }, "Foreground");
+  harness.world.store.patch("pods", { namespace, name: "group-a-0" }, { metadata: { finalizers: ["test/hold"] } });
+  harness.world.removeStatefulSet({ namespace, name: "group-a" }, "Foreground");
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["out-of-scope"]);
   assert.deepEqual(pods.asked, []);
 });
 
 test("a pod that was labelled so that its stop hook lets go is not asked: all of its owner's are to go, one at a time", async () => {
-  const { passes, pods, replica } = await stage();
+  const { harness, pods, replica } = await stage();
   pods.others = critical;
   const annotations = { "sluice.dev/skip-labelled-at": "2026-01-01T00:00:00Z" };
-  passes.world.annotate({ namespace, name: "group-a-1" }, annotations, "pods");
-  await passes.goOn(100);
+  harness.world.annotate({ namespace, name: "group-a-1" }, annotations, "pods");
+  await harness.goOn(100);
   const guards = await replica.guards(...["group-a-0", "group-a-1"].map((name) => replica.review(name)));
   assert.deepEqual([guards[1], pods.takeAsked().includes("group-a-1")], ["allowed", false]);
   assert.notEqual(guards[0], "allowed");
 });
 
 test("a pod that answers after 4 s still answers; one that does not within 4.5 s has not, and its review ends in time", async () => {
-  const { passes, pods, replica } = await stage();
+  const { harness, pods, replica } = await stage();
   pods.slowMs = 4_000;
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
   const slower = await stage();
   slower.pods.slowMs = 4_600;
-  const startMs = slower.passes.timeline.nowMs();
+  const startMs = slower.harness.timeline.nowMs();
   assert.equal((await denied(slower.replica, "group-a-0")).guard, "health-unknown");
-  assert.ok(slower.passes.timeline.nowMs() - startMs < 5_000);
-  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
+  assert.ok(slower.harness.timeline.nowMs() - startMs < 5_000);
+  assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
 });
 
 test("a no is kept for 2 s, so that drains that ask again and again do not ask the pod as often", async () => {
-  const { passes, pods, replica } = await stage();
+  const { harness, pods, replica } = await stage();
   pods.others = critical;
   for (let asked = 0; asked < 5; asked++) await denied(replica, "group-a-0");
   assert.equal(pods.takeAsked().length, 1);
-  await passes.goOn(2_000);
+  await harness.goOn(2_000);
   pods.others = { status: 200, body: '{"status":"ok"}' };
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
 test("an eviction that is asked for again is asked about again, beside its own reservation", async () => {
-  const { passes, pods, replica } = await stage();
+  const { harness, pods, replica } = await stage();
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
-  await passes.goOn(5_000);
+  await harness.goOn(5_000);
   pods.others = critical;
   assert.equal((await denied(replica, "group-a-0")).guard, "health-bad");
   assert.equal(pods.takeAsked().length, 2);

@@ -45,10 +45,10 @@ test("the README explains every guard that the code can answer, and no other", a
   );
   const pattern =
     /(?:guard: |guard = .*\? |(?:askAgain|notYet|refuse|wait|allow|badRequest|forbidden|notFound|conflict|internalError)\(\s*)"([a-z0-9-]+)"(?: : "([a-z0-9-]+)")?/g;
-  const said = sources.flatMap((text) =>
+  const stated = sources.flatMap((text) =>
     [...text.matchAll(pattern)].flatMap(([, one = "", other]) => [one, other ?? one]),
   );
-  const known = new Set(said);
+  const known = new Set(stated);
   assert.ok(known.size >= 25, [...known].join());
   const explained = tableOf("guard").flatMap(([cell]) => guardsIn(cell));
   assert.deepEqual(explained.sort(), [...known].sort());
@@ -58,15 +58,15 @@ test("the README's table of rollout-operator's reasons is the one that counts", 
   const reasons = evaluateEviction.peerReasons ?? {};
   const codes = new Map(tableOf("guard").map(([guard = "", code = ""]) => [guardsIn(guard)[0], code.split(", ")]));
   const rows = tableOf("its reason");
-  const told = rows.flatMap(([reason = "", , guards, code = ""]) => {
+  const listed = rows.flatMap(([reason = "", , guards, code = ""]) => {
     return guardsIn(guards).map((guard) => {
       assert.ok(codes.get(guard)?.includes(code.slice(0, 3)), guard);
       return [guard, guardsIn(reason)[0]];
     });
   });
-  const counted = told.filter(([, reason]) => reason !== "denied");
+  const counted = listed.filter(([, reason]) => reason !== "denied");
   assert.deepEqual(Object.fromEntries(counted), reasons);
-  for (const [guard, reason] of told.filter((row) => !counted.includes(row))) {
+  for (const [guard, reason] of listed.filter((row) => !counted.includes(row))) {
     assert.deepEqual([reason, codes.get(guard)], ["denied", ["429"]]);
   }
 });
@@ -82,11 +82,11 @@ test("the README marks the guards that an eviction may wait for, and no others",
       "shared/admission/failures.ts",
     ].map(read),
   );
-  const said = sources.flatMap((text) =>
+  const stated = sources.flatMap((text) =>
     [...text.matchAll(/(?:notYet|refuse)\(\s*"([a-z-]+)"/g)].map(([, one]) => one),
   );
   // What has just been made, and two answers about health, are held back by a wait that says its own name.
-  const told = ["health-beside-others", "health-stale", "ledger-elsewhere", "ledger-new", "zone-joined"];
+  const listed = ["health-beside-others", "health-stale", "ledger-elsewhere", "ledger-new", "zone-joined"];
   const marked = tableOf("guard").flatMap(([cell = ""]) => (cell.endsWith("*w*") ? guardsIn(cell) : []));
-  assert.deepEqual(marked.sort(), [...new Set([...said, ...told])].sort());
+  assert.deepEqual(marked.sort(), [...new Set([...stated, ...listed])].sort());
 });

@@ -1,11 +1,11 @@
-/** Reviews of evictions as the door hands them on: what is read of them, what is asked of the cluster, what is answered. */
+/** Reviews of evictions as the server hands them on: what is read of them, what is asked of the cluster, what is answered. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Asking, pinningPath, plainPaths, readAsking } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied } from "../../../../functions/shared/admission/definition.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { askedOf } from "../../../support/asked-eviction.ts";
-import { key, ledgerKey, namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
+import { Harness, key, ledgerKey, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
 const request = askedOf({ namespace: "db", name: "group-a-0" }, { uid: "review", deadlineMs: 0 });
@@ -16,7 +16,7 @@ const codeOf = (answer: AdmissionAnswer) => (answer.allowed ? 200 : answer.code)
 const withOptions = (deleteOptions: unknown) => ({ object: { metadata: { name: "group-a-0" }, deleteOptions } });
 
 test("invalid-request: what is no CREATE of an eviction of a named pod is a 400 in rollout-operator's words", () => {
-  for (const [changes, sentence] of [
+  for (const [changes, message] of [
     [{ operation: "DELETE" }, "request operation is not create, got: DELETE"],
     [{ operation: "" }, "request operation is not create, got: none"],
     [{ operation: "x".repeat(9_999) }, `request operation is not create, got: ${"x".repeat(60)}`],
@@ -27,7 +27,7 @@ test("invalid-request: what is no CREATE of an eviction of a named pod is a 400 
   ] as const) {
     const answer = refusalOf(readAsking({ ...request, ...changes }));
     assert.deepEqual([answer.allowed, answer.guard, answer.code], [false, "invalid-request", 400]);
-    assert.equal(answer.message, sentence);
+    assert.equal(answer.message, message);
   }
 });
 
@@ -53,8 +53,8 @@ function patched(object: unknown, operations: readonly object[]): unknown {
 }
 
 test("our own configuration pins the uid, and leaves all else that the client sent (R11)", async () => {
-  const passes = await governedGroup({ maxUnavailable: 4 }, { replicas: 6 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 4 }, { replicas: 6 });
+  const replica = new Replica(harness);
   const given = [
     {},
     { deleteOptions: null },
@@ -74,8 +74,8 @@ test("our own configuration pins the uid, and leaves all else that the client se
 });
 
 test("nothing is patched where the client named the uid itself, nor where the webhook validates only", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   const named = withOptions({ preconditions: { uid: replica.uidOf("group-a-0") } });
   // By its name alone a pod that was just let go may not go again.
   for (const changes of [{ path: plainPaths[0] }, named]) {
@@ -85,30 +85,30 @@ test("nothing is patched where the client named the uid itself, nor where the we
 });
 
 test("uid-conflict: an eviction that is meant for another pod of that name is a 409, as the API server has it", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   const answer = await replica.answer(replica.review("group-a-0", withOptions({ preconditions: { uid: "another" } })));
   assert.deepEqual([answer.guard, codeOf(answer)], ["uid-conflict", 409]);
-  assert.deepEqual(reserved(passes), []);
+  assert.deepEqual(reserved(harness), []);
 });
 
 test("pod-gone: a pod that is gone is a 404, which kubectl drain takes for done", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   const answer = await replica.answer(replica.review("group-a-9"));
   assert.deepEqual([answer.guard, codeOf(answer)], ["pod-gone", 404]);
   assert.equal(refusalOf(answer).message, 'pods "group-a-9" not found');
 });
 
 /** A process whose memory still has the pod as it was before `change`. */
-async function behind(change: (passes: Passes) => void) {
-  const passes = await governedGroup();
-  const cache = await passes.watch();
-  const old = parsePod(passes.world.store.get("pods", { namespace, name: "group-a-0" }));
-  change(passes);
-  passes.world.settle();
-  const replica = new Replica(passes, () => ({ cache: { ...cache, pod: async () => old } }));
-  return { passes, replica, cache, old };
+async function behind(change: (harness: Harness) => void) {
+  const harness = await governedGroup();
+  const cache = await harness.watch();
+  const old = parsePod(harness.world.store.get("pods", { namespace, name: "group-a-0" }));
+  change(harness);
+  harness.world.settle();
+  const replica = new Replica(harness, () => ({ cache: { ...cache, pod: async () => old } }));
+  return { harness, replica, cache, old };
 }
 
 test("memory that is behind the client asks the API server before it says no", async () => {
@@ -127,36 +127,36 @@ test("memory that is behind the client asks the API server before it says no", a
 test("exempt: a pod on its way out is one by the API server's word where nothing pins its uid (R11, R14)", async () => {
   for (const [path, guard, reads] of [
     [pinningPath, "exempt", 0],
-    // Once to judge it, and once when it is reserved.
+    // Once to decide it, and once when it is reserved.
     [plainPaths[0], "allowed", 2],
   ] as const) {
-    const { passes, replica, cache, old } = await behind(({ world }) => {
+    const { harness, replica, cache, old } = await behind(({ world }) => {
       world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
     });
     const memory = { ...cache, pod: async () => ({ ...old, terminating: true }) };
-    const judging = new Replica(passes, () => ({ cache: memory }));
-    const answer = await judging.answer(judging.review("group-a-0", { path }));
-    assert.deepEqual([answer.guard, judging.count("get pods")], [guard, reads]);
+    const deciding = new Replica(harness, () => ({ cache: memory }));
+    const answer = await deciding.answer(deciding.review("group-a-0", { path }));
+    assert.deepEqual([answer.guard, deciding.count("get pods")], [guard, reads]);
     const isPinned = answer.allowed && JSON.stringify(answer.patch).includes(old.uid);
-    assert.equal(isPinned, path === pinningPath, "what is pinned is the pod that was judged");
-    assert.deepEqual(reserved(passes), guard === "exempt" ? [] : ["group-a-0 by evaluate-eviction"]);
+    assert.equal(isPinned, path === pinningPath, "what is pinned is the pod that was decided");
+    assert.deepEqual(reserved(harness), guard === "exempt" ? [] : ["group-a-0 by evaluate-eviction"]);
     assert.ok(replica.uidOf("group-a-0") !== old.uid);
     await cache.stop();
   }
 });
 
 test("replacement-reserved: where nothing pins the uid, the pod that has just come instead stays until it is ready (R11)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   const uid = replica.uidOf("group-a-0");
   await replica.guards(replica.review("group-a-0", { path: plainPaths[0] }));
-  passes.world.store.delete(
+  harness.world.store.delete(
     "pods",
     { namespace, name: "group-a-0" },
     { gracePeriodSeconds: 0, preconditions: { uid } },
   );
-  await passes.goOn(500);
-  const isThere = passes.world.store.find("pods", { namespace, name: "group-a-0" });
+  await harness.goOn(500);
+  const isThere = harness.world.store.find("pods", { namespace, name: "group-a-0" });
   assert.ok(isThere !== undefined && isThere.metadata.uid !== uid, "its replacement is there, and not ready");
   const byName = await replica.answer(replica.review("group-a-0", { path: plainPaths[0] }));
   assert.deepEqual([byName.guard, codeOf(byName)], ["replacement-reserved", 429]);
@@ -167,59 +167,59 @@ test("replacement-reserved: where nothing pins the uid, the pod that has just co
     replica.review("group-a-0", { ...dry, ...named, path: plainPaths[0] }),
   ];
   assert.deepEqual(await replica.guards(...asked), ["allowed", "allowed"]);
-  passes.world.settle();
+  harness.world.settle();
   assert.deepEqual(await replica.guards(replica.review("group-a-0", { path: plainPaths[0] })), ["allowed"]);
 });
 
 test("out-of-scope: a pod that no budget selects is allowed without a ledger, a LIST or a write", async () => {
-  const passes = new Passes();
-  const replica = new Replica(passes);
+  const harness = new Harness();
+  const replica = new Replica(harness);
   const answer = await replica.answer(replica.review("group-a-0"));
   assert.deepEqual([answer.guard, answer.allowed, replica.writes], ["out-of-scope", true, []]);
-  assert.ok(!replica.words.includes("get leases"));
+  assert.ok(!replica.requests.includes("get leases"));
 });
 
-test("out-of-scope pins the pod that was judged; where nothing can, the API server is asked what stands under that name", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
-  const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
-  const found = await played(passes.timeline, replica.context.cache.pod({ namespace, name: "group-a-0" }));
+test("out-of-scope pins the pod that was decided; where nothing can, the API server is asked what stands under that name", async () => {
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
+  const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+  const found = await played(harness.timeline, replica.context.cache.pod({ namespace, name: "group-a-0" }));
   const old = { ...(found ?? assert.fail()), labels: {} };
-  // What a watch told before the pod had the labels that the budget selects.
+  // What a watch reported before the pod had the labels that the budget selects.
   const cache = { ...replica.context.cache, pod: async () => old };
-  const behind = new Replica(passes, () => ({ cache }));
+  const behind = new Replica(harness, () => ({ cache }));
   const pinned = await behind.answer(behind.review("group-a-0"));
   assert.deepEqual([pinned.guard, "patch" in pinned && pinned.patch?.length], ["out-of-scope", 1]);
   assert.match(JSON.stringify(pinned), new RegExp(uid));
   const unpinned = await behind.answer(behind.review("group-a-0", { path: plainPaths[0] }));
   assert.equal(unpinned.guard, "allowed");
-  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
+  assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
 });
 
 test("no-statefulset: a pod that a budget selects and something else controls is a 500, as rollout-operator has it; one that nothing controls is a 429", async () => {
-  const passes = await governedGroup();
+  const harness = await governedGroup();
   // The owners of these pods are none, and the pods would soon be gone, too.
-  passes.world.garbageCollector.stop();
+  harness.world.garbageCollector.stop();
   const labels = { "rollout-group": "group" };
   const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "uid-of-rs", controller: true };
   const other = { apiVersion: "apps/v1", kind: "StatefulSet", name: "gone", uid: "uid-of-gone", controller: true };
-  const replica = new Replica(passes);
+  const replica = new Replica(harness);
   for (const [name, ownerReferences, code, advice] of [
     ["alone-0", [], 429, "make the StatefulSet alone again if this pod is of it, or delete this pod"],
     ["owned-by-others-0", [replicaSet], 500, "change the selector"],
     ["gone-0", [other], 429, "make the StatefulSet gone again if this pod is of it, or delete this pod"],
     ["group-a-17", [{ ...other, name: "group-a" }], 429, "or delete this pod"],
   ] as const) {
-    passes.world.store.create("pods", namespace, {
+    harness.world.store.create("pods", namespace, {
       metadata: { name, labels, ownerReferences },
       spec: { containers: [] },
     });
-    await passes.goOn(0);
+    await harness.goOn(0);
     const answer = await replica.answer(replica.review(name));
     assert.deepEqual([answer.guard, codeOf(answer)], ["no-statefulset", code], name);
     assert.ok(refusalOf(answer).message.endsWith(advice), refusalOf(answer).message);
   }
-  passes.world.store.create("pods", namespace, {
+  harness.world.store.create("pods", namespace, {
     metadata: { name: "group-a-0-debug", labels },
     spec: { containers: [] },
   });
@@ -229,13 +229,13 @@ test("no-statefulset: a pod that a budget selects and something else controls is
     String(copy.allowed && copy.warnings),
     /which nothing controls: it counts in no zone, and may go; delete this pod/,
   );
-  assert.deepEqual(reserved(passes), []);
+  assert.deepEqual(reserved(harness), []);
 });
 
 test("namespace-not-served: a review from elsewhere is a 400 that says what to register", async () => {
-  const passes = await governedGroup();
-  const cache = await passes.watch();
-  const replica = new Replica(passes, () => ({ cache, namespaces: [namespace] }));
+  const harness = await governedGroup();
+  const cache = await harness.watch();
+  const replica = new Replica(harness, () => ({ cache, namespaces: [namespace] }));
   const answer = await replica.answer(replica.review("group-a-0", { namespace: "elsewhere" }));
   assert.deepEqual([answer.guard, codeOf(answer)], ["namespace-not-served", 400]);
   assert.match(
@@ -251,17 +251,17 @@ test("what memory does not have and the API server does not give is a 429 too, i
     [503, "api-server-away"],
     [403, "right-missing"],
   ] as const) {
-    const passes = await governedGroup();
-    const replica = new Replica(passes);
+    const harness = await governedGroup();
+    const replica = new Replica(harness);
     replica.interfere = ({ verb, resource }) => {
       if (verb === "get" && resource === "pods") throw refused(code, "it would not");
     };
     const answer = await replica.answer(replica.review("group-a-0"));
     assert.deepEqual([answer.guard, codeOf(answer)], [guard, 429]);
-    assert.match(refusalOf(answer).message, /^to judge pod group-a-0, Sluice has to .+: it would not$/);
+    assert.match(refusalOf(answer).message, /^to decide about pod group-a-0, Sluice has to .+: it would not$/);
   }
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   replica.interfere = ({ verb, resource }) => {
     return verb === "get" && resource === "pods" ? replica.cluster.sleep(60_000) : undefined;
   };
@@ -272,18 +272,18 @@ test("what memory does not have and the API server does not give is a 429 too, i
 });
 
 test("a budget of StatefulSets without a rollout-group has a ledger of its own, named after it (R1)", async () => {
-  const passes = new Passes();
-  const { store } = passes.world;
+  const harness = new Harness();
+  const { store } = harness.world;
   for (const name of ["group-a", "group-b"]) {
     store.patch("statefulsets", { namespace, name }, { metadata: { labels: { "rollout-group": null, app: "db" } } });
   }
   for (const { metadata } of store.list("pods").items) {
     store.patch("pods", { namespace, name: metadata.name }, { metadata: { labels: { app: "db" } } });
   }
-  addBudget(passes, { selector: { matchLabels: { app: "db" } }, maxUnavailable: 1 });
-  const replica = new Replica(passes);
+  addBudget(harness, { selector: { matchLabels: { app: "db" } }, maxUnavailable: 1 });
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
-  await passes.goOn(60_000);
+  await harness.goOn(60_000);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
   assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zones-down"]);
   const [ledger, ...others] = store.list("leases").items;
@@ -293,32 +293,32 @@ test("a budget of StatefulSets without a rollout-group has a ledger of its own, 
 });
 
 test("a StatefulSet that has just left its group is no mistake of its labels", async () => {
-  const passes = await governedGroup();
-  const cache = await passes.watch();
-  const old = parsePod(passes.world.store.get("pods", { namespace, name: "group-a-0" }));
+  const harness = await governedGroup();
+  const cache = await harness.watch();
+  const old = parsePod(harness.world.store.get("pods", { namespace, name: "group-a-0" }));
   const owner = await cache.ownerOf(old);
   const moved = { metadata: { labels: { "rollout-group": "other" } } };
-  passes.world.store.patch("statefulsets", { namespace, name: "group-a" }, moved);
+  harness.world.store.patch("statefulsets", { namespace, name: "group-a" }, moved);
   const memory = { ...cache, pod: async () => old, ownerOf: async () => owner };
-  const replica = new Replica(passes, () => ({ cache: memory }));
+  const replica = new Replica(harness, () => ({ cache: memory }));
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["pod-unseen"]);
   await cache.stop();
 });
 
 test("a refusal is an Event on the StatefulSet, once a minute for each guard, however often reviews come", async () => {
-  const passes = await governedGroup();
-  const [one, two] = [new Replica(passes), new Replica(passes)];
+  const harness = await governedGroup();
+  const [one, two] = [new Replica(harness), new Replica(harness)];
   await one.guards(one.review("group-a-0"));
   for (let round = 0; round < 3; round++) {
-    await passes.goOn(5_000);
+    await harness.goOn(5_000);
     assert.deepEqual(await one.guards(one.review("group-a-1"), one.review("group-a-2")), [
       "zone-budget",
       "zone-budget",
     ]);
     assert.deepEqual(await two.guards(two.review("group-a-3"), two.review("group-b-0")), ["zone-budget", "zones-down"]);
   }
-  await passes.goOn(10);
-  const events = passes.events.filter((event) => event.startsWith("EvictionRefused"));
+  await harness.goOn(10);
+  const events = harness.events.filter((event) => event.startsWith("EvictionRefused"));
   assert.equal(events.length, 2, events.join("\n"));
   assert.match(
     events.join("\n"),
@@ -328,59 +328,59 @@ test("a refusal is an Event on the StatefulSet, once a minute for each guard, ho
     events.join("\n"),
     /^EvictionRefused group-b: zones-down: 1 pod not ready in group-a: no pod of group-b/m,
   );
-  await passes.goOn(60_000);
+  await harness.goOn(60_000);
   await one.guards(one.review("group-a-2"));
-  await passes.goOn(10);
-  assert.equal(passes.events.filter((event) => event.startsWith("EvictionRefused group-a")).length, 2);
+  await harness.goOn(10);
+  assert.equal(harness.events.filter((event) => event.startsWith("EvictionRefused group-a")).length, 2);
 });
 
 test("a dry run sends no Event and makes no ledger: it leaves no trace (E2)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   await replica.guards(replica.review("group-a-0"));
   const leavesNoTrace = async (expected: readonly string[]) => {
-    const { revision } = passes.world.store;
-    const fresh = new Replica(passes);
+    const { revision } = harness.world.store;
+    const fresh = new Replica(harness);
     const pods = ["group-a-0", "group-a-1", "group-b-0", "group-a-9"];
     assert.deepEqual(await fresh.guards(...pods.map((pod) => fresh.review(pod, { dryRun: true }))), expected);
-    await passes.goOn(10);
+    await harness.goOn(10);
     assert.deepEqual(fresh.writes, []);
-    assert.equal(passes.world.store.revision, revision);
+    assert.equal(harness.world.store.revision, revision);
   };
   await leavesNoTrace(["allowed", "zone-budget", "zones-down", "pod-gone"]);
-  passes.world.store.delete("leases", ledgerKey);
+  harness.world.store.delete("leases", ledgerKey);
   await leavesNoTrace(["allowed", "allowed", "allowed", "pod-gone"]);
 });
 
 test("in shadow mode everybody is let through unchanged, and told what would have been (R16)", async () => {
-  const passes = await governedGroup();
-  passes.world.kubelet.breakPod({ namespace, name: "group-b-1" });
-  await passes.goOn(100);
-  const replica = new Replica(passes, () => ({ mode: "shadow" }));
-  const { revision } = passes.world.store;
-  const held = await replica.answer(replica.review("group-a-0"));
-  assert.deepEqual([held.allowed, held.guard], [true, "zones-down"]);
+  const harness = await governedGroup();
+  harness.world.kubelet.breakPod({ namespace, name: "group-b-1" });
+  await harness.goOn(100);
+  const replica = new Replica(harness, () => ({ mode: "shadow" }));
+  const { revision } = harness.world.store;
+  const parked = await replica.answer(replica.review("group-a-0"));
+  assert.deepEqual([parked.allowed, parked.guard], [true, "zones-down"]);
   assert.match(
-    held.allowed ? String(held.warnings) : "",
+    parked.allowed ? String(parked.warnings) : "",
     /^in shadow mode; otherwise refused with 429: 1 pod not ready/,
   );
   const free = await replica.answer(replica.review("group-b-1"));
   const reserved = { zone: "group-b", patch: [], otherwise: "reserved" };
   assert.deepEqual(free, { allowed: true, guard: "allowed", warnings: [], ...reserved });
   assert.equal((await replica.answer(replica.review("group-a-0", { operation: "DELETE" }))).allowed, true);
-  assert.equal(passes.world.store.revision, revision);
+  assert.equal(harness.world.store.revision, revision);
 });
 
 test("reviews of several groups do not wait for each other", async () => {
-  const passes = new Passes();
-  passes.world.addGroup({ namespace, group: "other", zones: ["a", "b"], replicas: 2 });
-  passes.world.settle();
-  addBudget(passes);
-  addBudget(passes, { selector: { matchLabels: { "rollout-group": "other" } } }, "of-the-other");
-  const replica = new Replica(passes);
+  const harness = new Harness();
+  harness.world.addGroup({ namespace, group: "other", zones: ["a", "b"], replicas: 2 });
+  harness.world.settle();
+  addBudget(harness);
+  addBudget(harness, { selector: { matchLabels: { "rollout-group": "other" } } }, "of-the-other");
+  const replica = new Replica(harness);
   const both = () => [replica.review("group-a-0"), replica.review("other-a-0")] as const;
   await replica.guards(...both());
-  await passes.goOn(60_000);
+  await harness.goOn(60_000);
   replica.interfere = ({ verb, given }) => {
     const isSlow = verb === "patch" && (given[1] as { name: string }).name === `sluice-${key.group}`;
     return isSlow ? replica.cluster.sleep(3_000) : undefined;

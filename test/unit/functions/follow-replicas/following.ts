@@ -2,47 +2,47 @@
 import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { GroupOptions } from "../../../fake-cluster/world.ts";
-import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { Harness, key, namespace, played } from "../../shared/reconcile/harness.ts";
 
 const grafana = (texts: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`grafana.com/${name}`, text]));
 
 export class Following {
-  readonly passes: Passes;
+  readonly harness: Harness;
 
   /** Zones a, b and c; b and c follow a, unless they are told otherwise. The ledger is old enough to permit something. */
   static async of(
     changes: Readonly<Record<string, Readonly<Record<string, string>>>> = {},
     { replicas = 4, ...more }: Partial<GroupOptions> = {},
   ): Promise<Following> {
-    const following = new Following(new Passes({ zones: ["a", "b", "c"], replicas, ...more }));
-    const { world } = following.passes;
+    const following = new Following(new Harness({ zones: ["a", "b", "c"], replicas, ...more }));
+    const { world } = following.harness;
     const leader = { "rollout-downscale-leader": "group-a" };
     for (const zone of ["b", "c"]) following.annotate(zone, changes[zone] ?? leader);
     for (const zone of ["a"]) following.annotate(zone, changes[zone] ?? {});
     world.settle();
     await following.run(true);
-    await following.passes.goOn(11_000);
-    following.passes.forget();
+    await following.harness.goOn(11_000);
+    following.harness.forget();
     return following;
   }
 
-  private constructor(passes: Passes) {
-    this.passes = passes;
+  private constructor(harness: Harness) {
+    this.harness = harness;
   }
 
   annotate(zone: string, texts: Readonly<Record<string, string>>): void {
-    this.passes.world.annotate({ namespace, name: `group-${zone}` }, grafana(texts));
+    this.harness.world.annotate({ namespace, name: `group-${zone}` }, grafana(texts));
   }
 
   label(zone: string, texts: Readonly<Record<string, string>>): void {
     const at = { namespace, name: `group-${zone}` };
-    this.passes.world.store.patch("statefulsets", at, { metadata: { labels: grafana(texts) } });
+    this.harness.world.store.patch("statefulsets", at, { metadata: { labels: grafana(texts) } });
   }
 
-  /** One pass with all its acts. */
+  /** One reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
-    const { timeline, context } = this.passes;
+    const { timeline, context } = this.harness;
     const outcome = await played(timeline, followReplicas.reconcile(context, key, { sweep }));
     const acted = outcome.pendingActs === undefined ? undefined : await played(timeline, outcome.pendingActs);
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
@@ -50,24 +50,24 @@ export class Following {
 
   /** Passes, each when the one before said, or when something may have changed, for so long. */
   async goOn(ms: number): Promise<void> {
-    const endMs = this.passes.timeline.nowMs() + ms;
-    while (this.passes.timeline.nowMs() < endMs) {
+    const endMs = this.harness.timeline.nowMs() + ms;
+    while (this.harness.timeline.nowMs() < endMs) {
       const requeueAfterMs = (await this.run()) ?? 1_000;
-      await this.passes.goOn(Math.max(10, Math.min(requeueAfterMs, 1_000, endMs - this.passes.timeline.nowMs())));
+      await this.harness.goOn(Math.max(10, Math.min(requeueAfterMs, 1_000, endMs - this.harness.timeline.nowMs())));
     }
   }
 
   scale(zone: string, replicas: number): void {
-    this.passes.world.scale({ namespace, name: `group-${zone}` }, replicas);
+    this.harness.world.scale({ namespace, name: `group-${zone}` }, replicas);
   }
 
   /** The sizes of a, b and c. */
   get sizes(): readonly (number | undefined)[] {
-    const { store } = this.passes.world;
+    const { store } = this.harness.world;
     return ["a", "b", "c"].map((zone) => store.get("statefulsets", { namespace, name: `group-${zone}` }).spec.replicas);
   }
 
   get claims(): readonly string[] {
-    return this.passes.ledger.claims.map((claim) => `${claim.isKnown ? claim.phase : "?"} ${claim.zone}`);
+    return this.harness.ledger.claims.map((claim) => `${claim.isKnown ? claim.phase : "?"} ${claim.zone}`);
   }
 }

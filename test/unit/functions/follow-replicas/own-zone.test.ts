@@ -2,23 +2,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AskedPods, critical, yes } from "../../shared/health/asked-pods.ts";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { Following } from "./following.ts";
 
 const lowest = { namespace, name: "group-b-0" };
-const sentence = /^group-b is to go to 3 replicas, and waits: group-b-0 is not ready, and group-b is OrderedReady: /;
+const message = /^group-b is to go to 3 replicas, and waits: group-b-0 is not ready, and group-b is OrderedReady: /;
 
-test("ordinal-not-ready: nothing is claimed or lowered while a pod below is broken, and its name is said", async () => {
+test("ordinal-not-ready: nothing is claimed or lowered while a pod below is broken, and its name is reported", async () => {
   for (const isReviewed of [false, true]) {
     const on = await Following.of({ c: {} }, { podManagementPolicy: "OrderedReady" });
     if (isReviewed) on.label("b", { "prepare-downscale": "true" });
-    on.passes.world.kubelet.breakPod(lowest);
+    on.harness.world.kubelet.breakPod(lowest);
     on.scale("a", 3);
     await on.goOn(60_000);
-    assert.deepEqual([on.sizes, on.claims, on.passes.guard], [[3, 4, 4], [], "ordinal-not-ready"]);
-    assert.match(on.passes.verdicts.at(-1)?.message ?? "", sentence);
-    assert.equal(on.passes.count("patch statefulsets"), 0);
-    on.passes.world.kubelet.healPod(lowest);
+    assert.deepEqual([on.sizes, on.claims, on.harness.guard], [[3, 4, 4], [], "ordinal-not-ready"]);
+    assert.match(on.harness.verdicts.at(-1)?.message ?? "", message);
+    assert.equal(on.harness.count("patch statefulsets"), 0);
+    on.harness.world.kubelet.healPod(lowest);
     await on.goOn(60_000);
     assert.deepEqual(on.sizes, [3, 3, 4]);
   }
@@ -30,7 +30,7 @@ test("budget: where pods go in any order, none goes while more would be down tha
     [2, [2, 2, 4]],
   ] as const) {
     const on = await Following.of({ c: {} }, { maxUnavailable });
-    on.passes.world.kubelet.breakPod(lowest);
+    on.harness.world.kubelet.breakPod(lowest);
     on.scale("a", 2);
     await on.goOn(60_000);
     assert.deepEqual(on.sizes, sizes);
@@ -39,7 +39,7 @@ test("budget: where pods go in any order, none goes while more would be down tha
 
 test("the pod that leaves may be the one that is down: the zone loses no ready pod with it", async () => {
   const on = await Following.of({ c: {} });
-  on.passes.world.kubelet.breakPod({ namespace, name: "group-b-3" });
+  on.harness.world.kubelet.breakPod({ namespace, name: "group-b-3" });
   on.scale("a", 3);
   await on.goOn(30_000);
   assert.deepEqual(on.sizes, [3, 3, 4]);
@@ -47,17 +47,17 @@ test("the pod that leaves may be the one that is down: the zone loses no ready p
 
 test("health-bad: a pod that is asked leaves once it says yes, and one at a time", async () => {
   const on = await Following.of({ c: {} });
-  const pods = new AskedPods(on.passes, ["group-b"]);
-  on.passes.restart({ pods: pods.http(on.passes.cluster) });
-  pods.says.set("group-b-3", critical);
-  await on.passes.goOn(60_000);
+  const pods = new AskedPods(on.harness, ["group-b"]);
+  on.harness.restart({ pods: pods.http(on.harness.cluster) });
+  pods.replies.set("group-b-3", critical);
+  await on.harness.goOn(60_000);
   on.scale("a", 2);
   await on.goOn(60_000);
-  assert.deepEqual([on.sizes, on.claims, on.passes.guard], [[2, 4, 4], [], "health-bad"]);
+  assert.deepEqual([on.sizes, on.claims, on.harness.guard], [[2, 4, 4], [], "health-bad"]);
   assert.ok(pods.takeAsked().every((name) => name === "group-b-3"));
-  pods.says.set("group-b-3", yes);
+  pods.replies.set("group-b-3", yes);
   const sizes = new Set<number | undefined>();
-  for (let look = 0; look < 60; look++) {
+  for (let round = 0; round < 60; round++) {
     await on.goOn(1_000);
     sizes.add(on.sizes[1]);
   }

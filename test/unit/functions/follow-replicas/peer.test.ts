@@ -1,7 +1,7 @@
 /** What rollout-operator does alike: a delay that cannot be read keeps the size, and a status never says a size of between. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { Following } from "./following.ts";
 
 const mirrors = {
@@ -20,8 +20,8 @@ test("delay-malformed: a follower whose delay cannot be read keeps its size, upw
     const on = await Following.of({ b: delay, c: {} });
     on.scale("a", 7);
     await on.goOn(20_000);
-    assert.deepEqual([on.sizes, on.passes.guard], [[7, 4, 4], "delay-malformed"]);
-    assert.match(on.passes.verdicts.at(-1)?.message ?? "", /^group-b keeps its size: .*rollout-delayed-downscale is/);
+    assert.deepEqual([on.sizes, on.harness.guard], [[7, 4, 4], "delay-malformed"]);
+    assert.match(on.harness.verdicts.at(-1)?.message ?? "", /^group-b keeps its size: .*rollout-delayed-downscale is/);
     on.annotate("b", { ...delay, "rollout-delayed-downscale": "1h" });
     await on.goOn(20_000);
     assert.deepEqual(on.sizes, [7, 7, 4]);
@@ -30,17 +30,17 @@ test("delay-malformed: a follower whose delay cannot be read keeps its size, upw
 
 test("3.3: a size that another client gave a zone, and that is changed back at once, is never written to what it mirrors", async () => {
   const on = await Following.of({ a: mirrors, b: {}, c: {} });
-  const { store } = on.passes.world;
+  const { store } = on.harness.world;
   const { spec } = store.get("statefulsets", { namespace, name: "group-a" });
   const made = { metadata: { name: "template" }, spec: { ...spec, replicas: 4 } };
   store.create("deployments", namespace, made as never);
-  const said = new Set<number | undefined>();
+  const written = new Set<number | undefined>();
   store.onChange("deployments", ({ current }) => {
-    said.add((current?.status as { readonly replicas?: number } | undefined)?.replicas);
+    written.add((current?.status as { readonly replicas?: number } | undefined)?.replicas);
   });
   await on.goOn(12_000);
-  assert.ok(said.has(4), [...said].join());
+  assert.ok(written.has(4), [...written].join());
   on.scale("a", 7);
   await on.goOn(60_000);
-  assert.deepEqual([on.sizes, said.has(7)], [[4, 4, 4], false]);
+  assert.deepEqual([on.sizes, written.has(7)], [[4, 4, 4], false]);
 });

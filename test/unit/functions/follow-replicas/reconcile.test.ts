@@ -1,7 +1,7 @@
-/** Passes over a small world: what follows, in which order, under which claims, and what holds it. */
+/** Reconciles of a small world: what follows, in which order, under which claims, and what holds it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace, refused } from "../../shared/reconcile/passes.ts";
+import { namespace, refused } from "../../shared/reconcile/harness.ts";
 import { Following } from "./following.ts";
 
 const template = { "rollout-mirror-replicas-from-resource-name": "template" };
@@ -15,10 +15,10 @@ function deploy(on: Following, replicas: number): void {
   const labels = { app: "template" };
   const pods = { metadata: { labels }, spec: { containers: [{ name: "app", image: "app:1" }] } };
   const spec = { replicas, selector: { matchLabels: labels }, template: pods };
-  on.passes.world.store.create("deployments", namespace, { metadata: { name: "template" }, spec } as never);
+  on.harness.world.store.create("deployments", namespace, { metadata: { name: "template" }, spec } as never);
 }
 
-test("followers that are to be larger become so in one pass, and nothing is claimed for it", async () => {
+test("followers that are to be larger become so in one reconcile, and nothing is claimed for it", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   await on.run();
@@ -29,36 +29,36 @@ test("followers that are to be larger become so in one pass, and nothing is clai
 test("followers that are to be smaller go one zone after the other, each under a claim, when the others are whole", async () => {
   const on = await Following.of();
   on.scale("a", 2);
-  await on.passes.goOn(2_000);
+  await on.harness.goOn(2_000);
   await on.run();
   assert.deepEqual([on.sizes, on.claims], [[2, 2, 4], ["confirmed group-b"]]);
   await on.run();
-  assert.deepEqual([on.sizes, on.passes.guard], [[2, 2, 4], "zone-scaling-down"]);
+  assert.deepEqual([on.sizes, on.harness.guard], [[2, 2, 4], "zone-scaling-down"]);
   await on.goOn(30_000);
-  assert.deepEqual([on.sizes, on.claims, on.passes.guard], [[2, 2, 2], [], "done"]);
+  assert.deepEqual([on.sizes, on.claims, on.harness.guard], [[2, 2, 2], [], "done"]);
 });
 
 test("zones-down: nothing is made smaller while a pod of another zone is away", async () => {
   const on = await Following.of();
   on.scale("a", 2);
-  await on.passes.goOn(2_000);
-  on.passes.world.kubelet.breakPod({ namespace, name: "group-a-0" }, "Error");
+  await on.harness.goOn(2_000);
+  on.harness.world.kubelet.breakPod({ namespace, name: "group-a-0" }, "Error");
   await on.run();
-  assert.deepEqual([on.sizes, on.passes.guard], [[2, 4, 4], "zones-down"]);
+  assert.deepEqual([on.sizes, on.harness.guard], [[2, 4, 4], "zones-down"]);
 });
 
-test("a size is written only to the StatefulSet that was read: one that changed meanwhile is looked at again", async () => {
+test("a size is written only to the StatefulSet that was read: one that changed meanwhile is read again", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   let isChanged = false;
-  on.passes.interfere = ({ verb, resource }) => {
+  on.harness.interfere = ({ verb, resource }) => {
     if (verb !== "patch" || resource !== "statefulsets" || isChanged) return;
     isChanged = true;
     on.annotate("b", { "rollout-force-replicas": "5", "rollout-downscale-leader": "group-a" });
   };
   await on.run();
   assert.equal(on.sizes[1], 4);
-  on.passes.interfere = () => {};
+  on.harness.interfere = () => {};
   await on.run();
   assert.deepEqual(on.sizes, [6, 5, 6]);
 });
@@ -66,14 +66,14 @@ test("a size is written only to the StatefulSet that was read: one that changed 
 test("a follower whose leader grows again while it is claimed keeps its size, and the claim goes at once", async () => {
   const on = await Following.of({ c: {} });
   on.scale("a", 2);
-  await on.passes.goOn(2_000);
-  on.passes.interfere = ({ verb, resource, given }) => {
+  await on.harness.goOn(2_000);
+  on.harness.interfere = ({ verb, resource, given }) => {
     if (verb === "patch" && resource === "leases" && JSON.stringify(given).includes("scale-down")) on.scale("a", 4);
   };
   await on.run();
   assert.deepEqual([on.sizes, on.claims], [[4, 4, 4], ["confirmed group-b"]]);
-  on.passes.interfere = () => {};
-  await on.passes.goOn(2_000);
+  on.harness.interfere = () => {};
+  await on.harness.goOn(2_000);
   await on.run();
   assert.deepEqual([on.sizes, on.claims], [[4, 4, 4], []]);
 });
@@ -84,22 +84,22 @@ test("what is wrong with one StatefulSet holds up no other", async () => {
   await on.run();
   assert.deepEqual(on.sizes, [6, 4, 6]);
   await on.run();
-  assert.equal(on.passes.guard, "leader-missing");
+  assert.equal(on.harness.guard, "leader-missing");
 });
 
-test("size-refused: the API server's words are told, the claim goes at once, and it is tried again after half a minute", async () => {
+test("size-refused: the API server's message is quoted, the claim goes at once, and it is tried again after half a minute", async () => {
   const on = await Following.of({ c: {} });
   on.scale("a", 2);
-  await on.passes.goOn(2_000);
-  on.passes.interfere = ({ verb, resource }) => {
+  await on.harness.goOn(2_000);
+  on.harness.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "statefulsets") throw refused(400, "not on a Sunday");
   };
   await on.run();
   await on.run();
   assert.deepEqual([on.sizes, on.claims], [[2, 4, 4], []]);
-  assert.equal(on.passes.guard, "size-refused");
-  assert.match(on.passes.verdicts.at(-1)?.message ?? "", /not on a Sunday/);
-  on.passes.interfere = () => {};
+  assert.equal(on.harness.guard, "size-refused");
+  assert.match(on.harness.verdicts.at(-1)?.message ?? "", /not on a Sunday/);
+  on.harness.interfere = () => {};
   await on.goOn(60_000);
   assert.deepEqual(on.sizes, [2, 2, 4]);
 });
@@ -107,17 +107,17 @@ test("size-refused: the API server's words are told, the claim goes at once, and
 test("a claim that a process left behind when it was killed goes after 90 s, and what it was for is done then (R20)", async () => {
   const on = await Following.of();
   on.scale("a", 2);
-  await on.passes.goOn(2_000);
-  on.passes.interfere = ({ verb, resource }) => {
+  await on.harness.goOn(2_000);
+  on.harness.interfere = ({ verb, resource }) => {
     // The write of the ledger arrives, and nothing after it.
     if (verb === "patch" && resource === "statefulsets") throw refused(0, "killed");
   };
   await on.run();
   assert.deepEqual([on.sizes, on.claims], [[2, 4, 4], ["confirmed group-b"]]);
-  on.passes.restart();
-  on.passes.interfere = () => {};
+  on.harness.restart();
+  on.harness.interfere = () => {};
   await on.goOn(60_000);
-  assert.deepEqual([on.sizes, on.passes.guard], [[2, 4, 4], "zone-scaling-down"]);
+  assert.deepEqual([on.sizes, on.harness.guard], [[2, 4, 4], "zone-scaling-down"]);
   await on.goOn(90_000);
   assert.deepEqual([on.sizes, on.claims], [[2, 2, 2], []]);
 });
@@ -125,12 +125,12 @@ test("a claim that a process left behind when it was killed goes after 90 s, and
 test("3.2 and 3.3: zones mirror an object, and its status says the size unless the annotation says no", async () => {
   const on = await Following.of({ a: mirrors, b: mirrors, c: { ...mirrors } });
   await on.run();
-  assert.equal(on.passes.guard, "mirror-missing");
+  assert.equal(on.harness.guard, "mirror-missing");
   deploy(on, 6);
-  await on.passes.goOn(6_000);
+  await on.harness.goOn(6_000);
   await on.goOn(12_000);
   assert.deepEqual(on.sizes, [6, 6, 6]);
-  const { status } = on.passes.world.store.get("deployments", { namespace, name: "template" });
+  const { status } = on.harness.world.store.get("deployments", { namespace, name: "template" });
   assert.equal((status as { replicas?: number }).replicas, 6);
 });
 
@@ -138,21 +138,21 @@ test("3.3: the function writes nothing back where the annotation says no; a writ
   const quiet = { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "no" };
   const on = await Following.of({ a: quiet, b: quiet, c: quiet });
   deploy(on, 6);
-  on.passes.calls.length = 0;
+  on.harness.calls.length = 0;
   await on.goOn(12_000);
   assert.deepEqual(on.sizes, [6, 6, 6]);
   assert.deepEqual(
-    on.passes.calls.filter(({ verb, resource }) => verb === "patch" && resource === "deployments"),
+    on.harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === "deployments"),
     [],
   );
   on.annotate("a", { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "true" });
-  on.passes.interfere = ({ verb, resource }) => {
+  on.harness.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "deployments") throw refused(403, "no status for you");
   };
   await on.goOn(12_000);
-  assert.equal(on.passes.problems.length, 1);
-  assert.match(on.passes.problems[0] ?? "", /the status of Deployment template .* no status for you/);
-  assert.equal(on.passes.guard, "done");
+  assert.equal(on.harness.problems.length, 1);
+  assert.match(on.harness.problems[0] ?? "", /the status of Deployment template .* no status for you/);
+  assert.equal(on.harness.guard, "done");
 });
 
 test("what cannot be mirrored is told by its guard, and the size stays", async () => {
@@ -163,15 +163,15 @@ test("what cannot be mirrored is told by its guard, and the size stays", async (
   ] as const) {
     const on = await Following.of({ a: annotations, b: {}, c: {} });
     await on.run();
-    assert.deepEqual([on.passes.guard, on.sizes], [guard, [4, 4, 4]]);
+    assert.deepEqual([on.harness.guard, on.sizes], [guard, [4, 4, 4]]);
   }
   const on = await Following.of({ a: mirrors, b: {}, c: {} });
-  on.passes.interfere = ({ verb, resource }) => {
+  on.harness.interfere = ({ verb, resource }) => {
     if (verb === "get" && resource === "deployments")
       throw refused(403, 'User "sluice" cannot get resource "deployments"');
   };
   await on.run();
-  assert.equal(on.passes.guard, "mirror-forbidden");
+  assert.equal(on.harness.guard, "mirror-forbidden");
 });
 
 test("a StatefulSet with a delay is made larger here, and never smaller", async () => {
@@ -182,7 +182,7 @@ test("a StatefulSet with a delay is made larger here, and never smaller", async 
   };
   const on = await Following.of({ b: delay });
   on.scale("a", 2);
-  await on.passes.goOn(2_000);
+  await on.harness.goOn(2_000);
   await on.goOn(20_000);
   assert.deepEqual(on.sizes, [2, 4, 2]);
   on.scale("a", 7);
@@ -194,38 +194,38 @@ test("a StatefulSet whose pods are told by a webhook is lowered without a claim:
   const on = await Following.of();
   on.label("b", { "prepare-downscale": "true" });
   on.scale("a", 2);
-  await on.passes.goOn(2_000);
+  await on.harness.goOn(2_000);
   await on.run();
   assert.deepEqual([on.sizes, on.claims], [[2, 2, 4], []]);
 });
 
 test("shadow: nothing is written, and what would be is told", async () => {
   const on = await Following.of();
-  await on.passes.goOn(60_000);
-  on.passes.restart({ mode: "shadow" });
+  await on.harness.goOn(60_000);
+  on.harness.restart({ mode: "shadow" });
   on.scale("a", 6);
-  on.passes.calls.length = 0;
+  on.harness.calls.length = 0;
   await on.run();
   assert.deepEqual(on.sizes, [6, 4, 4]);
   assert.deepEqual(
-    on.passes.calls.filter(({ verb }) => ["patch", "create", "delete"].includes(verb)),
+    on.harness.calls.filter(({ verb }) => ["patch", "create", "delete"].includes(verb)),
     [],
   );
-  assert.deepEqual(on.passes.verdicts.at(-1)?.wouldTake, [
+  assert.deepEqual(on.harness.verdicts.at(-1)?.wouldTake, [
     { action: "raise", object: "group-b" },
     { action: "raise", object: "group-c" },
   ]);
 });
 
-test("a group without a leader costs no request, but for one look at its ledger in a sweep", async () => {
+test("a group without a leader costs no request, but for one read of its ledger in a sweep", async () => {
   const on = await Following.of({ a: {}, b: {}, c: {} });
   await on.run();
-  on.passes.forget();
+  on.harness.forget();
   await on.run();
-  assert.deepEqual(on.passes.calls, []);
+  assert.deepEqual(on.harness.calls, []);
   await on.run(true);
   assert.deepEqual(
-    on.passes.calls.filter(({ resource }) => resource === "leases").map(({ verb }) => verb),
+    on.harness.calls.filter(({ resource }) => resource === "leases").map(({ verb }) => verb),
     ["get"],
   );
 });
@@ -234,20 +234,20 @@ test("malformed values are told on the StatefulSet", async () => {
   const on = await Following.of({ b: { "rollout-downscale-leader": "group-a", "rollout-force-replicas": "many" } });
   await on.run();
   assert.ok(
-    on.passes.malformed.some((one) => one.includes("rollout-force-replicas")),
-    on.passes.malformed.join(),
+    on.harness.malformed.some((one) => one.includes("rollout-force-replicas")),
+    on.harness.malformed.join(),
   );
 });
 
 test("what gets larger takes no pod away: a ledger that is too new to permit anything does not hold it (R4)", async () => {
   const on = await Following.of({ c: {} });
-  on.passes.restart();
+  on.harness.restart();
   on.scale("a", 6);
   await on.run();
   assert.deepEqual(on.sizes, [6, 6, 4]);
-  on.passes.restart();
+  on.harness.restart();
   on.scale("a", 2);
-  await on.passes.goOn(2_000);
+  await on.harness.goOn(2_000);
   await on.run();
-  assert.deepEqual([on.sizes, on.passes.guard], [[2, 6, 4], "ledger-new"]);
+  assert.deepEqual([on.sizes, on.harness.guard], [[2, 6, 4], "ledger-new"]);
 });

@@ -5,21 +5,21 @@ import { Following } from "./following.ts";
 
 const hourMs = 3_600_000;
 
-/** Zone b follows a, and a webhook judges its size; a was made smaller a moment ago, as the ledger alone has it. */
+/** Zone b follows a, and a webhook decides its size; a was made smaller a moment ago, as the ledger alone has it. */
 async function lowered(lastDownscales: (nowMs: number) => string): Promise<Following> {
   const on = await Following.of({ c: {} });
   on.label("a", { "min-time-between-zones-downscale": "1h" });
   on.label("b", { "prepare-downscale": "true" });
-  on.passes.writeLedger({ "sluice.dev/last-downscales": lastDownscales(on.passes.timeline.nowMs()) });
+  on.harness.writeLedger({ "sluice.dev/last-downscales": lastDownscales(on.harness.timeline.nowMs()) });
   on.scale("a", 3);
-  on.passes.world.settle();
-  on.passes.forget();
+  on.harness.world.settle();
+  on.harness.forget();
   return on;
 }
 
 /** What Kubernetes shows of it: the type of each Event, and its object. */
-const eventsOf = ({ passes }: Following) =>
-  passes.world.store
+const eventsOf = ({ harness }: Following) =>
+  harness.world.store
     .list("events")
     .items.map((event) => event as unknown as { type: string; message: string; involvedObject: { name: string } })
     .filter(({ message }) => message.startsWith("min-time-between-zones"))
@@ -28,32 +28,32 @@ const eventsOf = ({ passes }: Following) =>
 test("min-time-between-zones: a follower reads the ledger's times, sends nothing until they are over, and says so once", async () => {
   const on = await lowered((nowMs) => JSON.stringify({ "group-a": nowMs }));
   await on.goOn(hourMs - 60_000);
-  assert.equal(on.passes.guard, "min-time-between-zones");
+  assert.equal(on.harness.guard, "min-time-between-zones");
   assert.match(
-    on.passes.verdicts.at(-1)?.message ?? "",
+    on.harness.verdicts.at(-1)?.message ?? "",
     /^group-b keeps its size until .*: group-a was made smaller at /,
   );
-  assert.equal(on.passes.count("patch statefulsets"), 0);
+  assert.equal(on.harness.count("patch statefulsets"), 0);
   assert.match(
     eventsOf(on).join("\n"),
     /^Normal group-b: min-time-between-zones: group-b keeps its size until [^\n]*$/,
   );
   await on.goOn(120_000);
   assert.deepEqual(on.sizes, [3, 3, 4]);
-  assert.equal(on.passes.count("patch statefulsets"), 1);
+  assert.equal(on.harness.count("patch statefulsets"), 1);
 });
 
 test("a time that is not known counts from the beginning of the ledger, as it does for the webhook", async () => {
   const on = await lowered(() => "{}");
   await on.goOn(60_000);
-  assert.equal(on.passes.guard, "min-time-between-zones");
-  assert.match(on.passes.verdicts.at(-1)?.message ?? "", /Sluice does not know when group-a was last made smaller/);
-  assert.equal(on.passes.count("patch statefulsets"), 0);
+  assert.equal(on.harness.guard, "min-time-between-zones");
+  assert.match(on.harness.verdicts.at(-1)?.message ?? "", /Sluice does not know when group-a was last made smaller/);
+  assert.equal(on.harness.count("patch statefulsets"), 0);
 });
 
 test("last-downscale-malformed: times that cannot be read hold a follower back, and the webhook is not asked", async () => {
   const on = await lowered(() => "no list");
   await on.goOn(60_000);
-  assert.equal(on.passes.guard, "last-downscale-malformed");
-  assert.equal(on.passes.count("patch statefulsets"), 0);
+  assert.equal(on.harness.guard, "last-downscale-malformed");
+  assert.equal(on.harness.count("patch statefulsets"), 0);
 });

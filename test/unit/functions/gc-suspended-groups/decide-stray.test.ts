@@ -8,7 +8,11 @@ import { now, Suspended } from "../../../support/suspended.ts";
 
 const usual = { removes: true, isNamespaceEnding: false, ...now };
 
-function fate(change: (on: Suspended) => void, around: Partial<typeof usual> = {}, used = false): readonly string[] {
+function decision(
+  change: (on: Suspended) => void,
+  around: Partial<typeof usual> = {},
+  used = false,
+): readonly string[] {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 120);
   change(on);
@@ -19,33 +23,33 @@ function fate(change: (on: Suspended) => void, around: Partial<typeof usual> = {
   return [kind, guard];
 }
 
-test("owner-gone: however old it is, it stays, and says why; once", () => {
+test("owner-gone: however old it is, it stays, and its message says why, once", () => {
   assert.deepEqual(
-    fate(() => {}),
+    decision(() => {}),
     ["tell", "owner-gone"],
   );
   assert.deepEqual(
-    fate((on) => on.say("a", 2, { "suspend-message": "owner-gone: x" })),
+    decision((on) => on.annotate("a", 2, { "suspend-message": "owner-gone: x" })),
     ["nothing", "owner-gone"],
   );
   assert.deepEqual(
-    fate((on) => on.delete("a", 2)),
+    decision((on) => on.delete("a", 2)),
     ["tell", "owner-gone"],
     "also where a user deletes it: until when, it says then",
   );
 });
 
-test("recovered: a wish to have it back takes everything of ours away, and with it the word on the drain", () => {
+test("recovered: a request to recover removes all annotations of ours, the time of the drain included", () => {
   assert.deepEqual(
-    fate((on) => on.say("a", 2, { recover: "true" })),
+    decision((on) => on.annotate("a", 2, { recover: "true" })),
     ["clear", "recovered"],
   );
 });
 
 test("recover-too-late: not where its removal has begun, or where a user deletes it", () => {
   const late = (change: (on: Suspended) => void) =>
-    fate((on) => {
-      on.say("a", 2, { recover: "true" });
+    decision((on) => {
+      on.annotate("a", 2, { recover: "true" });
       change(on);
     });
   assert.deepEqual(
@@ -53,23 +57,23 @@ test("recover-too-late: not where its removal has begun, or where a user deletes
     ["answer-recover", "recover-too-late"],
   );
   assert.deepEqual(
-    late((on) => on.say("a", 2, { "suspend-state": "Removing" })),
+    late((on) => on.annotate("a", 2, { "suspend-state": "Removing" })),
     ["clear", "recovered"],
     "as long as nothing is deleted",
   );
 });
 
-test("removing: one past the point of no return goes, unless a user holds it or a pod uses it", () => {
+test("removing: a volume claim past the point of no return goes, unless a user holds it or a pod uses it", () => {
   const removing = (on: Suspended) => {
-    on.say("a", 2, { "suspend-state": "Removing" });
+    on.annotate("a", 2, { "suspend-state": "Removing" });
     on.delete("a", 2);
   };
-  assert.deepEqual(fate(removing), ["release", "removing"]);
-  assert.deepEqual(fate(removing, {}, true), ["restamp", "in-use"]);
+  assert.deepEqual(decision(removing), ["release", "removing"]);
+  assert.deepEqual(decision(removing, {}, true), ["restamp", "in-use"]);
   assert.deepEqual(
-    fate((on) => {
+    decision((on) => {
       removing(on);
-      on.say("a", 2, { hold: "true" });
+      on.annotate("a", 2, { hold: "true" });
     }),
     ["tell", "on-hold"],
   );
@@ -77,14 +81,14 @@ test("removing: one past the point of no return goes, unless a user holds it or 
 
 test("in a namespace that is being deleted it is let go, but for one on hold", () => {
   assert.deepEqual(
-    fate((on) => on.delete("a", 2), { isNamespaceEnding: true }),
+    decision((on) => on.delete("a", 2), { isNamespaceEnding: true }),
     ["release", "removing"],
   );
-  const held = (on: Suspended) => {
+  const finalized = (on: Suspended) => {
     on.delete("a", 2);
-    on.say("a", 2, { hold: "true" });
+    on.annotate("a", 2, { hold: "true" });
   };
-  assert.deepEqual(fate(held, { isNamespaceEnding: true }), ["tell", "on-hold"]);
+  assert.deepEqual(decision(finalized, { isNamespaceEnding: true }), ["tell", "on-hold"]);
 });
 
 test("in a namespace that is being deleted its volume is retained, because a hold of its StatefulSet may have gone with that", () => {
@@ -92,7 +96,7 @@ test("in a namespace that is being deleted its volume is retained, because a hol
   on.suspend("a", 2, 120);
   on.delete("a", 2);
   const retainedOf = (texts: Readonly<Record<string, string | undefined>>) => {
-    on.say("a", 2, texts);
+    on.annotate("a", 2, texts);
     const claim = on.claims.get("data-db-a-2");
     assert.ok(claim !== undefined);
     return decideStray({ pvc: parsePvc(claim), users: [] }, { ...usual, isNamespaceEnding: true }).isRetained;
@@ -103,17 +107,17 @@ test("in a namespace that is being deleted its volume is retained, because a hol
 
 test("uninstalling: our finalizer and the time go, and nothing else", () => {
   assert.deepEqual(
-    fate(() => {}, { removes: false }),
+    decision(() => {}, { removes: false }),
     ["release", "uninstalling"],
   );
   assert.deepEqual(
-    fate((on) => on.hold("a", 2, []), { removes: false }),
+    decision((on) => on.hold("a", 2, []), { removes: false }),
     ["release", "uninstalling"],
     "its time is left",
   );
   const released = (on: Suspended) => {
     on.hold("a", 2, []);
-    on.say("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
+    on.annotate("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
   };
-  assert.deepEqual(fate(released, { removes: false }), ["nothing", "uninstalling"]);
+  assert.deepEqual(decision(released, { removes: false }), ["nothing", "uninstalling"]);
 });

@@ -9,13 +9,13 @@ import { minutesAgo, nowMs, Suspended } from "../../../support/suspended.ts";
 const decideOn = (on: Suspended, changes: Partial<RemovalSnapshot> = {}) =>
   decide({ ...on.around("gc-suspended-groups", "volume"), removes: true, ...changes });
 
-function said(on: Suspended, changes: Partial<RemovalSnapshot> = {}): readonly string[] {
+function decided(on: Suspended, changes: Partial<RemovalSnapshot> = {}): readonly string[] {
   const verdict = decideOn(on, changes);
   if (verdict.kind === "wait") return [verdict.guard];
-  const words = verdict.targets.map((target) => {
+  const described = verdict.targets.map((target) => {
     return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
   });
-  return [...new Set(words)];
+  return [...new Set(described)];
 }
 
 /** Two hours ago, of one that is kept: its time is over. */
@@ -48,7 +48,7 @@ test("suspended: not a moment before its time, and at that moment it is (I1)", (
   const at = (minutes: number, duration: string) => {
     const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
     on.suspend("a", 2, minutes);
-    return said(on)[0];
+    return decided(on)[0];
   };
   assert.equal(at(59, "1h"), "suspended");
   assert.equal(at(60, "1h"), "remove db-a-2");
@@ -63,37 +63,37 @@ test("drain-refused, drain-unknown, drain-not-asked: others are asked again righ
     const drain = state && { pod: "db-a-0", health: { state, detail: "HTTP 1" } };
     return { members: on.members.map((one) => (drain ? { ...one, drain } : one)) };
   };
-  assert.deepEqual(said(on, answered("bad")), ["drain-refused"]);
-  assert.deepEqual(said(on, answered("unknown")), ["drain-unknown"]);
-  assert.deepEqual(said(on, answered()), ["drain-not-asked"]);
-  assert.deepEqual(said(on, answered("good")), ["remove db-a-2"]);
-  on.say("a", 2, { "suspended-at": minutesAgo(30) });
-  assert.deepEqual(said(on, answered()), ["suspended"], "no pod is asked while its time runs");
+  assert.deepEqual(decided(on, answered("bad")), ["drain-refused"]);
+  assert.deepEqual(decided(on, answered("unknown")), ["drain-unknown"]);
+  assert.deepEqual(decided(on, answered()), ["drain-not-asked"]);
+  assert.deepEqual(decided(on, answered("good")), ["remove db-a-2"]);
+  on.annotate("a", 2, { "suspended-at": minutesAgo(30) });
+  assert.deepEqual(decided(on, answered()), ["suspended"], "no pod is asked while its time runs");
   on.policy("a", { "drain-url": "http://:80/all" });
-  on.say("a", 2, { "suspended-at": minutesAgo(90) });
-  assert.deepEqual(said(on, answered("good")), ["drain-question-malformed"]);
+  on.annotate("a", 2, { "suspended-at": minutesAgo(90) });
+  assert.deepEqual(decided(on, answered("good")), ["drain-question-malformed"]);
 });
 
 test("the duration is read anew: raised it keeps, lowered it never takes below the new one (I3)", () => {
   const on = over();
   on.policy("a", { "suspend-duration": "1d" });
-  assert.deepEqual(said(on), ["suspended"]);
+  assert.deepEqual(decided(on), ["suspended"]);
   on.policy("a", { "suspend-duration": "119m" });
-  assert.deepEqual(said(on), ["remove db-a-2"]);
-  on.say("a", 2, { "suspend-duration": "121m" });
-  assert.deepEqual(said(on), ["suspended"], "one on the volume claim counts where it is longer");
+  assert.deepEqual(decided(on), ["remove db-a-2"]);
+  on.annotate("a", 2, { "suspend-duration": "121m" });
+  assert.deepEqual(decided(on), ["suspended"], "one on the volume claim counts where it is longer");
 });
 
 test("a volume claim never cuts the time of its StatefulSet short, before its time runs and after", () => {
   const on = over();
   on.policy("a", { "suspend-duration": "7d" });
   for (const text of ["0", "1s", "6d"]) {
-    on.say("a", 2, { "suspend-duration": text });
-    assert.deepEqual(said(on), ["suspended"], text);
+    on.annotate("a", 2, { "suspend-duration": text });
+    assert.deepEqual(decided(on), ["suspended"], text);
   }
   on.policy("a", { "suspend-duration": undefined });
   assert.deepEqual(
-    said(on),
+    decided(on),
     ["duration-missing"],
     "what its StatefulSet does not say the volume claim does not say for it",
   );
@@ -102,18 +102,18 @@ test("a volume claim never cuts the time of its StatefulSet short, before its ti
 test("duration-missing and duration-malformed: a duration that vanished, or that Sluice cannot read, holds (I2)", () => {
   const on = over();
   on.policy("a", { "suspend-duration": undefined });
-  assert.deepEqual(said(on), ["duration-missing"]);
+  assert.deepEqual(decided(on), ["duration-missing"]);
   for (const text of ["", "1 h", "-1h", "1h30", "NaN", "1e3", "7 days", "∞"]) {
     on.policy("a", { "suspend-duration": text });
-    assert.deepEqual(said(on), ["duration-malformed"], text);
+    assert.deepEqual(decided(on), ["duration-malformed"], text);
   }
 });
 
 test("stamp-missing: a stamp that is gone, of the future, or that Sluice cannot read starts no removal", () => {
   for (const stamp of [undefined, "yesterday", minutesAgo(-60), "2026-02-30T00:00:00Z"]) {
     const on = over();
-    on.say("a", 2, { "suspended-at": stamp });
-    assert.deepEqual(said(on), ["stamp-missing"], String(stamp));
+    on.annotate("a", 2, { "suspended-at": stamp });
+    assert.deepEqual(decided(on), ["stamp-missing"], String(stamp));
   }
 });
 
@@ -124,7 +124,7 @@ test("a stamp that another client wrote counts from that write, and one of ours 
     const fieldsV1 = { "f:metadata": { "f:annotations": annotations } };
     const managedFields = [{ manager, operation: "Update", time: minutesAgo(minutes), fieldsV1 }];
     on.change("a", 2, (claim) => ({ ...claim, metadata: { ...claim.metadata, managedFields } }));
-    return said(on);
+    return decided(on);
   };
   assert.deepEqual(forged("kubectl-annotate", 5), ["suspended"]);
   assert.deepEqual(forged("kubectl-annotate", 90), ["remove db-a-2"]);
@@ -136,7 +136,7 @@ test("the witness Unused of the API server has to agree: in use its time begins 
     const on = over();
     const conditions = [{ type: "Unused", status, lastTransitionTime: minutesAgo(minutes) }];
     on.change("a", 2, (claim) => ({ ...claim, status: { ...claim.status, conditions } }));
-    return said(on);
+    return decided(on);
   };
   assert.deepEqual(witness("False", 200), ["restamp db-a-2"]);
   assert.deepEqual(witness("True", 10), ["suspended"]);
@@ -146,15 +146,15 @@ test("the witness Unused of the API server has to agree: in use its time begins 
 test("on-hold: true, or a text that Sluice cannot read, on the volume claim or on its StatefulSet; the time goes on", () => {
   for (const text of ["true", "yes", ""]) {
     const claim = over();
-    claim.say("a", 2, { hold: text });
-    assert.deepEqual(said(claim), ["on-hold"], text);
+    claim.annotate("a", 2, { hold: text });
+    assert.deepEqual(decided(claim), ["on-hold"], text);
     const set = over();
     set.policy("a", { hold: text });
-    assert.deepEqual(said(set), ["on-hold"], text);
+    assert.deepEqual(decided(set), ["on-hold"], text);
   }
   const free = over();
-  free.say("a", 2, { hold: "false" });
-  assert.deepEqual(said(free), ["remove db-a-2"]);
+  free.annotate("a", 2, { hold: "false" });
+  assert.deepEqual(decided(free), ["remove db-a-2"]);
 });
 
 test("restamping, wanted-again and in-use: while any pod mounts it, or its StatefulSet wants that pod, its time begins anew (I6)", () => {
@@ -170,130 +170,130 @@ test("restamping, wanted-again and in-use: while any pod mounts it, or its State
   wanted.spec("a", { replicas: 3 });
   assert.deepEqual(anew(wanted), ["wanted-again"]);
   for (const word of ["suspend", "drained-at", "suspend-duration", "hold", "suspend-owner-uid", "suspend-state"]) {
-    wanted.say("a", 2, { [word]: "?" });
+    wanted.annotate("a", 2, { [word]: "?" });
     assert.deepEqual(anew(wanted), ["wanted-again"], `${word} is malformed`);
   }
   const deleted = over();
   deleted.suspend("a", 2, 120, "Removing");
   deleted.delete("a", 2);
   deleted.addPod("reader", "another", ["data-db-a-2"]);
-  assert.deepEqual(said(deleted), ["in-use"], "nothing can be taken back of what is deleted");
+  assert.deepEqual(decided(deleted), ["in-use"], "nothing can be taken back of what is deleted");
 });
 
 test("drain-lost: Sluice asks once more for the word that the data is not needed (I11)", () => {
   for (const word of [undefined, "soon", minutesAgo(-60)]) {
     const on = over();
-    on.say("a", 2, { "drained-at": word });
-    assert.deepEqual(said(on), ["drain-lost"], String(word));
+    on.annotate("a", 2, { "drained-at": word });
+    assert.deepEqual(decided(on), ["drain-lost"], String(word));
   }
 });
 
 test("Sluice does not remove what a user wants back, or does not ask for any more", () => {
   for (const texts of [{ recover: "true" }, { recover: "maybe" }, { suspend: "false" }, { suspend: undefined }]) {
     const on = over();
-    on.say("a", 2, texts);
-    assert.deepEqual(said(on), [], JSON.stringify(texts));
+    on.annotate("a", 2, texts);
+    assert.deepEqual(decided(on), [], JSON.stringify(texts));
   }
 });
 
 test("owner-replaced and owner-deleting: volumes of another StatefulSet of that name stay, and of one that goes (I9)", () => {
   const replaced = over();
-  replaced.say("a", 2, { "suspend-owner-uid": undefined });
-  assert.deepEqual(said(replaced), ["owner-replaced"]);
+  replaced.annotate("a", 2, { "suspend-owner-uid": undefined });
+  assert.deepEqual(decided(replaced), ["owner-replaced"]);
   const deleting = over();
   const set = deleting.sets.get("a");
   if (set !== undefined)
     deleting.sets.set("a", { ...set, metadata: { ...set.metadata, deletionTimestamp: minutesAgo(1) } });
-  assert.deepEqual(said(deleting), ["owner-deleting"]);
+  assert.deepEqual(decided(deleting), ["owner-deleting"]);
 });
 
 test("one zone loses volumes at a time, the one with most of them first, and all of its own in one turn", () => {
   const on = over(["a", "b"], [2]);
   on.suspend("b", 1, 120);
-  assert.deepEqual(said(on), ["remove db-b-1", "remove db-b-2", "zone-busy"]);
+  assert.deepEqual(decided(on), ["remove db-b-1", "remove db-b-2", "zone-busy"]);
   on.policy("b", { "removal-mode": "Group" });
-  assert.deepEqual(said(on), ["remove db-b-1", "zone-busy"]);
+  assert.deepEqual(decided(on), ["remove db-b-1", "zone-busy"]);
 });
 
 test("zone-busy: while a volume of one zone goes, no other zone begins; what was begun goes on", () => {
   const on = over(["a", "b"], [2]);
   on.claim("b", "gc-suspended-groups", "volume", 2);
-  on.say("b", 2, { "suspend-state": "Removing" });
-  assert.deepEqual(said(on), ["remove db-b-2", "zone-busy"]);
+  on.annotate("b", 2, { "suspend-state": "Removing" });
+  assert.deepEqual(decided(on), ["remove db-b-2", "zone-busy"]);
 });
 
 test("zones-down: nothing is removed while a pod of another zone is away", () => {
   const on = over(["a", "b"], [2]);
   on.pods.delete("db-b-0");
-  assert.ok(said(on).includes("zones-down"));
-  assert.ok(!said(on).some((one) => one.startsWith("remove db-a")));
+  assert.ok(decided(on).includes("zones-down"));
+  assert.ok(!decided(on).some((one) => one.startsWith("remove db-a")));
 });
 
 test("mode-none removes nothing, and wait-between-removals counts pods and volumes alike", () => {
   const none = over();
   none.policy("a", { "removal-mode": "None" });
-  assert.deepEqual(said(none), ["mode-none"]);
+  assert.deepEqual(decided(none), ["mode-none"]);
   const wait = over(["a"], [2], { "suspend-duration": "1h" });
   wait.policy("a", { "wait-between-removals": "3h" });
-  assert.deepEqual(said(wait), ["wait-between-removals"]);
+  assert.deepEqual(decided(wait), ["wait-between-removals"]);
   wait.policy("a", { "wait-between-removals": "often" });
-  assert.deepEqual(said(wait), ["wait-malformed"]);
+  assert.deepEqual(decided(wait), ["wait-malformed"]);
 });
 
 test("past the point of no return, and not deleted yet: its time has to be over all the same, and a hold, or a pod, stops it", () => {
   const on = over();
   for (const texts of [{ "suspend-duration": "3h" }, { "suspend-duration": "?" }, { "suspended-at": undefined }]) {
     on.suspend("a", 2, 120, "Removing");
-    on.say("a", 2, texts);
-    assert.deepEqual(said(on), ["restamp db-a-2"], JSON.stringify(texts));
+    on.annotate("a", 2, texts);
+    assert.deepEqual(decided(on), ["restamp db-a-2"], JSON.stringify(texts));
   }
   on.suspend("a", 2, 120, "Removing");
-  on.say("a", 2, { "suspend-duration": undefined });
-  assert.deepEqual(said(on), ["remove db-a-2"]);
-  on.say("a", 2, { hold: "true" });
-  assert.deepEqual(said(on), ["on-hold"]);
+  on.annotate("a", 2, { "suspend-duration": undefined });
+  assert.deepEqual(decided(on), ["remove db-a-2"]);
+  on.annotate("a", 2, { hold: "true" });
+  assert.deepEqual(decided(on), ["on-hold"]);
   on.delete("a", 2);
-  assert.deepEqual(said(on), ["on-hold"], "and our finalizer stays");
+  assert.deepEqual(decided(on), ["on-hold"], "and our finalizer stays");
 });
 
 test("what is deleted loses our finalizer; one that another client deleted keeps it for its time", () => {
   const on = over();
   on.suspend("a", 2, 120, "Removing");
   on.delete("a", 2);
-  assert.deepEqual(said(on), ["release db-a-2"]);
+  assert.deepEqual(decided(on), ["release db-a-2"]);
   const early = over();
-  early.say("a", 2, { "suspended-at": minutesAgo(10) });
+  early.annotate("a", 2, { "suspended-at": minutesAgo(10) });
   early.delete("a", 2);
-  assert.deepEqual(said(early), ["suspended"]);
+  assert.deepEqual(decided(early), ["suspended"]);
 });
 
-test("removing and finalizer-foreign: what is deleted and not gone is waited for, and whose finalizer holds it is said", () => {
+test("removing and finalizer-foreign: what is deleted and not gone is waited for, and whose finalizer holds it is reported", () => {
   const on = over();
   on.suspend("a", 2, 120, "Removing");
   on.delete("a", 2);
   on.hold("a", 2, []);
-  assert.deepEqual(said(on), ["removing"]);
+  assert.deepEqual(decided(on), ["removing"]);
   on.hold("a", 2, ["example.com/backup"]);
   const verdict = decideOn(on);
-  assert.deepEqual([said(on), /example.com\/backup/.test(verdict.message)], [["finalizer-foreign"], true]);
+  assert.deepEqual([decided(on), /example.com\/backup/.test(verdict.message)], [["finalizer-foreign"], true]);
 });
 
 test("uninstalling: with VOLUME_HOLD=remove our finalizer and the time go from all, and nothing is removed", () => {
   const on = over();
-  assert.deepEqual(said(on, { removes: false }), ["release db-a-2"]);
+  assert.deepEqual(decided(on, { removes: false }), ["release db-a-2"]);
   on.hold("a", 2, []);
-  assert.deepEqual(said(on, { removes: false }), ["release db-a-2"], "its time is left");
-  on.say("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
-  assert.deepEqual(said(on, { removes: false }), ["uninstalling"]);
+  assert.deepEqual(decided(on, { removes: false }), ["release db-a-2"], "its time is left");
+  on.annotate("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
+  assert.deepEqual(decided(on, { removes: false }), ["uninstalling"]);
 });
 
 test("namespace-ending: what is being deleted loses our finalizer, but for what is on hold", () => {
   const on = over();
-  assert.deepEqual(said(on, { isNamespaceEnding: true }), ["namespace-ending"]);
+  assert.deepEqual(decided(on, { isNamespaceEnding: true }), ["namespace-ending"]);
   on.delete("a", 2);
-  assert.deepEqual(said(on, { isNamespaceEnding: true }), ["release db-a-2"]);
-  on.say("a", 2, { hold: "true" });
-  assert.deepEqual(said(on, { isNamespaceEnding: true }), ["on-hold"]);
+  assert.deepEqual(decided(on, { isNamespaceEnding: true }), ["release db-a-2"]);
+  on.annotate("a", 2, { hold: "true" });
+  assert.deepEqual(decided(on, { isNamespaceEnding: true }), ["on-hold"]);
 });
 
 test("of several volume claims of a pod all have to be over, and one that a user wants back keeps all", () => {
@@ -306,10 +306,10 @@ test("of several volume claims of a pod all have to be over, and one that a user
     "suspend-owner-uid": "uid-db-a",
     "suspended-at": minutesAgo(10),
   });
-  assert.deepEqual(said(on), ["suspended"]);
+  assert.deepEqual(decided(on), ["suspended"]);
   on.claims.delete("log-db-a-2");
   on.addClaim("log-db-a-2", { recover: "true", "suspend-state": "Suspended", "suspended-at": minutesAgo(120) });
-  assert.deepEqual(said(on), []);
+  assert.deepEqual(decided(on), []);
 });
 
 test("warnings come at half of the time and an hour before its end, and say how long is left", () => {
@@ -330,29 +330,29 @@ test("warnings come at half of the time and an hour before its end, and say how 
 
 test("a pod that came back after the removal had begun lets go of the claim, once, and its volume goes when that pod does", () => {
   const on = over();
-  on.say("a", 2, { "suspend-state": "Removing", "removal-claim": "volume db-a 2 1" });
+  on.annotate("a", 2, { "suspend-state": "Removing", "removal-claim": "volume db-a 2 1" });
   on.delete("a", 2);
   on.spec("a", { replicas: 3 });
   on.addPod("db-a-2", "uid-db-a");
-  assert.ok(said(on).includes("stand-back db-a-2"));
-  on.say("a", 2, { "removal-claim": undefined });
-  assert.ok(!said(on).includes("stand-back db-a-2"));
+  assert.ok(decided(on).includes("stand-back db-a-2"));
+  on.annotate("a", 2, { "removal-claim": undefined });
+  assert.ok(!decided(on).includes("stand-back db-a-2"));
   on.pods.delete("db-a-2");
-  assert.ok(said(on).includes("release db-a-2"));
+  assert.ok(decided(on).includes("release db-a-2"));
 });
 
 test("a process whose clock is behind does not write over the wait of another one that finds the time over", () => {
-  const told = (duration: string) => {
+  const messageAfter = (duration: string) => {
     const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
     on.suspend("a", 2, 60);
-    on.say("a", 2, { "suspend-message": "wait-between-removals: db-a-2 waits" });
+    on.annotate("a", 2, { "suspend-message": "wait-between-removals: db-a-2 waits" });
     return decideOn(on).kind;
   };
-  assert.equal(told("3630"), "wait", "30 s are left, by which clocks may differ: nothing is written");
-  assert.equal(told("3631"), "take", "a user has said a longer time: it says so");
+  assert.equal(messageAfter("3630"), "wait", "30 s are left, by which clocks may differ: nothing is written");
+  assert.equal(messageAfter("3631"), "take", "a user has said a longer time: it says so");
 });
 
-test("a size that another client changed counts from the first look after it at the latest, as its pod may have ended slowly", () => {
+test("a size that another client changed counts from the first reconcile after it at the latest, as its pod may have ended slowly", () => {
   const resized = (minutes: number) => {
     const on = over();
     const set = on.sets.get("a");
@@ -361,12 +361,12 @@ test("a size that another client changed counts from the first look after it at 
     if (set !== undefined) on.sets.set("a", { ...set, metadata: { ...set.metadata, managedFields } });
     return on;
   };
-  const why = "an hour has passed since the change, and not since a look that came after it";
-  assert.equal(said(resized(69))[0], "suspended", why);
+  const why = "an hour has passed since the change, and not since a reconcile that came after it";
+  assert.equal(decided(resized(69))[0], "suspended", why);
   assert.match(
     decideOn(resized(5)).message,
     /kept for 1h 5m more: another client changed the size of db-a, and their 1h begin/,
   );
-  assert.equal(said(resized(70))[0], "remove db-a-2");
-  assert.equal(said(resized(121))[0], "remove db-a-2", "a change before the stamp says nothing");
+  assert.equal(decided(resized(70))[0], "remove db-a-2");
+  assert.equal(decided(resized(121))[0], "remove db-a-2", "a change before the stamp says nothing");
 });

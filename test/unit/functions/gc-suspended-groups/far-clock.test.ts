@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { whyClocksUnsure } from "../../../../functions/shared/suspension/clocks.ts";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const minuteMs = 60_000;
@@ -35,7 +35,7 @@ class Clocked extends Volumes {
   }
 
   /** Both functions and the sweep, every ten seconds. */
-  async lookFor(ms: number): Promise<void> {
+  async reconcileFor(ms: number): Promise<void> {
     for (let leftMs = ms; leftMs > 0; leftMs -= 10_000) {
       await this.suspend();
       await this.collect();
@@ -46,11 +46,11 @@ class Clocked extends Volumes {
 
   assertKept(what?: string): void {
     assert.ok(this.isKept(top), what);
-    assert.notEqual(this.said(top, "suspend-state"), "Removing", what);
+    assert.notEqual(this.recorded(top, "suspend-state"), "Removing", what);
   }
 
   /** True while our finalizer keeps it. */
-  get isHeld(): boolean {
+  get isBlocked(): boolean {
     return this.claim(top)?.metadata.finalizers?.includes("sluice.dev/volume-hold") ?? false;
   }
 
@@ -73,13 +73,13 @@ for (const off of clocks)
   test(`clock-unsure: with the clocks off by ${JSON.stringify(off)} ms no volume goes, and it goes when they are right`, async () => {
     const on = new Clocked("600s");
     await on.suspended();
-    await on.lookFor(5 * minuteMs);
-    const since = on.said(top, "suspended-at");
+    await on.reconcileFor(5 * minuteMs);
+    const since = on.recorded(top, "suspended-at");
     on.set(off);
-    await on.lookFor(9 * minuteMs);
+    await on.reconcileFor(9 * minuteMs);
     on.assertKept();
     assert.ok(on.isUnsure);
-    assert.equal(on.said(top, "suspended-at"), since, "its time stays as it was written");
+    assert.equal(on.recorded(top, "suspended-at"), since, "its time stays as it was written");
     on.set({ server: 0, process: 0 });
     await on.until(
       () => on.claim(top) === undefined,
@@ -92,25 +92,25 @@ test("clock-unsure names both times and the difference, in a Warning Event, as l
   const on = new Clocked("7d");
   await on.suspended();
   on.set({ server: 8 * dayMs });
-  await on.lookFor(minuteMs);
+  await on.reconcileFor(minuteMs);
   const { guard, message = "" } = on.verdicts.findLast((one) => one.guard === "clock-unsure") ?? {};
   assert.equal(guard, "clock-unsure");
   const [, server = "", own = ""] =
     /it is (\S+Z) by the API server's .* and (\S+Z) by .*, (?:8d|7d 23h) apart/.exec(message) ?? [];
   assert.equal(Math.round((Date.parse(server) - Date.parse(own)) / dayMs), 8, message);
-  const said = on.world.store.list("events").items as unknown as { type: string; message: string }[];
-  const [event] = said.filter(({ message }) => message.includes("clock-unsure"));
+  const events = on.world.store.list("events").items as unknown as { type: string; message: string }[];
+  const [event] = events.filter(({ message }) => message.includes("clock-unsure"));
   assert.equal(event?.type, "Warning", on.events.join("\n"));
 });
 
-test("an API server that is days ahead in one look of three keeps no volume claim written in turn", async () => {
+test("an API server that is days ahead in one reconcile of three keeps no volume claim written in turn", async () => {
   const on = new Clocked("7d");
   await on.suspended();
-  await on.lookFor(minuteMs);
+  await on.reconcileFor(minuteMs);
   on.forget();
-  for (let look = 0; look < 60; look++) {
-    on.set({ server: look % 3 === 1 ? 8 * dayMs : 0 });
-    await on.lookFor(10_000);
+  for (let round = 0; round < 60; round++) {
+    on.set({ server: round % 3 === 1 ? 8 * dayMs : 0 });
+    await on.reconcileFor(10_000);
   }
   on.assertKept();
   assert.ok(on.isUnsure && on.count(`patch ${volumes}`) <= 2, `${on.count(`patch ${volumes}`)} writes`);
@@ -126,12 +126,12 @@ for (const off of apart)
   test(`with the clocks off by ${JSON.stringify(off)} ms the age is the smaller of what they say`, async () => {
     const on = new Clocked("900s");
     await on.suspended();
-    await on.lookFor(2 * minuteMs);
+    await on.reconcileFor(2 * minuteMs);
     on.set(off);
     const lateMs = Math.max(0, -(off.server ?? 0), -(off.process ?? 0));
-    await on.lookFor(12 * minuteMs + lateMs);
+    await on.reconcileFor(12 * minuteMs + lateMs);
     on.assertKept("for its time by the clock that is behind");
-    await on.lookFor(2 * minuteMs);
+    await on.reconcileFor(2 * minuteMs);
     assert.equal(on.claim(top), undefined, "and no longer");
     assert.ok(!on.isUnsure);
   });
@@ -143,7 +143,7 @@ async function deleted(isStray: boolean): Promise<Clocked> {
   await on.suspend();
   on.world.store.delete(volumes, { namespace, name: top });
   if (isStray) on.world.store.delete("statefulsets", { namespace, name: "group-a" });
-  else on.say(top, { suspend: null });
+  else on.annotate(top, { suspend: null });
   return on;
 }
 
@@ -154,13 +154,13 @@ for (const isStray of [false, true]) {
     for (const off of [...wrong, { server: -8 * dayMs }]) {
       const on = await deleted(isStray);
       on.set(off);
-      await on.lookFor(minuteMs);
-      assert.ok(on.isHeld, JSON.stringify(off));
-      if (isStray) assert.match(on.said(top, "suspend-message") ?? "", /^clock-unsure: /);
+      await on.reconcileFor(minuteMs);
+      assert.ok(on.isBlocked, JSON.stringify(off));
+      if (isStray) assert.match(on.recorded(top, "suspend-message") ?? "", /^clock-unsure: /);
       // By a clock that is behind its time is not over, which is reason enough.
       else assert.ok(on.isUnsure || off.server === -8 * dayMs);
       on.set({ server: 0, process: 0 });
-      await on.lookFor(11 * minuteMs);
+      await on.reconcileFor(11 * minuteMs);
       assert.equal(on.claim(top), undefined, "it goes after its time");
     }
   });
@@ -168,9 +168,9 @@ for (const isStray of [false, true]) {
   test(`a volume claim ${what}that a user deleted is kept for its time by the clock that is behind`, async () => {
     const on = await deleted(isStray);
     on.set({ process: -4 * minuteMs });
-    await on.lookFor(13 * minuteMs);
-    assert.ok(on.isHeld);
-    await on.lookFor(2 * minuteMs);
+    await on.reconcileFor(13 * minuteMs);
+    assert.ok(on.isBlocked);
+    await on.reconcileFor(2 * minuteMs);
     assert.equal(on.claim(top), undefined, "and no longer");
   });
 }
@@ -178,7 +178,7 @@ for (const isStray of [false, true]) {
 test("clock-unsure: a mark of before is taken back, its claim of the ledger ends, and the time goes on", async () => {
   const on = new Clocked("60s");
   await on.suspended();
-  const since = on.said(top, "suspended-at");
+  const since = on.recorded(top, "suspended-at");
   await on.goOn(61_000);
   const { cluster } = on.context;
   on.interfere = ({ verb, resource }) => {
@@ -192,13 +192,13 @@ test("clock-unsure: a mark of before is taken back, its claim of the ledger ends
   );
   on.interfere = () => {};
   on.restart({ cluster });
-  assert.equal(on.said(top, "suspend-state"), "Removing");
+  assert.equal(on.recorded(top, "suspend-state"), "Removing");
   on.forget();
   on.set({ server: 8 * dayMs });
-  await on.lookFor(3 * minuteMs);
+  await on.reconcileFor(3 * minuteMs);
   on.assertKept();
   assert.ok(!on.acts.some(({ action }) => action === "remove"), "no removal is tried");
-  assert.deepEqual([on.ledger.claims, on.said(top, "suspended-at")], [[], since]);
+  assert.deepEqual([on.ledger.claims, on.recorded(top, "suspended-at")], [[], since]);
 });
 
 test("clock-unsure: clocks that part between the mark and the deletion delete nothing", async () => {
@@ -209,7 +209,7 @@ test("clock-unsure: clocks that part between the mark and the deletion delete no
     if (verb === "patch" && resource === volumes && JSON.stringify(given).includes('"Removing"'))
       on.set({ process: dayMs });
   };
-  await on.lookFor(2 * minuteMs);
+  await on.reconcileFor(2 * minuteMs);
   assert.equal(on.off.process, dayMs, "it was marked");
   on.assertKept();
 });
@@ -218,11 +218,11 @@ test("what no time decides is done while the clocks are unsure: a recover brings
   const on = new Clocked("600s");
   await on.suspended();
   on.set({ server: 8 * dayMs });
-  await on.lookFor(minuteMs);
-  on.say(top, { recover: "true" });
-  await on.lookFor(2 * minuteMs);
+  await on.reconcileFor(minuteMs);
+  on.annotate(top, { recover: "true" });
+  await on.reconcileFor(2 * minuteMs);
   assert.ok(on.pod("group-a-2") !== undefined);
-  assert.equal(on.said(top, "recover"), undefined);
+  assert.equal(on.recorded(top, "recover"), undefined);
 });
 
 test("clock-unsure: no pod goes because the wait between two removals is over; the first one needs no wait", async () => {
@@ -230,14 +230,14 @@ test("clock-unsure: no pod goes because the wait between two removals is over; t
   on.set({ server: 8 * dayMs });
   await on.suspended();
   on.set({ server: 0 });
-  await on.lookFor(20_000);
+  await on.reconcileFor(20_000);
   on.ask("data-group-b-2");
   on.set({ process: 8 * dayMs });
-  await on.lookFor(3 * minuteMs);
+  await on.reconcileFor(3 * minuteMs);
   assert.ok(on.pod("group-b-2") !== undefined);
-  assert.match(on.said("data-group-b-2", "suspend-message") ?? "", /^clock-unsure: group-b-2 waits: it is /);
+  assert.match(on.recorded("data-group-b-2", "suspend-message") ?? "", /^clock-unsure: group-b-2 waits: it is /);
   on.set({ process: 0 });
-  await on.lookFor(3 * minuteMs);
+  await on.reconcileFor(3 * minuteMs);
   assert.equal(on.pod("group-b-2"), undefined);
 });
 
@@ -246,14 +246,14 @@ test("no Event warns of a removal that nears by clocks that are unsure, nor by t
   const isWarned = () => on.events.some((event) => event.startsWith("VolumeRemovalNears"));
   await on.suspended();
   on.set({ server: 4 * minuteMs });
-  await on.lookFor(2 * minuteMs);
+  await on.reconcileFor(2 * minuteMs);
   assert.ok(!isWarned(), "half of it is over by one clock");
   on.set({ server: 9 * minuteMs });
-  await on.lookFor(4 * minuteMs);
+  await on.reconcileFor(4 * minuteMs);
   assert.ok(!isWarned(), "and by two that are apart");
   on.set({ server: 0 });
-  // A look of the future is no look: its time has begun anew.
-  await on.lookFor(6 * minuteMs);
+  // A reconcile in the future does not count: its time has begun anew.
+  await on.reconcileFor(6 * minuteMs);
   assert.ok(isWarned());
 });
 

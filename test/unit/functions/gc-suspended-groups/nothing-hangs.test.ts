@@ -1,14 +1,14 @@
 /** A removal that cannot go on ends: its claim leaves the ledger, the group goes on, and what is deleted ends after its time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const set = { namespace, name: "group-a" };
 const foreign = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
 /** Both functions and the sweep, once every so many seconds. */
-async function pass(on: Volumes, seconds: number, everyMs = 20_000): Promise<void> {
+async function reconcileFor(on: Volumes, seconds: number, everyMs = 20_000): Promise<void> {
   for (let past = 0; past < seconds * 1_000; past += everyMs) {
     await on.suspend();
     await on.collect();
@@ -31,7 +31,7 @@ async function marked(): Promise<Volumes> {
 /** A rollout gets to the end of the other zone. */
 async function rollsOn(on: Volumes): Promise<void> {
   on.changeImage("app:2");
-  for (let look = 0; look < 60 && on.imageOf("group-b-2") !== "app:2"; look++) {
+  for (let round = 0; round < 60 && on.imageOf("group-b-2") !== "app:2"; round++) {
     await on.run(true);
     await on.goOn(5_000);
   }
@@ -41,10 +41,10 @@ async function rollsOn(on: Volumes): Promise<void> {
 test("a StatefulSet that goes away after the mark leaves no claim in the ledger: the other zones are rolled", async () => {
   const on = await marked();
   on.world.store.delete("statefulsets", set, { propagationPolicy: "Background" } as never);
-  await pass(on, 400);
+  await reconcileFor(on, 400);
   assert.deepEqual(on.ledger.claims, []);
   assert.equal(on.claim(top)?.metadata.deletionTimestamp, undefined, "and its volume is kept");
-  assert.equal(on.said(top, "suspend-state"), "Suspended");
+  assert.equal(on.recorded(top, "suspend-state"), "Suspended");
   await rollsOn(on);
 });
 
@@ -55,43 +55,43 @@ test("a StatefulSet that is made again after the mark leaves no claim in the led
   await on.goOn(30_000);
   const { name, labels, annotations } = metadata;
   on.world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec } as never);
-  await pass(on, 60);
+  await reconcileFor(on, 60);
   assert.deepEqual(on.ledger.claims, []);
   assert.equal(on.claim(top)?.metadata.deletionTimestamp, undefined);
-  assert.match(on.said(top, "suspend-message") ?? "", /^owner-replaced: /);
+  assert.match(on.recorded(top, "suspend-message") ?? "", /^owner-replaced: /);
   await rollsOn(on);
 });
 
-test("a hold, a wish, a request that goes and the mode None are heard between the mark and the deletion, and end the claim", async () => {
-  const words: readonly ((on: Volumes) => void)[] = [
-    (on) => on.say(top, { hold: "true" }),
+test("a hold, a wish, a request that goes and the mode None are received between the mark and the deletion, and end the claim", async () => {
+  const message: readonly ((on: Volumes) => void)[] = [
+    (on) => on.annotate(top, { hold: "true" }),
     (on) => on.policy("group-a", { hold: "true" }),
-    (on) => on.say(top, { recover: "true" }),
-    (on) => on.say(top, { suspend: null }),
-    (on) => on.say(top, { "drained-at": null }),
+    (on) => on.annotate(top, { recover: "true" }),
+    (on) => on.annotate(top, { suspend: null }),
+    (on) => on.annotate(top, { "drained-at": null }),
     (on) => on.policy("group-a", { "removal-mode": "None" }),
   ];
-  for (const say of words) {
+  for (const annotate of message) {
     const on = await marked();
     const uid = on.claim(top)?.metadata.uid;
-    say(on);
-    await pass(on, 200, 5_000);
+    annotate(on);
+    await reconcileFor(on, 200, 5_000);
     assert.deepEqual(
       [on.claim(top)?.metadata.uid, on.claim(top)?.metadata.deletionTimestamp],
       [uid, undefined],
-      String(say),
+      String(annotate),
     );
-    assert.notEqual(on.said(top, "suspend-state"), "Removing", String(say));
-    assert.deepEqual(on.ledger.claims, [], String(say));
+    assert.notEqual(on.recorded(top, "suspend-state"), "Removing", String(annotate));
+    assert.deepEqual(on.ledger.claims, [], String(annotate));
   }
 });
 
 test("recover between the mark and the deletion brings the pod back with the same volume", async () => {
   const on = await marked();
-  on.say(top, { recover: "true" });
-  await pass(on, 60, 2_000);
+  on.annotate(top, { recover: "true" });
+  await reconcileFor(on, 60, 2_000);
   assert.ok(on.pod("group-a-2") !== undefined);
-  assert.equal(on.said(top, "recover"), undefined);
+  assert.equal(on.recorded(top, "recover"), undefined);
 });
 
 test("a foreign finalizer on what is deleted holds up its volume claim alone: the claim of the ledger ends", async () => {
@@ -100,12 +100,12 @@ test("a foreign finalizer on what is deleted holds up its volume claim alone: th
   const finalizers = [...(on.claim(top)?.metadata.finalizers ?? []), foreign];
   on.world.store.patch(volumes, { namespace, name: top }, { metadata: { finalizers } });
   await on.goOn(61_000);
-  await pass(on, 60, 5_000);
+  await reconcileFor(on, 60, 5_000);
   assert.deepEqual(on.claim(top)?.metadata.finalizers, [foreign]);
   assert.deepEqual(on.ledger.claims, []);
   assert.ok(
     on.verdicts.some(({ guard }) => guard === "finalizer-foreign"),
-    "it is said whose it is",
+    "it is reported whose it is",
   );
   await rollsOn(on);
 });
@@ -118,8 +118,8 @@ async function markedAndDeleted(on: Volumes, second: string, pods: 2 | 3): Promi
   await on.marked();
   on.policy("group-a", { "suspend-duration": "1h" });
   // The process has died between the two marks.
-  if (pods === 2) on.say(second, { "suspend-state": "Suspended", "removal-claim": null });
-  for (const name of [top, second]) on.say(name, { suspend: "false" });
+  if (pods === 2) on.annotate(second, { "suspend-state": "Suspended", "removal-claim": null });
+  for (const name of [top, second]) on.annotate(name, { suspend: "false" });
   on.scale("group-a", pods);
   await on.goOn(5_000);
   assert.equal(on.pod("group-a-2") !== undefined, pods === 3);
@@ -139,21 +139,21 @@ for (const [what, pods, finalizers] of cases)
     const on = new Volumes("60s", {}, { volumes: ["data", "journal"] });
     await markedAndDeleted(on, "journal-group-a-2", pods);
     if (finalizers !== undefined) on.world.store.patch(volumes, { namespace, name: top }, { metadata: { finalizers } });
-    await pass(on, 400);
+    await reconcileFor(on, 400);
     assert.deepEqual(on.ledger.claims, []);
     assert.ok(on.claim(top) !== undefined, "its pod or its time keeps it");
     assert.ok(on.isKept("journal-group-a-2"));
   });
 
-test("a hold that is said after the deletion was sent ends the claim, too, and keeps the volume", async () => {
+test("a hold that is reported after the deletion was sent ends the claim, too, and keeps the volume", async () => {
   const on = await marked();
   on.world.store.delete(volumes, { namespace, name: top });
-  on.say(top, { hold: "true" });
-  await pass(on, 60, 5_000);
+  on.annotate(top, { hold: "true" });
+  await reconcileFor(on, 60, 5_000);
   assert.deepEqual(on.ledger.claims, []);
   assert.ok(on.claim(top)?.metadata.finalizers?.includes("sluice.dev/volume-hold"));
-  on.say(top, { hold: null });
-  await pass(on, 60, 5_000);
+  on.annotate(top, { hold: null });
+  await reconcileFor(on, 60, 5_000);
   assert.equal(on.claim(top), undefined);
 });
 
@@ -166,7 +166,7 @@ async function deletedWithSet(texts: Record<string, string | null> = {}): Promis
   await on.suspended();
   await on.suspend();
   on.bind(top);
-  on.say(top, texts);
+  on.annotate(top, texts);
   on.world.store.delete("statefulsets", set, { propagationPolicy: "Background" } as never);
   await on.goOn(5_000);
   assert.ok(on.claim(top)?.metadata.deletionTimestamp !== undefined);
@@ -175,15 +175,15 @@ async function deletedWithSet(texts: Record<string, string | null> = {}): Promis
 
 test("what goes with its StatefulSet is kept for its time, an Event says until when, and then it ends", async () => {
   const on = await deletedWithSet();
-  await pass(on, 3_000, 300_000);
+  await reconcileFor(on, 3_000, 300_000);
   assert.ok(on.claim(top) !== undefined, "not before its time");
-  const told = on.events.filter((text) => text.startsWith(`VolumeRemovalWaiting ${top}`));
-  assert.equal(told.length, 1, told.join());
+  const sent = on.events.filter((text) => text.startsWith(`VolumeRemovalWaiting ${top}`));
+  assert.equal(sent.length, 1, sent.join());
   assert.match(
-    told[0] ?? "",
+    sent[0] ?? "",
     /our finalizer keeps its volume until 2026-01-01T01:0\d:\d\dZ; .*PersistentVolume pv-data-group-a-2/,
   );
-  await pass(on, 1_200, 300_000);
+  await reconcileFor(on, 1_200, 300_000);
   assert.equal(on.claim(top), undefined);
   assert.equal(on.reclaimPolicyOf(top), "Delete", "a user asked for its removal, and did not take that back");
 });
@@ -193,30 +193,30 @@ test("how long it is kept is what its StatefulSet said last; where that is not k
   await on.suspended();
   on.policy("group-a", { "suspend-duration": "2h" });
   await on.suspend();
-  assert.equal(on.said(top, "suspend-kept-for"), "7200");
+  assert.equal(on.recorded(top, "suspend-kept-for"), "7200");
   const unknown = await deletedWithSet({ "suspend-kept-for": null });
-  await pass(unknown, 7_200, 600_000);
+  await reconcileFor(unknown, 7_200, 600_000);
   assert.ok(unknown.claim(top) !== undefined);
   assert.match(
-    unknown.said(top, "suspend-message") ?? "",
+    unknown.recorded(top, "suspend-message") ?? "",
     /^duration-missing: .*writes sluice.dev\/suspend-duration on it/,
   );
-  unknown.say(top, { "suspend-duration": "1m" });
-  await pass(unknown, 700, 300_000);
+  unknown.annotate(top, { "suspend-duration": "1m" });
+  await reconcileFor(unknown, 700, 300_000);
   assert.equal(unknown.claim(top), undefined);
 });
 
 test("a volume claim does not cut short what its StatefulSet said before it went", async () => {
   const on = await deletedWithSet({ "suspend-duration": "0" });
-  await pass(on, 1_200, 300_000);
+  await reconcileFor(on, 1_200, 300_000);
   assert.ok(on.claim(top) !== undefined, "its StatefulSet said an hour");
-  await pass(on, 3_600, 600_000);
+  await reconcileFor(on, 3_600, 600_000);
   assert.equal(on.claim(top), undefined);
 });
 
 test("a claim whose request was taken away ends as well, and its PersistentVolume is kept", async () => {
   const on = await deletedWithSet({ suspend: null });
-  await pass(on, 4_500, 300_000);
+  await reconcileFor(on, 4_500, 300_000);
   assert.equal(on.claim(top), undefined);
   assert.equal(on.reclaimPolicyOf(top), "Retain");
 });
@@ -228,7 +228,7 @@ test("withdrawn: a request that is taken back from a claim without a StatefulSet
   await on.goOn(5_000);
   await on.sweepStrays();
   assert.ok(on.claim(top)?.metadata.finalizers?.includes("sluice.dev/volume-hold"), "owner-gone");
-  on.say(top, { suspend: null });
+  on.annotate(top, { suspend: null });
   await on.sweepStrays();
   assert.ok(!on.claim(top)?.metadata.finalizers?.includes("sluice.dev/volume-hold"));
   assert.ok(on.verdicts.some(({ guard }) => guard === "withdrawn"));
@@ -236,8 +236,8 @@ test("withdrawn: a request that is taken back from a claim without a StatefulSet
 
 test("a false mark on what its StatefulSet left behind lets go of nothing before its time", async () => {
   const on = await deletedWithSet();
-  on.say(top, { "suspend-state": "Removing", "removal-claim": "made up" });
-  await pass(on, 1_200, 300_000);
+  on.annotate(top, { "suspend-state": "Removing", "removal-claim": "made up" });
+  await reconcileFor(on, 1_200, 300_000);
   assert.ok(on.claim(top) !== undefined);
 });
 
@@ -248,10 +248,10 @@ test("a deleted claim whose pod is wanted again, or whose request was taken away
     on.bind(top);
     on.world.store.delete(volumes, { namespace, name: top });
     if (change === "wanted") on.world.store.patch("statefulsets", set, { spec: { replicas: 3 } });
-    else on.say(top, { suspend: null });
-    await pass(on, 400, 20_000);
+    else on.annotate(top, { suspend: null });
+    await reconcileFor(on, 400, 20_000);
     assert.ok(on.claim(top)?.metadata.deletionTimestamp !== undefined, change);
-    await pass(on, 400, 20_000);
+    await reconcileFor(on, 400, 20_000);
     assert.equal(on.claim(top)?.metadata.deletionTimestamp, undefined, change);
     assert.equal(on.reclaimPolicyOf(top), "Retain", change);
   }

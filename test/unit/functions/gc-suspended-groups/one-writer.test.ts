@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { reporterOf } from "../../../../functions/shared/suspension/message-reporter.ts";
 import { Suspended } from "../../../support/suspended.ts";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
-type Words = Readonly<Record<string, string | null>>;
+type Texts = Readonly<Record<string, string | null>>;
 
 /** How far the suspension of the top pod is. */
 const states: Readonly<Record<string, (on: Volumes) => Promise<void>>> = {
@@ -14,7 +14,7 @@ const states: Readonly<Record<string, (on: Volumes) => Promise<void>>> = {
   async Suspending(on) {
     on.ask(top);
     await on.until(
-      () => on.said(top, "suspend-state") === "Suspending",
+      () => on.recorded(top, "suspend-state") === "Suspending",
       () => on.suspend(),
     );
   },
@@ -30,16 +30,16 @@ const states: Readonly<Record<string, (on: Volumes) => Promise<void>>> = {
   },
   async unreadable(on) {
     await on.suspended();
-    on.say(top, { "suspend-state": "Asleep" });
+    on.annotate(top, { "suspend-state": "Asleep" });
   },
   async "of another StatefulSet"(on) {
     await on.suspended();
-    on.say(top, { "suspend-owner-uid": "other" });
+    on.annotate(top, { "suspend-owner-uid": "other" });
   },
 };
 
 /** What people say of it, on the volume claim; or on its StatefulSet where the name begins with `set `. */
-const words: Readonly<Record<string, Words>> = {
+const annotations: Readonly<Record<string, Texts>> = {
   "a hold": { hold: "true" },
   "a duration that is malformed": { "suspend-duration": "soon" },
   "set duration missing": { "suspend-duration": null },
@@ -49,7 +49,7 @@ const words: Readonly<Record<string, Words>> = {
   "no word on the drain": { "drained-at": null },
   "set mode None": { "removal-mode": "None" },
 };
-const rarer: typeof words = {
+const rarer: typeof annotations = {
   "a hold that is malformed": { hold: "yes" },
   "a request that is malformed": { suspend: "perhaps" },
   "a wish that is malformed": { recover: "perhaps" },
@@ -62,9 +62,9 @@ const rarer: typeof words = {
 /** Every two of the words, and each of the others beside a malformed duration. */
 const scenes: readonly (readonly string[])[] = [
   [],
-  ...Object.keys(words).flatMap((one, at) => [
+  ...Object.keys(annotations).flatMap((one, at) => [
     [one],
-    ...Object.keys(words)
+    ...Object.keys(annotations)
       .slice(0, at)
       .map((other) => [other, one]),
   ]),
@@ -77,12 +77,12 @@ async function rounds(on: Volumes) {
   const late: string[] = [];
   on.calls.length = 0;
   for (let round = 0; round < 20; round++) {
-    for (const look of [() => on.suspend(), () => on.collect(), () => on.sweepStrays()]) await look();
+    for (const reconcile of [() => on.suspend(), () => on.collect(), () => on.sweepStrays()]) await reconcile();
     for (const { verb, resource, given } of on.calls.splice(0)) {
       if (!["patch", "scale"].includes(verb) || resource === "leases") continue;
       const { name } = given[1] as { readonly name: string };
       counts.set(name, (counts.get(name) ?? 0) + 1);
-      if (round >= 10) late.push(`${verb} ${resource} ${name}: ${on.said(name, "suspend-message")}`);
+      if (round >= 10) late.push(`${verb} ${resource} ${name}: ${on.recorded(name, "suspend-message")}`);
     }
     await on.goOn(5_000);
   }
@@ -90,14 +90,14 @@ async function rounds(on: Volumes) {
 }
 
 for (const [state, begin] of Object.entries(states))
-  test(`a volume that is ${state}: whatever is said of it, the writes of both functions to each object come to rest`, async () => {
+  test(`a volume that is ${state}: whatever is reported of it, the writes of both functions to each object come to rest`, async () => {
     for (const scene of scenes) {
       const on = new Volumes();
       await begin(on);
       for (const one of scene) {
         if (one === "VOLUME_HOLD=remove") on.restart({ settings: { volumeHold: "remove" } } as never);
-        else if (one.startsWith("set ")) on.policy("group-a", words[one] ?? rarer[one] ?? {});
-        else on.say(top, words[one] ?? rarer[one] ?? {});
+        else if (one.startsWith("set ")) on.policy("group-a", annotations[one] ?? rarer[one] ?? {});
+        else on.annotate(top, annotations[one] ?? rarer[one] ?? {});
       }
       const { most, late } = await rounds(on);
       assert.deepEqual(late, [], `${state}, ${scene.join(" and ")}`);
@@ -106,23 +106,23 @@ for (const [state, begin] of Object.entries(states))
     }
   });
 
-test("a member is told of by one function: its removal by the collector, and its pod, or what Sluice cannot read, by the other", () => {
-  const told = (change: (on: Suspended) => void) => {
+test("a member is reported by one function: its removal by the collector, and its pod, or what Sluice cannot read, by the other", () => {
+  const writesAfter = (change: (on: Suspended) => void) => {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 5);
     change(on);
     return on.members.filter(({ ordinal }) => ordinal === 2).map(reporterOf)[0];
   };
-  const says = (texts: Record<string, string | undefined>) => told((on) => on.say("a", 2, texts));
-  assert.equal(says({}), "collector");
-  assert.equal(says({ "suspend-state": "Removing" }), "collector");
+  const annotated = (texts: Record<string, string | undefined>) => writesAfter((on) => on.annotate("a", 2, texts));
+  assert.equal(annotated({}), "collector");
+  assert.equal(annotated({ "suspend-state": "Removing" }), "collector");
   for (const state of ["Suspending", "Asleep", undefined])
-    assert.equal(says({ "suspend-state": state }), "suspender", state);
-  for (const suspend of ["false", "perhaps", undefined]) assert.equal(says({ suspend }), "suspender", suspend);
-  for (const recover of ["true", "perhaps"]) assert.equal(says({ recover }), "suspender", recover);
+    assert.equal(annotated({ "suspend-state": state }), "suspender", state);
+  for (const suspend of ["false", "perhaps", undefined]) assert.equal(annotated({ suspend }), "suspender", suspend);
+  for (const recover of ["true", "perhaps"]) assert.equal(annotated({ recover }), "suspender", recover);
 });
 
-test("a hold is a user's will: a duration that is malformed or missing is said before it, and then the hold is", async () => {
+test("a hold is a user's will: a duration that is malformed or missing is reported before it, and then the hold is", async () => {
   for (const [duration, guard] of [
     ["soon", "duration-malformed"],
     [null, "duration-missing"],
@@ -130,12 +130,12 @@ test("a hold is a user's will: a duration that is malformed or missing is said b
     const on = new Volumes();
     await on.suspended();
     on.policy("group-a", { "suspend-duration": duration });
-    on.say(top, { hold: "true" });
+    on.annotate(top, { hold: "true" });
     await rounds(on);
-    assert.match(on.said(top, "suspend-message") ?? "", new RegExp(`^${guard}: `));
+    assert.match(on.recorded(top, "suspend-message") ?? "", new RegExp(`^${guard}: `));
     on.policy("group-a", { "suspend-duration": "1h" });
     await rounds(on);
-    assert.match(on.said(top, "suspend-message") ?? "", /^on-hold: /);
+    assert.match(on.recorded(top, "suspend-message") ?? "", /^on-hold: /);
     assert.ok(on.isKept(top));
   }
 });

@@ -9,7 +9,7 @@ import { parsePvc } from "../../../../functions/shared/volumes/pvc.ts";
 import { Owned } from "../../../support/owned.ts";
 import { minutesAgo, now } from "../../../support/suspended.ts";
 
-function said(on: Owned): readonly string[] {
+function decided(on: Owned): readonly string[] {
   const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
   if (verdict.kind === "wait") return [verdict.guard];
   return verdict.targets.map((target) =>
@@ -20,7 +20,7 @@ function said(on: Owned): readonly string[] {
 test("a volume is removed when its time is over, under a claim that names its uid, and one zone at a time", () => {
   const on = Owned.of(["a", "b"], 3);
   on.suspend("a-2", 59);
-  assert.deepEqual(said(on), ["suspended"]);
+  assert.deepEqual(decided(on), ["suspended"]);
   on.suspend("a-2", 60);
   on.suspend("b-1", 60);
   on.suspend("b-2", 61);
@@ -39,70 +39,73 @@ test("mode-none of the cluster's own settings freezes what has begun, deleted or
   const on = Owned.of(["a", "b"], 2);
   on.suspend("a-1", 90);
   on.set({ removalMode: "None" });
-  assert.deepEqual(said(on), ["mode-none"]);
+  assert.deepEqual(decided(on), ["mode-none"]);
   on.suspend("a-1", 90, "Removing");
-  assert.deepEqual(said(on), ["mode-none"], "its deletion is not sent");
+  assert.deepEqual(decided(on), ["mode-none"], "its deletion is not sent");
   on.change("a-1-data", { deletionTimestamp: minutesAgo(1) });
-  assert.deepEqual(said(on), ["mode-none"], "our finalizer keeps its volume");
+  assert.deepEqual(decided(on), ["mode-none"], "our finalizer keeps its volume");
   on.set({ removalMode: "Zone" });
-  assert.deepEqual(said(on), ["release a-1-data"]);
+  assert.deepEqual(decided(on), ["release a-1-data"]);
 });
 
 test("zones-down and zone-scaling-down: none is removed while something of another zone is down, or is let go", () => {
   const on = Owned.of(["a", "b"], 2);
   on.suspend("a-1", 90);
   on.unready("b-0");
-  assert.deepEqual(said(on), ["zones-down"]);
+  assert.deepEqual(decided(on), ["zones-down"]);
   const other = Owned.of(["a", "b"], 2);
   other.suspend("a-1", 90);
   other.claim("b", "suspend-group", "scale-down");
-  assert.deepEqual(said(other), ["zone-scaling-down"]);
+  assert.deepEqual(decided(other), ["zone-scaling-down"]);
 });
 
 test("a pod that uses it, drain-lost, on-hold, selector-malformed, duration-missing: each holds a volume whose time is over", () => {
   const cases: readonly [string, (on: Owned) => void][] = [
     ["restamp a-1-again", (on) => on.addPod("a-1-again", {}, ["a-1-data"])],
-    ["drain-lost", (on) => on.say("a-1-data", { "drained-at": undefined })],
-    ["on-hold", (on) => on.say("a-1-data", { hold: "true" })],
-    ["selector-malformed", (on) => on.say("b-0-data", { "pod-selector": "?" })],
-    ["duration-missing", (on) => on.say("a-1-data", { "suspend-duration": undefined })],
-    ["owner-replaced", (on) => on.say("a-1-data", { zone: "c" })],
+    ["drain-lost", (on) => on.log("a-1-data", { "drained-at": undefined })],
+    ["on-hold", (on) => on.log("a-1-data", { hold: "true" })],
+    ["selector-malformed", (on) => on.log("b-0-data", { "pod-selector": "?" })],
+    ["duration-missing", (on) => on.log("a-1-data", { "suspend-duration": undefined })],
+    ["owner-replaced", (on) => on.log("a-1-data", { zone: "c" })],
   ];
   for (const [guard, change] of cases) {
     const on = Owned.of(["a", "b"], 2);
     on.suspend("a-1", 90);
-    assert.deepEqual(said(on), ["remove a-1-data"]);
+    assert.deepEqual(decided(on), ["remove a-1-data"]);
     change(on);
-    assert.deepEqual(said(on), [guard]);
+    assert.deepEqual(decided(on), [guard]);
   }
 });
 
 test("owner-malformed: a volume claim whose owner Sluice cannot read is kept, and says so", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90);
-  on.say("a-0-data", { owner: "foundationdb" });
+  on.log("a-0-data", { owner: "foundationdb" });
   assert.deepEqual(on.members, []);
   const [object] = on.claims.values();
   assert.ok(object);
-  const fate = decideStray({ pvc: parsePvc(object), users: [] }, { removes: true, isNamespaceEnding: false, ...now });
-  assert.deepEqual([fate.kind, fate.guard], ["tell", "owner-malformed"]);
-  assert.match(fate.message, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);
+  const decision = decideStray(
+    { pvc: parsePvc(object), users: [] },
+    { removes: true, isNamespaceEnding: false, ...now },
+  );
+  assert.deepEqual([decision.kind, decision.guard], ["tell", "owner-malformed"]);
+  assert.match(decision.message, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);
 });
 
 test("what is only protected is not touched; deleted, it is removed when its time is over, and let go of then", () => {
   const finalizers = ["sluice.dev/volume-protection"];
   const on = Owned.of(["a"], 2);
   on.change("a-1-data", { finalizers });
-  assert.deepEqual(said(on), []);
+  assert.deepEqual(decided(on), []);
   on.suspend("a-1", 59);
   on.change("a-1-data", { finalizers, deletionTimestamp: minutesAgo(60) });
-  assert.deepEqual(said(on), ["suspended"]);
+  assert.deepEqual(decided(on), ["suspended"]);
   on.suspend("a-1", 60);
   on.change("a-1-data", { finalizers });
-  assert.deepEqual(said(on), ["remove a-1-data"]);
+  assert.deepEqual(decided(on), ["remove a-1-data"]);
   on.suspend("a-1", 60, "Removing");
   on.change("a-1-data", { finalizers });
-  assert.deepEqual(said(on), ["release a-1-data"]);
+  assert.deepEqual(decided(on), ["release a-1-data"]);
 });
 
 test("the patch that lets go of a volume claim takes the finalizer of its protection away only where the volume claim is deleted", () => {

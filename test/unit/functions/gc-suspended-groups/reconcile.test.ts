@@ -5,7 +5,7 @@ import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/fun
 import { formatClaims, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
-import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { Harness, key, namespace, played } from "../../shared/reconcile/harness.ts";
 
 const claims = "persistentvolumeclaims";
 const set = { namespace, name: "group-a" };
@@ -14,15 +14,15 @@ const names = ["data-group-a-1", "journal-group-a-1"];
 const ours = (texts: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`sluice.dev/${name}`, text]));
 
-/** A pod with two volumes that is gone: the next pass of the function that removes marks both and deletes them. */
-class Removals extends Passes {
+/** A pod with two volumes that is gone: the next reconcile of the function that removes marks both and deletes them. */
+class Removals extends Harness {
   static async suspended(changes: Readonly<Record<string, string>> = {}): Promise<Removals> {
     const on = new Removals({ zones: ["a"], replicas: 2, volumes: ["data", "journal"] });
     const asked = { suspend: "true", "drained-at": "2026-01-01T00:00:05Z", ...changes };
     on.world.annotate(set, ours({ "suspend-duration": "0", "removal-mode": "All" }));
     for (const name of names) on.world.annotate({ namespace, name }, ours(asked), claims);
-    for (let pass = 0; pass < 30 && !on.states.every((state) => state === "Suspended"); pass++) {
-      await on.pass(suspendGroup);
+    for (let round = 0; round < 30 && !on.states.every((state) => state === "Suspended"); round++) {
+      await on.reconcile(suspendGroup);
       await on.goOn(2_000);
     }
     assert.deepEqual(on.states, ["Suspended", "Suspended"]);
@@ -31,13 +31,13 @@ class Removals extends Passes {
     return on;
   }
 
-  async pass({ reconcile }: typeof suspendGroup): Promise<number | undefined> {
+  async reconcile({ reconcile }: typeof suspendGroup): Promise<number | undefined> {
     const outcome = await played(this.timeline, reconcile(this.context, key, { sweep: true }));
     if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
     return outcome.requeueAfterMs;
   }
 
-  /** One pass of the function that removes. `between`: what a user does when both are marked, before they are looked at. */
+  /** One reconcile of the function that removes. `between`: what a user does when both are marked, before they are read. */
   async remove(between: () => void = () => {}): Promise<void> {
     let isDone = false;
     this.interfere = ({ verb }) => {
@@ -45,7 +45,7 @@ class Removals extends Passes {
       isDone = true;
       between();
     };
-    await this.pass(gcSuspendedGroups);
+    await this.reconcile(gcSuspendedGroups);
     assert.ok(isDone, "both were marked and looked at once more");
   }
 
@@ -80,7 +80,7 @@ const interventions: Readonly<Record<string, (on: Removals) => void>> = {
 };
 
 for (const [what, between] of Object.entries(interventions)) {
-  test(`no revision of a volume claim tells that ${what} under the mark: the second look does, and nothing is deleted`, async () => {
+  test(`no revision of a volume claim tells that ${what} under the mark: the second reconcile does, and nothing is deleted`, async () => {
     const on = await Removals.suspended();
     await on.remove(() => between(on));
     assert.equal(on.deleted, 0);
@@ -97,19 +97,19 @@ test("one volume is deleted, and the deletion of the other is refused: the ledge
     on.world.store.delete(claims, { namespace, name }, {});
     on.world.store.create(claims, namespace, { metadata: { name } } as never);
   };
-  await on.pass(gcSuspendedGroups);
+  await on.reconcile(gcSuspendedGroups);
   assert.ok(on.world.store.find(claims, { namespace, name: "data-group-a-1" })?.metadata.deletionTimestamp);
   const removedMs = on.timeline.nowMs();
-  for (let pass = 0; pass < 30 && on.ledger.claims.length > 0; pass++) {
+  for (let round = 0; round < 30 && on.ledger.claims.length > 0; round++) {
     await on.goOn(10_000);
-    await on.pass(gcSuspendedGroups);
+    await on.reconcile(gcSuspendedGroups);
   }
   const { claims: left, lastRemovalMs = 0 } = on.ledger;
   assert.deepEqual(left, []);
   assert.ok(lastRemovalMs >= removedMs - 1_000, `${lastRemovalMs}, and it was removed at ${removedMs}`);
 });
 
-test("a claim that a dead process left is ended by a new one that has known it for ten seconds, and that looks again by then", async () => {
+test("a claim that a dead process left is ended by a new one that has known it for ten seconds, and that reconciles again by then", async () => {
   const on = await Removals.suspended({ hold: "true" });
   const stampMs = on.context.cluster.serverTimeMs() - 160_000;
   const anchor = { resource: "persistentvolumeclaims", name: names[0] ?? "", annotation: "sluice.dev/removal-claim" };
@@ -118,12 +118,12 @@ test("a claim that a dead process left is ended by a new one that has known it f
   const lines = formatClaims([makeClaim({ ...claim, ...rest })]);
   on.world.annotate({ namespace, name: ledgerName(key.group) }, { "sluice.dev/claims": lines }, "leases");
   on.restart();
-  const requeueAfterMs = (await on.pass(gcSuspendedGroups)) ?? Number.POSITIVE_INFINITY;
+  const requeueAfterMs = (await on.reconcile(gcSuspendedGroups)) ?? Number.POSITIVE_INFINITY;
   assert.ok(requeueAfterMs <= 10_000, `${requeueAfterMs} ms`);
   assert.equal(on.ledger.claims.length, 1);
   await on.goOn(requeueAfterMs);
   await on.goOn(10_000);
-  await on.pass(gcSuspendedGroups);
+  await on.reconcile(gcSuspendedGroups);
   assert.deepEqual(on.ledger.claims, []);
 });
 

@@ -1,7 +1,7 @@
 /** What a user wants kept is kept: the PersistentVolume of a claim that goes gets the reclaim policy Retain in time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace, refused } from "../../shared/reconcile/passes.ts";
+import { namespace, refused } from "../../shared/reconcile/harness.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const remove = { settings: { volumeHold: "remove" } } as const;
@@ -11,7 +11,7 @@ async function deleted(texts: Record<string, string> = {}): Promise<Volumes> {
   const on = new Volumes("3600s");
   await on.suspended();
   on.bind(top);
-  on.say(top, texts);
+  on.annotate(top, texts);
   on.world.store.delete(volumes, { namespace, name: top });
   await on.goOn(60_000);
   assert.ok(on.claim(top)?.metadata.deletionTimestamp !== undefined, "our finalizer keeps it");
@@ -42,12 +42,12 @@ test("a volume that cannot get Retain keeps its claim: volume-not-retained says 
   on.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "persistentvolumes") throw refused(403, "not yours");
   };
-  for (let look = 0; look < 3; look++) {
+  for (let round = 0; round < 3; round++) {
     await on.collect();
     await on.goOn(15_000);
   }
   assert.ok(on.claim(top)?.metadata.finalizers?.includes("sluice.dev/volume-hold"));
-  const [guard] = (on.said(top, "suspend-message") ?? "").split(": ", 1);
+  const [guard] = (on.recorded(top, "suspend-message") ?? "").split(": ", 1);
   assert.equal(guard, "volume-not-retained");
   assert.equal(on.events.filter((text) => text.includes("does not get the reclaim policy Retain")).length, 1);
   assert.ok(on.problems.some((text) => text.includes("not yours")));
@@ -86,14 +86,14 @@ test("with VOLUME_HOLD=remove the volume of a deleted claim whose StatefulSet is
   assert.equal(on.reclaimPolicyOf(top), "Retain");
 });
 
-test("retain-pv that is said after the mark and before the deletion is sent is honoured, on the claim and on its StatefulSet", async () => {
+test("retain-pv that is reported after the mark and before the deletion is sent is honoured, on the claim and on its StatefulSet", async () => {
   for (const where of ["claim", "set"]) {
     const on = new Volumes("60s");
     await on.suspended();
     on.bind(top);
     await on.goOn(61_000);
     await on.marked();
-    if (where === "claim") on.say(top, { "retain-pv": "true" });
+    if (where === "claim") on.annotate(top, { "retain-pv": "true" });
     else on.policy("group-a", { "retain-pv": "true" });
     await on.until(
       () => on.claim(top) === undefined,
@@ -103,7 +103,7 @@ test("retain-pv that is said after the mark and before the deletion is sent is h
   }
 });
 
-test("retain-pv on a StatefulSet that is said while its volume is marked is seen by the second look", async () => {
+test("retain-pv on a StatefulSet that is reported while its volume is marked is seen by the second reconcile", async () => {
   const on = new Volumes("60s");
   await on.suspended();
   on.bind(top);

@@ -56,18 +56,18 @@ test("a removal that was claimed goes on, though a wait would hold it back now",
 });
 
 test("a removal that was claimed and not marked waits while the mode is None, or the wait is malformed", () => {
-  for (const [words, guard] of [
+  for (const [message, guard] of [
     [{ "removal-mode": "None" }, "mode-none"],
     [{ "wait-between-removals": "soon" }, "wait-malformed"],
   ] as const) {
     const on = twoOver();
     on.claim("a", by.collector, "volume", 2);
-    on.policy("a", words);
+    on.policy("a", message);
     assert.deepEqual(new Set(done(on)), new Set([guard]));
   }
 });
 
-test("suspend-group: no pod of the zone goes while the claim of a removal stands there, and the wait is said", () => {
+test("suspend-group: no pod of the zone goes while the claim of a removal stands there, and the wait is reported", () => {
   const on = suspending(["a"], [1]);
   on.spec("a", { replicas: 2 });
   on.policy("a", wait);
@@ -79,7 +79,7 @@ test("suspend-group: no pod of the zone goes while the claim of a removal stands
   assert.match(verdict.kind === "take" ? verdict.message : verdict.guard, /^wait-between-removals/);
 });
 
-const words: Readonly<Record<string, Readonly<Record<string, string | undefined>>>> = {
+const message: Readonly<Record<string, Readonly<Record<string, string | undefined>>>> = {
   "is on hold": { hold: "true" },
   "is wanted back": { recover: "true" },
   "is not asked for any more": { suspend: undefined },
@@ -87,13 +87,13 @@ const words: Readonly<Record<string, Readonly<Record<string, string | undefined>
   "has a word on its drain of the future": { "drained-at": minutesAgo(-24 * 60) },
 };
 
-for (const [what, texts] of Object.entries(words))
-  test(`a volume that is marked and ${what} is taken back by the pass that sees it, and not removed beside that`, () => {
+for (const [what, texts] of Object.entries(message))
+  test(`a volume that is marked and ${what} is taken back by the reconcile that sees it, and not removed beside that`, () => {
     const on = Suspended.of(["a"], 3, policy);
     on.suspend("a", 2, 120);
     on.claim("a", by.collector, "volume", 2);
-    on.say("a", 2, { "suspend-state": "Removing", "removal-claim": "volume-a-2" });
+    on.annotate("a", 2, { "suspend-state": "Removing", "removal-claim": "volume-a-2" });
     assert.deepEqual(done(on), ["remove db-a-2"]);
-    on.say("a", 2, texts);
+    on.annotate("a", 2, texts);
     assert.deepEqual(done(on), ["stand-back db-a-2"]);
   });

@@ -8,7 +8,7 @@ const pod = "group-a-2";
 const set = "group-a";
 const hourMs = 3_600_000;
 
-const words: Readonly<Record<string, readonly [(volumes: Volumes) => void, (volumes: Volumes) => void]>> = {
+const mistakes: Readonly<Record<string, readonly [(volumes: Volumes) => void, (volumes: Volumes) => void]>> = {
   "suspend-duration is taken away, and comes back": [
     (volumes) => volumes.policy(set, { "suspend-duration": null }),
     (volumes) => volumes.policy(set, { "suspend-duration": "1h" }),
@@ -18,37 +18,37 @@ const words: Readonly<Record<string, readonly [(volumes: Volumes) => void, (volu
     (volumes) => volumes.policy(set, { "suspend-duration": "1h" }),
   ],
   "the request is mistyped, and corrected": [
-    (volumes) => volumes.say(claim, { suspend: "True" }),
-    (volumes) => volumes.say(claim, { suspend: "true" }),
+    (volumes) => volumes.annotate(claim, { suspend: "True" }),
+    (volumes) => volumes.annotate(claim, { suspend: "true" }),
   ],
   "the state is mistyped, and corrected": [
-    (volumes) => volumes.say(claim, { "suspend-state": "suspended" }),
-    (volumes) => volumes.say(claim, { "suspend-state": "Suspended" }),
+    (volumes) => volumes.annotate(claim, { "suspend-state": "suspended" }),
+    (volumes) => volumes.annotate(claim, { "suspend-state": "Suspended" }),
   ],
   "it is on hold, and let go": [
-    (volumes) => volumes.say(claim, { hold: "true" }),
-    (volumes) => volumes.say(claim, { hold: null }),
+    (volumes) => volumes.annotate(claim, { hold: "true" }),
+    (volumes) => volumes.annotate(claim, { hold: null }),
   ],
   "a wish to have it back is mistyped, and taken back": [
-    (volumes) => volumes.say(claim, { recover: "yes" }),
-    (volumes) => volumes.say(claim, { recover: null }),
+    (volumes) => volumes.annotate(claim, { recover: "yes" }),
+    (volumes) => volumes.annotate(claim, { recover: null }),
   ],
 };
 
-for (const [what, [wrong, right]] of Object.entries(words)) {
+for (const [what, [wrong, right]] of Object.entries(mistakes)) {
   for (const who of ["both functions", "suspend-group alone", "gc-suspended-groups alone"] as const) {
     test(`${who}: ${what}, and the pod works meanwhile: the volume stays for its whole time after the pod has left again`, async () => {
       const volumes = new Volumes("1h");
       await volumes.suspended(claim);
-      const look = async () => {
+      const read = async () => {
         if (who !== "gc-suspended-groups alone") await volumes.suspend();
         if (who !== "suspend-group alone") await volumes.collect();
       };
       wrong(volumes);
-      await look();
+      await read();
       volumes.scale(set, 3);
       for (let n = 0; n < 2 * 12; n++) {
-        await look();
+        await read();
         await volumes.goOn(300_000);
       }
       assert.ok(volumes.pod(pod), "the pod works");
@@ -76,8 +76,8 @@ test("gc-suspended-groups alone sees the pod back for a week: its volume is not 
     await volumes.collect();
     await volumes.goOn(300_000);
   }
-  assert.equal(volumes.said(claim, "suspended-at"), undefined, "its time is taken away");
-  assert.equal(volumes.said(claim, "drained-at"), undefined, "and so is the word on data that has changed since");
+  assert.equal(volumes.recorded(claim, "suspended-at"), undefined, "its time is taken away");
+  assert.equal(volumes.recorded(claim, "drained-at"), undefined, "and so is the word on data that has changed since");
   volumes.scale(set, 2);
   await volumes.goOn(20_000);
   for (let n = 0; n < 30; n++) {
@@ -95,7 +95,7 @@ test("a mark of a removal that was never sent counts no longer than its pod is a
   volumes.scale(set, 3);
   await volumes.goOn(60_000);
   await volumes.collect();
-  assert.equal(volumes.said(claim, "suspend-state"), "Suspending");
+  assert.equal(volumes.recorded(claim, "suspend-state"), "Suspending");
   volumes.scale(set, 2);
   await volumes.goOn(60_000);
   for (let n = 0; n < 11; n++) {
@@ -106,7 +106,7 @@ test("a mark of a removal that was never sent counts no longer than its pod is a
   assert.ok(volumes.isKept(claim));
 });
 
-test("a gap of more than two sweeps does not count: what no pass has looked at is kept for its whole time after the next look", async () => {
+test("a gap of more than two sweeps does not count: what no reconcile has looked at is kept for its whole time after the next reconcile", async () => {
   for (const gapMs of [11 * 60_000, 24 * hourMs]) {
     const volumes = new Volumes("1h");
     await volumes.suspended(claim);
@@ -129,7 +129,7 @@ test("a gap of more than two sweeps does not count: what no pass has looked at i
 test("looks of suspend-group count as well, and a duration that is shorter than a sweep is kept to", async () => {
   const volumes = new Volumes("30s");
   await volumes.suspended(claim);
-  const stampMs = Date.parse(volumes.said(claim, "suspended-at") ?? "");
+  const stampMs = Date.parse(volumes.recorded(claim, "suspended-at") ?? "");
   await volumes.until(
     () => !volumes.isKept(claim),
     () => volumes.collect(),
@@ -143,12 +143,12 @@ test("looks of suspend-group count as well, and a duration that is shorter than 
     () => !long.isKept(claim),
     () => long.collect(),
   );
-  assert.ok(long.timeline.nowMs() - Date.parse(long.said(claim, "suspended-at") ?? "") < hourMs + 60_000);
+  assert.ok(long.timeline.nowMs() - Date.parse(long.recorded(claim, "suspended-at") ?? "") < hourMs + 60_000);
 });
 
 test("what the ledger says of looks counts as nothing where Sluice cannot read it, where it is of the future, and where it is gone", async () => {
   const nowMs = Date.parse("2026-01-01T00:00:00Z");
-  for (const looks of [
+  for (const rounds of [
     "{}",
     "yesterday",
     null,
@@ -158,10 +158,10 @@ test("what the ledger says of looks counts as nothing where Sluice cannot read i
     const volumes = new Volumes("1h");
     await volumes.suspended(claim);
     await volumes.elapse(hourMs - 120_000);
-    volumes.writeLedger({ "sluice.dev/looks": looks });
+    volumes.writeLedger({ "sluice.dev/looks": rounds });
     volumes.restart();
     await volumes.elapse(hourMs - 60_000);
-    assert.ok(volumes.isKept(claim), String(looks));
+    assert.ok(volumes.isKept(claim), String(rounds));
   }
 });
 
@@ -178,11 +178,11 @@ test("suspend-group, which has nothing to say, writes the ledger for its looks o
   assert.equal(volumes.count("patch persistentvolumeclaims"), 0);
 });
 
-test("a size that another client has changed since makes the time begin anew, though no pass saw the pod; one of ours does not", async () => {
+test("a size that another client has changed since makes the time begin anew, though no reconcile saw the pod; one of ours does not", async () => {
   const back = new Volumes("1h");
   await back.suspended(claim);
   await back.elapse(hourMs - 290_000);
-  // An autoscaler has it back for four minutes, between two looks, and all events are lost.
+  // An autoscaler has it back for four minutes, between two reconciles, and all events are lost.
   back.resize(set, 3);
   await back.goOn(240_000);
   assert.ok(back.pod(pod));
@@ -191,7 +191,7 @@ test("a size that another client has changed since makes the time begin anew, th
   await back.goOn(45_000);
   await back.elapse(hourMs - 60_000);
   assert.ok(back.isKept(claim));
-  // Ten minutes more: so late may be the first look after the change, and no pod was seen absent before that.
+  // Ten minutes more: so late may be the first reconcile after the change, and no pod was seen absent before that.
   await back.elapse(480_000);
   assert.ok(back.isKept(claim));
   await back.until(
@@ -223,7 +223,7 @@ test("a size that another client changes under the mark of the removal stops it"
   };
   await volumes.elapse(hourMs / 2);
   assert.ok(volumes.isKept(claim));
-  assert.notEqual(volumes.said(claim, "suspend-state"), "Removing");
+  assert.notEqual(volumes.recorded(claim, "suspend-state"), "Removing");
 });
 
 test("VOLUME_HOLD=remove takes the times away with our finalizers: after an install anew within minutes the whole time runs", async () => {
@@ -236,7 +236,7 @@ test("VOLUME_HOLD=remove takes the times away with our finalizers: after an inst
     await volumes.collect();
     await volumes.goOn(2_000);
   }
-  assert.equal(volumes.said(claim, "suspended-at"), undefined);
+  assert.equal(volumes.recorded(claim, "suspended-at"), undefined);
   assert.deepEqual(volumes.claim(claim)?.metadata.finalizers?.includes("sluice.dev/volume-hold"), false);
   volumes.forget();
   await volumes.suspend();

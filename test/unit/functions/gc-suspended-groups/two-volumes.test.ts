@@ -61,14 +61,14 @@ test("of two volumes one is marked, and the user wants the other: the mark is ta
     ["archive", { hold: "true" }],
   ] as const) {
     const on = twoVolumes(second, texts);
-    on.say("a", 2, removing);
+    on.annotate("a", 2, removing);
     const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
     const targets = verdict.kind === "take" ? verdict.targets : [];
     const back = targets.map((one) => (one.kind === "stand-back" ? one.pvcs.map(({ name }) => name) : one.kind));
     assert.deepEqual(back, [["data-db-a-2"]], JSON.stringify(texts));
   }
   const on = twoVolumes("journal", {});
-  on.say("a", 2, removing);
+  on.annotate("a", 2, removing);
   assert.equal(outcome(decide({ ...on.around("gc-suspended-groups", "volume"), removes: true })), "remove");
 });
 
@@ -80,7 +80,7 @@ test("of another owner's pod: both volumes go together, and what one of them lac
       on.addClaim(second, {});
       const { annotations = {}, finalizers = [] } = on.claims.get("a-1-data")?.metadata ?? {};
       on.change(second, { annotations: { ...annotations }, finalizers });
-      on.say(second, texts);
+      on.log(second, texts);
       return outcome(decide({ ...on.around("gc-suspended-groups", "volume"), removes: true }));
     };
     assert.equal(decided({}), "remove");

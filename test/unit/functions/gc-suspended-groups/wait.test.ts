@@ -1,7 +1,7 @@
 /** The wait between removals holds for pods and for volumes, though nothing is left of what was removed last. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { Volumes } from "../../shared/suspension/volumes.ts";
 
 const waitMs = 60_000;
@@ -47,7 +47,7 @@ test("wait-between-removals: the next zone's pod goes no sooner than the wait af
 
 test("the wait between two volumes survives the process that ends right after the first one has gone", async () => {
   const volumes = await takenTogether("600s");
-  await when(volumes, () => [ofA, ofB].every((name) => volumes.said(name, "suspend-state") === "Suspended"));
+  await when(volumes, () => [ofA, ofB].every((name) => volumes.recorded(name, "suspend-state") === "Suspended"));
   await volumes.elapse(700_000, () => volumes.suspend());
   let isGone = () => [ofA, ofB].some((name) => volumes.claim(name) === undefined);
   while (!isGone()) {

@@ -1,15 +1,24 @@
-/** What may become smaller: each promise of the function's README, with the words that its users see. */
+/** What may become smaller: each promise of the function's README, with the message that its users see. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type Judging, judge, kinds, objectOf, protection, type Resource, reviewOf, scaleOf } from "./given.ts";
+import {
+  decideReview,
+  kinds,
+  objectOf,
+  protection,
+  type Resource,
+  type ReviewOptions,
+  reviewOf,
+  scaleOf,
+} from "./given.ts";
 
 const resources = Object.keys(kinds) as Resource[];
-const sentence = (resource: string, from = 3, to = 2) =>
+const messageFor = (resource: string, from = 3, to = 2) =>
   `downscale of ${resource}/db-a in mimir from ${from} to ${to} replicas is not allowed because it has the label 'grafana.com/no-downscale=true'`;
 const stored =
-  (labels: object): NonNullable<Judging["get"]> =>
+  (labels: object): NonNullable<ReviewOptions["get"]> =>
   async () => ({ metadata: { labels } });
 
 describe("no-downscale", () => {
@@ -18,20 +27,20 @@ describe("no-downscale", () => {
       reviewOf(objectOf({ resource, labels }), objectOf({ resource, labels: now, replicas: 2 }), { resource });
 
     test(`a downscale of one of the ${resource} with the label is refused as rollout-operator does`, async () => {
-      const answer = await judge(smaller(protection));
+      const answer = await decideReview(smaller(protection));
       assert.ok(!answer.allowed);
       const { guard, code, reason, zone } = answer;
       assert.deepEqual([guard, code, reason, zone], ["no-downscale", 400, "BadRequest", "db-a"]);
-      assert.equal(answer.message, sentence(resource));
+      assert.equal(answer.message, messageFor(resource));
     });
 
     test(`the label of one of the ${resource} that is taken away with the same update counts, and a new one does not`, async () => {
-      assert.equal((await judge(smaller(protection, {}))).guard, "no-downscale");
-      assert.equal((await judge(smaller({}, protection))).guard, "allowed");
+      assert.equal((await decideReview(smaller(protection, {}))).guard, "no-downscale");
+      assert.equal((await decideReview(smaller({}, protection))).guard, "allowed");
     });
 
     test(`a dry run for one of the ${resource} is refused like any other`, async () => {
-      assert.equal((await judge({ ...smaller(protection), dryRun: true })).guard, "no-downscale");
+      assert.equal((await decideReview({ ...smaller(protection), dryRun: true })).guard, "no-downscale");
     });
 
     test(`at the scale of ${resource} the labels are those of the object, which is looked up`, async () => {
@@ -41,47 +50,47 @@ describe("no-downscale", () => {
         asked.push(what.join(" "));
         return { metadata: { labels: protection } };
       };
-      const answer = await judge(request, { get });
-      assert.equal(answer.allowed ? "" : answer.message, sentence(resource));
+      const answer = await decideReview(request, { get });
+      assert.equal(answer.allowed ? "" : answer.message, messageFor(resource));
       assert.deepEqual(asked, [`${resource} mimir/db-a`]);
-      assert.equal((await judge({ ...request, dryRun: true }, { get })).guard, "no-downscale");
-      assert.equal((await judge(request, { get: stored({}) })).guard, "allowed");
+      assert.equal((await decideReview({ ...request, dryRun: true }, { get })).guard, "no-downscale");
+      assert.equal((await decideReview(request, { get: stored({}) })).guard, "allowed");
     });
   }
 
   test("a scale to 0 is a downscale, also where its number is left out", async () => {
     for (const to of [0, undefined, null]) {
       const request = reviewOf(scaleOf(3), scaleOf(to), { subresource: "scale" });
-      const answer = await judge(request, { get: stored(protection) });
-      assert.equal(answer.allowed ? "" : answer.message, sentence("statefulsets", 3, 0));
+      const answer = await decideReview(request, { get: stored(protection) });
+      assert.equal(answer.allowed ? "" : answer.message, messageFor("statefulsets", 3, 0));
     }
   });
 
   test("any other value of the label lets a downscale through", async () => {
     for (const value of ["false", "True", "TRUE", "1", "yes", " true", ""]) {
       const labels = { "grafana.com/no-downscale": value };
-      const answer = await judge(reviewOf(objectOf({ labels }), objectOf({ labels, replicas: 2 })));
+      const answer = await decideReview(reviewOf(objectOf({ labels }), objectOf({ labels, replicas: 2 })));
       assert.deepEqual(answer, { allowed: true, guard: "allowed", warnings: [] }, value);
     }
     const annotations = protection;
-    assert.equal((await judge(reviewOf(objectOf({ annotations }), objectOf({ replicas: 2 })))).guard, "allowed");
+    assert.equal((await decideReview(reviewOf(objectOf({ annotations }), objectOf({ replicas: 2 })))).guard, "allowed");
   });
 
   test("what has the label may stay as large, become larger, and change otherwise: nothing is looked up", async () => {
     const labels = protection;
     for (const replicas of [3, 4]) {
-      const answer = await judge(reviewOf(objectOf({ labels }), objectOf({ labels, replicas })));
+      const answer = await decideReview(reviewOf(objectOf({ labels }), objectOf({ labels, replicas })));
       assert.deepEqual(answer, { allowed: true, guard: "not-a-downscale", warnings: [] });
-      const scaled = await judge(reviewOf(scaleOf(3), scaleOf(replicas), { subresource: "scale" }));
+      const scaled = await decideReview(reviewOf(scaleOf(3), scaleOf(replicas), { subresource: "scale" }));
       assert.equal(scaled.guard, "not-a-downscale");
     }
   });
 
   test("two objects without replicas are let through; one without, with a warning", async () => {
     const without = objectOf({ labels: protection, replicas: null });
-    assert.equal((await judge(reviewOf(without, without))).guard, "not-a-downscale");
+    assert.equal((await decideReview(reviewOf(without, without))).guard, "not-a-downscale");
     for (const request of [reviewOf(without, objectOf({ replicas: 0 })), reviewOf(objectOf({}), without)]) {
-      const answer = await judge(request);
+      const answer = await decideReview(request);
       assert.equal(answer.guard, "replicas-unclear");
       assert.ok(answer.allowed && answer.warnings.length === 1);
     }
@@ -102,23 +111,23 @@ describe("closed: a scale whose object the API server does not show is refused, 
 
   for (const [code, guard] of Object.entries({ ...guards, ...passing, 503: "api-server-away" })) {
     test(`${guard}: the API server answers ${code}`, async () => {
-      const answer = await judge(scaled, failing(Number(code)));
+      const answer = await decideReview(scaled, failing(Number(code)));
       assert.ok(!answer.allowed);
       assert.deepEqual([answer.guard, answer.code], [guard, code === "404" ? 404 : 429]);
-      const sentence =
+      const messageFor =
         /^downscale of statefulsets\/db-a in mimir from 3 to 2 replicas is not allowed: its labels are not known: /;
-      assert.match(answer.message, sentence);
+      assert.match(answer.message, messageFor);
     });
   }
 
   test("in shadow mode it goes through, with a warning that says what would have been", async () => {
-    const answer = await judge(scaled, { ...failing(503), mode: "shadow" });
+    const answer = await decideReview(scaled, { ...failing(503), mode: "shadow" });
     assert.ok(answer.allowed && answer.warnings.join().includes("in shadow mode; otherwise refused with 429"));
   });
 
   test("late: the answer does not come in time", { timeout: 10_000 }, async () => {
     let nowMs = 0;
-    const answer = await judge(scaled, {
+    const answer = await decideReview(scaled, {
       get: () => new Promise(() => undefined),
       monotonicMs: () => nowMs,
       sleep: async (ms) => {
@@ -133,7 +142,7 @@ describe("closed: a scale whose object the API server does not show is refused, 
 
 describe("open inside: what Sluice itself cannot read or look up lets a downscale through, with a warning", () => {
   test("object-unknown: a look-up breaks by a fault of ours", async () => {
-    const answer = await judge(scaled, { get: async () => Promise.reject(new Error("the sky fell")) });
+    const answer = await decideReview(scaled, { get: async () => Promise.reject(new Error("the sky fell")) });
     const warning =
       "statefulsets/db-a could not be looked up, so that its labels are not known, and it goes through: the sky fell";
     assert.equal(answer.guard, "object-unknown");
@@ -151,7 +160,7 @@ describe("open inside: what Sluice itself cannot read or look up lets a downscal
       reviewOf(objectOf({ labels }), smaller, { resource: "replicationcontrollers" }),
       reviewOf(objectOf({ labels }), smaller, { subresource: "scale" }),
     ]) {
-      const answer = await judge(request);
+      const answer = await decideReview(request);
       assert.equal(answer.guard, "unreadable-object");
       assert.ok(answer.allowed && answer.warnings.length === 1);
     }
@@ -165,9 +174,11 @@ describe("open inside: what Sluice itself cannot read or look up lets a downscal
 
 test("in shadow mode a downscale goes through, with a warning that says what would have been", async () => {
   const labels = protection;
-  const answer = await judge(reviewOf(objectOf({ labels }), objectOf({ labels, replicas: 2 })), { mode: "shadow" });
+  const answer = await decideReview(reviewOf(objectOf({ labels }), objectOf({ labels, replicas: 2 })), {
+    mode: "shadow",
+  });
   assert.ok(answer.allowed);
-  const warning = `in shadow mode; otherwise refused with 400: ${sentence("statefulsets")}`;
+  const warning = `in shadow mode; otherwise refused with 400: ${messageFor("statefulsets")}`;
   assert.deepEqual([answer.guard, answer.warnings], ["no-downscale", [warning]]);
   assert.ok(typeof answer.otherwise === "object" && answer.otherwise.code === 400);
 });

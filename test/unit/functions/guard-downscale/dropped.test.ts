@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
-import { type Given, judge, objectOf, owner, protection, reviewOf, scaleOf } from "./given.ts";
+import { decideReview, type Given, objectOf, owner, protection, reviewOf, scaleOf } from "./given.ts";
 
 const follows = { "grafana.com/rollout-downscale-leader": "db-b" };
 const mirrors = {
@@ -15,7 +15,7 @@ const delayed = {
 };
 const prepared = { "grafana.com/prepare-downscale": "true" };
 
-const said = [owner("kubectl", "Apply", ["replicas", "template"])];
+const owners = [owner("kubectl", "Apply", ["replicas", "template"])];
 const leftOut = [owner("kubectl", "Apply", ["template"]), owner("kube-controller-manager", "Update", [], "status")];
 const lastApplied = (spec: object) => ({
   "kubectl.kubernetes.io/last-applied-configuration": JSON.stringify({ kind: "StatefulSet", spec }),
@@ -27,7 +27,7 @@ function fall(before: Given, after: Given): AdmissionRequest {
 }
 
 async function guardOf(request: AdmissionRequest): Promise<string> {
-  return (await judge(request)).guard;
+  return (await decideReview(request)).guard;
 }
 
 describe("replicas-dropped: after a server-side apply no field manager owns the number any more", () => {
@@ -37,16 +37,16 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
     ["has a delay", { annotations: delayed }, /It has its pods told some time before they go\./],
     ["is prepared", { labels: prepared }, /It has its pods told before they go\./],
   ];
-  for (const [what, given, words] of cares) {
+  for (const [what, given, text] of cares) {
     test(`a StatefulSet that ${what} does not fall to 1, and its owner is told what to write`, async () => {
-      const request = fall({ ...given, managedFields: said }, { ...given, managedFields: leftOut });
-      const answer = await judge(request);
+      const request = fall({ ...given, managedFields: owners }, { ...given, managedFields: leftOut });
+      const answer = await decideReview(request);
       assert.ok(!answer.allowed);
       const { guard, code, cause, field, message } = answer;
       assert.deepEqual([guard, code, cause, field], ["replicas-dropped", 400, "FieldValueInvalid", "spec.replicas"]);
       assert.match(message, /^statefulsets\/db-a in mimir would go from 5 replicas to 1: the manifest that is applied/);
       assert.match(message, /leaves out spec\.replicas, which "kubectl" had written, and Kubernetes takes 1\./);
-      assert.match(message, words);
+      assert.match(message, text);
       assert.match(message, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
       assert.equal(await guardOf({ ...request, dryRun: true }), "replicas-dropped");
     });
@@ -55,11 +55,11 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
   test("also where the manifest that leaves it out is the first that follows, or the last", async () => {
     const [with_, without] = [{ annotations: follows }, {}];
     assert.equal(
-      await guardOf(fall({ ...without, managedFields: said }, { ...with_, managedFields: leftOut })),
+      await guardOf(fall({ ...without, managedFields: owners }, { ...with_, managedFields: leftOut })),
       "replicas-dropped",
     );
     assert.equal(
-      await guardOf(fall({ ...with_, managedFields: said }, { ...without, managedFields: leftOut })),
+      await guardOf(fall({ ...with_, managedFields: owners }, { ...without, managedFields: leftOut })),
       "replicas-dropped",
     );
   });
@@ -67,15 +67,15 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
   test("where a field manager owns the 1, or none owned the number before, 1 is meant", async () => {
     const one = async (before: unknown, after: unknown) =>
       guardOf(fall({ annotations: follows, managedFields: before }, { annotations: follows, managedFields: after }));
-    assert.equal(await one(said, said), "allowed", "a manifest that says 1");
-    assert.equal(await one(said, [...leftOut, owner("sluice", "Update", ["replicas"])]), "allowed", "who follows it");
+    assert.equal(await one(owners, owners), "allowed", "a manifest that says 1");
+    assert.equal(await one(owners, [...leftOut, owner("sluice", "Update", ["replicas"])]), "allowed", "who follows it");
     assert.equal(await one(leftOut, leftOut), "allowed");
-    assert.equal(await one(said, [...leftOut, owner("kubectl", "Update", ["replicas"], "scale")]), "allowed");
+    assert.equal(await one(owners, [...leftOut, owner("kubectl", "Update", ["replicas"], "scale")]), "allowed");
   });
 
   test("without managed fields nothing is known, and it goes through", async () => {
-    for (const managedFields of [undefined, null, [], [{}], "none", { 0: said }, [1, null, [said]]]) {
-      const request = fall({ annotations: follows, managedFields: said }, { annotations: follows, managedFields });
+    for (const managedFields of [undefined, null, [], [{}], "none", { 0: owners }, [1, null, [owners]]]) {
+      const request = fall({ annotations: follows, managedFields: owners }, { annotations: follows, managedFields });
       assert.equal(await guardOf(request), "allowed", JSON.stringify(managedFields));
     }
     const hostile = [
@@ -86,7 +86,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
       { annotations: follows, managedFields: hostile },
       { annotations: follows, managedFields: leftOut },
     );
-    const answer = await judge(request);
+    const answer = await decideReview(request);
     assert.match(answer.allowed ? "" : answer.message, /which an unnamed manager had written/);
   });
 });
@@ -102,7 +102,7 @@ describe("replicas-dropped: kubectl apply keeps the manifest, which said the num
   test("it is refused, whichever of them it is that scales it", async () => {
     for (const given of [{ labels: prepared }, { annotations: delayed }, { annotations: follows }]) {
       const request = apply(lastApplied({ replicas: 5 }), lastApplied({}), given);
-      const answer = await judge(request);
+      const answer = await decideReview(request);
       assert.equal(answer.guard, "replicas-dropped");
       assert.match(answer.allowed ? "" : answer.message, /which the one before it had, and Kubernetes takes 1/);
     }
@@ -125,7 +125,9 @@ describe("replicas-dropped: a client that writes whole manifests by patches, as 
   test("a StatefulSet that follows or mirrors does not fall to 1 by it", async () => {
     for (const annotations of [follows, mirrors]) {
       for (const before of [helm, sluice]) {
-        const answer = await judge(fall({ annotations, managedFields: before }, { annotations, managedFields: helm }));
+        const answer = await decideReview(
+          fall({ annotations, managedFields: before }, { annotations, managedFields: helm }),
+        );
         assert.equal(answer.guard, "replicas-dropped");
         assert.match(answer.allowed ? "" : answer.message, /that "helm" writes leaves out spec\.replicas, or says 1\./);
       }
@@ -160,32 +162,34 @@ describe("replicas-dropped is not said of", () => {
   const dropped = { annotations: follows, managedFields: leftOut };
 
   test("another number than 1, or a StatefulSet whose size is a matter of its manifest alone", async () => {
-    assert.equal(await guardOf(fall({ ...dropped, managedFields: said }, { ...dropped, replicas: 2 })), "allowed");
-    assert.equal(await guardOf(fall({ ...dropped, managedFields: said }, { ...dropped, replicas: 0 })), "allowed");
-    assert.equal(await guardOf(fall({ managedFields: said }, { managedFields: leftOut })), "allowed");
-    const ones = fall({ ...dropped, managedFields: said, replicas: 1 }, dropped);
+    assert.equal(await guardOf(fall({ ...dropped, managedFields: owners }, { ...dropped, replicas: 2 })), "allowed");
+    assert.equal(await guardOf(fall({ ...dropped, managedFields: owners }, { ...dropped, replicas: 0 })), "allowed");
+    assert.equal(await guardOf(fall({ managedFields: owners }, { managedFields: leftOut })), "allowed");
+    const ones = fall({ ...dropped, managedFields: owners, replicas: 1 }, dropped);
     assert.equal(await guardOf(ones), "not-a-downscale");
   });
 
   test("a Deployment, or the scale subresource, where the number is always said", async () => {
     const resource = "deployments";
-    const before = objectOf({ resource, ...dropped, managedFields: said });
+    const before = objectOf({ resource, ...dropped, managedFields: owners });
     const after = objectOf({ resource, ...dropped, replicas: 1 });
     assert.equal(await guardOf(reviewOf(before, after, { resource })), "allowed");
     const scaled = reviewOf(scaleOf(5), scaleOf(1), { subresource: "scale" });
     const get = async () => ({ metadata: { annotations: follows } });
-    assert.equal((await judge(scaled, { get })).guard, "allowed");
+    assert.equal((await decideReview(scaled, { get })).guard, "allowed");
   });
 
-  test("what has the label against any downscale: that is said first", async () => {
-    const request = fall({ ...dropped, labels: protection, managedFields: said }, dropped);
+  test("what has the label against any downscale: that is reported first", async () => {
+    const request = fall({ ...dropped, labels: protection, managedFields: owners }, dropped);
     assert.equal(await guardOf(request), "no-downscale");
   });
 });
 
-test("names that others wrote are cut in the sentence", async () => {
+test("names that others wrote are cut in the message", async () => {
   const annotations = { "grafana.com/rollout-downscale-leader": "x".repeat(10_000) };
   const managers = [owner("y".repeat(10_000), "Update", ["replicas", "template"])];
-  const answer = await judge(fall({ annotations, managedFields: managers }, { annotations, managedFields: managers }));
+  const answer = await decideReview(
+    fall({ annotations, managedFields: managers }, { annotations, managedFields: managers }),
+  );
   assert.ok(!answer.allowed && answer.message.length < 500);
 });

@@ -1,4 +1,4 @@
-/** Reviews of sizes, as an API server sends them, and who judges them. */
+/** Reviews of sizes, as an API server sends them, and who decides them. */
 import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { openHandler } from "../../../../functions/shared/admission/shadow.ts";
@@ -72,7 +72,7 @@ export function reviewOf(
   };
 }
 
-export interface Judging {
+export interface ReviewOptions {
   readonly mode?: Context["mode"];
   /** What is stored; absent: nothing may be asked for. */
   readonly get?: (resource: string, name: string) => Promise<object>;
@@ -80,10 +80,10 @@ export interface Judging {
   readonly monotonicMs?: () => number;
 }
 
-/** Judges one review as the shipped function does. */
-export function judge(
+/** Checks one review as the shipped function does. */
+export function decideReview(
   request: AdmissionRequest,
-  { mode = "act", get, sleep = () => new Promise(() => undefined), monotonicMs = () => 0 }: Judging = {},
+  { mode = "act", get, sleep = () => new Promise(() => undefined), monotonicMs = () => 0 }: ReviewOptions = {},
 ): Promise<AdmissionAnswer> {
   const cluster = {
     monotonicMs,

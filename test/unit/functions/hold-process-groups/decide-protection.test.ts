@@ -10,62 +10,62 @@ const ids = ["storage-1", "storage-2", "storage-3"];
 const option = { "suspend-duration": "7d", "protect-volumes": "true" };
 
 /** `add ID` or `drop ID` of each volume claim that is written by the next step. */
-function changesOf(held: HeldGroups): readonly string[] {
-  const { step } = decide(held.snapshot);
+function changesOf(groups: HeldGroups): readonly string[] {
+  const { step } = decide(groups.snapshot);
   return step?.kind === "protect" ? step.changes.map(({ pvc, protection: how }) => `${how} ${pvc.group}`) : [];
 }
 
 /** What one volume claim gets, without prefixes. */
-function saidOf(held: HeldGroups, id: string): Readonly<Record<string, string | null>> {
-  const { step } = decide(held.snapshot);
+function annotationsOf(groups: HeldGroups, id: string): Readonly<Record<string, string | null>> {
+  const { step } = decide(groups.snapshot);
   const [change] = step?.kind === "annotate" ? step.changes.filter(({ pvc }) => pvc.group === id) : [];
   return Object.fromEntries(
     Object.entries(change?.annotations ?? {}).map(([key, text]) => [key.replace("sluice.dev/", ""), text]),
   );
 }
 
-function guards(held: HeldGroups): readonly string[] {
-  return decide(held.snapshot).events.map(({ guard }) => guard);
+function guards(groups: HeldGroups): readonly string[] {
+  return decide(groups.snapshot).events.map(({ guard }) => guard);
 }
 
 /** All of it is protected, and says whose it is. */
 function protectedGroups(annotations: Readonly<Record<string, string | null>> = option): HeldGroups {
-  const held = new HeldGroups(annotations);
-  held.furnish();
-  for (const id of ids) held.change(id, { finalizers: [protection], labels: { "sluice.dev/protected": "true" } });
-  return held;
+  const groups = new HeldGroups(annotations);
+  groups.furnish();
+  for (const id of ids) groups.change(id, { finalizers: [protection], labels: { "sluice.dev/protected": "true" } });
+  return groups;
 }
 
-function deleted(held: HeldGroups, id = "storage-1"): HeldGroups {
-  held.change(id, { deletionTimestamp: minutesAgo(1) });
-  return held;
+function deleted(groups: HeldGroups, id = "storage-1"): HeldGroups {
+  groups.change(id, { deletionTimestamp: minutesAgo(1) });
+  return groups;
 }
 
 /** The operator was faster: it has excluded the process, and deleted its pod and its volume claim. */
-function outrun(held: HeldGroups = protectedGroups(), id = "storage-1"): HeldGroups {
-  held.remove(id);
-  held.set(id, { exclusionTimestamp: minutesAgo(10) });
-  held.pods.delete(id);
-  return deleted(held, id);
+function outrun(groups: HeldGroups = protectedGroups(), id = "storage-1"): HeldGroups {
+  groups.remove(id);
+  groups.set(id, { exclusionTimestamp: minutesAgo(10) });
+  groups.pods.delete(id);
+  return deleted(groups, id);
 }
 
 /** Its time runs, by our word: nothing is left to be written. */
-function written(held: HeldGroups, id = "storage-1"): HeldGroups {
-  held.say(id, {
+function written(groups: HeldGroups, id = "storage-1"): HeldGroups {
+  groups.annotate(id, {
     suspend: "true",
     "drained-at": minutesAgo(10),
     "suspend-state": "Suspended",
     "suspend-message": "suspended: it is gone",
   });
-  return held;
+  return groups;
 }
 
 test("protecting: every volume claim of a cluster that asks gets our finalizer before anything else of it is done", () => {
-  const held = new HeldGroups(option);
-  held.remove("storage-1");
-  assert.equal(decide(held.snapshot).guard, "protecting");
+  const groups = new HeldGroups(option);
+  groups.remove("storage-1");
+  assert.equal(decide(groups.snapshot).guard, "protecting");
   assert.deepEqual(
-    changesOf(held),
+    changesOf(groups),
     ids.map((id) => `add ${id}`),
   );
   assert.deepEqual(changesOf(protectedGroups()), [], "and nothing is written again");
@@ -82,45 +82,53 @@ test("the option is a Go boolean; false, or a duration of 0, protects nothing; w
   assert.deepEqual([decide(endless.snapshot).guard, guards(endless)], ["duration-missing", ["duration-missing"]]);
 });
 
-test("protection-malformed: an option that Sluice cannot read is said, and no volume claim gets or loses our finalizer", () => {
-  const held = protectedGroups({ ...option, "protect-volumes": "yes" });
-  held.change("storage-3", { finalizers: [], labels: {} });
-  const { guard, step, events } = decide(held.snapshot);
+test("protection-malformed: an option that Sluice cannot read is reported, and no volume claim gets or loses our finalizer", () => {
+  const groups = protectedGroups({ ...option, "protect-volumes": "yes" });
+  groups.change("storage-3", { finalizers: [], labels: {} });
+  const { guard, step, events } = decide(groups.snapshot);
   assert.deepEqual([guard, step, events.length], ["protection-malformed", undefined, 1]);
   assert.match(events[0]?.message ?? "", /sluice.dev\/protect-volumes is "yes"; write a Go boolean/);
   assert.deepEqual(guards(new HeldGroups({ "protect-volumes": "yes" })), ["protection-malformed"]);
-  outrun(held);
-  assert.deepEqual(guards(held), ["removal-begun", "protection-malformed"], "beside what is said of what was deleted");
+  outrun(groups);
+  assert.deepEqual(
+    guards(groups),
+    ["removal-begun", "protection-malformed"],
+    "beside what is reported of what was deleted",
+  );
 });
 
 test("a volume claim of another owner gets no finalizer, nor one that is being deleted or is being removed (I9)", () => {
-  const held = new HeldGroups(option);
-  held.change("storage-1", { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "x", uid: "uid-other" }] });
-  held.change("storage-2", { deletionTimestamp: minutesAgo(1) });
-  held.say("storage-3", { "suspend-state": "Removing" });
-  assert.deepEqual(changesOf(held), []);
-  held.change("storage-1", { ownerReferences: [] });
-  assert.deepEqual(changesOf(held), [], "nor one that has no owner");
+  const groups = new HeldGroups(option);
+  groups.change("storage-1", { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "x", uid: "uid-other" }] });
+  groups.change("storage-2", { deletionTimestamp: minutesAgo(1) });
+  groups.annotate("storage-3", { "suspend-state": "Removing" });
+  assert.deepEqual(changesOf(groups), []);
+  groups.change("storage-1", { ownerReferences: [] });
+  assert.deepEqual(changesOf(groups), [], "nor one that has no owner");
 });
 
 test("a finalizer or a label of it that a user took away comes again", () => {
-  const held = protectedGroups();
-  held.change("storage-1", { labels: {} });
-  held.change("storage-2", { finalizers: [] });
-  assert.deepEqual(changesOf(held), ["add storage-1", "add storage-2"]);
+  const groups = protectedGroups();
+  groups.change("storage-1", { labels: {} });
+  groups.change("storage-2", { finalizers: [] });
+  assert.deepEqual(changesOf(groups), ["add storage-1", "add storage-2"]);
 });
 
 test("releasing: taking the option back takes the finalizer away, but not from what is suspended, or deleted before its time", () => {
   for (const text of [null, "false"]) {
-    const held = protectedGroups({ ...option, "protect-volumes": text });
-    held.say("storage-1", { "suspend-state": "Suspended" });
-    deleted(held, "storage-2");
-    assert.equal(decide(held.snapshot).guard, "releasing");
-    assert.deepEqual(changesOf(held), ["drop storage-3"]);
+    const groups = protectedGroups({ ...option, "protect-volumes": text });
+    groups.annotate("storage-1", { "suspend-state": "Suspended" });
+    deleted(groups, "storage-2");
+    assert.equal(decide(groups.snapshot).guard, "releasing");
+    assert.deepEqual(changesOf(groups), ["drop storage-3"]);
   }
-  const held = protectedGroups({ ...option, "protect-volumes": null });
-  held.change("storage-1", { finalizers: [protection, "sluice.dev/volume-hold"] });
-  assert.deepEqual(changesOf(held), ["drop storage-2", "drop storage-3"], "nor from one that is about to be suspended");
+  const groups = protectedGroups({ ...option, "protect-volumes": null });
+  groups.change("storage-1", { finalizers: [protection, "sluice.dev/volume-hold"] });
+  assert.deepEqual(
+    changesOf(groups),
+    ["drop storage-2", "drop storage-3"],
+    "nor from one that is about to be suspended",
+  );
   const ending = protectedGroups({ ...option, "protect-volumes": null });
   ending.metadata = { deletionTimestamp: minutesAgo(1) };
   assert.deepEqual(changesOf(ending), [], "nor from what goes with its cluster: it was to be taken back before that");
@@ -129,37 +137,37 @@ test("releasing: taking the option back takes the finalizer away, but not from w
 });
 
 test("VOLUME_HOLD=remove takes the finalizer from every volume claim, of a cluster that is gone, too, and none gets it; what is deleted is left to gc-suspended-groups, which keeps its volume first", () => {
-  const held = protectedGroups({ ...option, "protect-volumes": "yes" });
-  held.holds = false;
-  assert.equal(changesOf(held).length, 3);
-  held.isGone = true;
-  assert.equal(changesOf(held).length, 3);
-  deleted(held);
-  assert.equal(changesOf(held).length, 2);
+  const groups = protectedGroups({ ...option, "protect-volumes": "yes" });
+  groups.holds = false;
+  assert.equal(changesOf(groups).length, 3);
+  groups.isGone = true;
+  assert.equal(changesOf(groups).length, 3);
+  deleted(groups);
+  assert.equal(changesOf(groups).length, 2);
   const bare = new HeldGroups(option);
   bare.holds = false;
   assert.deepEqual(changesOf(bare), []);
 });
 
 test("of a namespace that is being deleted the finalizer goes from what is being deleted, but not from what a user holds", () => {
-  const held = new HeldGroups(option);
-  held.isNamespaceEnding = true;
-  assert.deepEqual(changesOf(held), [], "none gets it");
+  const groups = new HeldGroups(option);
+  groups.isNamespaceEnding = true;
+  assert.deepEqual(changesOf(groups), [], "none gets it");
   const ending = protectedGroups();
   deleted(ending, "storage-1");
-  deleted(ending, "storage-2").say("storage-2", { hold: "true" });
+  deleted(ending, "storage-2").annotate("storage-2", { hold: "true" });
   ending.isNamespaceEnding = true;
   assert.deepEqual(changesOf(ending), ["drop storage-1"]);
   ending.isGone = true;
   assert.deepEqual(changesOf(ending), ["drop storage-1"]);
 });
 
-test("removal-begun: what the operator deletes before our block is said, kept, and asked to be suspended from its exclusion on", () => {
-  const held = outrun();
-  assert.equal(changesOf(held).length, 0);
-  const { guard, step, events } = decide(held.snapshot);
+test("removal-begun: what the operator deletes before our block is reported, kept, and asked to be suspended from its exclusion on", () => {
+  const groups = outrun();
+  assert.equal(changesOf(groups).length, 0);
+  const { guard, step, events } = decide(groups.snapshot);
   assert.deepEqual([guard, step?.kind, events.map((one) => one.guard)], ["annotating", "annotate", ["removal-begun"]]);
-  const { "drained-at": drainedAt, "suspend-message": message, ...rest } = saidOf(held, "storage-1");
+  const { "drained-at": drainedAt, "suspend-message": message, ...rest } = annotationsOf(groups, "storage-1");
   assert.deepEqual(rest, { suspend: "true" });
   assert.equal(Date.parse(drainedAt ?? ""), Date.parse(minutesAgo(10)));
   assert.match(message ?? "", /^removal-begun: orders-storage-1-data was deleted before .*it has no PersistentVolume$/);
@@ -168,67 +176,67 @@ test("removal-begun: what the operator deletes before our block is said, kept, a
 });
 
 test("volume-not-retained is the word of gc-suspended-groups, which would write it again: it stays on what is kept", () => {
-  const held = outrun();
-  held.say("storage-1", { "suspend-message": "volume-not-retained: its PersistentVolume does not get Retain" });
-  assert.equal(saidOf(held, "storage-1")["suspend-message"], undefined);
-  held.say("storage-1", { "suspend-message": "claim-deleted: it was" });
-  assert.match(saidOf(held, "storage-1")["suspend-message"] ?? "", /^removal-begun: /);
+  const groups = outrun();
+  groups.annotate("storage-1", { "suspend-message": "volume-not-retained: its PersistentVolume does not get Retain" });
+  assert.equal(annotationsOf(groups, "storage-1")["suspend-message"], undefined);
+  groups.annotate("storage-1", { "suspend-message": "claim-deleted: it was" });
+  assert.match(annotationsOf(groups, "storage-1")["suspend-message"] ?? "", /^removal-begun: /);
 });
 
 test("the owner and the zone stay on a volume claim that is kept: its ledger and its turn go by them", () => {
-  const held = outrun();
-  const { owner, zone } = saidOf(held, "storage-1");
+  const groups = outrun();
+  const { owner, zone } = annotationsOf(groups, "storage-1");
   assert.deepEqual([owner, zone], [undefined, undefined]);
 });
 
 test("the word that the data of what is kept is not needed follows the operator's, and an exclusion that was skipped is one", () => {
-  const held = outrun();
-  held.set("storage-1", { exclusionSkipped: true });
-  held.addPod("storage-1", 5);
-  assert.ok(saidOf(held, "storage-1")["drained-at"], "a user who asked for its removal so does not need it");
-  held.set("storage-1", { exclusionSkipped: undefined });
-  assert.equal(saidOf(held, "storage-1")["drained-at"], undefined, "a pod that is newer may have new data");
+  const groups = outrun();
+  groups.set("storage-1", { exclusionSkipped: true });
+  groups.addPod("storage-1", 5);
+  assert.ok(annotationsOf(groups, "storage-1")["drained-at"], "a user who asked for its removal so does not need it");
+  groups.set("storage-1", { exclusionSkipped: undefined });
+  assert.equal(annotationsOf(groups, "storage-1")["drained-at"], undefined, "a pod that is newer may have new data");
   const cancelled = written(outrun());
   cancelled.set("storage-1", { removalTimestamp: undefined });
-  assert.deepEqual(saidOf(cancelled, "storage-1"), { "drained-at": null });
+  assert.deepEqual(annotationsOf(cancelled, "storage-1"), { "drained-at": null });
 });
 
-test("claim-deleted: what a user deletes of a process group that is to stay is said, and no time runs", () => {
-  const held = deleted(protectedGroups());
-  const { events } = decide(held.snapshot);
+test("claim-deleted: what a user deletes of a process group that is to stay is reported, and no time runs", () => {
+  const groups = deleted(protectedGroups());
+  const { events } = decide(groups.snapshot);
   assert.deepEqual(
     events.map(({ id, guard }) => [id, guard]),
     [["storage-1", "claim-deleted"]],
   );
-  const { "suspend-message": message, ...rest } = saidOf(held, "storage-1");
+  const { "suspend-message": message, ...rest } = annotationsOf(groups, "storage-1");
   assert.deepEqual(rest, {});
   assert.match(message ?? "", /^claim-deleted: another client has deleted orders-storage-1-data/);
 });
 
 test("a block of ours keeps no pod whose volume claim a user has deleted, except one that goes without an exclusion", () => {
-  const held = protectedGroups();
-  held.exclude("storage-1");
-  deleted(held);
-  const { step } = decide(held.snapshot);
+  const groups = protectedGroups();
+  groups.exclude("storage-1");
+  deleted(groups);
+  const { step } = decide(groups.snapshot);
   assert.deepEqual(step?.kind === "change-spec" ? step.blocked : undefined, []);
-  held.set("storage-1", { exclusionSkipped: true });
-  assert.notEqual(decide(held.snapshot).step?.kind, "change-spec");
+  groups.set("storage-1", { exclusionSkipped: true });
+  assert.notEqual(decide(groups.snapshot).step?.kind, "change-spec");
   const removed = protectedGroups();
   removed.exclude("storage-1");
-  deleted(removed).say("storage-1", { "suspend-state": "Removing" });
+  deleted(removed).annotate("storage-1", { "suspend-state": "Removing" });
   assert.deepEqual([decide(removed.snapshot).guard, decide(removed.snapshot).step], ["removing", undefined]);
 });
 
 test("neither a suspension, nor a recover, nor its end touches the finalizer while the option is on", () => {
   for (const change of [
-    (held: HeldGroups) => held.say("storage-1", { "suspend-state": "Suspended" }),
-    (held: HeldGroups) => held.say("storage-1", { "suspend-state": "Suspended", recover: "true" }),
-    (held: HeldGroups) => held.pods.delete("storage-1"),
+    (groups: HeldGroups) => groups.annotate("storage-1", { "suspend-state": "Suspended" }),
+    (groups: HeldGroups) => groups.annotate("storage-1", { "suspend-state": "Suspended", recover: "true" }),
+    (groups: HeldGroups) => groups.pods.delete("storage-1"),
   ]) {
-    const held = protectedGroups();
-    held.exclude("storage-1");
-    change(held);
-    assert.deepEqual(changesOf(held), []);
+    const groups = protectedGroups();
+    groups.exclude("storage-1");
+    change(groups);
+    assert.deepEqual(changesOf(groups), []);
   }
   const back = protectedGroups();
   back.hold("storage-1", 2);
@@ -238,16 +246,16 @@ test("neither a suspension, nor a recover, nor its end touches the finalizer whi
 
 test("owner-deleting, owner-gone: what goes with its cluster is kept without an end, each says so, and nothing else is written", () => {
   for (const [guard, change] of [
-    ["owner-deleting", (held: HeldGroups) => (held.metadata = { deletionTimestamp: minutesAgo(1) })],
-    ["owner-gone", (held: HeldGroups) => (held.isGone = true)],
+    ["owner-deleting", (groups: HeldGroups) => (groups.metadata = { deletionTimestamp: minutesAgo(1) })],
+    ["owner-gone", (groups: HeldGroups) => (groups.isGone = true)],
   ] as const) {
-    const held = outrun();
-    held.say("storage-1", { zone: null });
-    change(held);
-    assert.equal(decide(held.snapshot).guard, guard);
-    assert.deepEqual(Object.keys(saidOf(held, "storage-1")), ["suspend-message"]);
-    held.say("storage-1", { "suspend-message": `${guard}: x` });
-    assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], [guard, undefined]);
+    const groups = outrun();
+    groups.annotate("storage-1", { zone: null });
+    change(groups);
+    assert.equal(decide(groups.snapshot).guard, guard);
+    assert.deepEqual(Object.keys(annotationsOf(groups, "storage-1")), ["suspend-message"]);
+    groups.annotate("storage-1", { "suspend-message": `${guard}: x` });
+    assert.deepEqual([decide(groups.snapshot).guard, decide(groups.snapshot).step], [guard, undefined]);
   }
   const bare = new HeldGroups(option);
   bare.metadata = { deletionTimestamp: minutesAgo(1) };
@@ -256,20 +264,20 @@ test("owner-deleting, owner-gone: what goes with its cluster is kept without an 
   assert.equal(decide(bare.snapshot).guard, "done");
 });
 
-test("what a cluster of the same name has left behind is said to be so, and not written to", () => {
-  const held = deleted(protectedGroups());
-  held.change("storage-1", {
+test("what a cluster of the same name has left behind is reported to be so, and not written to", () => {
+  const groups = deleted(protectedGroups());
+  groups.change("storage-1", {
     ownerReferences: [{ apiVersion: "v1", kind: "FoundationDBCluster", name: "orders", uid: "uid-before" }],
   });
-  held.say("storage-1", { owner: null });
-  const { guard, step, events } = decide(held.snapshot);
+  groups.annotate("storage-1", { owner: null });
+  const { guard, step, events } = decide(groups.snapshot);
   assert.deepEqual([guard, step, events.map((one) => one.guard)], ["owner-gone", undefined, ["owner-gone"]]);
 });
 
 test("where the API server refuses our finalizer, removals are held back all the same", () => {
-  const held = new HeldGroups(option);
-  held.furnish();
-  held.remove("storage-1");
-  const { step } = decide({ ...held.snapshot, isProtectionRefused: true });
+  const groups = new HeldGroups(option);
+  groups.furnish();
+  groups.remove("storage-1");
+  const { step } = decide({ ...groups.snapshot, isProtectionRefused: true });
   assert.equal((step as ClusterStep).kind, "change-spec");
 });

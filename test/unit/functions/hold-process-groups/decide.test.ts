@@ -7,15 +7,15 @@ import { minutesAgo } from "../../../support/suspended.ts";
 
 type SpecStep = Extract<ClusterStep, { kind: "change-spec" }>;
 
-function specStep(held: HeldGroups): SpecStep {
-  const { step } = decide(held.snapshot);
+function specStep(groups: HeldGroups): SpecStep {
+  const { step } = decide(groups.snapshot);
   assert.equal(step?.kind, "change-spec");
   return step as SpecStep;
 }
 
 /** Annotations that a volume claim gets, without their prefix. */
-function annotationsOf(held: HeldGroups, id: string): Readonly<Record<string, string | null>> {
-  const { step } = decide(held.snapshot);
+function annotationsOf(groups: HeldGroups, id: string): Readonly<Record<string, string | null>> {
+  const { step } = decide(groups.snapshot);
   const changes = step?.kind === "annotate" ? step.changes : [];
   const [change] = changes.filter(({ pvc }) => pvc.group === id);
   return Object.fromEntries(
@@ -24,10 +24,10 @@ function annotationsOf(held: HeldGroups, id: string): Readonly<Record<string, st
 }
 
 function furnished(...ids: readonly string[]): HeldGroups {
-  const held = new HeldGroups();
-  held.furnish();
-  for (const id of ids) held.exclude(id);
-  return held;
+  const groups = new HeldGroups();
+  groups.furnish();
+  for (const id of ids) groups.exclude(id);
+  return groups;
 }
 
 test("a cluster that asks for nothing has nothing written", () => {
@@ -36,9 +36,9 @@ test("a cluster that asks for nothing has nothing written", () => {
 });
 
 test("every volume claim of a cluster that asks says whose it is, its fault domain, and how volumes go", () => {
-  const held = new HeldGroups({ "suspend-duration": "7d", "removal-mode": "Group" });
-  assert.equal(decide(held.snapshot).guard, "annotating");
-  assert.deepEqual(annotationsOf(held, "storage-2"), {
+  const groups = new HeldGroups({ "suspend-duration": "7d", "removal-mode": "Group" });
+  assert.equal(decide(groups.snapshot).guard, "annotating");
+  assert.deepEqual(annotationsOf(groups, "storage-2"), {
     owner: "FoundationDBCluster.apps.foundationdb.org/orders",
     zone: "zone-2",
     "suspend-duration": "7d",
@@ -47,110 +47,110 @@ test("every volume claim of a cluster that asks says whose it is, its fault doma
 });
 
 test("a fault domain that is no zone is left out, and a suspended one keeps its zone", () => {
-  const held = new HeldGroups();
-  held.set("storage-1", { faultDomain: "a b" });
-  assert.equal(annotationsOf(held, "storage-1").zone, undefined);
-  held.furnish();
-  held.say("storage-2", { "suspend-state": "Suspended" });
-  held.set("storage-2", { faultDomain: "zone-9" });
-  assert.equal(annotationsOf(held, "storage-2").zone, undefined);
+  const groups = new HeldGroups();
+  groups.set("storage-1", { faultDomain: "a b" });
+  assert.equal(annotationsOf(groups, "storage-1").zone, undefined);
+  groups.furnish();
+  groups.annotate("storage-2", { "suspend-state": "Suspended" });
+  groups.set("storage-2", { faultDomain: "zone-9" });
+  assert.equal(annotationsOf(groups, "storage-2").zone, undefined);
 });
 
 test("what a user lists is blocked, and recorded as ours, before its volume claim is asked to be suspended", () => {
-  const held = furnished();
-  held.spec.processGroupsToRemove = ["storage-1"];
-  const verdict = decide(held.snapshot);
+  const groups = furnished();
+  groups.spec.processGroupsToRemove = ["storage-1"];
+  const verdict = decide(groups.snapshot);
   assert.equal(verdict.guard, "holding");
-  assert.deepEqual(specStep(held).blocked, ["storage-1"]);
-  assert.deepEqual(Object.keys(specStep(held).heldGroups), ["storage-1"]);
-  held.hold("storage-1");
-  held.say("storage-1", { "removal-held": null });
-  assert.deepEqual(annotationsOf(held, "storage-1"), { "removal-held": "true", suspend: "true" });
+  assert.deepEqual(specStep(groups).blocked, ["storage-1"]);
+  assert.deepEqual(Object.keys(specStep(groups).heldGroups), ["storage-1"]);
+  groups.hold("storage-1");
+  groups.annotate("storage-1", { "removal-held": null });
+  assert.deepEqual(annotationsOf(groups, "storage-1"), { "removal-held": "true", suspend: "true" });
 });
 
 test("what the operator marks by itself is blocked, too, beside the blocks of others", () => {
-  const held = furnished();
-  held.spec.buggify = { blockRemoval: ["log-1"] };
-  held.set("storage-3", { removalTimestamp: minutesAgo(1) });
-  assert.deepEqual(specStep(held).blocked, ["log-1", "storage-3"]);
+  const groups = furnished();
+  groups.spec.buggify = { blockRemoval: ["log-1"] };
+  groups.set("storage-3", { removalTimestamp: minutesAgo(1) });
+  assert.deepEqual(specStep(groups).blocked, ["log-1", "storage-3"]);
 });
 
 test("its data counts as moved once the operator has excluded it, and not a moment longer", () => {
-  const held = furnished();
-  held.remove("storage-1");
-  held.hold("storage-1");
-  held.say("storage-1", { suspend: "true" });
-  assert.equal(decide(held.snapshot).guard, "not-excluded");
-  held.set("storage-1", { exclusionTimestamp: minutesAgo(2) });
-  assert.equal(Date.parse(annotationsOf(held, "storage-1")["drained-at"] ?? ""), Date.parse(minutesAgo(2)));
-  held.say("storage-1", { "drained-at": minutesAgo(2) });
-  assert.equal(decide(held.snapshot).guard, "held");
-  held.set("storage-1", { exclusionTimestamp: undefined });
-  assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
+  const groups = furnished();
+  groups.remove("storage-1");
+  groups.hold("storage-1");
+  groups.annotate("storage-1", { suspend: "true" });
+  assert.equal(decide(groups.snapshot).guard, "not-excluded");
+  groups.set("storage-1", { exclusionTimestamp: minutesAgo(2) });
+  assert.equal(Date.parse(annotationsOf(groups, "storage-1")["drained-at"] ?? ""), Date.parse(minutesAgo(2)));
+  groups.annotate("storage-1", { "drained-at": minutesAgo(2) });
+  assert.equal(decide(groups.snapshot).guard, "held");
+  groups.set("storage-1", { exclusionTimestamp: undefined });
+  assert.equal(annotationsOf(groups, "storage-1")["drained-at"], null);
 });
 
 test("a pod that was made after its exclusion may have new data", () => {
-  const held = furnished("storage-1");
-  held.addPod("storage-1", 5);
-  assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
-  held.say("storage-1", { "drained-at": null });
-  const { guard, events } = decide(held.snapshot);
+  const groups = furnished("storage-1");
+  groups.addPod("storage-1", 5);
+  assert.equal(annotationsOf(groups, "storage-1")["drained-at"], null);
+  groups.annotate("storage-1", { "drained-at": null });
+  const { guard, events } = decide(groups.snapshot);
   assert.equal(guard, "pod-newer");
   assert.equal(events.length, 1);
 });
 
 test("what counts as excluded though the database has not moved its data keeps its pod; only a duration of 0 lets it go", () => {
-  const held = furnished("storage-1");
-  held.set("storage-1", { exclusionSkipped: true });
-  assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
-  held.say("storage-1", { "drained-at": null });
-  assert.equal(decide(held.snapshot).guard, "exclusion-skipped");
-  held.sayOfCluster({ "suspend-duration": "0" });
-  assert.deepEqual(specStep(held).blocked, []);
+  const groups = furnished("storage-1");
+  groups.set("storage-1", { exclusionSkipped: true });
+  assert.equal(annotationsOf(groups, "storage-1")["drained-at"], null);
+  groups.annotate("storage-1", { "drained-at": null });
+  assert.equal(decide(groups.snapshot).guard, "exclusion-skipped");
+  groups.annotateCluster({ "suspend-duration": "0" });
+  assert.deepEqual(specStep(groups).blocked, []);
 });
 
 test("what is to be removed without an exclusion is not held back, and the function says so", () => {
-  const held = furnished();
-  held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
-  const { guard, step, events } = decide(held.snapshot);
+  const groups = furnished();
+  groups.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
+  const { guard, step, events } = decide(groups.snapshot);
   assert.deepEqual([guard, step, events.length], ["exclusion-skipped", undefined, 1]);
 });
 
 test("what the operator takes for excluded without an exclusion is not held back either", () => {
-  const held = furnished();
-  held.set("storage-1", { removalTimestamp: minutesAgo(1), exclusionSkipped: true });
-  const { guard, step } = decide(held.snapshot);
+  const groups = furnished();
+  groups.set("storage-1", { removalTimestamp: minutesAgo(1), exclusionSkipped: true });
+  const { guard, step } = decide(groups.snapshot);
   assert.deepEqual([guard, step], ["exclusion-skipped", undefined]);
 });
 
 test("the data of one that is not marked, or that is listed to go without an exclusion, does not count as moved", () => {
   for (const change of [
-    (held: HeldGroups) => held.set("storage-1", { removalTimestamp: undefined }),
-    (held: HeldGroups) => {
-      held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
+    (groups: HeldGroups) => groups.set("storage-1", { removalTimestamp: undefined }),
+    (groups: HeldGroups) => {
+      groups.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
     },
   ]) {
-    const held = furnished("storage-1");
-    change(held);
-    assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
+    const groups = furnished("storage-1");
+    change(groups);
+    assert.equal(annotationsOf(groups, "storage-1")["drained-at"], null);
   }
 });
 
 test("a block outlives a status that does not list its process group for a while, and its word on the drain does not", () => {
-  const held = furnished("storage-1");
-  held.spec.processGroupsToRemove = [];
-  held.groups.delete("storage-1");
-  assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
-  held.say("storage-1", { "drained-at": null });
-  const { guard, step } = decide(held.snapshot);
+  const groups = furnished("storage-1");
+  groups.spec.processGroupsToRemove = [];
+  groups.groups.delete("storage-1");
+  assert.equal(annotationsOf(groups, "storage-1")["drained-at"], null);
+  groups.annotate("storage-1", { "drained-at": null });
+  const { guard, step } = decide(groups.snapshot);
   assert.deepEqual([guard, step], ["group-unlisted", undefined]);
 });
 
 test("of two pods of one process group the newer one counts", () => {
-  const held = furnished("storage-1");
-  const old = held.snapshot.pods.find(({ group }) => group === "storage-1");
-  held.addPod("storage-1", 5);
-  const { snapshot } = held;
+  const groups = furnished("storage-1");
+  const old = groups.snapshot.pods.find(({ group }) => group === "storage-1");
+  groups.addPod("storage-1", 5);
+  const { snapshot } = groups;
   assert.ok(old !== undefined);
   const { step } = decide({ ...snapshot, pods: [...snapshot.pods, old] });
   const [change] = step?.kind === "annotate" ? step.changes : [];
@@ -158,203 +158,203 @@ test("of two pods of one process group the newer one counts", () => {
 });
 
 test("a user's own word about a volume stays as it is", () => {
-  const held = furnished("storage-1");
-  held.say("storage-1", { suspend: "false" });
-  assert.equal(decide(held.snapshot).step, undefined);
+  const groups = furnished("storage-1");
+  groups.annotate("storage-1", { suspend: "false" });
+  assert.equal(decide(groups.snapshot).step, undefined);
 });
 
 test("a volume claim that a user has deleted is left alone, and so is one that is being removed", () => {
-  const held = furnished("storage-1");
-  held.say("storage-1", { owner: null, recover: "true" });
-  held.change("storage-1", { deletionTimestamp: minutesAgo(1) });
-  assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["removing", undefined]);
+  const groups = furnished("storage-1");
+  groups.annotate("storage-1", { owner: null, recover: "true" });
+  groups.change("storage-1", { deletionTimestamp: minutesAgo(1) });
+  assert.deepEqual([decide(groups.snapshot).guard, decide(groups.snapshot).step], ["removing", undefined]);
   const removed = furnished("storage-1");
-  removed.say("storage-1", { owner: null, "suspend-state": "Removing" });
+  removed.annotate("storage-1", { owner: null, "suspend-state": "Removing" });
   assert.equal(decide(removed.snapshot).step, undefined);
 });
 
 test("while it is wanted back, each list that names it again is cleared again, and a block that is lost is set again", () => {
   for (const change of [
-    (held: HeldGroups) => {
-      held.spec.processGroupsToRemove = ["storage-1"];
+    (groups: HeldGroups) => {
+      groups.spec.processGroupsToRemove = ["storage-1"];
     },
-    (held: HeldGroups) => {
-      held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
+    (groups: HeldGroups) => {
+      groups.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
     },
-    (held: HeldGroups) => {
-      held.spec.buggify = {};
+    (groups: HeldGroups) => {
+      groups.spec.buggify = {};
     },
   ]) {
-    const held = furnished();
-    held.hold("storage-1", 0);
-    change(held);
-    const { blocked, toRemove, toRemoveUnexcluded } = specStep(held);
+    const groups = furnished();
+    groups.hold("storage-1", 0);
+    change(groups);
+    const { blocked, toRemove, toRemoveUnexcluded } = specStep(groups);
     assert.deepEqual([blocked, toRemove, toRemoveUnexcluded], [["storage-1"], [], []]);
   }
 });
 
 test("the block that a user set is neither recorded nor followed by anything", () => {
-  const held = furnished();
-  held.remove("storage-1");
-  held.set("storage-1", { exclusionTimestamp: minutesAgo(1) });
-  held.spec.buggify = { blockRemoval: ["storage-1"] };
-  const { guard, step } = decide(held.snapshot);
+  const groups = furnished();
+  groups.remove("storage-1");
+  groups.set("storage-1", { exclusionTimestamp: minutesAgo(1) });
+  groups.spec.buggify = { blockRemoval: ["storage-1"] };
+  const { guard, step } = decide(groups.snapshot);
   assert.deepEqual([guard, step], ["blocked-by-user", undefined]);
-  held.spec.buggify = { blockRemoval: ["*"] };
-  assert.equal(decide(held.snapshot).guard, "blocked-by-user");
+  groups.spec.buggify = { blockRemoval: ["*"] };
+  assert.equal(decide(groups.snapshot).guard, "blocked-by-user");
 });
 
 test("one that a user has blocked, whose data is elsewhere and whose pod is gone, is not waited for as a pod that is missing", () => {
-  const held = furnished();
-  held.remove("storage-1");
-  held.set("storage-1", { exclusionTimestamp: minutesAgo(1) });
-  held.spec.buggify = { blockRemoval: ["storage-1"] };
-  held.pods.delete("storage-1");
-  assert.deepEqual(annotationsOf(held, "storage-1"), { owner: null, zone: null });
+  const groups = furnished();
+  groups.remove("storage-1");
+  groups.set("storage-1", { exclusionTimestamp: minutesAgo(1) });
+  groups.spec.buggify = { blockRemoval: ["storage-1"] };
+  groups.pods.delete("storage-1");
+  assert.deepEqual(annotationsOf(groups, "storage-1"), { owner: null, zone: null });
 });
 
 test("our block is lifted when the volume is gone, and the user's stays beside it", () => {
-  const held = furnished("storage-1");
-  held.spec.buggify = { blockRemoval: ["storage-2", "storage-1"] };
-  held.claims.delete("storage-1");
-  assert.equal(decide(held.snapshot).guard, "letting-go");
-  assert.deepEqual(specStep(held).blocked, ["storage-2"]);
-  assert.deepEqual(specStep(held).heldGroups, {});
+  const groups = furnished("storage-1");
+  groups.spec.buggify = { blockRemoval: ["storage-2", "storage-1"] };
+  groups.claims.delete("storage-1");
+  assert.equal(decide(groups.snapshot).guard, "letting-go");
+  assert.deepEqual(specStep(groups).blocked, ["storage-2"]);
+  assert.deepEqual(specStep(groups).heldGroups, {});
 });
 
 test("while its volume claim is being removed nothing is written", () => {
-  const held = furnished("storage-1");
-  held.say("storage-1", { "suspend-state": "Removing" });
-  const { guard, step } = decide(held.snapshot);
+  const groups = furnished("storage-1");
+  groups.annotate("storage-1", { "suspend-state": "Removing" });
+  const { guard, step } = decide(groups.snapshot);
   assert.deepEqual([guard, step], ["removing", undefined]);
 });
 
 test("a block of ours that a user took away is set again", () => {
-  const held = furnished("storage-1");
-  held.spec.buggify = { blockRemoval: [] };
-  const step = specStep(held);
+  const groups = furnished("storage-1");
+  groups.spec.buggify = { blockRemoval: [] };
+  const step = specStep(groups);
   assert.deepEqual(step.blocked, ["storage-1"]);
   assert.equal(step.heldGroups["storage-1"]?.sinceMs, Date.parse(minutesAgo(20)), "it is held since then");
 });
 
 test("recover takes the id from both lists, keeps the block, clears the status, and lifts the block when the pod is back", () => {
-  const held = furnished("storage-1");
-  held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1", "storage-2"];
-  held.say("storage-1", { recover: "true", "suspend-state": "Suspended" });
-  const { blocked, toRemove, toRemoveUnexcluded, heldGroups: record } = specStep(held);
+  const groups = furnished("storage-1");
+  groups.spec.processGroupsToRemoveWithoutExclusion = ["storage-1", "storage-2"];
+  groups.annotate("storage-1", { recover: "true", "suspend-state": "Suspended" });
+  const { blocked, toRemove, toRemoveUnexcluded, heldGroups: record } = specStep(groups);
   assert.deepEqual([blocked, toRemove, toRemoveUnexcluded], [["storage-1"], [], ["storage-2"]]);
   assert.ok(record["storage-1"]?.recoveringMs);
 
-  held.spec.processGroupsToRemove = [];
-  held.spec.processGroupsToRemoveWithoutExclusion = [];
-  held.spec.buggify = {};
-  held.hold("storage-1", 0);
-  assert.deepEqual(decide(held.snapshot).step, { kind: "clear-status", ids: ["storage-1"] });
-  held.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
+  groups.spec.processGroupsToRemove = [];
+  groups.spec.processGroupsToRemoveWithoutExclusion = [];
+  groups.spec.buggify = {};
+  groups.hold("storage-1", 0);
+  assert.deepEqual(decide(groups.snapshot).step, { kind: "clear-status", ids: ["storage-1"] });
+  groups.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
   for (const left of [
     { exclusionSkipped: true },
     { processGroupConditions: [{ type: "ResourcesTerminating", timestamp: 1 }] },
   ]) {
-    held.set("storage-1", left);
-    assert.equal(decide(held.snapshot).step?.kind, "clear-status", JSON.stringify(left));
-    held.set("storage-1", { exclusionSkipped: undefined, processGroupConditions: [] });
+    groups.set("storage-1", left);
+    assert.equal(decide(groups.snapshot).step?.kind, "clear-status", JSON.stringify(left));
+    groups.set("storage-1", { exclusionSkipped: undefined, processGroupConditions: [] });
   }
-  assert.equal(decide(held.snapshot).guard, "recovering");
-  held.say("storage-1", { recover: null, "suspend-state": null, suspend: null, "drained-at": null });
-  assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["recovering", undefined]);
-  held.sayOfCluster({ "held-process-groups": null });
-  held.spec.buggify = {};
-  held.hold("storage-1", 2);
-  assert.deepEqual(specStep(held).blocked, []);
+  assert.equal(decide(groups.snapshot).guard, "recovering");
+  groups.annotate("storage-1", { recover: null, "suspend-state": null, suspend: null, "drained-at": null });
+  assert.deepEqual([decide(groups.snapshot).guard, decide(groups.snapshot).step], ["recovering", undefined]);
+  groups.annotateCluster({ "held-process-groups": null });
+  groups.spec.buggify = {};
+  groups.hold("storage-1", 2);
+  assert.deepEqual(specStep(groups).blocked, []);
 });
 
 test("the block of one that is wanted back stays while its pod is not ready, or anything of ours is on its volume claim", () => {
   for (const unready of [
-    (held: HeldGroups) => held.addPod("storage-1", 1, false),
-    (held: HeldGroups) => held.pods.delete("storage-1"),
-    (held: HeldGroups) => held.say("storage-1", { "suspend-state": "Suspended" }),
-    (held: HeldGroups) => held.change("storage-1", { finalizers: ["sluice.dev/volume-hold"] }),
+    (groups: HeldGroups) => groups.addPod("storage-1", 1, false),
+    (groups: HeldGroups) => groups.pods.delete("storage-1"),
+    (groups: HeldGroups) => groups.annotate("storage-1", { "suspend-state": "Suspended" }),
+    (groups: HeldGroups) => groups.change("storage-1", { finalizers: ["sluice.dev/volume-hold"] }),
   ]) {
-    const held = furnished();
-    held.hold("storage-1", 2);
-    unready(held);
-    const { guard, step } = decide(held.snapshot);
+    const groups = furnished();
+    groups.hold("storage-1", 2);
+    unready(groups);
+    const { guard, step } = decide(groups.snapshot);
     assert.deepEqual([guard, step], ["recovering", undefined]);
   }
 });
 
 test("the mark that makes a wish wait goes only when the wish is on record and the status is clear", () => {
-  const held = furnished("storage-1");
-  held.say("storage-1", { recover: "true" });
-  assert.equal(decide(held.snapshot).step?.kind, "change-spec");
-  held.spec.processGroupsToRemove = [];
-  held.sayOfCluster({
+  const groups = furnished("storage-1");
+  groups.annotate("storage-1", { recover: "true" });
+  assert.equal(decide(groups.snapshot).step?.kind, "change-spec");
+  groups.spec.processGroupsToRemove = [];
+  groups.annotateCluster({
     "held-process-groups": JSON.stringify({ "storage-1": { since: minutesAgo(20), recovering: minutesAgo(0) } }),
   });
-  assert.equal(decide(held.snapshot).step?.kind, "clear-status");
-  held.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
-  assert.deepEqual(annotationsOf(held, "storage-1"), { "removal-held": null });
+  assert.equal(decide(groups.snapshot).step?.kind, "clear-status");
+  groups.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
+  assert.deepEqual(annotationsOf(groups, "storage-1"), { "removal-held": null });
 });
 
 test("a status that another client has overwritten is cleared again, and its block stays for as long again", () => {
-  const held = furnished();
-  held.hold("storage-1", 2);
-  held.set("storage-1", { removalTimestamp: minutesAgo(30) });
-  const step = specStep(held);
+  const groups = furnished();
+  groups.hold("storage-1", 2);
+  groups.set("storage-1", { removalTimestamp: minutesAgo(30) });
+  const step = specStep(groups);
   assert.deepEqual(step.blocked, ["storage-1"]);
   assert.ok((step.heldGroups["storage-1"]?.recoveringMs ?? 0) > Date.parse(minutesAgo(1)));
 });
 
 test("a process group whose removal is not wanted any more asks for nothing, and loses our block when nothing is suspended", () => {
-  const held = furnished("storage-1");
-  held.spec.processGroupsToRemove = [];
-  held.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
-  held.say("storage-1", { "suspend-state": "Suspending" });
-  assert.equal(decide(held.snapshot).guard, "withdrawn");
-  assert.deepEqual(annotationsOf(held, "storage-1"), { "removal-held": null, suspend: null, "drained-at": null });
-  held.say("storage-1", { "removal-held": null, suspend: null, "drained-at": null });
-  assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["withdrawn", undefined]);
-  held.say("storage-1", { "suspend-state": null });
-  assert.deepEqual(specStep(held).heldGroups, {});
+  const groups = furnished("storage-1");
+  groups.spec.processGroupsToRemove = [];
+  groups.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
+  groups.annotate("storage-1", { "suspend-state": "Suspending" });
+  assert.equal(decide(groups.snapshot).guard, "withdrawn");
+  assert.deepEqual(annotationsOf(groups, "storage-1"), { "removal-held": null, suspend: null, "drained-at": null });
+  groups.annotate("storage-1", { "removal-held": null, suspend: null, "drained-at": null });
+  assert.deepEqual([decide(groups.snapshot).guard, decide(groups.snapshot).step], ["withdrawn", undefined]);
+  groups.annotate("storage-1", { "suspend-state": null });
+  assert.deepEqual(specStep(groups).heldGroups, {});
 });
 
 test("without a duration nothing is held anew, and what is held stays for a time that Sluice cannot tell", () => {
-  const held = furnished("storage-1");
-  held.sayOfCluster({ "suspend-duration": null });
-  assert.deepEqual(annotationsOf(held, "storage-1"), { "suspend-duration": null });
-  held.say("storage-1", { "suspend-duration": null });
-  assert.equal(decide(held.snapshot).guard, "duration-missing");
-  held.set("storage-2", { removalTimestamp: minutesAgo(1) });
-  assert.equal(decide(held.snapshot).step, undefined);
+  const groups = furnished("storage-1");
+  groups.annotateCluster({ "suspend-duration": null });
+  assert.deepEqual(annotationsOf(groups, "storage-1"), { "suspend-duration": null });
+  groups.annotate("storage-1", { "suspend-duration": null });
+  assert.equal(decide(groups.snapshot).guard, "duration-missing");
+  groups.set("storage-2", { removalTimestamp: minutesAgo(1) });
+  assert.equal(decide(groups.snapshot).step, undefined);
 });
 
 test("a duration that Sluice cannot read is passed on as it is, and nothing is held anew", () => {
-  const held = furnished();
-  held.sayOfCluster({ "suspend-duration": "soon" });
-  assert.deepEqual(annotationsOf(held, "storage-1"), { "suspend-duration": "soon" });
-  held.furnish();
-  held.set("storage-2", { removalTimestamp: minutesAgo(1) });
-  const { guard, step } = decide(held.snapshot);
+  const groups = furnished();
+  groups.annotateCluster({ "suspend-duration": "soon" });
+  assert.deepEqual(annotationsOf(groups, "storage-1"), { "suspend-duration": "soon" });
+  groups.furnish();
+  groups.set("storage-2", { removalTimestamp: minutesAgo(1) });
+  const { guard, step } = decide(groups.snapshot);
   assert.deepEqual([guard, step], ["duration-malformed", undefined]);
 });
 
 test("a duration of 0 holds nothing back", () => {
-  const held = new HeldGroups({ "suspend-duration": "0" });
-  held.furnish();
-  held.remove("storage-1");
-  assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["done", undefined]);
+  const groups = new HeldGroups({ "suspend-duration": "0" });
+  groups.furnish();
+  groups.remove("storage-1");
+  assert.deepEqual([decide(groups.snapshot).guard, decide(groups.snapshot).step], ["done", undefined]);
 });
 
 test("a record that Sluice cannot read stops everything", () => {
-  const held = furnished("storage-1");
+  const groups = furnished("storage-1");
   for (const text of [
     "x",
     "[]",
     '{"storage-1":{}}',
     '{"storage-1":{"since":"2026-01-01T00:00:00Z","recovering":"x"}}',
   ]) {
-    held.sayOfCluster({ "held-process-groups": text });
-    const { guard, step, events } = decide(held.snapshot);
+    groups.annotateCluster({ "held-process-groups": text });
+    const { guard, step, events } = decide(groups.snapshot);
     assert.deepEqual([guard, step, events.length], ["record-malformed", undefined, 1], text);
   }
 });
@@ -380,15 +380,15 @@ test("what the operator has begun to delete, what does not fit, and what is unin
 });
 
 test("of a cluster that is being deleted nothing is written", () => {
-  const held = furnished("storage-1");
-  held.metadata = { deletionTimestamp: minutesAgo(1) };
-  const { guard, step } = decide(held.snapshot);
+  const groups = furnished("storage-1");
+  groups.metadata = { deletionTimestamp: minutesAgo(1) };
+  const { guard, step } = decide(groups.snapshot);
   assert.deepEqual([guard, step], ["owner-deleting", undefined]);
 });
 
 test("a process group without a volume is not held back", () => {
-  const held = furnished();
-  held.claims.delete("storage-1");
-  held.remove("storage-1");
-  assert.equal(decide(held.snapshot).guard, "done");
+  const groups = furnished();
+  groups.claims.delete("storage-1");
+  groups.remove("storage-1");
+  assert.equal(decide(groups.snapshot).guard, "done");
 });

@@ -2,15 +2,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { type Call, namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
+import { type Call, Harness, namespace, refused } from "../../shared/reconcile/harness.ts";
 import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, sweepOver, sweep as sweepThere } from "./ledgers.ts";
 
 const groups: readonly GroupKey[] = ["alpha", "beta", "gamma"].map((group) => ({ namespace, group }));
 const label = { "app.kubernetes.io/managed-by": "sluice" };
 
-const sweep = (passes: Passes, of = groups): Promise<unknown> => sweepOver(passes, of);
-const leases = (passes: Passes): string[] => leasesOf(passes).map((path) => path.replace(/^.*\//, ""));
+const sweep = (harness: Harness, of = groups): Promise<unknown> => sweepOver(harness, of);
+const leases = (harness: Harness): string[] => leasesOf(harness).map((path) => path.replace(/^.*\//, ""));
 
 const creates =
   (name: string) =>
@@ -18,157 +18,157 @@ const creates =
     verb === "create" && (given[2] as { metadata: { name: string } }).metadata.name === name;
 
 test("another client's Lease under a ledger's name is named once, and ends the sweep for no other group", async () => {
-  const passes = new Passes();
-  passes.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha" } });
-  for (let round = 0; round < 3; round++) assert.equal(await sweep(passes), undefined);
-  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-beta", "sluice-gamma"]);
-  assert.equal(passes.problems.length, 1);
+  const harness = new Harness();
+  harness.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha" } });
+  for (let round = 0; round < 3; round++) assert.equal(await sweep(harness), undefined);
+  assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-beta", "sluice-gamma"]);
+  assert.equal(harness.problems.length, 1);
   assert.match(
-    passes.problems[0] ?? "",
+    harness.problems[0] ?? "",
     /^the ledger of alpha waits for the next sweep: Lease sluice-alpha cannot be read/,
   );
 });
 
-test("a namespace that is ending ends the sweep for no other group, and is said again once it had been well", async () => {
-  const passes = new Passes();
+test("a namespace that is ending ends the sweep for no other group, and is reported again once it had been well", async () => {
+  const harness = new Harness();
   const ending = (call: Call): void => {
     if (creates("sluice-alpha")(call)) throw refused(403, "namespace db is being terminated");
   };
-  passes.interfere = ending;
-  for (let round = 0; round < 3; round++) assert.equal(await sweep(passes), undefined);
-  assert.deepEqual(leases(passes), ["sluice-beta", "sluice-gamma"]);
-  const said = "the ledger of alpha waits for the next sweep: namespace db is being terminated";
-  assert.deepEqual(passes.problems, [said]);
-  passes.interfere = () => {};
-  await sweep(passes);
-  passes.world.store.delete("leases", { namespace, name: "sluice-alpha" });
-  passes.interfere = ending;
-  await sweep(passes);
-  assert.deepEqual(passes.problems, [said, said]);
+  harness.interfere = ending;
+  for (let round = 0; round < 3; round++) assert.equal(await sweep(harness), undefined);
+  assert.deepEqual(leases(harness), ["sluice-beta", "sluice-gamma"]);
+  const first = "the ledger of alpha waits for the next sweep: namespace db is being terminated";
+  assert.deepEqual(harness.problems, [first]);
+  harness.interfere = () => {};
+  await sweep(harness);
+  harness.world.store.delete("leases", { namespace, name: "sluice-alpha" });
+  harness.interfere = ending;
+  await sweep(harness);
+  assert.deepEqual(harness.problems, [first, first]);
 });
 
 test("a right that is missing for one group leaves the others swept, and the sweep says that it was not whole", async () => {
-  const passes = new Passes();
-  const words = 'leases.coordination.k8s.io is forbidden: User "u" cannot create resource "leases"';
-  passes.interfere = (call) => {
-    if (creates("sluice-beta")(call)) throw refused(403, words);
+  const harness = new Harness();
+  const message = 'leases.coordination.k8s.io is forbidden: User "u" cannot create resource "leases"';
+  harness.interfere = (call) => {
+    if (creates("sluice-beta")(call)) throw refused(403, message);
   };
-  assert.equal(((await sweep(passes)) as Error).message, words);
-  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-gamma"]);
-  assert.equal(passes.problems.length, 1);
+  assert.equal(((await sweep(harness)) as Error).message, message);
+  assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-gamma"]);
+  assert.equal(harness.problems.length, 1);
 });
 
 test("where three groups in a row get no answer the API server is away, and the rest waits for the next sweep", async () => {
-  const passes = new Passes();
-  passes.interfere = ({ verb }) => {
+  const harness = new Harness();
+  harness.interfere = ({ verb }) => {
     if (verb === "create") throw refused(503, "away");
   };
   const many = Array.from({ length: 20 }, (_, index) => ({ namespace, group: `g-${index}` }));
-  assert.equal(((await sweep(passes, many)) as Error).message, "away");
-  assert.equal(passes.count("create leases"), 3);
+  assert.equal(((await sweep(harness, many)) as Error).message, "away");
+  assert.equal(harness.count("create leases"), 3);
   let creations = 0;
-  passes.interfere = ({ verb }) => {
+  harness.interfere = ({ verb }) => {
     if (verb === "create" && ++creations % 3 !== 0) throw refused(503, "away");
   };
-  passes.forget();
-  await sweep(passes, many);
-  assert.equal(passes.count("create leases"), 20, "an answer in between begins the count anew");
+  harness.forget();
+  await sweep(harness, many);
+  assert.equal(harness.count("create leases"), 20, "an answer in between begins the count anew");
 });
 
 test("Leases of another client in the way of three groups keep no other waiting: only silence means that the API server is away", async () => {
-  const passes = new Passes();
+  const harness = new Harness();
   const many = Array.from({ length: 5 }, (_, index) => ({ namespace, group: `g-${index}` }));
   for (const { group } of many.slice(0, 3))
-    passes.world.store.create("leases", namespace, { metadata: { name: `sluice-${group}` } });
-  assert.equal(await sweep(passes, many), undefined);
-  assert.equal(leases(passes).length, 5);
+    harness.world.store.create("leases", namespace, { metadata: { name: `sluice-${group}` } });
+  assert.equal(await sweep(harness, many), undefined);
+  assert.equal(leases(harness).length, 5);
 });
 
 test("an answer that refuses begins the count of those that give none anew", async () => {
-  const passes = new Passes();
+  const harness = new Harness();
   const many = Array.from({ length: 4 }, (_, index) => ({ namespace, group: `g-${index}` }));
-  passes.interfere = (call) => {
+  harness.interfere = (call) => {
     if (creates("sluice-g-0")(call)) throw refused(403, "namespace db is being terminated");
     if (creates("sluice-g-1")(call) || creates("sluice-g-2")(call)) throw refused(503, "away");
   };
-  assert.equal(((await sweep(passes, many)) as Error).message, "away");
-  assert.deepEqual(leases(passes), ["sluice-g-3"]);
+  assert.equal(((await sweep(harness, many)) as Error).message, "away");
+  assert.deepEqual(leases(harness), ["sluice-g-3"]);
 });
 
 test("of several failures the first that matters is thrown, and each is told by whom, in plain words", async () => {
-  const passes = new Passes();
-  const told: string[] = [];
-  passes.restart({
-    reporter: { ...passes.context.reporter, problem: (_key, by, sentence) => void told.push(`${by}: ${sentence}`) },
+  const harness = new Harness();
+  const problems: string[] = [];
+  harness.restart({
+    reporter: { ...harness.context.reporter, problem: (_key, by, text) => void problems.push(`${by}: ${text}`) },
   });
   const many = Array.from({ length: 3 }, (_, index) => ({ namespace, group: `g-${index}` }));
-  passes.interfere = (call) => {
+  harness.interfere = (call) => {
     if (creates("sluice-g-0")(call)) throw refused(403, "namespace db is being terminated");
     if (creates("sluice-g-1")(call)) throw refused(401, "Unauthorized");
     if (creates("sluice-g-2")(call)) throw refused(500, "broken");
   };
-  assert.equal(((await sweep(passes, many)) as Error).message, "Unauthorized");
-  assert.deepEqual(told, [
+  assert.equal(((await sweep(harness, many)) as Error).message, "Unauthorized");
+  assert.deepEqual(problems, [
     "keep-ledgers: the ledger of g-0 waits for the next sweep: namespace db is being terminated",
     "keep-ledgers: the ledger of g-1 waits for the next sweep: the API server does not accept Sluice's credentials: Unauthorized",
     "keep-ledgers: the ledger of g-2 waits for the next sweep: broken",
   ]);
 });
 
-test("a sweep that goes well forgets what it had said of sweeps, and nothing else that was said", async () => {
-  const passes = new Passes();
-  const { sentEvents } = passes.context.memoryOf({ namespace, group: "alpha" });
+test("a sweep that goes well forgets what it had said of sweeps, and nothing else that was reported", async () => {
+  const harness = new Harness();
+  const { sentEvents } = harness.context.memoryOf({ namespace, group: "alpha" });
   sentEvents.add("paused a 1");
-  await sweep(passes);
+  await sweep(harness);
   assert.deepEqual([...sentEvents], ["paused a 1"]);
 });
 
 test("a Lease with our label whose group is not what its name says is not removed, and holds no other up", async () => {
-  const passes = new Passes();
+  const harness = new Harness();
   const annotations = { "sluice.dev/group": "other" };
-  passes.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha", labels: label, annotations } });
+  harness.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha", labels: label, annotations } });
   const gone = { "sluice.dev/group": "gone" };
-  passes.world.store.create("leases", namespace, {
+  harness.world.store.create("leases", namespace, {
     metadata: { name: "sluice-gone", labels: label, annotations: gone },
   });
-  assert.equal(await sweep(passes), undefined);
-  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-beta", "sluice-gamma"]);
+  assert.equal(await sweep(harness), undefined);
+  assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-beta", "sluice-gamma"]);
 });
 
 test("a vanished group whose ledger may not be removed, or cannot be read, holds up no other", async () => {
-  const passes = new Passes();
-  await sweep(passes);
-  passes.world.annotate({ namespace, name: "sluice-alpha" }, { "sluice.dev/reservations": "{" }, "leases");
-  passes.interfere = ({ verb, given }) => {
+  const harness = new Harness();
+  await sweep(harness);
+  harness.world.annotate({ namespace, name: "sluice-alpha" }, { "sluice.dev/reservations": "{" }, "leases");
+  harness.interfere = ({ verb, given }) => {
     if (verb === "delete" && (given[1] as { name: string }).name === "sluice-beta")
       throw refused(403, "a webhook said no");
   };
-  for (let round = 0; round < 2; round++) assert.equal(await sweep(passes, []), undefined);
-  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-beta"]);
-  assert.equal(passes.problems.length, 2);
+  for (let round = 0; round < 2; round++) assert.equal(await sweep(harness, []), undefined);
+  assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-beta"]);
+  assert.equal(harness.problems.length, 2);
 });
 
 /** A group under a budget in each namespace, and the sweep of a process that serves both. */
-async function sweepNamespaces(passes: Passes): Promise<unknown> {
+async function sweepNamespaces(harness: Harness): Promise<unknown> {
   for (const one of [namespace, "other"]) {
-    passes.world.addGroup({ namespace: one, group: "alpha", zones: ["x"], replicas: 1 });
+    harness.world.addGroup({ namespace: one, group: "alpha", zones: ["x"], replicas: 1 });
     const spec = { selector: { matchLabels: { "rollout-group": "alpha" } }, maxUnavailable: 1 };
-    passes.world.store.create("zoneawarepoddisruptionbudgets", one, { metadata: { name: "alpha" }, spec });
+    harness.world.store.create("zoneawarepoddisruptionbudgets", one, { metadata: { name: "alpha" }, spec });
   }
-  passes.restart({ namespaces: [namespace, "other"] });
-  return sweepThere(passes).catch((error: unknown) => error);
+  harness.restart({ namespaces: [namespace, "other"] });
+  return sweepThere(harness).catch((error: unknown) => error);
 }
 
 test("a namespace that may not be read holds up no other, and the first such answer says that the sweep was not whole", async () => {
-  const passes = new Passes();
+  const harness = new Harness();
   const isIn = (call: Call, name: string) => (call.given[1] as { namespace?: string }).namespace === name;
-  passes.interfere = (call) => {
+  harness.interfere = (call) => {
     if (call.verb === "list" && isIn(call, namespace)) throw refused(403, "not here");
   };
-  assert.equal(((await sweepNamespaces(passes)) as Error).message, "not here");
-  assert.deepEqual(leases(passes), ["sluice-alpha"]);
-  assert.ok(passes.calls.every((call) => call.verb !== "list" || isIn(call, namespace) || isIn(call, "other")));
-  const neither = new Passes();
+  assert.equal(((await sweepNamespaces(harness)) as Error).message, "not here");
+  assert.deepEqual(leases(harness), ["sluice-alpha"]);
+  assert.ok(harness.calls.every((call) => call.verb !== "list" || isIn(call, namespace) || isIn(call, "other")));
+  const neither = new Harness();
   neither.interfere = (call) => {
     if (call.verb === "list") throw refused(403, isIn(call, namespace) ? "not here" : "nor there");
   };
@@ -176,21 +176,21 @@ test("a namespace that may not be read holds up no other, and the first such ans
 });
 
 test("a group whose ledger may not be made is in another namespace than the others keeps no namespace waiting", async () => {
-  const passes = new Passes();
-  passes.interfere = (call) => {
+  const harness = new Harness();
+  harness.interfere = (call) => {
     if (call.verb === "create" && call.given[1] === "other") throw refused(500, "broken");
   };
-  assert.equal(((await sweepNamespaces(passes)) as Error).message, "broken");
-  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-group"]);
+  assert.equal(((await sweepNamespaces(harness)) as Error).message, "broken");
+  assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-group"]);
 });
 
 test("the same holds for groups that budgets select", async () => {
-  const passes = new Passes();
-  for (const group of ["alpha", "beta"]) passes.world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 1 });
+  const harness = new Harness();
+  for (const group of ["alpha", "beta"]) harness.world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 1 });
   for (const group of ["alpha", "beta"])
-    addBudget(passes, { selector: { matchLabels: { "rollout-group": group } } }, group);
-  passes.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha" } });
-  await sweepThere(passes);
-  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-beta", "sluice-group"]);
-  assert.equal(passes.problems.length, 1);
+    addBudget(harness, { selector: { matchLabels: { "rollout-group": group } } }, group);
+  harness.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha" } });
+  await sweepThere(harness);
+  assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-beta", "sluice-group"]);
+  assert.equal(harness.problems.length, 1);
 });

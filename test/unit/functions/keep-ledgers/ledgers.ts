@@ -1,10 +1,10 @@
 /** A process that keeps the ledgers of a small world: which groups there are, and a sweep over them. */
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
 import { type GroupKey, groupPathOf } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { type Passes, played } from "../../shared/reconcile/passes.ts";
+import { type Harness, played } from "../../shared/reconcile/harness.ts";
 
 /** Sees to it that there are these groups and no others: those that are new have one StatefulSet without pods. */
-export function populate({ world }: Passes, groups: readonly GroupKey[]): void {
+export function populate({ world }: Harness, groups: readonly GroupKey[]): void {
   const wanted = new Map(groups.map((key) => [groupPathOf(key), key]));
   for (const { metadata } of world.store.list("statefulsets").items) {
     const group = metadata.labels?.["rollout-group"] ?? "";
@@ -19,21 +19,21 @@ export function populate({ world }: Passes, groups: readonly GroupKey[]): void {
 }
 
 /** One sweep over the groups of the world. */
-export async function sweep(passes: Passes): Promise<void> {
-  await played(passes.timeline, keepLedgers.sweep?.(passes.context, []) ?? Promise.reject(new Error("no sweep")));
+export async function sweep(harness: Harness): Promise<void> {
+  await played(harness.timeline, keepLedgers.sweep?.(harness.context, []) ?? Promise.reject(new Error("no sweep")));
 }
 
 /** One sweep over these groups; resolves to what it threw. */
-export async function sweepOver(passes: Passes, groups: readonly GroupKey[]): Promise<unknown> {
-  populate(passes, groups);
-  return sweep(passes).then(
+export async function sweepOver(harness: Harness, groups: readonly GroupKey[]): Promise<unknown> {
+  populate(harness, groups);
+  return sweep(harness).then(
     () => undefined,
     (error: unknown) => error,
   );
 }
 
 /** The Leases that there are, as `NAMESPACE/NAME`. */
-export function leasesOf({ world }: Passes): string[] {
+export function leasesOf({ world }: Harness): string[] {
   return world.store
     .list("leases")
     .items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)

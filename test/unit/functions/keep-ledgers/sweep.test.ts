@@ -9,7 +9,7 @@ import {
   groupOfLoneStatefulSet,
   groupOfOwner,
 } from "../../../../functions/shared/workloads/group-key.ts";
-import { key, ledgerKey, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { Harness, key, ledgerKey, namespace, played } from "../../shared/reconcile/harness.ts";
 import { addBudget, Replica } from "../evaluate-eviction/group-commit/reviews.ts";
 
 import { leasesOf, sweep, sweepOver } from "./ledgers.ts";
@@ -18,108 +18,108 @@ import { leasesOf, sweep, sweepOver } from "./ledgers.ts";
 const later = '{ "id":"x", "kind":"later","zone":"group-b","n":1e400 }';
 
 test("a sweep makes the ledgers that groups lack, ahead of need", async () => {
-  const passes = new Passes();
-  await sweepOver(passes, [key, { namespace: "other", group: "Odd_Group" }, { namespace, group: "second" }]);
-  const made = leasesOf(passes);
+  const harness = new Harness();
+  await sweepOver(harness, [key, { namespace: "other", group: "Odd_Group" }, { namespace, group: "second" }]);
+  const made = leasesOf(harness);
   assert.equal(made.length, 3);
   assert.ok(made.includes("db/sluice-group") && made.includes("db/sluice-second"));
-  passes.forget();
-  await sweepOver(passes, [key, { namespace: "other", group: "Odd_Group" }, { namespace, group: "second" }]);
-  assert.deepEqual(passes.words.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
+  harness.forget();
+  await sweepOver(harness, [key, { namespace: "other", group: "Odd_Group" }, { namespace, group: "second" }]);
+  assert.deepEqual(harness.requests.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
 });
 
 test("a group of the same name in another namespace has a ledger of its own", async () => {
-  const passes = new Passes();
-  await sweepOver(passes, [key]);
-  await sweepOver(passes, [key, { ...key, namespace: "other" }]);
-  assert.deepEqual(leasesOf(passes), ["db/sluice-group", "other/sluice-group"]);
+  const harness = new Harness();
+  await sweepOver(harness, [key]);
+  await sweepOver(harness, [key, { ...key, namespace: "other" }]);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group", "other/sluice-group"]);
 });
 
 test("an empty ledger of a vanished group is removed by uid and resourceVersion", async () => {
-  const passes = new Passes();
-  await sweepOver(passes, [key]);
-  const { uid, resourceVersion } = passes.world.store.get("leases", ledgerKey).metadata;
-  assert.equal(await sweepOver(passes, []), undefined);
-  assert.deepEqual(leasesOf(passes), []);
-  const [deletion] = passes.calls.filter(({ verb }) => verb === "delete");
+  const harness = new Harness();
+  await sweepOver(harness, [key]);
+  const { uid, resourceVersion } = harness.world.store.get("leases", ledgerKey).metadata;
+  assert.equal(await sweepOver(harness, []), undefined);
+  assert.deepEqual(leasesOf(harness), []);
+  const [deletion] = harness.calls.filter(({ verb }) => verb === "delete");
   assert.deepEqual(deletion?.given[2] as Preconditions, { uid, resourceVersion });
 });
 
 test("a ledger of a vanished group stays while a pod that it has reserved stands, and says so; it goes with the pod", async () => {
-  const passes = new Passes({ zones: ["a"], replicas: 1 });
-  await sweep(passes);
+  const harness = new Harness({ zones: ["a"], replicas: 1 });
+  await sweep(harness);
   const podKey = { namespace, name: "group-a-0" };
-  const { uid } = passes.world.store.get("pods", podKey).metadata;
-  const reservations = JSON.stringify({ "group-a": { 0: [uid, "other", passes.timeline.nowMs()] } });
-  passes.writeLedger({ "sluice.dev/reservations": reservations });
-  passes.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
-  passes.world.settle();
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
-  const [said, ...more] = passes.verdicts;
-  assert.deepEqual([said?.function, said?.guard, said?.zone, more], ["keep-ledgers", "ledger-held", "group-a", []]);
+  const { uid } = harness.world.store.get("pods", podKey).metadata;
+  const reservations = JSON.stringify({ "group-a": { 0: [uid, "other", harness.timeline.nowMs()] } });
+  harness.writeLedger({ "sluice.dev/reservations": reservations });
+  harness.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
+  harness.world.settle();
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
+  const [first, ...more] = harness.verdicts;
+  assert.deepEqual([first?.function, first?.guard, first?.zone, more], ["keep-ledgers", "ledger-held", "group-a", []]);
   assert.match(
-    said?.message ?? "",
+    first?.message ?? "",
     /^group has no StatefulSet any more, and its ledger holds the reservation of group-a-0: /,
   );
-  await passes.goOn(1_000);
-  await sweep(passes);
-  assert.equal(passes.verdicts[1]?.sinceMs, said?.sinceMs, "it has held since then");
-  passes.world.store.delete("pods", podKey, { preconditions: { uid } });
-  await passes.goOn(60_000);
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), []);
-  const [{ function: by, action, object, result } = assert.fail("nothing is told")] = passes.acts;
+  await harness.goOn(1_000);
+  await sweep(harness);
+  assert.equal(harness.verdicts[1]?.sinceMs, first?.sinceMs, "it has held since then");
+  harness.world.store.delete("pods", podKey, { preconditions: { uid } });
+  await harness.goOn(60_000);
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), []);
+  const [{ function: by, action, object, result } = assert.fail("nothing is told")] = harness.acts;
   assert.deepEqual([by, action, object, result], ["keep-ledgers", "collect", "sluice-group", "done"]);
 });
 
 test("a ledger stays while pods stand that all of its StatefulSets have left behind: it knows of their zones (R7)", async () => {
-  const passes = new Passes({ zones: ["a", "b"], replicas: 1 });
-  await sweep(passes);
-  passes.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
-  for (const name of ["group-a", "group-b"]) passes.world.removeStatefulSet({ namespace, name }, "Orphan");
-  passes.world.settle();
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
-  for (const name of ["group-a-0", "group-b-0"]) passes.world.store.delete("pods", { namespace, name });
-  await passes.goOn(60_000);
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), []);
+  const harness = new Harness({ zones: ["a", "b"], replicas: 1 });
+  await sweep(harness);
+  harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
+  for (const name of ["group-a", "group-b"]) harness.world.removeStatefulSet({ namespace, name }, "Orphan");
+  harness.world.settle();
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
+  for (const name of ["group-a-0", "group-b-0"]) harness.world.store.delete("pods", { namespace, name });
+  await harness.goOn(60_000);
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), []);
 });
 
 test("a ledger of a vanished group that says what only another function, or a later version, understands is left alone", async () => {
   for (const annotation of ["sluice.dev/last-time", "sluice.dev/some-time"]) {
-    const passes = new Passes();
-    await sweep(passes);
-    passes.writeLedger({ [annotation]: "2026-01-01T00:00:00Z" });
-    await sweepOver(passes, []);
-    assert.deepEqual(leasesOf(passes), ["db/sluice-group"], annotation);
-    assert.equal(passes.verdicts.at(-1)?.guard, "ledger-in-use");
-    assert.match(passes.verdicts.at(-1)?.message ?? "", new RegExp(annotation));
-    passes.writeLedger({ [annotation]: null, "example.com/note": "mine" });
-    await sweep(passes);
-    assert.deepEqual(leasesOf(passes), []);
+    const harness = new Harness();
+    await sweep(harness);
+    harness.writeLedger({ [annotation]: "2026-01-01T00:00:00Z" });
+    await sweepOver(harness, []);
+    assert.deepEqual(leasesOf(harness), ["db/sluice-group"], annotation);
+    assert.equal(harness.verdicts.at(-1)?.guard, "ledger-in-use");
+    assert.match(harness.verdicts.at(-1)?.message ?? "", new RegExp(annotation));
+    harness.writeLedger({ [annotation]: null, "example.com/note": "mine" });
+    await sweep(harness);
+    assert.deepEqual(leasesOf(harness), []);
   }
 });
 
 test("a sweep removes no ledger that holds a claim, of whatever kind, and none of an owner that a volume claim names", async () => {
-  const passes = new Passes();
+  const harness = new Harness();
   const ownedBy = (name: string) => groupOfOwner({ kind: "Database", apiGroup: "example.com", name });
   const annotations = { "sluice.dev/owner": "Database.example.com/living" };
-  passes.world.store.create("persistentvolumeclaims", namespace, { metadata: { name: "data", annotations } });
+  harness.world.store.create("persistentvolumeclaims", namespace, { metadata: { name: "data", annotations } });
   const make = (group: string, claims: string) => {
     const annotations = { "sluice.dev/group": group, "sluice.dev/claims": claims };
     const labels = { "app.kubernetes.io/managed-by": "sluice" };
-    passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
+    harness.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
   };
   const lone = [groupOfLoneStatefulSet("empty"), groupOfLoneStatefulSet("claimed")];
   const owned = [ownedBy("empty"), ownedBy("claimed"), ownedBy("living")];
   for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed"), ...lone, ...owned]) {
     make(group, group.endsWith("claimed") ? later : "");
   }
-  await passes.goOn(60_000);
-  await sweep(passes);
-  const left = passes.world.store
+  await harness.goOn(60_000);
+  await sweep(harness);
+  const left = harness.world.store
     .list("leases")
     .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
   const kept = ["claimed", groupOfBudget("claimed"), groupOfLoneStatefulSet("claimed")].concat(owned.slice(1));
@@ -127,48 +127,48 @@ test("a sweep removes no ledger that holds a claim, of whatever kind, and none o
 });
 
 test("ledger-in-use: a ledger with times of downscales is kept for a week, one with older ones is not; a malformed one is", async () => {
-  const passes = new Passes();
+  const harness = new Harness();
   const dayMs = 24 * 3_600_000;
   const make = (group: string, times: string) => {
     const annotations = { "sluice.dev/group": group, "sluice.dev/last-downscales": times };
     const labels = { "app.kubernetes.io/managed-by": "sluice" };
-    passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
+    harness.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
   };
-  const nowMs = passes.cluster.serverTimeMs();
+  const nowMs = harness.cluster.serverTimeMs();
   make("old", JSON.stringify({ "old-a": nowMs - 8 * dayMs }));
-  make("young", JSON.stringify({ "young-a": nowMs - 8 * dayMs, "young-b": nowMs - 6 * dayMs }));
+  make("recent", JSON.stringify({ "recent-a": nowMs - 8 * dayMs, "recent-b": nowMs - 6 * dayMs }));
   make("malformed", "?");
-  await sweep(passes);
-  const left = passes.world.store
+  await sweep(harness);
+  const left = harness.world.store
     .list("leases")
     .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
-  assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["malformed", "young"]);
+  assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["malformed", "recent"]);
 });
 
-test("a ledger that says when a suspended volume last went is kept for a week, and for ten minutes after the last look", async () => {
-  const passes = new Passes();
-  const make = (group: string, said: Readonly<Record<string, string>>) => {
-    const annotations = { "sluice.dev/group": group, ...said };
+test("a ledger that says when a suspended volume last went is kept for a week, and for ten minutes after the last reconcile", async () => {
+  const harness = new Harness();
+  const make = (group: string, first: Readonly<Record<string, string>>) => {
+    const annotations = { "sluice.dev/group": group, ...first };
     const labels = { "app.kubernetes.io/managed-by": "sluice" };
-    passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
+    harness.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
   };
-  const nowMs = passes.cluster.serverTimeMs();
+  const nowMs = harness.cluster.serverTimeMs();
   const minutesMs = (minutes: number) => nowMs - minutes * 60_000;
   make("removed", { "sluice.dev/last-removal": String(minutesMs(60)) });
   make("removed-long-ago", { "sluice.dev/last-removal": String(minutesMs(8 * 24 * 60)) });
   make("looked", { "sluice.dev/looks": JSON.stringify({ since: minutesMs(60), until: minutesMs(5) }) });
   make("looked-long-ago", { "sluice.dev/looks": JSON.stringify({ since: minutesMs(60), until: minutesMs(11) }) });
-  await sweep(passes);
-  const left = passes.world.store
+  await sweep(harness);
+  const left = harness.world.store
     .list("leases")
     .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["looked", "removed"]);
 });
 
 test("a StatefulSet of no group that has its pods told before they leave has a ledger ahead of need", async () => {
-  const passes = new Passes({ labels: { "grafana.com/prepare-downscale": "true" } });
-  await sweep(passes);
-  const groups = passes.world.store
+  const harness = new Harness({ labels: { "grafana.com/prepare-downscale": "true" } });
+  await sweep(harness);
+  const groups = harness.world.store
     .list("leases")
     .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
   assert.deepEqual(groups.sort(), [groupOfLoneStatefulSet("group-a"), groupOfLoneStatefulSet("group-b")]);
@@ -176,186 +176,186 @@ test("a StatefulSet of no group that has its pods told before they leave has a l
 
 test("a ledger that another client writes, removes or makes anew meanwhile is left alone", async () => {
   for (const meanwhile of ["write", "remove"]) {
-    const passes = new Passes();
-    await sweepOver(passes, [key]);
-    passes.interfere = ({ verb }) => {
+    const harness = new Harness();
+    await sweepOver(harness, [key]);
+    harness.interfere = ({ verb }) => {
       if (verb !== "delete") return;
-      if (meanwhile === "write") passes.writeLedger({ "sluice.dev/reservations": '{"group-a":{"0":["u","f",1]}}' });
-      else passes.world.store.delete("leases", ledgerKey);
+      if (meanwhile === "write") harness.writeLedger({ "sluice.dev/reservations": '{"group-a":{"0":["u","f",1]}}' });
+      else harness.world.store.delete("leases", ledgerKey);
     };
-    await sweepOver(passes, []);
-    assert.deepEqual(leasesOf(passes), meanwhile === "write" ? ["db/sluice-group"] : []);
+    await sweepOver(harness, []);
+    assert.deepEqual(leasesOf(harness), meanwhile === "write" ? ["db/sluice-group"] : []);
   }
 });
 
 test("an unreadable ledger of a vanished group is left for a human", async () => {
-  const passes = new Passes();
-  await sweepOver(passes, [key]);
-  passes.writeLedger({ "sluice.dev/reservations": "{" });
-  assert.equal(await sweepOver(passes, []), undefined);
-  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
+  const harness = new Harness();
+  await sweepOver(harness, [key]);
+  harness.writeLedger({ "sluice.dev/reservations": "{" });
+  assert.equal(await sweepOver(harness, []), undefined);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
 test("Leases of others are no ledgers: without the label, or without a group, they are not touched", async () => {
-  const passes = new Passes();
-  const { store } = passes.world;
+  const harness = new Harness();
+  const { store } = harness.world;
   store.create("leases", namespace, { metadata: { name: "a-leader" } });
   const label = { "app.kubernetes.io/managed-by": "sluice" };
   store.create("leases", namespace, { metadata: { name: "b-labelled", labels: label } });
   const annotations = { "sluice.dev/group": "group" };
   store.create("leases", namespace, { metadata: { name: "c-unlabelled", annotations } });
   store.create("leases", namespace, { metadata: { name: "sluice-undefined", labels: label } });
-  await sweepOver(passes, []);
-  assert.deepEqual(leasesOf(passes), ["db/a-leader", "db/b-labelled", "db/c-unlabelled", "db/sluice-undefined"]);
+  await sweepOver(harness, []);
+  assert.deepEqual(leasesOf(harness), ["db/a-leader", "db/b-labelled", "db/c-unlabelled", "db/sluice-undefined"]);
 });
 
 test("a process that serves some namespaces neither sees nor removes the ledgers of others", async () => {
-  const passes = new Passes();
-  await sweepOver(passes, [key, { ...key, namespace: "other" }]);
-  passes.restart({ namespaces: ["other"] });
-  await sweepOver(passes, []);
-  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
+  const harness = new Harness();
+  await sweepOver(harness, [key, { ...key, namespace: "other" }]);
+  harness.restart({ namespaces: ["other"] });
+  await sweepOver(harness, []);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
 test("in shadow mode a sweep neither makes nor removes a ledger (R16)", async () => {
-  const passes = new Passes();
-  await sweepOver(passes, [key]);
-  passes.restart({ mode: "shadow" });
-  passes.forget();
-  await sweepOver(passes, [{ namespace, group: "second" }]);
-  assert.deepEqual(passes.words, []);
-  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
+  const harness = new Harness();
+  await sweepOver(harness, [key]);
+  harness.restart({ mode: "shadow" });
+  harness.forget();
+  await sweepOver(harness, [{ namespace, group: "second" }]);
+  assert.deepEqual(harness.requests, []);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
 /** A group whose StatefulSets have no rollout-group, under a budget of another name. */
-function ungrouped(): Passes {
-  const passes = new Passes();
+function ungrouped(): Harness {
+  const harness = new Harness();
   const spec = { template: { metadata: { labels: { app: "db" } } } };
   for (const name of ["group-a", "group-b"]) {
     const change = { metadata: { labels: { "rollout-group": null } }, spec };
-    passes.world.store.patch("statefulsets", { namespace, name }, change);
+    harness.world.store.patch("statefulsets", { namespace, name }, change);
   }
-  addBudget(passes, { selector: { matchLabels: { app: "db" } } }, "db");
-  return passes;
+  addBudget(harness, { selector: { matchLabels: { app: "db" } } }, "db");
+  return harness;
 }
 
-const removeBudget = (passes: Passes) => {
-  passes.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "db" });
+const removeBudget = (harness: Harness) => {
+  harness.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "db" });
 };
 /** The only ledger; `budget:db` is no name for an object. */
 const budgetLedger = { namespace, name: "sluice-afccf086814dbbce" };
 
 test("a sweep makes the ledgers of all groups, and of StatefulSets of none that a budget selects (R1, R4)", async () => {
-  const passes = ungrouped();
-  passes.world.addGroup({ namespace, group: "governed", zones: ["a", "b"], replicas: 1 });
-  passes.world.addGroup({ namespace, group: "free", zones: ["a", "b"], replicas: 1, labels: { app: "free" } });
-  passes.world.addGroup({ namespace: "elsewhere", group: "governed", zones: ["a"], replicas: 1 });
-  addBudget(passes, { selector: { matchLabels: { "rollout-group": "governed" } }, maxUnavailable: "invalid" });
-  await sweep(passes);
+  const harness = ungrouped();
+  harness.world.addGroup({ namespace, group: "governed", zones: ["a", "b"], replicas: 1 });
+  harness.world.addGroup({ namespace, group: "free", zones: ["a", "b"], replicas: 1, labels: { app: "free" } });
+  harness.world.addGroup({ namespace: "elsewhere", group: "governed", zones: ["a"], replicas: 1 });
+  addBudget(harness, { selector: { matchLabels: { "rollout-group": "governed" } }, maxUnavailable: "invalid" });
+  await sweep(harness);
   const made = [`db/${budgetLedger.name}`, "db/sluice-governed", "elsewhere/sluice-governed"];
-  assert.deepEqual(leasesOf(passes), made);
-  passes.forget();
-  await sweep(passes);
-  assert.deepEqual(passes.words.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
+  assert.deepEqual(leasesOf(harness), made);
+  harness.forget();
+  await sweep(harness);
+  assert.deepEqual(harness.requests.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
 });
 
 test("ten seconds after a sweep has made or found a ledger, the first review under it waits no longer (R4)", async () => {
   for (const isMade of [false, true]) {
-    const passes = new Passes();
-    addBudget(passes);
-    if (isMade) await played(passes.timeline, passes.context.protocol.createLedger(passes.cluster, key));
-    const replica = new Replica(passes);
-    await played(passes.timeline, keepLedgers.sweep?.(replica.context, []) ?? Promise.reject(new Error("no sweep")));
-    await passes.goOn(9_900);
+    const harness = new Harness();
+    addBudget(harness);
+    if (isMade) await played(harness.timeline, harness.context.protocol.createLedger(harness.cluster, key));
+    const replica = new Replica(harness);
+    await played(harness.timeline, keepLedgers.sweep?.(replica.context, []) ?? Promise.reject(new Error("no sweep")));
+    await harness.goOn(9_900);
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
-    await passes.goOn(100);
+    await harness.goOn(100);
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
   }
 });
 
 test("where the budgets' CRD is not installed the groups have ledgers all the same", async () => {
-  const passes = new Passes();
-  passes.world.store.withdraw("zoneawarepoddisruptionbudgets");
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
+  const harness = new Harness();
+  harness.world.store.withdraw("zoneawarepoddisruptionbudgets");
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
 test("the ledger of a budget that selects nothing any more goes, by uid and resourceVersion", async () => {
-  const passes = ungrouped();
-  await sweep(passes);
-  const { uid, resourceVersion } = passes.world.store.get("leases", budgetLedger).metadata;
-  removeBudget(passes);
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), []);
-  const [deletion] = passes.calls.filter(({ verb }) => verb === "delete");
+  const harness = ungrouped();
+  await sweep(harness);
+  const { uid, resourceVersion } = harness.world.store.get("leases", budgetLedger).metadata;
+  removeBudget(harness);
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), []);
+  const [deletion] = harness.calls.filter(({ verb }) => verb === "delete");
   assert.deepEqual(deletion?.given[2] as Preconditions, { uid, resourceVersion });
 });
 
 test("it stays while a pod that it has reserved is neither gone nor back", async () => {
-  const passes = ungrouped();
-  await sweep(passes);
+  const harness = ungrouped();
+  await sweep(harness);
   const podKey = { namespace, name: "group-a-0" };
-  const { uid } = passes.world.store.get("pods", podKey).metadata;
-  const reservations = JSON.stringify({ "group-a": { 0: [uid, "evaluate-eviction", passes.timeline.nowMs()] } });
-  passes.world.annotate(budgetLedger, { "sluice.dev/reservations": reservations }, "leases");
-  removeBudget(passes);
-  await sweep(passes);
-  assert.equal(leasesOf(passes).length, 1);
-  passes.world.store.delete("pods", podKey, { preconditions: { uid } });
-  await sweep(passes);
-  assert.equal(leasesOf(passes).length, 1);
-  passes.world.settle();
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), []);
+  const { uid } = harness.world.store.get("pods", podKey).metadata;
+  const reservations = JSON.stringify({ "group-a": { 0: [uid, "evaluate-eviction", harness.timeline.nowMs()] } });
+  harness.world.annotate(budgetLedger, { "sluice.dev/reservations": reservations }, "leases");
+  removeBudget(harness);
+  await sweep(harness);
+  assert.equal(leasesOf(harness).length, 1);
+  harness.world.store.delete("pods", podKey, { preconditions: { uid } });
+  await sweep(harness);
+  assert.equal(leasesOf(harness).length, 1);
+  harness.world.settle();
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), []);
 });
 
 test("it stays while a StatefulSet has pods that the budget selects, though its template makes none any more", async () => {
-  const passes = ungrouped();
-  for (const { metadata } of passes.world.store.list("pods").items) passes.world.store.delete("pods", metadata, {});
-  passes.world.settle();
-  await sweep(passes);
+  const harness = ungrouped();
+  for (const { metadata } of harness.world.store.list("pods").items) harness.world.store.delete("pods", metadata, {});
+  harness.world.settle();
+  await sweep(harness);
   const template = { metadata: { labels: { app: "other" } } };
   for (const name of ["group-a", "group-b"])
-    passes.world.store.patch("statefulsets", { namespace, name }, { spec: { template } });
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), [`db/${budgetLedger.name}`]);
+    harness.world.store.patch("statefulsets", { namespace, name }, { spec: { template } });
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), [`db/${budgetLedger.name}`]);
 });
 
 test("whether it may go is asked of the API server, not of what a watch has told", async () => {
-  const passes = ungrouped();
-  await sweep(passes);
-  passes.world.annotate(budgetLedger, { "sluice.dev/settled-through": "1" }, "leases");
-  removeBudget(passes);
-  const cache = await passes.watch();
-  passes.forget();
-  await sweep(passes);
+  const harness = ungrouped();
+  await sweep(harness);
+  harness.world.annotate(budgetLedger, { "sluice.dev/settled-through": "1" }, "leases");
+  removeBudget(harness);
+  const cache = await harness.watch();
+  harness.forget();
+  await sweep(harness);
   assert.deepEqual(
-    [leasesOf(passes), passes.count("list statefulsets")],
+    [leasesOf(harness), harness.count("list statefulsets")],
     [[], 2],
     "once for the groups, and once for it",
   );
-  await played(passes.timeline, cache.stop());
+  await played(harness.timeline, cache.stop());
 });
 
 test("an unreadable ledger of a budget is left for a human, and shadow mode writes nothing (R16)", async () => {
-  const passes = ungrouped();
-  passes.restart({ mode: "shadow" });
-  await sweep(passes);
-  assert.deepEqual([leasesOf(passes), passes.words], [[], []]);
-  passes.restart({ mode: "act" });
-  await sweep(passes);
-  passes.world.annotate(budgetLedger, { "sluice.dev/reservations": "{" }, "leases");
-  removeBudget(passes);
-  await sweep(passes);
-  assert.equal(leasesOf(passes).length, 1);
+  const harness = ungrouped();
+  harness.restart({ mode: "shadow" });
+  await sweep(harness);
+  assert.deepEqual([leasesOf(harness), harness.requests], [[], []]);
+  harness.restart({ mode: "act" });
+  await sweep(harness);
+  harness.world.annotate(budgetLedger, { "sluice.dev/reservations": "{" }, "leases");
+  removeBudget(harness);
+  await sweep(harness);
+  assert.equal(leasesOf(harness).length, 1);
 });
 
 test("a process that serves some namespaces sweeps the budgets of those", async () => {
-  const passes = ungrouped();
-  passes.restart({ namespaces: ["elsewhere"] });
-  await sweep(passes);
-  assert.deepEqual(leasesOf(passes), []);
-  passes.restart({ namespaces: ["elsewhere", namespace] });
-  await sweep(passes);
-  assert.equal(leasesOf(passes).length, 1);
+  const harness = ungrouped();
+  harness.restart({ namespaces: ["elsewhere"] });
+  await sweep(harness);
+  assert.deepEqual(leasesOf(harness), []);
+  harness.restart({ namespaces: ["elsewhere", namespace] });
+  await sweep(harness);
+  assert.equal(leasesOf(harness).length, 1);
 });

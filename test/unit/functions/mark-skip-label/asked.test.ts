@@ -7,26 +7,26 @@ test("a RabbitmqCluster without the annotation has no finalizer of ours, loses o
   const world = await ownedCluster({ "sluice.dev/skip-label": null });
   const process = world.process();
   assert.deepEqual(await process.keys(), []);
-  assert.equal(await process.pass(), "done");
+  assert.equal(await process.reconcile(), "done");
   assert.equal(world.find()?.finalizers, undefined);
-  const { store } = world.passes.world;
+  const { store } = world.harness.world;
   store.patch("rabbitmqclusters", owner, { metadata: { finalizers: ["example.com/other", finalizer] } });
   assert.deepEqual(await process.keys(), [owner.name], "a sweep finds it");
-  await process.pass();
+  await process.reconcile();
   assert.deepEqual(world.find()?.finalizers, ["example.com/other"]);
-  assert.ok(world.passes.verdicts.some(({ guard }) => guard === "letting-alone"));
+  assert.ok(world.harness.verdicts.some(({ guard }) => guard === "letting-alone"));
   store.patch("rabbitmqclusters", owner, { metadata: { finalizers: [finalizer] } });
   world.remove();
-  await process.pass();
+  await process.reconcile();
   assert.equal(world.find(), undefined);
   assert.deepEqual(world.labels(), {}, "its operator labels its pods itself");
 });
 
 test("a RabbitmqCluster whose annotation Sluice cannot read is held with the label of its operator, and stop-all alone gives it", async () => {
-  const held = await ownedCluster({ "sluice.dev/skip-label": "let go" });
-  await held.process().pass();
-  assert.deepEqual(held.find()?.finalizers, [finalizer]);
+  const owned = await ownedCluster({ "sluice.dev/skip-label": "let go" });
+  await owned.process().reconcile();
+  assert.deepEqual(owned.find()?.finalizers, [finalizer]);
   const stopped = await ownedCluster({ "sluice.dev/skip-label": null, "sluice.dev/stop-all": "true" });
-  await stopped.process().pass();
+  await stopped.process().reconcile();
   assert.deepEqual(stopped.labels(), { 0: "true", 1: "true", 2: "true" });
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { namespace, played, refused } from "../../shared/reconcile/passes.ts";
+import { namespace, played, refused } from "../../shared/reconcile/harness.ts";
 import { finalizer, type OwnedCluster, ownedCluster, owner } from "./owned-cluster.ts";
 
 const all = { 0: "true", 1: "true", 2: "true" };
@@ -10,54 +10,54 @@ const ending = { resource: "namespaces", namespace: "", name: namespace } as con
 const immediately = { skipLabelWaitMs: 0 };
 
 /** The namespace of the cluster is there, as on a real API server, and deleted. */
-function removeNamespace({ passes }: OwnedCluster): void {
-  passes.world.store.create("namespaces", "", { metadata: { name: namespace } });
-  passes.world.store.delete("namespaces", { namespace: "", name: namespace });
+function removeNamespace({ harness }: OwnedCluster): void {
+  harness.world.store.create("namespaces", "", { metadata: { name: namespace } });
+  harness.world.store.delete("namespaces", { namespace: "", name: namespace });
 }
 
 test("namespace-ending: the pods of each owner are labelled within the five seconds before Kubernetes takes them", async () => {
   const world = await ownedCluster();
   const process = world.process();
-  await process.pass();
+  await process.reconcile();
   removeNamespace(world);
-  assert.equal(await process.pass(ending), "namespace-ending");
+  assert.equal(await process.reconcile(ending), "namespace-ending");
   assert.deepEqual(world.labels(), all);
   assert.equal(world.find()?.deletionTimestamp, undefined, "the owner itself is not deleted yet");
-  assert.deepEqual(world.passes.problems, [], "that no Event can be sent there is expected, and quiet");
-  await world.passes.goOn(120_000);
-  await world.process().pass();
-  await world.passes.goOn(5_000);
+  assert.deepEqual(world.harness.problems, [], "that no Event can be sent there is expected, and quiet");
+  await world.harness.goOn(120_000);
+  await world.process().reconcile();
+  await world.harness.goOn(5_000);
   assert.equal(world.find(), undefined);
-  assert.equal(world.passes.world.store.find("namespaces", ending), undefined, "it does not hold the namespace");
+  assert.equal(world.harness.world.store.find("namespaces", ending), undefined, "it does not hold the namespace");
 });
 
 test("an owner that is new in a namespace that is being deleted gets no finalizer of ours", async () => {
   const world = await ownedCluster();
   removeNamespace(world);
-  await world.process().pass();
+  await world.process().reconcile();
   assert.deepEqual([world.find()?.finalizers ?? [], world.labels()], [[], all]);
 });
 
-test("of a namespace that is not served, and of one that lives, no owner is looked at", async () => {
+test("of a namespace that is not served, and of one that lives, no owner is read", async () => {
   const world = await ownedCluster();
   removeNamespace(world);
-  await world.process({}, { namespaces: ["another"] }).pass(ending);
+  await world.process({}, { namespaces: ["another"] }).reconcile(ending);
   assert.deepEqual(world.labels(), {});
   const living = await ownedCluster();
-  living.passes.world.store.create("namespaces", "", { metadata: { name: namespace } });
-  living.passes.forget();
-  await living.process().pass(ending);
-  assert.deepEqual(living.passes.words, ["get namespaces"]);
+  living.harness.world.store.create("namespaces", "", { metadata: { name: namespace } });
+  living.harness.forget();
+  await living.process().reconcile(ending);
+  assert.deepEqual(living.harness.requests, ["get namespaces"]);
 });
 
 test("a process that dies before or after any of its writes leaves what another one ends, and M1 holds", async () => {
   for (let survived = 0; ; survived++) {
     const world = await ownedCluster();
-    await world.process(immediately).pass();
+    await world.process(immediately).reconcile();
     world.remove();
     let writes = 0;
     let isDead = false;
-    world.passes.interfere = async ({ verb, resource, given }) => {
+    world.harness.interfere = async ({ verb, resource, given }) => {
       if (verb === "patch" && resource === "rabbitmqclusters" && JSON.stringify(given).includes('"finalizers":[]'))
         assert.deepEqual(world.labels(), all, `a release after ${survived} writes`);
       if (verb !== "patch" && verb !== "create") return;
@@ -67,13 +67,13 @@ test("a process that dies before or after any of its writes leaves what another 
     };
     await world
       .process(immediately)
-      .pass()
+      .reconcile()
       .catch(() => undefined);
-    world.passes.interfere = ({ verb, resource, given }) => {
+    world.harness.interfere = ({ verb, resource, given }) => {
       if (verb === "patch" && resource === "rabbitmqclusters" && JSON.stringify(given).includes('"finalizers":[]'))
         assert.deepEqual(world.labels(), all, `a release after ${survived} writes and a restart`);
     };
-    await world.process(immediately).pass();
+    await world.process(immediately).reconcile();
     assert.equal(world.find(), undefined, `after ${survived} writes`);
     if (!isDead) {
       assert.ok(survived >= 4, "three labels and a release, at least");
@@ -84,13 +84,13 @@ test("a process that dies before or after any of its writes leaves what another 
 
 test("two processes at once label each pod once, and let go of the owner once", async () => {
   const world = await ownedCluster();
-  await world.process(immediately).pass();
+  await world.process(immediately).reconcile();
   world.remove();
-  world.passes.forget();
+  world.harness.forget();
   const [one, other] = [world.process(immediately), world.process(immediately)];
   await Promise.all([one.run(), other.run()]);
   assert.equal(world.find(), undefined);
-  const done = world.passes.acts
+  const done = world.harness.acts
     .filter(({ result }) => result === "done")
     .map(({ action, object }) => `${action} ${object}`);
   assert.deepEqual(done.toSorted(), [
@@ -101,12 +101,12 @@ test("two processes at once label each pod once, and let go of the owner once", 
   ]);
 });
 
-test("an API server that does not answer for one pod keeps no other from its label, and the pass is tried again", async () => {
+test("an API server that does not answer for one pod keeps no other from its label, and the reconcile is tried again", async () => {
   const world = await ownedCluster();
   const process = world.process(immediately);
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  world.passes.interfere = ({ verb, resource, given }) => {
+  world.harness.interfere = ({ verb, resource, given }) => {
     if (verb === "patch" && resource === "pods" && (given[1] as { name: string }).name.endsWith("-0"))
       throw refused(503, "away");
   };
@@ -115,21 +115,21 @@ test("an API server that does not answer for one pod keeps no other from its lab
   assert.deepEqual(world.find()?.finalizers, [finalizer]);
 });
 
-test("owner-refused: a write to the owner that a webhook refuses is said, and tried again", async () => {
+test("owner-refused: a write to the owner that a webhook refuses is reported, and tried again", async () => {
   const world = await ownedCluster();
   const process = world.process();
-  world.passes.interfere = ({ verb, resource }) => {
+  world.harness.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "rabbitmqclusters") throw refused(422, "not so");
   };
   assert.equal((await process.run()).requeueAfterMs, 5_000);
-  assert.equal(world.passes.guard, "owner-refused");
-  assert.match(world.passes.problems.join(), /RabbitmqCluster orders cannot be written: .* 422: not so/);
-  assert.match(world.passes.events.join(), /SkipLabelWaiting orders: owner-refused/);
+  assert.equal(world.harness.guard, "owner-refused");
+  assert.match(world.harness.problems.join(), /RabbitmqCluster orders cannot be written: .* 422: not so/);
+  assert.match(world.harness.events.join(), /SkipLabelWaiting orders: owner-refused/);
 });
 
 test("where RabbitMQ's operator is not installed there are no owners, and that is no trouble", async () => {
   const world = await ownedCluster();
-  world.passes.interfere = ({ resource }) => {
+  world.harness.interfere = ({ resource }) => {
     if (resource === "rabbitmqclusters") throw refused(404, "the server could not find the requested resource");
   };
   assert.deepEqual(await world.process().keys(), []);
@@ -137,7 +137,7 @@ test("where RabbitMQ's operator is not installed there are no owners, and that i
 
 test("a listed kind is an owner when it opts in, also through objects of its own in between", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": "none" });
-  const { store } = world.passes.world;
+  const { store } = world.harness.world;
   const definition = {
     group: "brokers.example.com",
     version: "v1",
@@ -160,16 +160,16 @@ test("a listed kind is an owner when it opts in, also through objects of its own
   };
   const process = world.process({ ...settings, ...immediately });
   assert.deepEqual(await process.keys(), ["orders", "top"]);
-  assert.match(world.passes.problems.join(), /SKIP_LABEL_KINDS: the API server serves no kind "Typo"/);
+  assert.match(world.harness.problems.join(), /SKIP_LABEL_KINDS: the API server serves no kind "Typo"/);
   const top = { resource, namespace, name: "top" };
-  await process.pass(top);
+  await process.reconcile(top);
   assert.deepEqual(world.find(top)?.finalizers, [finalizer]);
   world.remove("Background", top);
   const seen: unknown[] = [];
-  world.passes.interfere = ({ verb, resource: of }) => {
+  world.harness.interfere = ({ verb, resource: of }) => {
     if (verb === "patch" && of === resource) seen.push(world.labels("sluice.dev/let-go"));
   };
-  await played(world.passes.timeline, Promise.resolve());
-  await process.pass(top);
+  await played(world.harness.timeline, Promise.resolve());
+  await process.reconcile(top);
   assert.deepEqual([seen.at(-1), world.find(top)], [all, undefined]);
 });

@@ -17,9 +17,9 @@ async function deleted(settings: Readonly<Record<string, unknown>> = { skipLabel
     if (broken !== undefined) throw broken;
     return seen.has(name) ? "true" : undefined;
   };
-  const cluster: Cluster = { ...world.passes.context.cluster, readFile };
+  const cluster: Cluster = { ...world.harness.context.cluster, readFile };
   const process = world.process(settings, { cluster });
-  await process.pass();
+  await process.reconcile();
   world.remove();
   const breakDown = (error: Error) => {
     broken = error;
@@ -31,39 +31,41 @@ const pods = ["group-server-0", "group-server-1", "group-server-2"];
 
 test("it is gone within seconds once the file in each container has a text, and not before", async () => {
   const { world, process, read, seen } = await deleted();
-  assert.equal(await process.pass(), "marker-unseen");
+  assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(
     [...new Set(read)].sort(),
     pods.map((pod) => `${pod} rabbitmq /etc/pod-info/skipPreStopChecks`),
   );
   for (const pod of pods.slice(1)) seen.add(pod);
-  assert.equal(await process.pass(), "marker-unseen");
+  assert.equal(await process.reconcile(), "marker-unseen");
   assert.match(world.status()?.sentence ?? "", /^group-server-0 got the label .* is let go at 2\S+Z at the latest$/);
   seen.add("group-server-0");
-  await world.passes.goOn(4_000);
-  await process.pass();
+  await world.harness.goOn(4_000);
+  await process.reconcile();
   assert.equal(world.find(), undefined);
 });
 
-test("how long it is held at most is said in one Event, and the 90 s are waited for where Sluice may not exec", async () => {
+test("how long it is held at most is reported in one Event, and the 90 s are waited for where Sluice may not exec", async () => {
   const { world, process, seen, breakDown } = await deleted();
   for (const pod of pods) seen.add(pod);
   breakDown(new Error("403"));
-  for (let looks = 0; looks < 3; looks++) assert.equal(await process.pass(), "marker-unseen");
-  const said = world.passes.events.filter((event) => /marker-unseen: .* is let go at \S+ at the latest/.test(event));
-  assert.equal(said.length, 1, said.join("\n"));
-  const problems = world.passes.problems.filter((problem) => /markers cannot be read in pods/.test(problem));
-  assert.equal(problems.length, 1, "it is said once");
-  await world.passes.goOn(88_000);
-  assert.equal(await process.pass(), "marker-unseen");
+  for (let rounds = 0; rounds < 3; rounds++) assert.equal(await process.reconcile(), "marker-unseen");
+  const recorded = world.harness.events.filter((event) =>
+    /marker-unseen: .* is let go at \S+ at the latest/.test(event),
+  );
+  assert.equal(recorded.length, 1, recorded.join("\n"));
+  const problems = world.harness.problems.filter((problem) => /markers cannot be read in pods/.test(problem));
+  assert.equal(problems.length, 1, "it is reported once");
+  await world.harness.goOn(88_000);
+  assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(world.find()?.finalizers, [finalizer]);
-  await world.passes.goOn(3_000);
-  await process.pass();
+  await world.harness.goOn(3_000);
+  await process.reconcile();
   assert.equal(world.find(), undefined);
 });
 
 test("without the setting no container is asked", async () => {
   const { process, read } = await deleted({});
-  assert.equal(await process.pass(), "marker-unseen");
+  assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(read, []);
 });

@@ -4,14 +4,14 @@ import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import type { Metadata, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { Harness, namespace, played } from "../../shared/reconcile/harness.ts";
 
 export const finalizer = "sluice.dev/release-prestop";
 export const owner: ObjectRef = { resource: "rabbitmqclusters", namespace, name: "orders" };
 export const statefulSet: ObjectRef = { resource: "statefulsets", namespace, name: "group-server" };
 
 export interface OwnedCluster {
-  readonly passes: Passes;
+  readonly harness: Harness;
   /** A process that remembers nothing, with these settings. */
   process(settings?: Readonly<Record<string, unknown>>, changes?: Partial<Context>): Process;
   annotate(annotations: Readonly<Record<string, string | null>>, of?: ObjectRef): void;
@@ -20,13 +20,13 @@ export interface OwnedCluster {
   find(of?: ObjectRef): Metadata | undefined;
   /** The value of `skipPreStopChecks` by the ordinal of the pod; pods that are gone are left out. */
   labels(key?: string): Record<number, string>;
-  /** Guard and sentence of the owner's status. */
+  /** Guard and message of the owner's status. */
   status(of?: ObjectRef): { readonly guard: string; readonly sentence: string } | undefined;
 }
 
 export interface Process {
-  /** One pass; answers its last guard. */
-  pass(key?: ObjectRef): Promise<string | undefined>;
+  /** One reconcile; answers its last guard. */
+  reconcile(key?: ObjectRef): Promise<string | undefined>;
   run(key?: ObjectRef): Promise<ReconcileResult>;
   /** The names of the keys that a sweep finds. */
   keys(): Promise<readonly string[]>;
@@ -36,8 +36,8 @@ export interface Process {
 export async function ownedCluster(given: Readonly<Record<string, string | null>> = {}): Promise<OwnedCluster> {
   const asked = Object.entries({ "sluice.dev/skip-label": "skipPreStopChecks", ...given });
   const annotations = Object.fromEntries(asked.filter((one): one is [string, string] => one[1] !== null));
-  const passes = new Passes({ zones: ["server"], replicas: 3, updateStrategy: "RollingUpdate" });
-  const { world, timeline } = passes;
+  const harness = new Harness({ zones: ["server"], replicas: 3, updateStrategy: "RollingUpdate" });
+  const { world, timeline } = harness;
   const { store } = world;
   store.create("rabbitmqclusters", namespace, { metadata: { name: owner.name, annotations }, spec: { replicas: 3 } });
   const { uid } = store.get("rabbitmqclusters", owner).metadata;
@@ -47,16 +47,16 @@ export async function ownedCluster(given: Readonly<Record<string, string | null>
   const metadataOf = ({ resource, ...key }: ObjectRef): Metadata | undefined =>
     store.find(resource as Resource, key)?.metadata as Metadata | undefined;
   return {
-    passes,
+    harness,
     process(settings = {}, changes = {}) {
-      passes.restart({ settings, ...changes });
-      const { context } = passes;
+      harness.restart({ settings, ...changes });
+      const { context } = harness;
       const run = (key: ObjectRef = owner) => played(timeline, markSkipLabel.reconcile(context, key, { sweep: false }));
       return {
         run,
-        async pass(key) {
+        async reconcile(key) {
           await run(key);
-          return passes.guard;
+          return harness.guard;
         },
         keys: async () => (await played(timeline, markSkipLabel.listKeys(context, undefined))).map(({ name }) => name),
       };

@@ -1,56 +1,60 @@
 /** A deleted owner is let go once its pods are labelled, and no sooner (invariant M1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { refused } from "../../shared/reconcile/passes.ts";
+import { refused } from "../../shared/reconcile/harness.ts";
 import { finalizer, type OwnedCluster, ownedCluster, owner, statefulSet } from "./owned-cluster.ts";
 
 /** Of the object that a call is about. */
 const nameIn = ([, key]: readonly unknown[]) => (key as { name?: string } | undefined)?.name;
-const guardsOf = ({ passes }: OwnedCluster) => passes.verdicts.map(({ guard }) => guard);
+const guardsOf = ({ harness }: OwnedCluster) => harness.verdicts.map(({ guard }) => guard);
 const all = { 0: "true", 1: "true", 2: "true" };
 
 test("a live RabbitmqCluster gets our finalizer beside those that it has, and its pods no label", async () => {
   const world = await ownedCluster();
-  world.passes.world.store.patch("rabbitmqclusters", owner, { metadata: { finalizers: ["example.com/other"] } });
-  assert.equal(await world.process().pass(), "done");
+  world.harness.world.store.patch("rabbitmqclusters", owner, { metadata: { finalizers: ["example.com/other"] } });
+  assert.equal(await world.process().reconcile(), "done");
   assert.deepEqual(guardsOf(world), ["holding", "done"]);
   assert.deepEqual(world.find()?.finalizers, ["example.com/other", finalizer]);
   assert.deepEqual(world.labels(), {});
-  world.passes.forget();
-  assert.equal(await world.process().pass(), "done");
-  assert.deepEqual(world.passes.words, ["get rabbitmqclusters", "get namespaces"], "a second pass writes nothing");
+  world.harness.forget();
+  assert.equal(await world.process().reconcile(), "done");
+  assert.deepEqual(
+    world.harness.requests,
+    ["get rabbitmqclusters", "get namespaces"],
+    "a second reconcile writes nothing",
+  );
 });
 
 test("a deleted RabbitmqCluster is held until 90 s after its pods got the label, and is then let go", async () => {
   const world = await ownedCluster();
   const process = world.process();
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  assert.equal(await process.pass(), "marker-unseen");
+  assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(world.labels(), all);
   assert.deepEqual(world.find()?.finalizers, [finalizer]);
   assert.equal(world.status()?.guard, "marker-unseen");
-  await world.passes.goOn(88_000);
-  assert.equal(await world.process().pass(), "marker-unseen", "another process counts from the same time");
-  await world.passes.goOn(3_000);
-  assert.equal(await world.process().pass(), "done");
+  await world.harness.goOn(88_000);
+  assert.equal(await world.process().reconcile(), "marker-unseen", "another process counts from the same time");
+  await world.harness.goOn(3_000);
+  assert.equal(await world.process().reconcile(), "done");
   assert.equal(world.find(), undefined);
   assert.match(
-    world.passes.events.join("\n"),
+    world.harness.events.join("\n"),
     /StopHooksReleased orders: released: all 3 pods of RabbitmqCluster orders/,
   );
 });
 
-test("with a wait of 0 a deleted owner is let go as soon as a look finds all of its pods labelled", async () => {
+test("with a wait of 0 a deleted owner is let go as soon as a reconcile finds all of its pods labelled", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   world.remove();
   const released: unknown[] = [];
-  world.passes.interfere = ({ verb, resource }) => {
+  world.harness.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "rabbitmqclusters") released.push(world.labels());
   };
-  assert.equal(await process.pass(), "done");
+  assert.equal(await process.reconcile(), "done");
   assert.deepEqual(released, [all]);
   assert.equal(world.find(), undefined);
 });
@@ -58,154 +62,154 @@ test("with a wait of 0 a deleted owner is let go as soon as a look finds all of 
 test("a pod that is made again between label and finalizer is labelled before the owner is let go", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   world.remove();
   const seen: unknown[] = [];
   let patches = 0;
-  world.passes.interfere = async ({ verb, resource }) => {
+  world.harness.interfere = async ({ verb, resource }) => {
     if (verb === "patch" && resource === "pods" && ++patches === 3) {
-      world.passes.world.store.delete(
+      world.harness.world.store.delete(
         "pods",
         { namespace: owner.namespace, name: "group-server-0" },
         { gracePeriodSeconds: 0 },
       );
-      world.passes.world.settle();
+      world.harness.world.settle();
     }
     if (verb === "patch" && resource === "rabbitmqclusters") seen.push(world.labels());
   };
-  await process.pass();
+  await process.reconcile();
   assert.deepEqual(seen, [all]);
 });
 
 test("label-refused: the owner stays, its status and an Event name the pod and the reason, and the others have the label", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  world.passes.interfere = ({ verb, resource, given }) => {
+  world.harness.interfere = ({ verb, resource, given }) => {
     if (verb === "patch" && resource === "pods" && nameIn(given) === "group-server-1")
       throw refused(403, "a webhook says no");
   };
-  assert.equal(await process.pass(), "label-refused");
+  assert.equal(await process.reconcile(), "label-refused");
   assert.deepEqual(world.labels(), { 0: "true", 2: "true" });
   assert.deepEqual(world.find()?.finalizers, [finalizer]);
   assert.match(world.status()?.sentence ?? "", /^group-server-1 has no label: .* 403: .*a webhook says no/);
-  assert.match(world.passes.events.join("\n"), /SkipLabelWaiting orders: label-refused: group-server-1/);
-  world.passes.interfere = () => {};
-  await world.passes.goOn(6_000);
-  assert.equal(await world.process({ skipLabelWaitMs: 0 }).pass(), "done");
+  assert.match(world.harness.events.join("\n"), /SkipLabelWaiting orders: label-refused: group-server-1/);
+  world.harness.interfere = () => {};
+  await world.harness.goOn(6_000);
+  assert.equal(await world.process({ skipLabelWaitMs: 0 }).reconcile(), "done");
   assert.equal(world.find(), undefined);
 });
 
 test("deadline-passed: five minutes after its deletion the owner goes all the same, once its status has said so", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  const saidAtRelease: unknown[] = [];
-  world.passes.interfere = ({ verb, resource, given }) => {
+  const guardsAtRelease: unknown[] = [];
+  world.harness.interfere = ({ verb, resource, given }) => {
     if (verb !== "patch") return;
     if (resource === "pods") throw refused(403, "a webhook says no");
-    if (JSON.stringify(given).includes("finalizers")) saidAtRelease.push(world.status()?.guard);
+    if (JSON.stringify(given).includes("finalizers")) guardsAtRelease.push(world.status()?.guard);
   };
-  assert.equal(await process.pass(), "label-refused");
-  await world.passes.goOn(298_000);
-  assert.equal(await process.pass(), "label-refused");
-  await world.passes.goOn(3_000);
-  await process.pass();
-  assert.deepEqual(saidAtRelease, ["deadline-passed"]);
+  assert.equal(await process.reconcile(), "label-refused");
+  await world.harness.goOn(298_000);
+  assert.equal(await process.reconcile(), "label-refused");
+  await world.harness.goOn(3_000);
+  await process.reconcile();
+  assert.deepEqual(guardsAtRelease, ["deadline-passed"]);
   assert.equal(world.find(), undefined);
   assert.match(
-    world.passes.events.join("\n"),
+    world.harness.events.join("\n"),
     /SkipDeadlinePassed orders: .* 300 s after its deletion: group-server-0 has no label/,
   );
 });
 
 test("of an owner that is found after its deadline the pods have the time to see their labels, and not for ever", async () => {
   const world = await ownedCluster();
-  await world.process().pass();
+  await world.process().reconcile();
   world.remove();
-  const deletedMs = world.passes.timeline.nowMs();
-  await world.passes.goOn(310_000);
-  assert.equal(await world.process().pass(), "marker-unseen");
-  await world.passes.goOn(88_000);
-  assert.equal(await world.process().pass(), "marker-unseen");
-  const { store } = world.passes.world;
+  const deletedMs = world.harness.timeline.nowMs();
+  await world.harness.goOn(310_000);
+  assert.equal(await world.process().reconcile(), "marker-unseen");
+  await world.harness.goOn(88_000);
+  assert.equal(await world.process().reconcile(), "marker-unseen");
+  const { store } = world.harness.world;
   for (let replaced = 0; world.find() !== undefined && replaced < 10; replaced++) {
     for (const name of ["group-server-0", "group-server-1", "group-server-2"])
       store.delete("pods", { namespace: owner.namespace, name }, { gracePeriodSeconds: 0 });
-    await world.passes.goOn(60_000);
-    await world.process().pass();
+    await world.harness.goOn(60_000);
+    await world.process().reconcile();
   }
   assert.equal(world.find(), undefined);
-  const heldMs = world.passes.timeline.nowMs() - deletedMs;
-  assert.ok(heldMs > 600_000 && heldMs < 780_000, `held for ${heldMs} ms`);
+  const keptMs = world.harness.timeline.nowMs() - deletedMs;
+  assert.ok(keptMs > 600_000 && keptMs < 780_000, `held for ${keptMs} ms`);
 });
 
 test("a process lets go of an owner by its deadline only after it has warned, even if a user has written its status", async () => {
   const world = await ownedCluster();
   const process = world.process();
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  await process.pass();
-  const said = {
+  await process.reconcile();
+  const recorded = {
     guard: "deadline-passed",
-    sentence: "it goes",
+    message: "it goes",
     label: "skipPreStopChecks",
     since: "2026-01-01T00:00:00Z",
   };
-  world.annotate({ "sluice.dev/skip-status": JSON.stringify(said), "sluice.dev/skip-deadline": "1s" });
-  await world.passes.goOn(2_000);
+  world.annotate({ "sluice.dev/skip-status": JSON.stringify(recorded), "sluice.dev/skip-deadline": "1s" });
+  await world.harness.goOn(2_000);
   const warned: unknown[] = [];
-  world.passes.interfere = ({ verb, given }) => {
+  world.harness.interfere = ({ verb, given }) => {
     if (verb === "patch" && JSON.stringify(given).includes("finalizers"))
-      warned.push(world.passes.events.filter((event) => event.includes("SkipDeadlinePassed")).length);
+      warned.push(world.harness.events.filter((event) => event.includes("SkipDeadlinePassed")).length);
   };
-  await world.process().pass();
+  await world.process().reconcile();
   assert.deepEqual([warned, world.find()], [[1], undefined]);
 });
 
 test("an owner that is deleted so that its pods stay is let go at once, and none of its pods is labelled", async () => {
   const world = await ownedCluster();
   const process = world.process();
-  await process.pass();
+  await process.reconcile();
   world.remove("Orphan");
-  assert.equal(await process.pass(), "done");
-  await world.passes.goOn(1_000);
+  assert.equal(await process.reconcile(), "done");
+  await world.harness.goOn(1_000);
   assert.equal(world.find(), undefined);
   assert.deepEqual(world.labels(), {});
 });
 
 test("pods of another owner that share all labels are never touched", async () => {
   const world = await ownedCluster();
-  const { store } = world.passes.world;
+  const { store } = world.harness.world;
   const { labels, ownerReferences } = store.get("pods", {
     namespace: owner.namespace,
     name: "group-server-0",
   }).metadata;
   const foreign = ownerReferences?.map((one) => ({ ...one, uid: "of-another" }));
   store.create("pods", owner.namespace, {
-    metadata: { name: "stranger-9", labels, ownerReferences: foreign },
+    metadata: { name: "foreign-9", labels, ownerReferences: foreign },
     spec: { containers: [] },
   });
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  world.passes.interfere = ({ verb, given }) => {
-    if (verb === "patch") assert.notEqual(nameIn(given), "stranger-9");
+  world.harness.interfere = ({ verb, given }) => {
+    if (verb === "patch") assert.notEqual(nameIn(given), "foreign-9");
   };
-  await process.pass();
+  await process.reconcile();
   assert.equal(world.find(), undefined);
 });
 
 test("an owner of the same name and another uid is not taken for the deleted one", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  const { store } = world.passes.world;
+  const { store } = world.harness.world;
   let isReplaced = false;
-  world.passes.interfere = ({ verb, resource, given }) => {
+  world.harness.interfere = ({ verb, resource, given }) => {
     if (
       isReplaced ||
       verb !== "patch" ||
@@ -218,7 +222,7 @@ test("an owner of the same name and another uid is not taken for the deleted one
     const annotations = { "sluice.dev/skip-label": "skipPreStopChecks" };
     store.create("rabbitmqclusters", owner.namespace, { metadata: { name: owner.name, annotations }, spec: {} });
   };
-  assert.equal(await process.pass(), "done");
+  assert.equal(await process.reconcile(), "done");
   assert.deepEqual(world.find()?.finalizers, [finalizer], "it is a live one, and is held like any other");
   assert.equal(world.find()?.deletionTimestamp, undefined);
 });
@@ -226,14 +230,14 @@ test("an owner of the same name and another uid is not taken for the deleted one
 test("an owner whose finalizer a user stripped by hand is gone, and nothing makes it again", async () => {
   const world = await ownedCluster();
   const process = world.process();
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  await process.pass();
-  world.passes.world.store.patch("rabbitmqclusters", owner, { metadata: { finalizers: [] } });
-  assert.equal(await process.pass(), "done");
+  await process.reconcile();
+  world.harness.world.store.patch("rabbitmqclusters", owner, { metadata: { finalizers: [] } });
+  assert.equal(await process.reconcile(), "done");
   assert.equal(world.find(), undefined);
   assert.deepEqual(
-    world.passes.words.filter((words) => words.startsWith("create") && words !== "create events"),
+    world.harness.requests.filter((request) => request.startsWith("create") && request !== "create events"),
     [],
   );
 });
@@ -241,37 +245,37 @@ test("an owner whose finalizer a user stripped by hand is gone, and nothing make
 test("an owner without a StatefulSet and without pods is let go at once", async () => {
   const world = await ownedCluster();
   const process = world.process();
-  await process.pass();
-  world.passes.world.removeStatefulSet(statefulSet);
-  await world.passes.goOn(5_000);
+  await process.reconcile();
+  world.harness.world.removeStatefulSet(statefulSet);
+  await world.harness.goOn(5_000);
   world.remove();
-  assert.equal(await process.pass(), "done");
+  assert.equal(await process.reconcile(), "done");
   assert.equal(world.find(), undefined);
 });
 
 test("a paused RabbitmqCluster is let go on deletion like any other", async () => {
   const world = await ownedCluster();
   const labels = { "rabbitmq.com/pauseReconciliation": "true" };
-  world.passes.world.store.patch("rabbitmqclusters", owner, { metadata: { labels } });
+  world.harness.world.store.patch("rabbitmqclusters", owner, { metadata: { labels } });
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   world.remove();
-  await process.pass();
+  await process.reconcile();
   assert.equal(world.find(), undefined);
 });
 
 test("pods that terminate before they had the label are named by an Event, and nothing waits for them", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   const pods = { namespace: owner.namespace, name: "group-server-2" };
-  world.passes.world.store.delete("pods", pods, { gracePeriodSeconds: 604_800 });
+  world.harness.world.store.delete("pods", pods, { gracePeriodSeconds: 604_800 });
   world.remove();
-  await process.pass();
+  await process.reconcile();
   assert.equal(world.find(), undefined);
   assert.deepEqual(world.labels(), { 0: "true", 1: "true" });
   assert.match(
-    world.passes.events.join("\n"),
+    world.harness.events.join("\n"),
     /MarkerUnreachable orders: group-server-2 was terminating before it had the label/,
   );
 });
@@ -281,93 +285,93 @@ test("a StatefulSet that opts in with a label of its own is held and let go in t
   world.annotate({ "sluice.dev/skip-label": "sluice.dev/let-go=now" }, statefulSet);
   const process = world.process({ skipLabelWaitMs: 0 });
   assert.deepEqual(await process.keys(), ["orders", "group-server"]);
-  await process.pass(statefulSet);
+  await process.reconcile(statefulSet);
   assert.deepEqual(world.find(statefulSet)?.finalizers, [finalizer]);
   world.remove("Background", statefulSet);
   const seen: unknown[] = [];
-  world.passes.interfere = ({ verb, resource, given }) => {
+  world.harness.interfere = ({ verb, resource, given }) => {
     if (verb === "patch" && resource === "statefulsets" && JSON.stringify(given).includes("finalizers"))
       seen.push(world.labels("sluice.dev/let-go"));
   };
-  await process.pass(statefulSet);
+  await process.reconcile(statefulSet);
   assert.deepEqual(seen, [{ 0: "now", 1: "now", 2: "now" }]);
   assert.equal(world.find(statefulSet), undefined);
 });
 
-test("a process that stood still after its look does nothing by it, and looks again", async () => {
+test("a process that stood still after its reads does nothing by them, and reconciles again", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   world.remove();
   let isStopped = false;
   const seen: unknown[] = [];
-  world.passes.interfere = async ({ verb, resource, given }) => {
+  world.harness.interfere = async ({ verb, resource, given }) => {
     if (verb === "patch" && JSON.stringify(given).includes("finalizers")) seen.push(world.labels());
     const isLabelled = Object.keys(world.labels()).length === 3;
     if (isStopped || !isLabelled || verb !== "list" || resource !== "statefulsets") return;
     isStopped = true;
-    const { store } = world.passes.world;
+    const { store } = world.harness.world;
     store.delete("pods", { namespace: owner.namespace, name: "group-server-0" }, { gracePeriodSeconds: 0 });
-    await world.passes.context.cluster.sleep(40_000);
+    await world.harness.context.cluster.sleep(40_000);
   };
-  await process.pass();
+  await process.reconcile();
   assert.deepEqual([isStopped, seen, world.find()], [true, [all], undefined]);
 });
 
 test("a label that a user has set before is not taken back, nor written over", async () => {
   const world = await ownedCluster();
   const pod = { namespace: owner.namespace, name: "group-server-0" };
-  world.passes.world.store.patch("pods", pod, { metadata: { labels: { skipPreStopChecks: "false" } } });
+  world.harness.world.store.patch("pods", pod, { metadata: { labels: { skipPreStopChecks: "false" } } });
   const process = world.process({ skipLabelWaitMs: 0 });
-  await process.pass();
+  await process.reconcile();
   assert.deepEqual(world.labels(), { 0: "false" }, "a live owner's pods are left alone");
   world.remove();
   const seen: unknown[] = [];
-  world.passes.interfere = ({ verb, resource }) => {
+  world.harness.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "rabbitmqclusters") seen.push(world.labels());
   };
-  await process.pass();
+  await process.reconcile();
   assert.deepEqual(seen, [{ 0: "false", 1: "true", 2: "true" }], "a stop hook takes any text for the marker");
 });
 
-test("skip-label-malformed: it is said, a live StatefulSet is left alone, and a deleted one is held to its deadline", async () => {
+test("skip-label-malformed: it is reported, a live StatefulSet is left alone, and a deleted one is held to its deadline", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": "none" });
   world.annotate({ "sluice.dev/skip-label": "let go" }, statefulSet);
   const process = world.process();
-  assert.equal(await process.pass(statefulSet), "skip-label-malformed");
+  assert.equal(await process.reconcile(statefulSet), "skip-label-malformed");
   assert.deepEqual(world.find(statefulSet)?.finalizers ?? [], []);
-  world.passes.world.store.patch("statefulsets", statefulSet, { metadata: { finalizers: [finalizer] } });
+  world.harness.world.store.patch("statefulsets", statefulSet, { metadata: { finalizers: [finalizer] } });
   world.annotate({ "sluice.dev/skip-deadline": "20s" }, statefulSet);
   world.remove("Background", statefulSet);
-  assert.equal(await process.pass(statefulSet), "skip-label-malformed");
-  await world.passes.goOn(21_000);
-  await process.pass(statefulSet);
+  assert.equal(await process.reconcile(statefulSet), "skip-label-malformed");
+  await world.harness.goOn(21_000);
+  await process.reconcile(statefulSet);
   assert.equal(world.find(statefulSet), undefined);
   assert.match(
-    world.passes.events.join("\n"),
+    world.harness.events.join("\n"),
     /MalformedAnnotation group-server: .*write KEY or KEY=VALUE of a label, or none/,
   );
-  assert.match(world.passes.events.join("\n"), /SkipDeadlinePassed group-server/);
+  assert.match(world.harness.events.join("\n"), /SkipDeadlinePassed group-server/);
 });
 
 test("with SKIP_LABEL_FINALIZER=remove live owners lose our finalizer, and deleted ones are still let go in order", async () => {
   const world = await ownedCluster();
-  await world.process().pass();
-  world.passes.forget();
-  assert.equal(await world.process({ skipLabelFinalizer: "remove" }).pass(), "done");
+  await world.process().reconcile();
+  world.harness.forget();
+  assert.equal(await world.process({ skipLabelFinalizer: "remove" }).reconcile(), "done");
   assert.deepEqual(guardsOf(world), ["letting-alone", "done"]);
   assert.deepEqual(world.find()?.finalizers ?? [], []);
 });
 
 test("in shadow mode nothing is written", async () => {
   const world = await ownedCluster();
-  await world.process().pass();
+  await world.process().reconcile();
   world.remove();
-  world.passes.forget();
-  await world.process({}, { mode: "shadow" }).pass();
+  world.harness.forget();
+  await world.process({}, { mode: "shadow" }).reconcile();
   assert.deepEqual(
-    world.passes.calls.filter(({ verb }) => verb === "patch" || verb === "create"),
+    world.harness.calls.filter(({ verb }) => verb === "patch" || verb === "create"),
     [],
   );
-  assert.equal(world.passes.verdicts.at(-1)?.guard, "labelling");
+  assert.equal(world.harness.verdicts.at(-1)?.guard, "labelling");
 });

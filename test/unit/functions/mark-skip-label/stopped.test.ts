@@ -8,70 +8,70 @@ const all = { 0: "true", 1: "true", 2: "true" };
 test("stop-all labels the pods of a live owner, and takes the labels back when it is withdrawn", async () => {
   const world = await ownedCluster();
   const process = world.process();
-  await process.pass();
+  await process.reconcile();
   world.annotate({ "sluice.dev/stop-all": "true" });
-  assert.equal(await process.pass(), "stopping");
+  assert.equal(await process.reconcile(), "stopping");
   assert.deepEqual(world.labels(), all);
   assert.equal(world.status()?.guard, "stopping");
   world.annotate({ "sluice.dev/stop-all": null });
-  world.passes.forget();
-  assert.equal(await world.process().pass(), "labels-withdrawn");
+  world.harness.forget();
+  assert.equal(await world.process().reconcile(), "labels-withdrawn");
   assert.deepEqual([world.labels(), world.status()?.guard], [{}, "labels-withdrawn"]);
-  assert.match(world.passes.events.join("\n"), /SkipLabelsRemoved orders: labels-withdrawn/);
+  assert.match(world.harness.events.join("\n"), /SkipLabelsRemoved orders: labels-withdrawn/);
 });
 
 test("the label that pods got goes, though the owner asks for another one by now", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
-  await world.process().pass();
+  await world.process().reconcile();
   world.annotate({ "sluice.dev/stop-all": null, "sluice.dev/skip-label": "example.com/another" });
-  await world.process().pass();
-  await world.process().pass();
+  await world.process().reconcile();
+  await world.process().reconcile();
   assert.deepEqual(world.labels(), {});
 });
 
 test("a label that was under way when stop-all was withdrawn goes, too; after a minute the function looks for none any more", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
-  await world.process().pass();
+  await world.process().reconcile();
   world.annotate({ "sluice.dev/stop-all": null });
-  await world.process().pass();
-  await world.passes.goOn(40_000);
+  await world.process().reconcile();
+  await world.harness.goOn(40_000);
   const late = {
     labels: { skipPreStopChecks: "true" },
     annotations: { "sluice.dev/skip-labelled-at": "2026-01-01T00:00:00Z" },
   };
-  world.passes.world.store.patch("pods", { namespace: owner.namespace, name: "group-server-0" }, { metadata: late });
-  assert.equal(await world.process().pass(), "labels-withdrawn");
+  world.harness.world.store.patch("pods", { namespace: owner.namespace, name: "group-server-0" }, { metadata: late });
+  assert.equal(await world.process().reconcile(), "labels-withdrawn");
   assert.deepEqual(world.labels(), {});
   world.annotate({ "sluice.dev/stop-all": "true" });
-  await world.passes.goOn(40_000);
-  assert.equal(await world.process().pass(), "stopping");
+  await world.harness.goOn(40_000);
+  assert.equal(await world.process().reconcile(), "stopping");
   world.annotate({ "sluice.dev/stop-all": null });
-  assert.equal(await world.process().pass(), "labels-withdrawn", "the minute begins anew");
-  await world.passes.goOn(61_000);
-  assert.equal(await world.process().pass(), "done");
+  assert.equal(await world.process().reconcile(), "labels-withdrawn", "the minute begins anew");
+  await world.harness.goOn(61_000);
+  assert.equal(await world.process().reconcile(), "done");
   assert.deepEqual([world.labels(), world.status()], [{}, undefined]);
 });
 
 test("an owner whose pods are all to stop gets our finalizer like any other that lives: it may be deleted next", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
-  assert.equal(await world.process().pass(), "stopping");
+  assert.equal(await world.process().reconcile(), "stopping");
   assert.deepEqual([world.find()?.finalizers, world.labels()], [[finalizer], all]);
-  assert.equal(await world.process({ skipLabelFinalizer: "remove" }).pass(), "stopping");
+  assert.equal(await world.process({ skipLabelFinalizer: "remove" }).reconcile(), "stopping");
   assert.deepEqual([world.find()?.finalizers ?? [], world.labels()], [[], all]);
   world.annotate({ "sluice.dev/skip-label": "let go" }, statefulSet);
   world.annotate({ "sluice.dev/stop-all": "true" }, statefulSet);
-  world.passes.world.store.patch("statefulsets", statefulSet, { metadata: { finalizers: [finalizer] } });
-  await world.process().pass(statefulSet);
+  world.harness.world.store.patch("statefulsets", statefulSet, { metadata: { finalizers: [finalizer] } });
+  await world.process().reconcile(statefulSet);
   assert.deepEqual(world.find(statefulSet)?.finalizers, [finalizer], "Sluice cannot tell what it asks for");
 });
 
 test("a label of ours goes again, however far the clock of the process that wrote it was ahead", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
-  await world.process().pass();
-  const ahead = new Date(world.passes.timeline.nowMs() + 28_000).toISOString();
+  await world.process().reconcile();
+  const ahead = new Date(world.harness.timeline.nowMs() + 28_000).toISOString();
   const pod = { namespace: owner.namespace, name: "group-server-0" };
-  world.passes.world.annotate(pod, { "sluice.dev/skip-labelled-at": ahead }, "pods");
+  world.harness.world.annotate(pod, { "sluice.dev/skip-labelled-at": ahead }, "pods");
   world.annotate({ "sluice.dev/stop-all": null });
-  assert.equal(await world.process().pass(), "labels-withdrawn");
+  assert.equal(await world.process().reconcile(), "labels-withdrawn");
   assert.deepEqual(world.labels(), {});
 });

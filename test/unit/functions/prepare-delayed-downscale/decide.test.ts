@@ -7,7 +7,7 @@ import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { delayedOf, type Given, hourMs, nowMs, snapshotOf, statefulSetOf } from "./given.ts";
 
 /** All of these ordinals were told so long ago. */
-function told(first: number, last: number, ms: number): Record<number, number> {
+function notified(first: number, last: number, ms: number): Record<number, number> {
   return Object.fromEntries(Array.from({ length: last - first + 1 }, (_, index) => [first + index, ms]));
 }
 
@@ -23,58 +23,62 @@ function outcomeOf(given: Given, changes: Partial<DelaySnapshot> = {}): number |
 }
 
 test("all pods that leave have known for the delay, from the end of the second they tell, though this clock is a second ahead", () => {
-  assert.equal(outcomeOf({ told: told(4, 9, hourMs + 2_000) }), 4);
-  assert.equal(outcomeOf({ told: told(4, 9, hourMs + 1_999) }), "delay-running");
-  assert.equal(outcomeOf({ told: told(4, 9, hourMs) }), "delay-running");
-  assert.equal(outcomeOf({ told: {} }), "pod-not-prepared");
+  assert.equal(outcomeOf({ notified: notified(4, 9, hourMs + 2_000) }), 4);
+  assert.equal(outcomeOf({ notified: notified(4, 9, hourMs + 1_999) }), "delay-running");
+  assert.equal(outcomeOf({ notified: notified(4, 9, hourMs) }), "delay-running");
+  assert.equal(outcomeOf({ notified: {} }), "pod-not-prepared");
 });
 
 test("who became due since the pods were asked for the last time waits until they are asked once more", () => {
-  const given = { told: told(4, 9, hourMs + 2_500) };
+  const given = { notified: notified(4, 9, hourMs + 2_500) };
   assert.equal(outcomeOf(given, { askedAtMs: nowMs - 400 }), 4);
   assert.equal(outcomeOf(given, { askedAtMs: nowMs - 600 }), "delay-running");
 });
 
 test("42 to 46, prepared earlier, go before 40 and 41: the contiguous run from the top (rollout-operator#155)", () => {
-  const given = { replicas: 47, wanted: 40, told: { ...told(40, 41, 60_000), ...told(42, 46, 2 * hourMs) } };
+  const given = {
+    replicas: 47,
+    wanted: 40,
+    notified: { ...notified(40, 41, 60_000), ...notified(42, 46, 2 * hourMs) },
+  };
   const verdict = verdictOf(given);
   assert.ok(verdict.kind === "take");
   assert.equal(verdict.targets[0]?.target, 42);
   assert.deepEqual(verdict.targets[0]?.claim.members, [{ first: 42, last: 46 }]);
   assert.match(verdict.message, /from 47 to 42.*db-a-40 to db-a-41 leave once each has known it for 3600 s/);
-  // One that is younger stops there, though those below it are older.
-  assert.equal(outcomeOf({ ...given, told: { ...told(40, 46, 2 * hourMs), 45: 60_000 } }), 46);
-  assert.equal(outcomeOf({ ...given, told: { ...told(40, 46, 2 * hourMs), 46: 60_000 } }), "delay-running");
+  // A newer one stops there, though those below it are older.
+  assert.equal(outcomeOf({ ...given, notified: { ...notified(40, 46, 2 * hourMs), 45: 60_000 } }), 46);
+  assert.equal(outcomeOf({ ...given, notified: { ...notified(40, 46, 2 * hourMs), 46: 60_000 } }), "delay-running");
 });
 
 test("a pod that failed, that does not exist or was not asked holds back those below it, and is named with the cause", () => {
-  const old = told(4, 9, 2 * hourMs);
-  assert.equal(outcomeOf({ told: { ...old, 7: "it answered 500" } }), 8);
-  const top = verdictOf({ told: { ...old, 9: "it answered 409: it is locked" } });
+  const old = notified(4, 9, 2 * hourMs);
+  assert.equal(outcomeOf({ notified: { ...old, 7: "it answered 500" } }), 8);
+  const top = verdictOf({ notified: { ...old, 9: "it answered 409: it is locked" } });
   assert.ok(top.kind === "wait" && top.guard === "pod-not-prepared");
   assert.match(top.message, /6 pods of db-a are to leave, and db-a-9 holds them back: it answered 409/);
-  const gone = verdictOf({ told: old, gone: [9] });
+  const gone = verdictOf({ notified: old, gone: [9] });
   assert.match(gone.message, /db-a-9 holds them back: there is no such pod/);
   const { 9: _, ...others } = old;
-  assert.match(verdictOf({ told: others }).message, /db-a-9 holds them back: it has not been asked/);
+  assert.match(verdictOf({ notified: others }).message, /db-a-9 holds them back: it has not been asked/);
 });
 
 test("the time on the disk of the pod before does not count: a pod is no older than it is", () => {
-  const old = told(4, 9, 5 * hourMs);
-  assert.equal(outcomeOf({ told: old, madeMs: { 9: hourMs / 2 } }), "delay-running");
-  assert.equal(outcomeOf({ told: old, madeMs: { 9: hourMs + 2_000 } }), 4);
-  assert.equal(outcomeOf({ told: old, madeMs: { 6: hourMs / 2 } }), 7);
+  const old = notified(4, 9, 5 * hourMs);
+  assert.equal(outcomeOf({ notified: old, madeMs: { 9: hourMs / 2 } }), "delay-running");
+  assert.equal(outcomeOf({ notified: old, madeMs: { 9: hourMs + 2_000 } }), 4);
+  assert.equal(outcomeOf({ notified: old, madeMs: { 6: hourMs / 2 } }), 7);
 });
 
 test("the ordinals are those from the first one of the StatefulSet on", () => {
-  const verdict = verdictOf({ start: 5, replicas: 3, wanted: 1, told: told(6, 7, 2 * hourMs) });
+  const verdict = verdictOf({ start: 5, replicas: 3, wanted: 1, notified: notified(6, 7, 2 * hourMs) });
   assert.ok(verdict.kind === "take");
   assert.equal(verdict.targets[0]?.target, 1);
   assert.deepEqual(verdict.targets[0]?.claim.members, [{ first: 6, last: 7 }]);
 });
 
 test("a claim is for all that leaves now, confirmed, with the uids of the StatefulSet and of the pods that were told", () => {
-  const verdict = verdictOf({ replicas: 3, wanted: 2, told: told(2, 2, 2 * hourMs) });
+  const verdict = verdictOf({ replicas: 3, wanted: 2, notified: notified(2, 2, 2 * hourMs) });
   const claim = verdict.kind === "take" ? verdict.targets[0]?.claim : undefined;
   assert.deepEqual(claim?.uids, { "db-a": "uid of db-a", "db-a-2": "uid of db-a-2" });
   assert.deepEqual([claim?.kind, claim?.phase, claim?.terms], ["scale-down", "confirmed", "asked"]);
@@ -85,15 +89,15 @@ test("the size that is wanted, or a larger one, is done; this function never rai
   assert.equal(outcomeOf({ wanted: 12 }), "done");
 });
 
-test("who waits says when it goes on, and looks again then", () => {
-  const verdict = verdictOf({ replicas: 5, told: { 4: hourMs + 2_000 - 20_000 } });
+test("who waits says when it goes on, and reconciles again then", () => {
+  const verdict = verdictOf({ replicas: 5, notified: { 4: hourMs + 2_000 - 20_000 } });
   assert.equal(verdict.requeueAfterMs, 20_000);
   assert.match(verdict.message, /^db-a-4 leaves once each has known it for 3600 s; .* from 2026-01-31T12:00:20Z on$/);
-  assert.equal(verdictOf({ replicas: 5, told: { 4: 0 } }).requeueAfterMs, 30_000);
+  assert.equal(verdictOf({ replicas: 5, notified: { 4: 0 } }).requeueAfterMs, 30_000);
 });
 
 test("one zone at a time: what is claimed is waited for, and so is a zone that is not whole", () => {
-  const old = told(4, 9, 2 * hourMs);
+  const old = notified(4, 9, 2 * hourMs);
   const claim = makeClaim({
     id: "1",
     kind: "scale-down",
@@ -104,35 +108,35 @@ test("one zone at a time: what is claimed is waited for, and so is a zone that i
     phase: "confirmed",
     terms: "asked",
   });
-  assert.equal(outcomeOf({ told: old }, { claims: [claim] }), "zone-scaling-down");
+  assert.equal(outcomeOf({ notified: old }, { claims: [claim] }), "zone-scaling-down");
   const broken = delayedOf({ name: "db-b", wanted: 10, gone: [0] });
-  const verdict = decide(snapshotOf([delayedOf({ told: old }), broken]));
+  const verdict = decide(snapshotOf([delayedOf({ notified: old }), broken]));
   assert.ok(verdict.kind === "wait" && verdict.guard === "zones-down");
   assert.match(verdict.message, /6 pods of db-a may leave, and wait: db-b: 1 of 10 down/);
-  const both = decide(snapshotOf([delayedOf({ told: old }), delayedOf({ name: "db-b", told: old })]));
+  const both = decide(snapshotOf([delayedOf({ notified: old }), delayedOf({ name: "db-b", notified: old })]));
   assert.ok(both.kind === "take" && both.targets.length === 1 && both.zone === "db-a");
 });
 
 test("a zone that is held says why, and holds no other", () => {
   for (const guard of ["delay-malformed", "service-missing", "mirror-missing", "leader-missing"]) {
-    const held = { statefulSet: statefulSetOf({ name: "db-0" }), blocked: { guard, message: "why" } };
-    const alone = decide(snapshotOf([held]));
+    const kept = { statefulSet: statefulSetOf({ name: "db-0" }), blocked: { guard, message: "why" } };
+    const alone = decide(snapshotOf([kept]));
     assert.ok(alone.kind === "wait" && alone.guard === guard && alone.requeueAfterMs === 30_000);
     const zones = snapshotOf([
       delayedOf({ name: "db-0", wanted: 10 }),
-      delayedOf({ told: told(4, 9, 2 * hourMs) }),
+      delayedOf({ notified: notified(4, 9, 2 * hourMs) }),
     ]).zones;
-    const beside = decide({ ...snapshotOf([held, delayedOf({ told: told(4, 9, 2 * hourMs) })]), zones });
+    const beside = decide({ ...snapshotOf([kept, delayedOf({ notified: notified(4, 9, 2 * hourMs) })]), zones });
     assert.ok(beside.kind === "take" && beside.targets[0]?.target === 4);
   }
 });
 
-test("what the API server refused is said, and not tried at once", () => {
+test("what the API server refused is reported, and not tried at once", () => {
   const refused = new Map([["uid of db-a", "no"]]);
-  assert.equal(outcomeOf({ told: told(4, 9, 2 * hourMs) }, { refused }), "downscale-refused");
+  assert.equal(outcomeOf({ notified: notified(4, 9, 2 * hourMs) }, { refused }), "downscale-refused");
 });
 
-test("in shadow mode it is said how many would be told", () => {
+test("in shadow mode the verdict says how many would be told", () => {
   const verdict = verdictOf({}, { shadow: true });
   assert.ok(verdict.kind === "wait" && verdict.guard === "pods-not-told");
   assert.match(

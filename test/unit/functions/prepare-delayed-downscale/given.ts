@@ -24,7 +24,7 @@ export interface Given {
   readonly postponed?: DelayedSet["postponed"];
   readonly start?: number;
   /** By ordinal: how long ago the pod was told, as it says, in milliseconds; or why it failed; absent: it was not asked. */
-  readonly told?: Readonly<Record<number, number | string>>;
+  readonly notified?: Readonly<Record<number, number | string>>;
   /** Ordinals without a pod. */
   readonly gone?: readonly number[];
   /** By ordinal: how long ago it was made, in milliseconds; absent: a day. */
@@ -64,14 +64,14 @@ export function podOf(statefulSet: StatefulSet, ordinal: number, madeMs = 24 * h
 }
 
 export function delayedOf(given: Given = {}): DelayedSet {
-  const { replicas = 10, wanted = 4, start = 0, told = {}, gone = [], madeMs = {} } = given;
+  const { replicas = 10, wanted = 4, start = 0, notified = {}, gone = [], madeMs = {} } = given;
   const statefulSet = statefulSetOf(given);
   const pods = Array.from({ length: replicas }, (_, index) => start + index)
     .filter((ordinal) => !gone.includes(ordinal))
     .map((ordinal) => podOf(statefulSet, ordinal, madeMs[ordinal]));
-  const answers = Object.entries(told).map(([ordinal, said]): [string, PrepareAnswer] => [
+  const answers = Object.entries(notified).map(([ordinal, reported]): [string, PrepareAnswer] => [
     `uid of ${statefulSet.name}-${ordinal}`,
-    typeof said === "number" ? { kind: "prepared", sinceMs: nowMs - said } : { kind: "failed", why: said },
+    typeof reported === "number" ? { kind: "prepared", sinceMs: nowMs - reported } : { kind: "failed", why: reported },
   ]);
   return {
     statefulSet,

@@ -4,7 +4,7 @@ import type { ReconcileResult } from "../../../../functions/shared/contract/defi
 import type { Delivery } from "../../../../functions/shared/http/calls.ts";
 import type { StoredPod } from "../../../fake-cluster/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../fake-cluster/pod-http.ts";
-import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { Harness, key, namespace, played } from "../../shared/reconcile/harness.ts";
 
 export const delayMs = 60_000;
 
@@ -16,7 +16,7 @@ export interface Asked {
 }
 
 export class Ingesters {
-  readonly passes: Passes;
+  readonly harness: Harness;
   /** Since when each pod knows that it leaves, in Unix seconds, by its name: it is on its disk. */
   readonly disks = new Map<string, number>();
   readonly asked: Asked[] = [];
@@ -29,8 +29,8 @@ export class Ingesters {
 
   /** Two zones of so many pods, which mirror the size of `source`; its ledger is old enough to permit something. */
   static async of(replicas = 4, changes: Readonly<Record<string, string | null>> = {}): Promise<Ingesters> {
-    const ingesters = new Ingesters(new Passes({ replicas }));
-    const { world } = ingesters.passes;
+    const ingesters = new Ingesters(new Harness({ replicas }));
+    const { world } = ingesters.harness;
     const source = world.addGroup({ namespace, group: "source", zones: ["x"], replicas, labels: {} });
     const annotations = {
       "grafana.com/rollout-delayed-downscale": "1m",
@@ -43,21 +43,21 @@ export class Ingesters {
     for (const name of ["group-a", "group-b"]) world.annotate({ namespace, name }, annotations);
     world.settle();
     await ingesters.run(true);
-    await ingesters.passes.goOn(11_000);
+    await ingesters.harness.goOn(11_000);
     ingesters.forget();
     return ingesters;
   }
 
-  private constructor(passes: Passes) {
-    this.passes = passes;
+  private constructor(harness: Harness) {
+    this.harness = harness;
     this.restart();
   }
 
   /** A process that remembers nothing. */
   restart(mode: "act" | "shadow" = "act"): void {
     const pods = createWorldPodHttp({
-      world: this.passes.world,
-      clock: this.passes.cluster,
+      world: this.harness.world,
+      clock: this.harness.cluster,
       answer: (pod, delivery) => {
         this.deliveries.push(delivery);
         return this.#reply(pod, delivery.method);
@@ -74,22 +74,22 @@ export class Ingesters {
         }
       },
     };
-    this.passes.restart({ pods: counted, mode });
+    this.harness.restart({ pods: counted, mode });
   }
 
   #reply(pod: StoredPod, method: string): PodReply {
     const { name, uid } = pod.metadata;
-    this.asked.push({ pod: name, uid, method, atMs: this.passes.timeline.nowMs() });
+    this.asked.push({ pod: name, uid, method, atMs: this.harness.timeline.nowMs() });
     const reply = this.answer(pod, method);
     if (reply !== undefined) return reply;
     if (method === "DELETE") this.disks.delete(name);
-    else if (!this.disks.has(name)) this.disks.set(name, Math.floor(this.passes.timeline.nowMs() / 1000));
+    else if (!this.disks.has(name)) this.disks.set(name, Math.floor(this.harness.timeline.nowMs() / 1000));
     return { status: 200, body: JSON.stringify({ timestamp: this.disks.get(name) ?? 0 }) };
   }
 
-  /** One pass with all its acts. */
+  /** One reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
-    const { timeline, context } = this.passes;
+    const { timeline, context } = this.harness;
     const outcome = await played(timeline, prepareDelayedDownscale.reconcile(context, key, { sweep }));
     const acted = outcome.pendingActs === undefined ? undefined : await played(timeline, outcome.pendingActs);
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
@@ -97,38 +97,38 @@ export class Ingesters {
 
   /** Passes, each when the one before said, for so long. */
   async goOn(ms: number): Promise<void> {
-    const endMs = this.passes.timeline.nowMs() + ms;
-    while (this.passes.timeline.nowMs() < endMs) {
+    const endMs = this.harness.timeline.nowMs() + ms;
+    while (this.harness.timeline.nowMs() < endMs) {
       const requeueAfterMs = (await this.run()) ?? 30_000;
-      const leftMs = endMs - this.passes.timeline.nowMs();
-      await this.passes.goOn(Math.max(10, Math.min(requeueAfterMs, leftMs)));
+      const leftMs = endMs - this.harness.timeline.nowMs();
+      await this.harness.goOn(Math.max(10, Math.min(requeueAfterMs, leftMs)));
     }
   }
 
   /** Says how many are wanted. */
   want(replicas: number): void {
-    this.passes.world.scale({ namespace, name: "source-x" }, replicas);
+    this.harness.world.scale({ namespace, name: "source-x" }, replicas);
   }
 
   size(zone: "a" | "b"): number | undefined {
-    return this.passes.world.store.get("statefulsets", { namespace, name: `group-${zone}` }).spec.replicas;
+    return this.harness.world.store.get("statefulsets", { namespace, name: `group-${zone}` }).spec.replicas;
   }
 
   forget(): void {
     this.asked.length = 0;
-    this.passes.forget();
+    this.harness.forget();
   }
 
   /** `METHOD POD`, sorted. */
-  get words(): string[] {
+  get requests(): string[] {
     return this.asked.map(({ pod, method }) => `${method} ${pod}`).sort();
   }
 
   get guard(): string | undefined {
-    return this.passes.guard;
+    return this.harness.guard;
   }
 
   get claims(): readonly string[] {
-    return this.passes.ledger.claims.map(({ zone, kind }) => `${kind} ${zone}`);
+    return this.harness.ledger.claims.map(({ zone, kind }) => `${kind} ${zone}`);
   }
 }

@@ -1,7 +1,7 @@
 /** Pods that have known for the delay that they leave are asked about health all the same (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { Ingesters } from "./ingesters.ts";
 
 const delayMs = 60_000;
@@ -9,7 +9,7 @@ const zoneA = { namespace, name: "group-a" };
 
 test("health-bad: a pod that is asked about health stays until it says yes, however long it has known that it leaves", async () => {
   const on = await Ingesters.of();
-  on.passes.world.annotate(zoneA, {
+  on.harness.world.annotate(zoneA, {
     "sluice.dev/health-question": "http",
     "sluice.dev/health-url": "http://:8080/ready",
   });

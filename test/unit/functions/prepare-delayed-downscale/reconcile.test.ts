@@ -1,9 +1,9 @@
-/** Passes over a small world: who is told what, when a zone is made smaller, and what becomes of the claim. */
+/** Reconciles of a small world: who is told what, when a zone is made smaller, and what becomes of the claim. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
 import { changeClaim, formatClaims } from "../../../../functions/shared/ledger/claim.ts";
-import { key, namespace, played, refused } from "../../shared/reconcile/passes.ts";
+import { key, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 import { delayMs, Ingesters } from "./ingesters.ts";
 
 test("pods of all zones are told at once, and the zones go one after the other when the delay is over", async () => {
@@ -11,7 +11,7 @@ test("pods of all zones are told at once, and the zones go one after the other w
   on.want(2);
   await on.run();
   assert.deepEqual(
-    on.words.filter((word) => word.startsWith("POST")),
+    on.requests.filter((word) => word.startsWith("POST")),
     ["POST group-a-2", "POST group-a-3", "POST group-b-2", "POST group-b-3"],
   );
   assert.equal(on.guard, "delay-running");
@@ -28,7 +28,7 @@ test("between sweeps only pods that were not told yet are called; a sweep tells 
   const on = await Ingesters.of();
   on.forget();
   await on.run();
-  assert.deepEqual(on.words, []);
+  assert.deepEqual(on.requests, []);
   on.disks.set("group-b-0", 1);
   await on.run();
   assert.ok(on.disks.has("group-b-0"));
@@ -44,11 +44,11 @@ test("a pod that is wanted after all is told so at once", async () => {
   on.forget();
   on.want(3);
   await on.run();
-  assert.deepEqual(on.words, ["DELETE group-a-2", "DELETE group-b-2"]);
+  assert.deepEqual(on.requests, ["DELETE group-a-2", "DELETE group-b-2"]);
   on.want(6);
   on.forget();
   await on.run();
-  assert.deepEqual(on.words, ["DELETE group-a-3", "DELETE group-b-3"]);
+  assert.deepEqual(on.requests, ["DELETE group-a-3", "DELETE group-b-3"]);
   assert.deepEqual([on.disks.size, on.size("a"), on.guard], [0, 4, "done"]);
 });
 
@@ -56,12 +56,12 @@ test("a pod that was replaced while it was prepared is prepared for the whole de
   const on = await Ingesters.of();
   on.want(3);
   await on.goOn(delayMs / 2);
-  on.passes.world.store.delete("pods", { namespace, name: "group-a-3" }, { gracePeriodSeconds: 0 });
-  await on.passes.goOn(5_000);
-  const again = on.passes.timeline.nowMs();
+  on.harness.world.store.delete("pods", { namespace, name: "group-a-3" }, { gracePeriodSeconds: 0 });
+  await on.harness.goOn(5_000);
+  const again = on.harness.timeline.nowMs();
   await on.goOn(delayMs / 2 + 5_000);
   assert.deepEqual([on.size("a"), on.size("b")], [4, 3]);
-  await on.goOn(again + delayMs - on.passes.timeline.nowMs() - 5_000);
+  await on.goOn(again + delayMs - on.harness.timeline.nowMs() - 5_000);
   assert.equal(on.size("a"), 4);
   await on.goOn(30_000);
   assert.equal(on.size("a"), 3);
@@ -75,9 +75,9 @@ test("a pod that is replaced in the middle of the calls does not leave on the wo
   on.answer = ({ metadata: { name } }, method) => {
     if (name === "group-a-3" && method === "POST" && !isReplaced) {
       isReplaced = true;
-      on.passes.timeline.after(0, () => {
-        on.passes.world.store.delete("pods", { namespace, name }, { gracePeriodSeconds: 0 });
-        on.passes.world.settle();
+      on.harness.timeline.after(0, () => {
+        on.harness.world.store.delete("pods", { namespace, name }, { gracePeriodSeconds: 0 });
+        on.harness.world.settle();
       });
     }
     return undefined;
@@ -112,7 +112,7 @@ test("a pod that refuses with 409, breaks, says nothing or too much blocks those
     await on.goOn(delayMs + 40_000);
     assert.deepEqual([on.size("a"), on.size("b")], [4, 2]);
     assert.equal(on.guard, "pod-not-prepared");
-    assert.match(on.passes.verdicts.at(-1)?.message ?? "", why);
+    assert.match(on.harness.verdicts.at(-1)?.message ?? "", why);
   }
 });
 
@@ -128,17 +128,17 @@ test("however many pods there are, and however slow, at most 8 calls are under w
   assert.equal(on.disks.size, 156);
 });
 
-test("a change that the API server refuses is said, the claim goes at once, the pods stay prepared, and it is tried again", async () => {
+test("a change that the API server refuses is reported, the claim goes at once, the pods stay prepared, and it is tried again", async () => {
   const on = await Ingesters.of();
   on.want(3);
-  on.passes.interfere = ({ verb, resource }) => {
+  on.harness.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "statefulsets") throw refused(403, "a webhook says no");
   };
   await on.goOn(delayMs + 10_000);
   assert.equal(on.guard, "downscale-refused");
-  assert.match(on.passes.verdicts.at(-1)?.message ?? "", /group-a go to 3 replicas: a webhook says no/);
+  assert.match(on.harness.verdicts.at(-1)?.message ?? "", /group-a go to 3 replicas: a webhook says no/);
   assert.deepEqual([on.claims, on.disks.size], [[], 2]);
-  on.passes.interfere = () => {};
+  on.harness.interfere = () => {};
   await on.goOn(60_000);
   assert.deepEqual([on.size("a"), on.size("b")], [3, 3]);
 });
@@ -146,15 +146,15 @@ test("a change that the API server refuses is said, the claim goes at once, the 
 test("a refused change whose claim a review has joined keeps it: another client's change may be on its way (R19)", async () => {
   const on = await Ingesters.of();
   on.want(3);
-  on.passes.interfere = ({ verb, resource }) => {
+  on.harness.interfere = ({ verb, resource }) => {
     if (verb !== "patch" || resource !== "statefulsets") return;
-    const claims = on.passes.ledger.claims.map((claim) =>
+    const claims = on.harness.ledger.claims.map((claim) =>
       claim.isKnown ? changeClaim(claim, { sinceMs: claim.sinceMs ?? claim.stampMs }) : claim,
     );
-    on.passes.writeLedger({ "sluice.dev/claims": formatClaims(claims) });
+    on.harness.writeLedger({ "sluice.dev/claims": formatClaims(claims) });
     throw refused(403, "another webhook says no");
   };
-  while (on.passes.acts.length === 0) await on.goOn(1_000);
+  while (on.harness.acts.length === 0) await on.goOn(1_000);
   await on.goOn(20_000);
   assert.deepEqual([on.claims, on.guard], [["scale-down group-a"], "zone-scaling-down"]);
 });
@@ -168,18 +168,18 @@ test("a change without an answer holds its claim for 90 s; pods that are wanted 
     const on = await Ingesters.of();
     on.want(2);
     let isLost = false;
-    on.passes.interfere = ({ verb, resource }) => {
+    on.harness.interfere = ({ verb, resource }) => {
       if (verb !== "patch" || resource !== "statefulsets") return;
       isLost = true;
       throw refused(0, "no answer");
     };
     while (!isLost) await on.goOn(1_000);
-    const lostMs = on.passes.timeline.nowMs();
+    const lostMs = on.harness.timeline.nowMs();
     on.restart();
     on.want(wanted);
     on.answer = ({ metadata: { name } }) => {
       const isMember = name === "group-a-2" || name === "group-a-3";
-      assert.ok(!isMember || on.passes.timeline.nowMs() - lostMs >= 85_000 || wanted === 2, "a member is left alone");
+      assert.ok(!isMember || on.harness.timeline.nowMs() - lostMs >= 85_000 || wanted === 2, "a member is left alone");
       return undefined;
     };
     on.forget();
@@ -188,29 +188,29 @@ test("a change without an answer holds its claim for 90 s; pods that are wanted 
     assert.deepEqual(on.claims, ["scale-down group-a"]);
     on.forget();
     await on.run();
-    on.passes.interfere = ({ verb, resource }) => {
+    on.harness.interfere = ({ verb, resource }) => {
       if (verb === "patch" && resource === "statefulsets") throw refused(403, "no");
     };
     while (on.claims.length > 0) await on.goOn(1_000);
-    const told = on.asked.filter(({ pod, method }) => pod.startsWith("group-a") && method === "DELETE");
-    const members = told.map(({ pod, method }) => `${method} ${pod}`).filter((word) => / group-a-[23]$/.test(word));
+    const notified = on.asked.filter(({ pod, method }) => pod.startsWith("group-a") && method === "DELETE");
+    const members = notified.map(({ pod, method }) => `${method} ${pod}`).filter((word) => / group-a-[23]$/.test(word));
     assert.deepEqual([...new Set(members)].sort(), deletes);
   }
 });
 
 test("when the size that is wanted, or the StatefulSet, changes after the claim was written, nothing is changed", async () => {
-  const replace = ({ passes: { world } }: Ingesters) => {
+  const replace = ({ harness: { world } }: Ingesters) => {
     world.store.delete("pods", { namespace, name: "group-a-3" }, { gracePeriodSeconds: 0 });
     world.settle();
   };
-  const begin = ({ passes: { world } }: Ingesters) =>
+  const begin = ({ harness: { world } }: Ingesters) =>
     world.store.patch("statefulsets", zoneA, { spec: { ordinals: { start: 1 } } });
-  const changes = [(on: Ingesters) => on.want(4), (on: Ingesters) => on.passes.world.scale(zoneA, 5), begin, replace];
+  const changes = [(on: Ingesters) => on.want(4), (on: Ingesters) => on.harness.world.scale(zoneA, 5), begin, replace];
   for (const change of changes) {
     const on = await Ingesters.of();
     on.want(3);
     let isChanged = false;
-    on.passes.interfere = ({ verb, resource, given }) => {
+    on.harness.interfere = ({ verb, resource, given }) => {
       if (isChanged || verb !== "patch" || resource !== "leases" || !JSON.stringify(given).includes("scale-down"))
         return;
       isChanged = true;
@@ -218,7 +218,7 @@ test("when the size that is wanted, or the StatefulSet, changes after the claim 
     };
     while (!isChanged) await on.goOn(1_000);
     assert.ok((on.size("a") ?? 0) >= 4);
-    assert.equal(on.passes.acts.at(-1)?.result, "changed");
+    assert.equal(on.harness.acts.at(-1)?.result, "changed");
     await on.goOn(5_000);
     assert.deepEqual(on.claims.includes("scale-down group-a"), false);
   }
@@ -228,29 +228,29 @@ test("the members of a claim that another process has made are left alone, whate
   const on = await Ingesters.of();
   on.want(3);
   await on.goOn(delayMs - 5_000);
-  const { context, timeline } = on.passes;
+  const { context, timeline } = on.harness;
   on.restart();
-  const other = on.passes.context;
-  on.passes.interfere = ({ verb, resource }) => {
+  const other = on.harness.context;
+  on.harness.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "statefulsets") throw refused(0, "no answer");
   };
-  while (on.passes.acts.length === 0) await on.goOn(1_000);
+  while (on.harness.acts.length === 0) await on.goOn(1_000);
   on.want(4);
   on.forget();
   const { pendingActs } = await played(timeline, prepareDelayedDownscale.reconcile(context, key, { sweep: false }));
   if (pendingActs !== undefined) await played(timeline, pendingActs);
   assert.ok(other !== context && on.claims.includes("scale-down group-a"));
-  assert.deepEqual(on.words, ["DELETE group-b-3"]);
+  assert.deepEqual(on.requests, ["DELETE group-b-3"]);
 });
 
 test("a member that cannot be told to stay keeps its claim until it is told, and for ten minutes at most", async () => {
   for (const isMended of [true, false]) {
     const on = await Ingesters.of();
     on.want(3);
-    on.passes.interfere = ({ verb, resource }) => {
+    on.harness.interfere = ({ verb, resource }) => {
       if (verb === "patch" && resource === "statefulsets") throw refused(0, "no answer");
     };
-    while (on.passes.acts.length === 0) await on.goOn(1_000);
+    while (on.harness.acts.length === 0) await on.goOn(1_000);
     on.want(4);
     on.answer = ({ metadata: { name } }) => (name === "group-a-3" ? { status: 500 } : undefined);
     await on.goOn(300_000);
@@ -266,24 +266,24 @@ const zoneA = { namespace, name: "group-a" };
 test("a zone waits while another one is not whole, and while a pod of its own that stays is not ready", async () => {
   const on = await Ingesters.of();
   on.want(3);
-  on.passes.world.kubelet.breakPod({ namespace, name: "group-b-0" }, "Unready");
+  on.harness.world.kubelet.breakPod({ namespace, name: "group-b-0" }, "Unready");
   await on.goOn(delayMs + 20_000);
   assert.deepEqual([on.size("a"), on.size("b"), on.claims], [4, 4, []]);
   assert.equal(on.guard, "zones-down");
-  on.passes.world.kubelet.healPod({ namespace, name: "group-b-0" });
+  on.harness.world.kubelet.healPod({ namespace, name: "group-b-0" });
   await on.goOn(60_000);
   assert.deepEqual([on.size("a"), on.size("b")], [3, 3]);
 });
 
 test("two processes at once lower each zone once, and never two zones at a time", async () => {
   const on = await Ingesters.of();
-  const { timeline, context } = on.passes;
+  const { timeline, context } = on.harness;
   on.want(2);
   await on.goOn(delayMs - 1_000);
-  await on.passes.goOn(3_000);
+  await on.harness.goOn(3_000);
   on.forget();
   on.restart();
-  const other = on.passes.context;
+  const other = on.harness.context;
   const both = [context, other].map((one) => prepareDelayedDownscale.reconcile(one, key, { sweep: false }));
   const outcomes = await played(timeline, Promise.all(both));
   for (const { pendingActs } of outcomes) if (pendingActs !== undefined) await played(timeline, pendingActs);
@@ -296,11 +296,11 @@ test("shadow mode calls no pod and writes nothing", async () => {
   on.restart("shadow");
   on.want(2);
   await on.run(true);
-  assert.deepEqual([on.words, on.guard], [[], "pods-not-told"]);
-  assert.ok(on.passes.calls.every(({ verb }) => ["get", "list", "resourceOf"].includes(verb)));
+  assert.deepEqual([on.requests, on.guard], [[], "pods-not-told"]);
+  assert.ok(on.harness.calls.every(({ verb }) => ["get", "list", "resourceOf"].includes(verb)));
 });
 
-test("a setting that Sluice cannot read is said, holds the size, and calls no pod", async () => {
+test("a setting that Sluice cannot read is reported, holds the size, and calls no pod", async () => {
   for (const [changes, guard] of [
     [{ "grafana.com/rollout-delayed-downscale": "1.5h" }, "delay-malformed"],
     [{ "grafana.com/rollout-delayed-downscale": "1h1d" }, "delay-malformed"],
@@ -314,7 +314,7 @@ test("a setting that Sluice cannot read is said, holds the size, and calls no po
     const on = await Ingesters.of(4, changes);
     on.want(2);
     await on.run(true);
-    assert.deepEqual([on.guard, on.words], [guard, []], JSON.stringify(changes));
+    assert.deepEqual([on.guard, on.requests], [guard, []], JSON.stringify(changes));
   }
 });
 
@@ -329,7 +329,7 @@ test("without a delay, or without an object that says the size, nothing is done"
     on.want(2);
     await on.run(true);
     await on.goOn(delayMs + 10_000);
-    assert.deepEqual([on.words, on.size("a")], [[], 4], JSON.stringify(changes));
+    assert.deepEqual([on.requests, on.size("a")], [[], 4], JSON.stringify(changes));
   }
 });
 
@@ -338,7 +338,7 @@ test("calls carry the user and the password of the URL, and a forced size counts
   on.want(1);
   await on.run(true);
   assert.deepEqual(
-    on.words.filter((word) => word.startsWith("POST")),
+    on.requests.filter((word) => word.startsWith("POST")),
     ["POST group-a-3", "POST group-b-3"],
   );
   const basic = `Basic ${Buffer.from("user:secret").toString("base64")}`;
@@ -356,7 +356,7 @@ const leading = (leader: string) => ({
 
 test("one that follows too soon after another zone tells its pods meanwhile, and is made smaller when the time has passed", async () => {
   const on = await Ingesters.of(4, {});
-  const { world, timeline } = on.passes;
+  const { world, timeline } = on.harness;
   const at = new Date(timeline.nowMs()).toISOString();
   world.annotate({ namespace, name: "group-a" }, { "grafana.com/last-downscale": at });
   world.annotate({ namespace, name: "group-b" }, leading("group-a"));
@@ -374,25 +374,25 @@ test("one that follows too soon after another zone tells its pods meanwhile, and
 
 test("leaders that follow each other in a circle keep their sizes, and no pod of theirs is told anything", async () => {
   const on = await Ingesters.of(4, {});
-  const { world } = on.passes;
+  const { world } = on.harness;
   world.annotate({ namespace, name: "group-a" }, leading("group-b"));
   world.annotate({ namespace, name: "group-b" }, leading("group-a"));
   world.scale({ namespace, name: "group-a" }, 2);
   world.settle();
   on.forget();
   await on.goOn(delayMs + 40_000);
-  assert.deepEqual([on.size("a"), on.size("b"), on.guard, on.words], [2, 4, "leader-circle", []]);
+  assert.deepEqual([on.size("a"), on.size("b"), on.guard, on.requests], [2, 4, "leader-circle", []]);
 });
 
-test("a pod that answers 409 to its DELETE is locked, and nothing is wrong; any other failure is said", async () => {
-  for (const [status, isSaid] of [
+test("a pod that answers 409 to its DELETE is locked, and nothing is wrong; any other failure is reported", async () => {
+  for (const [status, isReported] of [
     [409, false],
     [500, true],
   ] as const) {
     const on = await Ingesters.of();
     on.answer = (_pod, method) => (method === "DELETE" ? { status } : undefined);
     await on.run(true);
-    const said = on.passes.problems.filter((sentence) => /could not be told that it stays/.test(sentence));
-    assert.deepEqual([said.length > 0, on.guard], [isSaid, "done"]);
+    const problems = on.harness.problems.filter((message) => /could not be told that it stays/.test(message));
+    assert.deepEqual([problems.length > 0, on.guard], [isReported, "done"]);
   }
 });

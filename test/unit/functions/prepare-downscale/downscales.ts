@@ -19,12 +19,12 @@ import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 import {
   type Call,
   counting,
+  Harness,
   type Interference,
   key,
   namespace,
-  Passes,
   played,
-} from "../../shared/reconcile/passes.ts";
+} from "../../shared/reconcile/harness.ts";
 
 export const prefix = "grafana.com/";
 export const settings = {
@@ -32,45 +32,45 @@ export const settings = {
   [`${prefix}prepare-downscale-http-port`]: "80",
 };
 
-/** The door keeps a tenth of ten seconds back. */
+/** The server keeps a tenth of ten seconds back. */
 const patienceMs = 9_000;
 
-export interface Heard {
+export interface Received {
   readonly method: string;
   readonly pod: string;
   readonly url: string;
 }
 
-/** The world, and what its pods have heard. */
+/** The world, and what its pods have received. */
 export class Downscales {
-  readonly passes: Passes;
-  readonly heard: Heard[] = [];
+  readonly harness: Harness;
+  readonly received: Received[] = [];
   /** The uids of pods that think that they leave. */
   readonly prepared = new Set<string>();
   /** What becomes of a call; undefined: the pod does what it is told. */
   reply: (pod: string, method: string) => PodReply | undefined = () => undefined;
 
   constructor(group: Partial<GroupOptions>) {
-    this.passes = new Passes({
+    this.harness = new Harness({
       replicas: 5,
       ...group,
       labels: { "rollout-group": key.group, [`${prefix}prepare-downscale`]: "true", ...group.labels },
     });
-    for (const { metadata } of this.passes.world.store.list("statefulsets").items)
-      this.passes.world.annotate({ namespace, name: metadata.name }, settings);
+    for (const { metadata } of this.harness.world.store.list("statefulsets").items)
+      this.harness.world.annotate({ namespace, name: metadata.name }, settings);
   }
 
   process(changes: (cluster: Cluster) => Partial<Context> = () => ({})): Process {
     return new Process(this, changes);
   }
 
-  /** The pods that have heard something, in order: `POST group-a-4`. */
-  get words(): string[] {
-    return this.heard.map(({ method, pod }) => `${method} ${pod}`);
+  /** The pods that have received something, in order: `POST group-a-4`. */
+  get requests(): string[] {
+    return this.received.map(({ method, pod }) => `${method} ${pod}`);
   }
 
   get claims(): readonly Claim[] {
-    return this.passes.ledger.claims;
+    return this.harness.ledger.claims;
   }
 
   get claimed(): string[] {
@@ -78,16 +78,16 @@ export class Downscales {
   }
 
   annotate(name: string, annotations: Readonly<Record<string, string | null>>): void {
-    this.passes.world.annotate({ namespace, name }, annotations);
+    this.harness.world.annotate({ namespace, name }, annotations);
   }
 
   label(name: string, labels: Readonly<Record<string, string | null>>): void {
-    this.passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
+    this.harness.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
   }
 
   /** Another StatefulSet gets the name, and has all that the one before it had but its uid and what is given. */
   replace(name: string, spec: object = {}): void {
-    const { store } = this.passes.world;
+    const { store } = this.harness.world;
     const old = store.get("statefulsets", { namespace, name });
     store.delete("statefulsets", { namespace, name }, {});
     const { annotations, labels } = old.metadata;
@@ -96,19 +96,19 @@ export class Downscales {
   }
 
   scale(name: string, replicas: number): void {
-    this.passes.world.scale({ namespace, name }, replicas);
+    this.harness.world.scale({ namespace, name }, replicas);
   }
 
   replicasOf(name: string): number {
-    return this.passes.world.store.get("statefulsets", { namespace, name }).spec.replicas;
+    return this.harness.world.store.get("statefulsets", { namespace, name }).spec.replicas;
   }
 
   podHttp(cluster: Cluster) {
     return createWorldPodHttp({
-      world: this.passes.world,
+      world: this.harness.world,
       clock: cluster,
       answer: ({ metadata: { name, uid } }, { method, origin, path }) => {
-        this.heard.push({ method, pod: name, url: `${origin}${path}` });
+        this.received.push({ method, pod: name, url: `${origin}${path}` });
         const reply = this.reply(name, method);
         if (reply !== undefined) return reply;
         if (method === "POST") this.prepared.add(uid);
@@ -125,27 +125,27 @@ export class Process {
   interfere: Interference = () => {};
   readonly cluster: Cluster;
   readonly context: Context;
-  readonly judge: AdmissionHandler;
+  readonly handler: AdmissionHandler;
   readonly #world: Downscales;
 
   constructor(world: Downscales, changes: (cluster: Cluster) => Partial<Context>) {
     this.#world = world;
-    const { passes } = world;
-    this.cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
+    const { harness } = world;
+    this.cluster = counting(createWorldCluster(harness.world), this.calls, () => this.interfere);
     this.context = {
-      ...passes.context,
+      ...harness.context,
       cluster: this.cluster,
       cache: createListReader(this.cluster, undefined),
       memoryOf: createMemory(),
       pods: world.podHttp(this.cluster),
       ...changes(this.cluster),
     };
-    this.judge = openHandler(prepareDownscale, this.context);
+    this.handler = openHandler(prepareDownscale, this.context);
   }
 
-  /** A review as the door gives it to the function: of the StatefulSet itself. */
+  /** A review as the server gives it to the function: of the StatefulSet itself. */
   request(name: string, to: number, changes: Partial<AdmissionRequest> = {}): AdmissionRequest {
-    const old = this.#world.passes.world.store.get("statefulsets", { namespace, name });
+    const old = this.#world.harness.world.store.get("statefulsets", { namespace, name });
     return {
       uid: "review",
       operation: "UPDATE",
@@ -164,7 +164,7 @@ export class Process {
   }
 
   review(name: string, to: number, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
-    return played(this.#world.passes.timeline, this.judge.review(this.request(name, to, changes)));
+    return played(this.#world.harness.timeline, this.handler.review(this.request(name, to, changes)));
   }
 
   /** The same at the scale subresource. */
@@ -184,27 +184,27 @@ export class Process {
   }
 
   async sweep(on = key): Promise<string | undefined> {
-    const { passes } = this.#world;
-    passes.verdicts.length = 0;
-    await played(passes.timeline, releasePrepared.reconcile(this.context, on, { sweep: true }));
-    return passes.guard;
+    const { harness } = this.#world;
+    harness.verdicts.length = 0;
+    await played(harness.timeline, releasePrepared.reconcile(this.context, on, { sweep: true }));
+    return harness.guard;
   }
 
   writes(): string[] {
-    const words = this.calls.map(({ verb, resource }) => `${verb} ${resource}`);
-    return words.filter((word) => !/^(get|list|watch) /.test(word));
+    const text = this.calls.map(({ verb, resource }) => `${verb} ${resource}`);
+    return text.filter((word) => !/^(get|list|watch) /.test(word));
   }
 }
 
 /** A whole group, whose ledger is old beyond doubt (rule R4). */
 export async function preparedGroup(group: Partial<GroupOptions> = {}): Promise<Downscales> {
   const world = new Downscales(group);
-  const { passes } = world;
-  await passes.run(true);
-  await passes.goOn(60_000);
-  await passes.run();
-  await passes.goOn(6_000);
-  passes.forget();
+  const { harness } = world;
+  await harness.run(true);
+  await harness.goOn(60_000);
+  await harness.run();
+  await harness.goOn(6_000);
+  harness.forget();
   return world;
 }
 

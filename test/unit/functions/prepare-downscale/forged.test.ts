@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { key, namespace } from "../../shared/reconcile/passes.ts";
+import { key, namespace } from "../../shared/reconcile/harness.ts";
 import { denied, type Process, prefix, preparedGroup, settings } from "./downscales.ts";
 
 /** `REVIEWS=10000 node --test test/unit/functions/prepare-downscale/forged.test.ts` tries as many. */
@@ -39,7 +39,7 @@ test("pods are called where the stored StatefulSet says, whatever port, path, Se
   const request = forged(replica, "group-a", 4, elsewhere, { serviceName: "attacker" });
   assert.equal((await replica.review("group-a", 4, request)).guard, "allowed");
   assert.deepEqual(
-    world.heard.map(({ method, pod, url }) => [
+    world.received.map(({ method, pod, url }) => [
       method,
       pod,
       url.includes("6379"),
@@ -47,7 +47,7 @@ test("pods are called where the stored StatefulSet says, whatever port, path, Se
     ]),
     [["POST", "group-a-4", false, true]],
   );
-  assert.ok(world.heard.every(({ url }) => !url.includes("attacker")));
+  assert.ok(world.received.every(({ url }) => !url.includes("attacker")));
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
 });
 
@@ -56,7 +56,7 @@ test("no pod of a StatefulSet without our label is called, whatever label a revi
   world.label("group-a", { [`${prefix}prepare-downscale`]: null });
   const replica = world.process();
   const answer = await replica.review("group-a", 4, forged(replica, "group-a", 4, elsewhere));
-  assert.deepEqual([answer.guard, world.words, replica.writes()], ["not-prepared", [], []]);
+  assert.deepEqual([answer.guard, world.requests, replica.writes()], ["not-prepared", [], []]);
 });
 
 test("size-conflict: another size than the stored one is refused, by itself and at the scale; nothing is called or written", async () => {
@@ -79,14 +79,14 @@ test("size-conflict: another size than the stored one is refused, by itself and 
     assert.deepEqual([guard, code], ["size-conflict", 409]);
     assert.match(message, /it has 5 replicas from ordinal 0 on now/);
   }
-  assert.deepEqual([world.words, replica.writes()], [[], []]);
+  assert.deepEqual([world.requests, replica.writes()], [[], []]);
 });
 
 test("uid-conflict: a review of another StatefulSet of that name is refused; nothing is called or written", async () => {
   const world = await preparedGroup();
   const replica = world.process();
   const answer = denied(await replica.review("group-a", 4, forged(replica, "group-a", 4, { uid: "other" })));
-  assert.deepEqual([answer.guard, answer.code, world.words, replica.writes()], ["uid-conflict", 409, [], []]);
+  assert.deepEqual([answer.guard, answer.code, world.requests, replica.writes()], ["uid-conflict", 409, [], []]);
 });
 
 test("what the API server had a moment ago is refused, and the same change is allowed when it asks again", async () => {
@@ -94,15 +94,15 @@ test("what the API server had a moment ago is refused, and the same change is al
   const replica = world.process();
   const { oldObject, object } = replica.request("group-a", 3);
   world.scale("group-a", 4);
-  await world.passes.goOn(60_000);
+  await world.harness.goOn(60_000);
   assert.equal(denied(await replica.review("group-a", 3, { oldObject, object })).guard, "size-conflict");
   assert.equal(await replica.guard("group-a", 3), "allowed");
-  assert.deepEqual(world.words, ["POST group-a-3"]);
+  assert.deepEqual(world.requests, ["POST group-a-3"]);
 });
 
-test("no answer tells a uid that its review did not bring, and no forged one has a pod called elsewhere", async () => {
+test("no answer reports a uid that its review did not bring, and no forged one has a pod called elsewhere", async () => {
   const world = await preparedGroup();
-  const { store } = world.passes.world;
+  const { store } = world.harness.world;
   const stored = (["pods", "statefulsets", "leases"] as const).flatMap((resource) => store.list(resource).items);
   const uids = stored.map(({ metadata }) => metadata.uid);
   const replica = world.process();
@@ -118,9 +118,9 @@ test("no answer tells a uid that its review did not bring, and no forged one has
   });
   let called = 0;
   await fc.assert(
-    fc.asyncProperty(review, async ({ name, to, from, start, uid: said, isScale, isForeign }) => {
+    fc.asyncProperty(review, async ({ name, to, from, start, uid: reported, isScale, isForeign }) => {
       const ordinals = { start };
-      const lies = { ...(isForeign ? elsewhere : {}), ...(said === undefined ? {} : { uid: said }), name };
+      const lies = { ...(isForeign ? elsewhere : {}), ...(reported === undefined ? {} : { uid: reported }), name };
       const asked = forged(replica, "group-a", to, lies, { replicas: from, ordinals });
       const object = { ...(asked.object as object), metadata: { name, namespace } };
       const review = { ...asked, name, object };
@@ -128,9 +128,11 @@ test("no answer tells a uid that its review did not bring, and no forged one has
         ? replica.reviewScale(name, to)
         : replica.review("group-a", to, review));
       const text = JSON.stringify(answer);
-      for (const one of uids) assert.ok(one === said || !text.includes(one), `${one}: ${text}`);
-      called = world.heard.length;
-      assert.ok(world.heard.every(({ url }) => url.endsWith("/ingester/prepare-shutdown") && !url.includes(":6379")));
+      for (const one of uids) assert.ok(one === reported || !text.includes(one), `${one}: ${text}`);
+      called = world.received.length;
+      assert.ok(
+        world.received.every(({ url }) => url.endsWith("/ingester/prepare-shutdown") && !url.includes(":6379")),
+      );
     }),
     { numRuns: reviews },
   );

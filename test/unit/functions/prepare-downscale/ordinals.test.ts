@@ -1,7 +1,7 @@
-/** A change of `spec.ordinals.start`: which pods leave by it, who hears of it, and what is refused. */
+/** A change of `spec.ordinals.start`: which pods leave by it, who learns of it, and what is refused. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { type Downscales, denied, type Process, prefix, preparedGroup } from "./downscales.ts";
 
 const name = "group-a";
@@ -13,18 +13,18 @@ interface Wanted {
 
 /** A review that changes the first ordinal, beside the number of replicas. */
 function move(world: Downscales, process: Process, { start, replicas = 5 }: Wanted) {
-  const old = world.passes.world.store.get("statefulsets", { namespace, name });
+  const old = world.harness.world.store.get("statefulsets", { namespace, name });
   const object = { ...old, spec: { ...old.spec, replicas, ordinals: { start } } };
   return process.review(name, replicas, { object });
 }
 
 function store(world: Downscales, start: number, replicas: number): void {
   const spec = { replicas, ordinals: { start } };
-  world.passes.world.store.patch("statefulsets", { namespace, name }, { spec } as never);
+  world.harness.world.store.patch("statefulsets", { namespace, name }, { spec } as never);
 }
 
-const podsOf = ({ passes }: Downscales): string[] =>
-  passes.world.store
+const podsOf = ({ harness }: Downscales): string[] =>
+  harness.world.store
     .list("pods", { namespace })
     .items.map(({ metadata }) => metadata.name)
     .filter((pod) => pod.startsWith(`${name}-`));
@@ -33,10 +33,10 @@ test("a raised start with fewer replicas: exactly the pods that leave are told, 
   const world = await preparedGroup();
   const answer = await move(world, world.process(), { start: 2, replicas: 3 });
   assert.equal(answer.guard, "allowed");
-  assert.deepEqual(world.words, ["POST group-a-1", "POST group-a-0"]);
+  assert.deepEqual(world.requests, ["POST group-a-1", "POST group-a-0"]);
   const before = podsOf(world);
   store(world, 2, 3);
-  await world.passes.goOn(30_000);
+  await world.harness.goOn(30_000);
   const left = before.filter((pod) => !podsOf(world).includes(pod));
   assert.deepEqual(left, ["group-a-0", "group-a-1"], "D1: each pod that left was told");
 });
@@ -45,7 +45,7 @@ test("a start that moves alone is a downscale: the pods below it are told, and t
   const world = await preparedGroup();
   const answer = await move(world, world.process(), { start: 2 });
   assert.equal(answer.guard, "allowed");
-  assert.deepEqual(world.words, ["POST group-a-1", "POST group-a-0"]);
+  assert.deepEqual(world.requests, ["POST group-a-1", "POST group-a-0"]);
   const [claim] = world.claims;
   assert.deepEqual(claim?.isKnown && claim.members, [{ first: 0, last: 1 }]);
 });
@@ -53,12 +53,12 @@ test("a start that moves alone is a downscale: the pods below it are told, and t
 test("pods leave at both ends where a range shrinks to its middle, and by a start that goes down", async () => {
   const world = await preparedGroup();
   assert.equal((await move(world, world.process(), { start: 1, replicas: 2 })).guard, "allowed");
-  assert.deepEqual(world.words, ["POST group-a-4", "POST group-a-3", "POST group-a-0"]);
+  assert.deepEqual(world.requests, ["POST group-a-4", "POST group-a-3", "POST group-a-0"]);
   const moved = await preparedGroup();
   store(moved, 2, 5);
-  await moved.passes.goOn(30_000);
+  await moved.harness.goOn(30_000);
   assert.equal((await move(moved, moved.process(), { start: 0, replicas: 5 })).guard, "allowed");
-  assert.deepEqual(moved.words, ["POST group-a-6", "POST group-a-5"]);
+  assert.deepEqual(moved.requests, ["POST group-a-6", "POST group-a-5"]);
 });
 
 test("more replicas behind a raised start are a downscale all the same: a pod that refuses keeps the old ordinals", async () => {
@@ -73,9 +73,9 @@ test("more replicas behind a raised start are a downscale all the same: a pod th
 test("a start that goes down with as many replicas more takes no pod away, and no pod is asked", async () => {
   const world = await preparedGroup();
   store(world, 2, 5);
-  await world.passes.goOn(30_000);
+  await world.harness.goOn(30_000);
   assert.equal((await move(world, world.process(), { start: 0, replicas: 7 })).guard, "not-a-downscale");
-  assert.deepEqual(world.words, []);
+  assert.deepEqual(world.requests, []);
 });
 
 test("a change that was let through is joined by its next review, and no other start is until it has ended", async () => {
@@ -83,7 +83,7 @@ test("a change that was let through is joined by its next review, and no other s
   const process = world.process();
   assert.equal((await move(world, process, { start: 2 })).guard, "allowed");
   assert.equal((await move(world, process, { start: 2 })).guard, "allowed");
-  assert.equal(world.words.length, 2, "no pod is told again");
+  assert.equal(world.requests.length, 2, "no pod is told again");
   const other = denied(await move(world, process, { start: 3 }));
   assert.equal(other.guard, "zone-scaling-down");
   assert.match(other.message, /it takes the ordinals 0-1, and this change takes 0-2$/);
@@ -95,7 +95,7 @@ test("a start that was raised and never came: the lowest pods are told that they
   const world = await preparedGroup();
   const process = world.process();
   assert.equal((await move(world, process, { start: 2 })).guard, "allowed");
-  await world.passes.goOn(91_000);
+  await world.harness.goOn(91_000);
   await process.sweep();
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
@@ -106,7 +106,7 @@ for (const start of [2 ** 31, -1, 1.5, "2", [2]]) {
     const answer = denied(await move(world, world.process(), { start, replicas: 3 }));
     assert.deepEqual([answer.guard, answer.code, answer.field], ["ordinals-malformed", 400, "spec.ordinals.start"]);
     assert.match(answer.message, /spec\.ordinals\.start of statefulsets\/group-a in db is no integer from 0 to/);
-    assert.deepEqual([world.words, world.claimed], [[], []]);
+    assert.deepEqual([world.requests, world.claimed], [[], []]);
   });
 }
 
@@ -114,15 +114,15 @@ test("the largest start that Kubernetes accepts takes all pods, and the ledger s
   const world = await preparedGroup();
   const process = world.process();
   assert.equal((await move(world, process, { start: 2 ** 31 - 1 })).guard, "allowed");
-  assert.deepEqual(world.words.length, 5);
+  assert.deepEqual(world.requests.length, 5);
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
 });
 
-test("no-downscale: a protected StatefulSet keeps its start, and no pod hears of it", async () => {
+test("no-downscale: a protected StatefulSet keeps its start, and no pod learns of it", async () => {
   const world = await preparedGroup();
   world.label(name, { [`${prefix}no-downscale`]: "true" });
   const answer = denied(await move(world, world.process(), { start: 2 }));
   assert.equal(answer.guard, "no-downscale");
   assert.match(answer.message, / from ordinals 0-4 to 2-6 is not allowed because it has the label/);
-  assert.deepEqual(world.words, []);
+  assert.deepEqual(world.requests, []);
 });

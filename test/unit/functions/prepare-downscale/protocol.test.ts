@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { played } from "../../shared/reconcile/passes.ts";
+import { played } from "../../shared/reconcile/harness.ts";
 import { type Downscales, denied, foreignClaim, type Process, preparedGroup } from "./downscales.ts";
 
 /** From its nth such call on, nothing that the process asks for comes back. */
-function dieAt(process: Process, words: string, nth = 1): void {
+function dieAt(process: Process, call: string, nth = 1): void {
   let seen = 0;
   process.interfere = ({ verb, resource }) => {
-    if (`${verb} ${resource}` === words) seen++;
+    if (`${verb} ${resource}` === call) seen++;
     return seen >= nth ? new Promise<void>(() => {}) : undefined;
   };
 }
@@ -18,11 +18,11 @@ test("a review of the same change joins, under another uid and in another proces
   const world = await preparedGroup();
   assert.equal(await world.process().guard("group-a", 3), "allowed");
   const [before] = world.claims;
-  await world.passes.goOn(30_000);
+  await world.harness.goOn(30_000);
   const again = world.process();
   assert.equal(await again.guard("group-a", 3, { uid: "again" }), "allowed");
   assert.equal((await again.reviewScale("group-a", 3)).guard, "allowed");
-  assert.deepEqual(world.words.length, 2);
+  assert.deepEqual(world.requests.length, 2);
   const [after] = world.claims;
   assert.ok(
     before?.isKnown && after?.isKnown && after.stampMs >= before.stampMs + 30_000,
@@ -36,8 +36,8 @@ test("zone-scaling-down: any other change of that size is held until the claim h
   assert.equal(await world.process().guard("group-a", 3), "allowed");
   assert.equal(await world.process().guard("group-a", 2), "zone-scaling-down");
   assert.equal(await world.process().guard("group-a", 4), "zone-scaling-down");
-  world.passes.world.store.delete("pods", { namespace: "db", name: "group-a-4" });
-  await world.passes.goOn(60_000);
+  world.harness.world.store.delete("pods", { namespace: "db", name: "group-a-4" });
+  await world.harness.goOn(60_000);
   const answer = denied(await world.process().review("group-a", 3));
   assert.match(answer.message, /group-a-4 is another pod than the one that was told/);
 });
@@ -45,13 +45,13 @@ test("zone-scaling-down: any other change of that size is held until the claim h
 test("two downscales of one group at once, in two processes: one wins, and the pods of the other are not told", async () => {
   const world = await preparedGroup();
   const [one, other] = [world.process(), world.process()];
-  const { timeline } = world.passes;
+  const { timeline } = world.harness;
   const answers = await played(
     timeline,
-    Promise.all([one.judge.review(one.request("group-a", 4)), other.judge.review(other.request("group-b", 4))]),
+    Promise.all([one.handler.review(one.request("group-a", 4)), other.handler.review(other.request("group-b", 4))]),
   );
   assert.equal(answers.filter(({ allowed }) => allowed).length, 1);
-  assert.equal(world.words.length, 1);
+  assert.equal(world.requests.length, 1);
 });
 
 test("a downscale that has come is over for the next one, though no function has ended its claim yet", async () => {
@@ -60,33 +60,33 @@ test("a downscale that has come is over for the next one, though no function has
   assert.equal(await process.guard("group-a", 4), "allowed");
   world.scale("group-a", 4);
   assert.equal(await process.guard("group-a", 3), "zone-scaling-down", "its pod is not gone");
-  await world.passes.goOn(60_000);
+  await world.harness.goOn(60_000);
   assert.equal(await process.guard("group-a", 3), "allowed");
   assert.deepEqual(
     world.claims.map((claim) => claim.isKnown && claim.members),
     [[{ first: 3, last: 3 }]],
   );
-  assert.ok(world.passes.ledger.lastDownscales?.["group-a"]);
+  assert.ok(world.harness.ledger.lastDownscales?.["group-a"]);
 });
 
-for (const [words, nth, told] of [
+for (const [call, nth, notified] of [
   ["get leases", 1, 0],
   ["patch leases", 1, 0],
   ["get leases", 2, 2],
   ["patch leases", 2, 2],
   ["list pods", 5, 2],
 ] as const) {
-  test(`a process that dies at call ${nth} of "${words}" leaves no pod prepared: another one takes it back`, async () => {
+  test(`a process that dies at call ${nth} of "${call}" leaves no pod prepared: another one takes it back`, async () => {
     const world = await preparedGroup();
     const process = world.process();
-    dieAt(process, words, nth);
+    dieAt(process, call, nth);
     const answer = denied(await process.review("group-a", 3));
     assert.equal(answer.guard, "late");
-    assert.equal(world.words.filter((word) => word.startsWith("POST")).length, told);
+    assert.equal(world.requests.filter((word) => word.startsWith("POST")).length, notified);
     const other = world.process();
     await other.sweep();
-    assert.equal(world.prepared.size, told, "until no review can let it through any more");
-    await world.passes.goOn(91_000);
+    assert.equal(world.prepared.size, notified, "until no review can let it through any more");
+    await world.harness.goOn(91_000);
     await other.sweep();
     assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
     assert.equal(world.replicasOf("group-a"), 5);
@@ -104,9 +104,9 @@ test("a process that dies after the first write, before any call, holds the grou
   world.reply = () => undefined;
   const other = world.process();
   assert.equal(await other.guard("group-a", 3), "zone-scaling-down");
-  await world.passes.goOn(75_000);
+  await world.harness.goOn(75_000);
   assert.equal(await other.sweep(), "downscale-under-way");
-  await world.passes.goOn(10_000);
+  await world.harness.goOn(10_000);
   assert.equal(await other.sweep(), "downscale-taken-back");
   assert.equal(await other.guard("group-a", 3), "allowed");
 });
@@ -117,7 +117,7 @@ test("ledger-contended: other writers are no reason to refuse, unless they write
   let left = 4;
   process.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "leases" && left-- > 0)
-      world.passes.writeLedger({ "example.com/other": String(left) });
+      world.harness.writeLedger({ "example.com/other": String(left) });
   };
   assert.equal(await process.guard("group-a", 4), "allowed");
   left = 1_000;
@@ -125,11 +125,11 @@ test("ledger-contended: other writers are no reason to refuse, unless they write
   const second = await preparedGroup();
   const contended = second.process();
   contended.interfere = ({ verb, resource }) => {
-    if (verb === "patch" && resource === "leases" && second.words.length > 0)
-      second.passes.writeLedger({ "example.com/other": String(second.passes.ledger.resourceVersion) });
+    if (verb === "patch" && resource === "leases" && second.requests.length > 0)
+      second.harness.writeLedger({ "example.com/other": String(second.harness.ledger.resourceVersion) });
   };
   assert.equal(await contended.guard("group-a", 4), "ledger-contended");
-  assert.deepEqual([second.prepared.size, second.words.includes("DELETE group-a-4")], [0, true]);
+  assert.deepEqual([second.prepared.size, second.requests.includes("DELETE group-a-4")], [0, true]);
 });
 
 test("a second write whose answer is lost is not taken back at once: another review may have joined it", async () => {
@@ -138,12 +138,12 @@ test("a second write whose answer is lost is not taken back at once: another rev
   let writes = 0;
   process.interfere = ({ verb, resource }) => {
     if (verb !== "patch" || resource !== "leases" || ++writes !== 2) return;
-    world.passes.timeline.after(1, () => {});
+    world.harness.timeline.after(1, () => {});
     throw new ClusterError({ code: 0, reason: "", message: "lost", verb: "patch", resource: "leases" });
   };
   assert.equal(await process.guard("group-a", 4), "api-server-away");
-  assert.deepEqual([world.words, world.claimed], [["POST group-a-4"], ["group-a preparing"]]);
-  await world.passes.goOn(91_000);
+  assert.deepEqual([world.requests, world.claimed], [["POST group-a-4"], ["group-a preparing"]]);
+  await world.harness.goOn(91_000);
   await process.sweep();
   assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
 });
@@ -151,7 +151,7 @@ test("a second write whose answer is lost is not taken back at once: another rev
 test("claim-lost: a claim that another client took out meanwhile lets no review through", async () => {
   const world = await preparedGroup();
   world.reply = () => {
-    world.passes.writeLedger({ "sluice.dev/claims": "" });
+    world.harness.writeLedger({ "sluice.dev/claims": "" });
     return undefined;
   };
   assert.equal(await world.process().guard("group-a", 4), "claim-lost");
@@ -161,7 +161,7 @@ test("claim-lost: a claim that another client took out meanwhile lets no review 
 test("pod-replaced: a pod that came while its predecessor was told has not been told", async () => {
   const world = await preparedGroup();
   world.reply = (_pod, method) => {
-    const { store } = world.passes.world;
+    const { store } = world.harness.world;
     if (method !== "POST") return undefined;
     const { metadata } = store.get("pods", { namespace: "db", name: "group-a-4" });
     store.delete("pods", { namespace: "db", name: metadata.name }, { gracePeriodSeconds: 0 });
@@ -174,7 +174,7 @@ test("claim-unconfirmed: what breaks before the second write is taken back at on
   const world = await preparedGroup();
   const process = world.process();
   process.interfere = ({ verb, resource }) => {
-    if (verb === "list" && resource === "pods" && world.words.length === 1) throw new Error("broken");
+    if (verb === "list" && resource === "pods" && world.requests.length === 1) throw new Error("broken");
   };
   assert.equal(await process.guard("group-a", 4), "claim-unconfirmed");
   assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
@@ -182,15 +182,15 @@ test("claim-unconfirmed: what breaks before the second write is taken back at on
 
 test("a claim of another function for the same change is joined: its pods are told our way first, and its stamp is renewed", async () => {
   const world = await preparedGroup();
-  const { uid } = world.passes.world.store.get("statefulsets", { namespace: "db", name: "group-a" }).metadata;
-  const { uid: pod } = world.passes.world.store.get("pods", { namespace: "db", name: "group-a-4" }).metadata;
+  const { uid } = world.harness.world.store.get("statefulsets", { namespace: "db", name: "group-a" }).metadata;
+  const { uid: pod } = world.harness.world.store.get("pods", { namespace: "db", name: "group-a-4" }).metadata;
   const stampMs = world.process().cluster.serverTimeMs();
   const claim = foreignClaim("group-a", uid, { stampMs, uids: { "group-a": uid, "group-a-4": pod } });
-  world.passes.writeLedger({ "sluice.dev/claims": claim.line });
-  await world.passes.goOn(10_000);
+  world.harness.writeLedger({ "sluice.dev/claims": claim.line });
+  await world.harness.goOn(10_000);
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "allowed");
-  assert.deepEqual(world.words, ["POST group-a-4"]);
+  assert.deepEqual(world.requests, ["POST group-a-4"]);
   const stamps = world.claims.map((one) => one.isKnown && one.stampMs >= stampMs + 10_000);
   assert.deepEqual(
     [stamps, world.claimed],
@@ -201,7 +201,7 @@ test("a claim of another function for the same change is joined: its pods are to
   );
   assert.equal(await process.guard("group-a", 4), "allowed");
   assert.equal(await process.guard("group-a", 3), "zone-scaling-down");
-  assert.equal(world.words.length, 1);
+  assert.equal(world.requests.length, 1);
 });
 
 test("zone-departed, uid-conflict: a StatefulSet that changes its group, or is made again meanwhile, is not the one that was asked about", async () => {
@@ -216,7 +216,7 @@ test("zone-departed, uid-conflict: a StatefulSet that changes its group, or is m
       if (verb === "get" && resource === "leases" && reads++ === 0) change(world);
     };
     assert.equal(await process.guard("group-a", 4), guard);
-    assert.deepEqual([world.words, process.writes()], [[], ["create events"]]);
+    assert.deepEqual([world.requests, process.writes()], [[], ["create events"]]);
   }
 });
 
@@ -225,10 +225,10 @@ test("a change of the size behind our back: pods that are wanted again are told 
   const process = world.process();
   assert.equal(await process.guard("group-a", 3), "allowed");
   world.scale("group-a", 4);
-  await world.passes.goOn(91_000);
+  await world.harness.goOn(91_000);
   assert.equal(await process.sweep(), "downscale-taken-back");
   assert.deepEqual(
-    world.words.filter((word) => word.startsWith("DELETE")),
+    world.requests.filter((word) => word.startsWith("DELETE")),
     ["DELETE group-a-3"],
   );
   await process.sweep();
@@ -238,7 +238,7 @@ test("a change of the size behind our back: pods that are wanted again are told 
 test("200 changes of one scale in a row are never in conflict with us: no review writes the StatefulSet", async () => {
   const world = await preparedGroup();
   const process = world.process();
-  const { store } = world.passes.world;
+  const { store } = world.harness.world;
   for (let changed = 0; changed < 200; changed++) {
     const to = changed % 2 === 0 ? 4 : 5;
     const { resourceVersion, uid } = store.get("statefulsets", { namespace: "db", name: "group-a" }).metadata;
@@ -249,10 +249,10 @@ test("200 changes of one scale in a row are never in conflict with us: no review
       { namespace: "db", name: "group-a" },
       { metadata: { uid, resourceVersion }, spec: { replicas: to } },
     );
-    await world.passes.goOn(60_000);
+    await world.harness.goOn(60_000);
     await process.sweep();
   }
-  assert.equal(world.words.filter((word) => word.startsWith("POST")).length, 100);
+  assert.equal(world.requests.filter((word) => word.startsWith("POST")).length, 100);
 });
 
 test("uid-conflict: a StatefulSet that was made again while its pods were told: its downscale is not confirmed, and they are told at once that they stay", async () => {
@@ -263,13 +263,13 @@ test("uid-conflict: a StatefulSet that was made again while its pods were told: 
       // It has adopted the pods of the one before.
       get: (async (resource: never, key: never, ...more: never[]) => {
         const object = await cluster.get(resource, key, ...more);
-        if (resource !== ("statefulsets" as never) || world.heard.length === 0) return object;
+        if (resource !== ("statefulsets" as never) || world.received.length === 0) return object;
         const { metadata, ...rest } = object as unknown as { metadata: object };
         return { ...rest, metadata: { ...metadata, uid: "another" } };
       }) as never,
     },
   }));
   assert.equal(await process.guard("group-a", 4), "uid-conflict");
-  assert.deepEqual(world.words, ["POST group-a-4", "DELETE group-a-4"]);
+  assert.deepEqual(world.requests, ["POST group-a-4", "DELETE group-a-4"]);
   assert.deepEqual(world.claimed, []);
 });

@@ -1,4 +1,4 @@
-/** Each step of a review of a size, in its order: what is let through unseen, what is refused, and what its pods hear. */
+/** Each step of a review of a size, in its order: what is let through unseen, what is refused, and what its pods receive. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Downscales, denied, prefix, preparedGroup } from "./downscales.ts";
@@ -13,8 +13,8 @@ test("allowed: each pod that leaves is told, the highest first; the claim is the
   };
   const answer = await process.review("group-a", 2);
   assert.deepEqual([answer.allowed, answer.guard], [true, "allowed"]);
-  assert.deepEqual(world.words, ["POST group-a-4", "POST group-a-3", "POST group-a-2"]);
-  assert.equal(world.heard[0]?.url, "http://group-a-4.group.db.svc.cluster.local.:80/ingester/prepare-shutdown");
+  assert.deepEqual(world.requests, ["POST group-a-4", "POST group-a-3", "POST group-a-2"]);
+  assert.equal(world.received[0]?.url, "http://group-a-4.group.db.svc.cluster.local.:80/ingester/prepare-shutdown");
   assert.deepEqual(states[0], ["group-a preparing"], "rule R18: the claim comes before the first call");
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
   const [claim] = world.claims;
@@ -27,21 +27,21 @@ test("allowed: each pod that leaves is told, the highest first; the claim is the
 test("allowed: a scale is prepared as the StatefulSet itself is", async () => {
   const world = await preparedGroup();
   assert.equal((await world.process().reviewScale("group-a", 4)).guard, "allowed");
-  assert.deepEqual(world.words, ["POST group-a-4"]);
+  assert.deepEqual(world.requests, ["POST group-a-4"]);
 });
 
 test("dry-run: nothing is called, and nothing is written", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal(await process.guard("group-a", 2, { dryRun: true }), "dry-run");
-  assert.deepEqual([world.words, process.calls], [[], []]);
+  assert.deepEqual([world.requests, process.calls], [[], []]);
 });
 
 test("in shadow mode everybody goes through, and is told what would have been", async () => {
   const world = await preparedGroup();
   const process = world.process(() => ({ mode: "shadow" }));
   const answer = await process.review("group-a", 2);
-  assert.deepEqual([answer.allowed, world.words, process.writes()], [true, [], []]);
+  assert.deepEqual([answer.allowed, world.requests, process.writes()], [true, [], []]);
   world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: "1@other:80" });
   const refused = await process.review("group-a", 2);
   assert.ok(refused.allowed && refused.warnings.join().includes("in shadow mode; otherwise refused with 400"));
@@ -68,7 +68,7 @@ test("what is no downscale, or not to be prepared, goes through without a call",
     world.label("group-a", { [`${prefix}prepare-downscale`]: value });
     assert.equal(await process.guard("group-a", 2), "not-prepared", value);
   }
-  assert.deepEqual([world.words, process.writes()], [[], []]);
+  assert.deepEqual([world.requests, process.writes()], [[], []]);
 });
 
 test("prepare-broken: a scale whose StatefulSet cannot be read by a fault of ours is refused, too", async () => {
@@ -90,10 +90,10 @@ test("the settings of the old object count: who takes the label away and scales 
     object: { ...(object as object), metadata: { ...metadata, labels: {} } },
     oldObject,
   });
-  assert.deepEqual([answer.guard, world.words], ["allowed", ["POST group-a-4"]]);
+  assert.deepEqual([answer.guard, world.requests], ["allowed", ["POST group-a-4"]]);
 });
 
-test("a review is judged by its own namespace and name, also where its objects say none", async () => {
+test("a review is decided by its own namespace and name, also where its objects say none", async () => {
   for (const lost of [{ namespace: "" }, { namespace: undefined }, { namespace: "", name: "" }]) {
     const world = await preparedGroup();
     const process = world.process();
@@ -103,7 +103,7 @@ test("a review is judged by its own namespace and name, also where its objects s
       return { ...rest, metadata: { ...metadata, ...lost } };
     };
     const answer = await process.review("group-a", 4, { object: without(object), oldObject: without(oldObject) });
-    assert.deepEqual([answer.guard, world.words], ["allowed", ["POST group-a-4"]], JSON.stringify(lost));
+    assert.deepEqual([answer.guard, world.requests], ["allowed", ["POST group-a-4"]], JSON.stringify(lost));
   }
 });
 
@@ -131,7 +131,7 @@ for (const [guard, change] of ends) {
     const answer = denied(await world.process().review("group-a", 2));
     assert.deepEqual([answer.guard, answer.code], [guard, 400]);
     assert.match(answer.message, /^downscale of statefulsets\/group-a in db from 5 to 2 replicas is not allowed: /);
-    assert.deepEqual([world.words, world.claimed], [[], []]);
+    assert.deepEqual([world.requests, world.claimed], [[], []]);
   });
 }
 
@@ -149,20 +149,20 @@ test("namespace-not-served: another namespace is refused once it is known that i
 test("prepare-broken: what breaks behind the label is a refusal, and so is a process that calls no pods", async () => {
   const world = await preparedGroup();
   const process = world.process(() => ({
-    cache: { ...world.passes.context.cache, read: () => Promise.reject(new Error("odd")) },
+    cache: { ...world.harness.context.cache, read: () => Promise.reject(new Error("odd")) },
   }));
   const answer = denied(await process.review("group-a", 2));
   assert.deepEqual([answer.guard, answer.code], ["prepare-broken", 500]);
 });
 
-test("pod-unprepared: where one pod refuses, all that may have heard are told to stay, and the claim goes", async () => {
+test("pod-unprepared: where one pod refuses, all that may have received are told to stay, and the claim goes", async () => {
   const world = await preparedGroup();
   world.reply = (pod, method) =>
     method === "POST" && pod === "group-a-3" ? { status: 500, body: "not now" } : undefined;
   const answer = denied(await world.process().review("group-a", 2));
   assert.deepEqual([answer.guard, answer.code], ["pod-unprepared", 429]);
   assert.match(answer.message, /pod group-a-3 did not say that it may leave: .*HTTP 500 not now/);
-  assert.deepEqual(world.words.filter((word) => word.startsWith("DELETE")).sort(), [
+  assert.deepEqual(world.requests.filter((word) => word.startsWith("DELETE")).sort(), [
     "DELETE group-a-2",
     "DELETE group-a-3",
     "DELETE group-a-4",
@@ -202,7 +202,7 @@ test("where telling took all the time that there was, taking back has its own, a
   const startMs = process.cluster.monotonicMs();
   const answer = denied(await process.review("group-a", 2, { deadlineMs: startMs + 2_600 }));
   assert.ok(process.cluster.monotonicMs() - startMs <= 2_600, answer.guard);
-  await world.passes.goOn(5_000);
+  await world.harness.goOn(5_000);
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
@@ -221,9 +221,9 @@ test("pod-missing, pod-never-ready: the function cannot tell such pods, until an
   const missing = denied(await process.review("group-a", 5));
   assert.equal(missing.guard, "pod-missing");
   assert.match(missing.message, /no pod stands at [56]-39 of group-a, .*sluice\.dev\/unprepared-pods/);
-  assert.deepEqual([world.words, world.claimed], [[], []]);
+  assert.deepEqual([world.requests, world.claimed], [[], []]);
   world.annotate("group-a", { "sluice.dev/unprepared-pods": "6-39" });
-  await world.passes.goOn(100);
+  await world.harness.goOn(100);
   const pod = denied(await process.review("group-a", 5));
   assert.deepEqual([pod.guard, world.claimed], ["pod-never-ready", []]);
   assert.match(pod.message, /pod group-a-5 was never ready/);
@@ -247,7 +247,7 @@ test("no-downscale: no pod of a protected StatefulSet is told, although another 
   const process = world.process();
   for (const answer of [await process.review("group-a", 2), await process.reviewScale("group-a", 4)])
     assert.deepEqual([answer.allowed, answer.guard, denied(answer).code], [false, "no-downscale", 400]);
-  assert.deepEqual([world.words, world.claimed, process.writes()], [[], [], ["create events"]]);
+  assert.deepEqual([world.requests, world.claimed, process.writes()], [[], [], ["create events"]]);
 });
 
 test("replicas-dropped: a manifest that leaves its number out has no pod told (grafana/mimir#16602)", async () => {
@@ -268,7 +268,7 @@ test("replicas-dropped: a manifest that leaves its number out has no pod told (g
   });
   assert.deepEqual([answer.allowed, answer.guard], [false, "replicas-dropped"]);
   assert.match(denied(answer).message, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
-  assert.deepEqual([world.words, world.claimed], [[], []]);
+  assert.deepEqual([world.requests, world.claimed], [[], []]);
   assert.equal((await process.reviewScale("group-a", 1)).guard, "allowed", "at the scale subresource 1 is meant");
-  assert.equal(world.words.length, 4);
+  assert.equal(world.requests.length, 4);
 });

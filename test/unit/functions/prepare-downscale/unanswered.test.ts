@@ -28,7 +28,7 @@ test("a scale whose StatefulSet cannot be read for a passing reason is refused w
     assert.deepEqual([answer.guard, answer.code], ["api-server-away", 429], String(code));
     assert.match(answer.message, /^downscale of statefulsets\/group-a in db from 5 to 2 replicas is not allowed: /);
     assert.match(answer.message, new RegExp(`Sluice has to get statefulsets, and that failed: it said ${code}$`));
-    assert.deepEqual([world.words, world.claimed], [[], []]);
+    assert.deepEqual([world.requests, world.claimed], [[], []]);
     process.interfere = () => {};
     assert.equal((await process.reviewScale("group-a", 2)).guard, "allowed", "and it goes when asked again");
   }
@@ -43,7 +43,7 @@ test("late: a scale whose StatefulSet is never answered is refused before the AP
   const answer = denied(await process.reviewScale("group-a", 2));
   assert.deepEqual([answer.guard, answer.code], ["late", 429]);
   assert.ok(process.cluster.monotonicMs() - startMs <= 9_100);
-  assert.deepEqual(world.words, []);
+  assert.deepEqual(world.requests, []);
 });
 
 test("right-missing: a scale is refused by the name of the right that Sluice lacks", async () => {
@@ -76,7 +76,7 @@ test("a zone tracker that Sluice may not read counts as absent: the downscale go
       /rollout-operator-zone-tracker, .+ counts as absent: .+ right to get configmaps/,
     );
   }
-  assert.deepEqual(world.words, ["POST group-a-4"]);
+  assert.deepEqual(world.requests, ["POST group-a-4"]);
 });
 
 test("whatever call of a review fails, and with whatever code, the size stays and no answer is a 500", async () => {
@@ -99,7 +99,7 @@ test("whatever call of a review fails, and with whatever code, the size stays an
       else assert.ok(!answer.allowed && [404, 409, 429].includes(answer.code), `${what}: ${answer.guard}`);
       if (answer.allowed) continue;
       process.interfere = () => {};
-      await world.passes.goOn(91_000);
+      await world.harness.goOn(91_000);
       await process.sweep();
       assert.deepEqual([world.claimed, world.prepared.size], [[], 0], `${what}: all that were told are told to stay`);
     }

@@ -1,7 +1,7 @@
 /** The other zones of a group: how long ago they were made smaller, and whether they are whole. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { key, namespace } from "../../shared/reconcile/passes.ts";
+import { key, namespace } from "../../shared/reconcile/harness.ts";
 import { type Downscales, denied, prefix, preparedGroup } from "./downscales.ts";
 
 const minTime = `${prefix}min-time-between-zones-downscale`;
@@ -18,7 +18,7 @@ async function spaced(): Promise<Downscales> {
   const world = await preparedGroup();
   for (const zone of ["group-a", "group-b"]) world.label(zone, { [minTime]: "12m" });
   // The ledger is older than that.
-  await world.passes.goOn(20 * minute);
+  await world.harness.goOn(20 * minute);
   return world;
 }
 
@@ -28,7 +28,7 @@ function track(
   name = "rollout-operator-zone-tracker",
 ): void {
   const metadata = { name };
-  world.passes.world.store.create("configmaps", namespace, { apiVersion: "v1", kind: "ConfigMap", metadata, data });
+  world.harness.world.store.create("configmaps", namespace, { apiVersion: "v1", kind: "ConfigMap", metadata, data });
 }
 
 test("a refusal is an Event on the StatefulSet, once a minute for each guard; an autoscaler shows its user none", async () => {
@@ -36,10 +36,13 @@ test("a refusal is an Event on the StatefulSet, once a minute for each guard; an
   world.annotate("group-b", { [last]: ago(world, 5) });
   const processes = [world.process(), world.process()];
   for (const process of processes) assert.equal(await process.guard("group-a", 4), "min-time-between-zones");
-  await world.passes.goOn(100);
-  const said = world.passes.events.filter((event) => event.startsWith("DownscaleRefused"));
-  assert.equal(said.length, 1, world.passes.events.join("\n"));
-  assert.match(said[0] ?? "", /^DownscaleRefused group-a: min-time-between-zones: downscale of statefulsets\/group-a/);
+  await world.harness.goOn(100);
+  const refusals = world.harness.events.filter((event) => event.startsWith("DownscaleRefused"));
+  assert.equal(refusals.length, 1, world.harness.events.join("\n"));
+  assert.match(
+    refusals[0] ?? "",
+    /^DownscaleRefused group-a: min-time-between-zones: downscale of statefulsets\/group-a/,
+  );
 });
 
 test("a zone tracker of another name is read where the setting says so, and the usual one is not", async () => {
@@ -50,7 +53,7 @@ test("a zone tracker of another name is read where the setting says so, and the 
   assert.equal(await reading("rollout-operator-zone-tracker").guard("group-a", 4), "allowed");
 });
 
-test("min-time-between-zones: the annotation of another zone holds it back, and the sentence says until when", async () => {
+test("min-time-between-zones: the annotation of another zone holds it back, and the message says until when", async () => {
   const world = await spaced();
   world.annotate("group-b", { [last]: ago(world, 5) });
   const answer = denied(await world.process().review("group-a", 4));
@@ -59,7 +62,7 @@ test("min-time-between-zones: the annotation of another zone holds it back, and 
     answer.message,
     /group-b was made smaller at \d{4}-.*, and the time between two zones is 720 s: try again after/,
   );
-  assert.deepEqual([world.words, world.claimed], [[], []]);
+  assert.deepEqual([world.requests, world.claimed], [[], []]);
   world.annotate("group-b", { [last]: ago(world, 13) });
   assert.equal(await world.process().guard("group-a", 4), "allowed");
 });
@@ -77,10 +80,10 @@ test("the newest of all counts: the annotation, the zone tracker's ConfigMap, an
   world.annotate("group-b", { [last]: ago(world, 100) });
   track(world, { "group-b": JSON.stringify({ LastDownscaled: ago(world, 5) }) });
   assert.equal(await world.process().guard("group-a", 4), "min-time-between-zones");
-  await world.passes.goOn(8 * minute);
-  world.passes.writeLedger({ "sluice.dev/last-downscales": JSON.stringify({ "group-b": Date.parse(ago(world, 3)) }) });
+  await world.harness.goOn(8 * minute);
+  world.harness.writeLedger({ "sluice.dev/last-downscales": JSON.stringify({ "group-b": Date.parse(ago(world, 3)) }) });
   assert.equal(await world.process().guard("group-a", 4), "min-time-between-zones");
-  await world.passes.goOn(10 * minute);
+  await world.harness.goOn(10 * minute);
   assert.equal(await world.process().guard("group-a", 4), "allowed");
 });
 
@@ -89,7 +92,7 @@ test("last-downscale-malformed: what is no time holds the other zones back until
     (world) => world.annotate("group-b", { [last]: "yesterday" }),
     (world) => track(world, { "group-b": "{}" }),
     (world) => track(world, { "group-b": "nonsense" }),
-    (world) => world.passes.writeLedger({ "sluice.dev/last-downscales": "[]" }),
+    (world) => world.harness.writeLedger({ "sluice.dev/last-downscales": "[]" }),
   ];
   for (const breaks of broken) {
     const world = await spaced();
@@ -109,14 +112,14 @@ test("min-time-malformed: a label that is no Go duration holds the others back w
 
 test("where the ledger is new and no object tells a time, the time counts from the ledger on", async () => {
   const world = await spaced();
-  world.passes.world.store.delete("leases", { namespace, name: "sluice-group" });
+  world.harness.world.store.delete("leases", { namespace, name: "sluice-group" });
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "ledger-new");
-  await world.passes.goOn(minute);
+  await world.harness.goOn(minute);
   const answer = denied(await process.review("group-a", 4));
   assert.equal(answer.guard, "min-time-between-zones");
   assert.match(answer.message, /Sluice does not know when group-b was last made smaller/);
-  await world.passes.goOn(12 * minute);
+  await world.harness.goOn(12 * minute);
   assert.equal(await process.guard("group-a", 4), "allowed");
 });
 
@@ -127,17 +130,17 @@ test("the time is written when the downscale has come, and the other zone waits 
   const stampMs = process.cluster.serverTimeMs();
   assert.equal(await process.guard("group-b", 4), "zone-scaling-down", "two zones at once: one wins");
   world.scale("group-a", 4);
-  await world.passes.goOn(minute);
+  await world.harness.goOn(minute);
   assert.equal(await process.sweep(), "downscale-done");
   assert.deepEqual(world.claimed, []);
-  const times = world.passes.ledger.lastDownscales ?? {};
+  const times = world.harness.ledger.lastDownscales ?? {};
   assert.ok(Math.abs((times["group-a"] ?? 0) - stampMs) < 1_000);
   assert.equal(await process.guard("group-b", 4), "min-time-between-zones");
   assert.equal(await process.guard("group-a", 3), "allowed", "its own zone does not wait");
   assert.deepEqual([...new Set(process.writes())].sort(), ["create events", "patch leases"]);
 });
 
-test("a downscale of another zone that has come is over for the next one, though no pass has looked since; its time counts", async () => {
+test("a downscale of another zone that has come is over for the next one, though no reconcile has looked since; its time counts", async () => {
   for (const [open, guard] of [
     [preparedGroup, "allowed"],
     [spaced, "min-time-between-zones"],
@@ -147,12 +150,12 @@ test("a downscale of another zone that has come is over for the next one, though
     assert.equal(await process.guard("group-a", 4), "allowed");
     assert.equal(await process.guard("group-b", 4), "zone-scaling-down");
     world.scale("group-a", 4);
-    await world.passes.goOn(15_000);
+    await world.harness.goOn(15_000);
     assert.deepEqual(world.claimed, ["group-a confirmed"]);
     assert.equal(await process.guard("group-b", 4), guard);
     const isTaken = guard === "allowed";
     assert.deepEqual(world.claimed, [isTaken ? "group-b confirmed" : "group-a confirmed"]);
-    assert.equal(world.passes.ledger.lastDownscales?.["group-a"] !== undefined, isTaken);
+    assert.equal(world.harness.ledger.lastDownscales?.["group-a"] !== undefined, isTaken);
   }
 });
 
@@ -160,17 +163,17 @@ test("a downscale that never came locks no zone out", async () => {
   const world = await spaced();
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "allowed");
-  await world.passes.goOn(91_000);
+  await world.harness.goOn(91_000);
   assert.equal(await process.sweep(), "downscale-taken-back");
-  assert.deepEqual([world.prepared.size, world.passes.ledger.lastDownscales], [0, undefined]);
+  assert.deepEqual([world.prepared.size, world.harness.ledger.lastDownscales], [0, undefined]);
   assert.equal(await process.guard("group-b", 4), "allowed");
 });
 
 test("zone-updating: no zone is made smaller while another one has pods of an older revision", async () => {
   const world = await preparedGroup();
-  world.passes.world.changeTemplate({ namespace, name: "group-b" }, "app:2");
+  world.harness.world.changeTemplate({ namespace, name: "group-b" }, "app:2");
   assert.equal(await world.process().guard("group-a", 4), "zone-updating", "its status is behind");
-  await world.passes.goOn(1_000);
+  await world.harness.goOn(1_000);
   const answer = denied(await world.process().review("group-a", 4));
   assert.equal(answer.guard, "zone-updating");
   assert.match(answer.message, /group-b is being updated: 5 of its pods/);
@@ -180,12 +183,12 @@ test("zone-updating: no zone is made smaller while another one has pods of an ol
 test("zone-updating: pods that are on their way out are called so, and not of an older revision", async () => {
   const world = await preparedGroup();
   const at = { namespace, name: "group-b" };
-  const status = { ...world.passes.world.store.get("statefulsets", at).status, updatedReplicas: 3 };
+  const status = { ...world.harness.world.store.get("statefulsets", at).status, updatedReplicas: 3 };
   const process = world.process();
   // Its controller would have corrected it by the time at which it is read.
   process.interfere = ({ verb, resource }) => {
     if (verb === "list" && resource === "statefulsets")
-      world.passes.world.store.patch(resource, at, { status }, "status");
+      world.harness.world.store.patch(resource, at, { status }, "status");
   };
   const { guard, message } = denied(await process.review("group-a", 4));
   assert.equal(guard, "zone-updating");
@@ -194,7 +197,7 @@ test("zone-updating: pods that are on their way out are called so, and not of an
 
 test("zones-down: no zone is made smaller while another one is not whole; its own pods may be down", async () => {
   const world = await preparedGroup();
-  world.passes.world.kubelet.breakPod({ namespace, name: "group-b-0" }, "Error");
+  world.harness.world.kubelet.breakPod({ namespace, name: "group-b-0" }, "Error");
   assert.equal(await world.process().guard("group-a", 4), "zones-down");
   assert.equal(await world.process().guard("group-b", 4), "allowed");
 });
@@ -206,11 +209,11 @@ test("a StatefulSet of no group is prepared, by a ledger of its own", async () =
   world.annotate("group-b", { [last]: ago(world, 1) });
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "ledger-new");
-  await world.passes.goOn(11_000);
+  await world.harness.goOn(11_000);
   assert.equal(await process.guard("group-a", 4), "allowed");
-  assert.deepEqual(world.words, ["POST group-a-4"]);
+  assert.deepEqual(world.requests, ["POST group-a-4"]);
   world.scale("group-a", 4);
-  await world.passes.goOn(minute);
+  await world.harness.goOn(minute);
   assert.equal(await process.sweep(lone), "downscale-done");
 });
 
@@ -218,7 +221,7 @@ test("several-budgets: whose ledger it is must be clear", async () => {
   const world = await preparedGroup();
   world.label("group-a", { "rollout-group": null });
   for (const budget of ["one", "two"])
-    world.passes.world.store.create("zoneawarepoddisruptionbudgets", namespace, {
+    world.harness.world.store.create("zoneawarepoddisruptionbudgets", namespace, {
       apiVersion: "rollout-operator.grafana.com/v1",
       kind: "ZoneAwarePodDisruptionBudget",
       metadata: { name: budget },

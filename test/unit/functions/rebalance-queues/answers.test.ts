@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ask, readAnswer } from "../../../../functions/rebalance-queues/ask.ts";
 import type { PodReply } from "../../../fake-cluster/pod-http.ts";
-import { refused } from "../../shared/reconcile/passes.ts";
+import { refused } from "../../shared/reconcile/harness.ts";
 import { Brokers, namespace, settleMs, usual } from "./brokers.ts";
 
 async function due(): Promise<Brokers> {
@@ -30,13 +30,13 @@ const cases: [PodReply, string, RegExp][] = [
   ["hang", "rebalance-unanswered", /no answer within 5000 ms/],
 ];
 
-test("whatever is not the answer of RabbitMQ is said, in one Event, and another node is asked 30 s later", async () => {
-  for (const [reply, guard, sentence] of cases) {
+test("whatever is not the answer of RabbitMQ is reported, in one Event, and another node is asked 30 s later", async () => {
+  for (const [reply, guard, message] of cases) {
     const brokers = await due();
     brokers.reply = () => reply;
     const process = brokers.process();
     assert.equal(await process.run(), guard);
-    assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", sentence);
+    assert.match(brokers.harness.verdicts.at(-1)?.message ?? "", message);
     assert.deepEqual([brokers.state?.balanced, brokers.state?.claimedMs], [undefined, undefined]);
     // Another process says the same, from the annotation.
     assert.equal(await brokers.process().run(), guard);
@@ -48,8 +48,8 @@ test("whatever is not the answer of RabbitMQ is said, in one Event, and another 
     assert.deepEqual(brokers.pods, ["group-a-0", "group-a-1", "group-a-2"]);
     assert.equal(await process.run(), "done");
     assert.equal(brokers.state?.failed, undefined);
-    const said = brokers.events.filter((event) => event.startsWith("RebalanceWaiting"));
-    assert.equal(said.length, 1, said.join("\n"));
+    const waiting = brokers.events.filter((event) => event.startsWith("RebalanceWaiting"));
+    assert.equal(waiting.length, 1, waiting.join("\n"));
     assert.equal(brokers.events.filter((event) => event.startsWith("QueuesRebalanced")).length, 1);
   }
 });
@@ -83,9 +83,9 @@ test("a call that never ends, whatever its own time limit, ends after 20 s, and 
         isGivenUp = true;
       });
     });
-  const startMs = brokers.passes.timeline.nowMs();
+  const startMs = brokers.harness.timeline.nowMs();
   assert.equal(await brokers.process({ pods: { send } }).run(), "rebalance-unanswered");
-  const tookMs = brokers.passes.timeline.nowMs() - startMs;
+  const tookMs = brokers.harness.timeline.nowMs() - startMs;
   assert.ok(tookMs >= 20_000 && tookMs < 21_000, `${tookMs}`);
   assert.ok(isGivenUp);
 });
@@ -95,18 +95,18 @@ test("credentials-missing: a Secret that is not there, may not be read or says n
   const process = brokers.process();
   await process.goOn(settleMs + 1_000);
   assert.equal(await process.run(), "credentials-missing");
-  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /Secret own could not be read/);
-  brokers.passes.world.store.create("secrets", namespace, {
+  assert.match(brokers.harness.verdicts.at(-1)?.message ?? "", /Secret own could not be read/);
+  brokers.harness.world.store.create("secrets", namespace, {
     metadata: { name: "own" },
     data: { username: btoa("u") },
   } as never);
   await process.goOn(60_000);
-  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /Secret own has no username and password/);
+  assert.match(brokers.harness.verdicts.at(-1)?.message ?? "", /Secret own has no username and password/);
   process.interfere = ({ resource }) => {
     if (resource === "secrets") throw refused(403, 'User "u" cannot get resource "secrets"');
   };
   await process.goOn(120_000);
-  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /a Role must give Sluice the right/);
+  assert.match(brokers.harness.verdicts.at(-1)?.message ?? "", /a Role must give Sluice the right/);
   assert.deepEqual(brokers.asked, []);
 });
 

@@ -12,7 +12,7 @@ import type { StoredStatefulSet } from "../../../fake-cluster/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../fake-cluster/pod-http.ts";
 import type { GroupOptions } from "../../../fake-cluster/world.ts";
 import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
-import { type Call, counting, type Interference, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { type Call, counting, Harness, type Interference, namespace, played } from "../../shared/reconcile/harness.ts";
 
 export { namespace };
 export const setKey = { namespace, name: "group-a" };
@@ -32,15 +32,15 @@ export interface Asked {
 }
 
 export class Brokers {
-  readonly passes: Passes;
+  readonly harness: Harness;
   readonly asked: Asked[] = [];
   reply: (pod: string) => PodReply = () => ({ status: 204 });
   /** How long a message to or from a pod is under way. */
   slowMs = 1;
 
   constructor(annotations: Readonly<Record<string, string>> = usual, group: Partial<GroupOptions> = {}) {
-    this.passes = new Passes({ zones: ["a"], replicas: 3, updateStrategy: "RollingUpdate", ...group });
-    const { world } = this.passes;
+    this.harness = new Harness({ zones: ["a"], replicas: 3, updateStrategy: "RollingUpdate", ...group });
+    const { world } = this.harness;
     const data = { username: btoa("admin"), password: btoa("s3cret") };
     world.store.create("secrets", namespace, { metadata: { name: "rabbit" }, data } as never);
     world.annotate(setKey, annotations);
@@ -48,11 +48,11 @@ export class Brokers {
   }
 
   label(value: string | null): void {
-    this.passes.world.store.patch("statefulsets", setKey, { metadata: { labels: { [label]: value } } });
+    this.harness.world.store.patch("statefulsets", setKey, { metadata: { labels: { [label]: value } } });
   }
 
   annotate(annotations: Readonly<Record<string, string | null>>): void {
-    this.passes.world.annotate(setKey, annotations);
+    this.harness.world.annotate(setKey, annotations);
   }
 
   process(changes: Partial<Context> = {}): Process {
@@ -61,7 +61,7 @@ export class Brokers {
 
   /** A pod goes, as by an eviction, and another one comes in its place. */
   async replace(pod: string): Promise<void> {
-    const { world, timeline } = this.passes;
+    const { world, timeline } = this.harness;
     const { uid } = world.store.get("pods", { namespace, name: pod }).metadata;
     world.store.delete("pods", { namespace, name: pod }, { preconditions: { uid } });
     await this.goOn(1);
@@ -70,11 +70,11 @@ export class Brokers {
   }
 
   goOn(ms: number): Promise<void> {
-    return this.passes.goOn(ms);
+    return this.harness.goOn(ms);
   }
 
   get set(): StoredStatefulSet {
-    return this.passes.world.store.get("statefulsets", setKey);
+    return this.harness.world.store.get("statefulsets", setKey);
   }
 
   get state(): RebalanceState | undefined {
@@ -87,11 +87,11 @@ export class Brokers {
   }
 
   get events(): string[] {
-    return this.passes.events;
+    return this.harness.events;
   }
 
   podHttp(clock: Cluster) {
-    const { world, timeline } = this.passes;
+    const { world, timeline } = this.harness;
     return createWorldPodHttp({
       world,
       clock,
@@ -119,10 +119,10 @@ export class Process {
 
   constructor(brokers: Brokers, changes: Partial<Context>) {
     this.#brokers = brokers;
-    const { passes } = brokers;
-    const cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
+    const { harness } = brokers;
+    const cluster = counting(createWorldCluster(harness.world), this.calls, () => this.interfere);
     this.context = {
-      ...passes.context,
+      ...harness.context,
       cluster,
       cache: createListReader(cluster, undefined),
       pods: brokers.podHttp(cluster),
@@ -135,22 +135,22 @@ export class Process {
     return rebalanceQueues.reconcile(this.context, key, { sweep });
   }
 
-  /** One pass: its guard. */
+  /** One reconcile: its guard. */
   async run(): Promise<string | undefined> {
-    const before = this.#brokers.passes.verdicts.length;
-    await played(this.#brokers.passes.timeline, this.start());
-    const { verdicts } = this.#brokers.passes;
+    const before = this.#brokers.harness.verdicts.length;
+    await played(this.#brokers.harness.timeline, this.start());
+    const { verdicts } = this.#brokers.harness;
     return verdicts.length > before ? verdicts.at(-1)?.guard : undefined;
   }
 
-  /** One pass: when it wants to look again. */
+  /** One reconcile: when it wants to reconcile again. */
   async requeue(): Promise<number | undefined> {
-    return (await played(this.#brokers.passes.timeline, this.start())).requeueAfterMs;
+    return (await played(this.#brokers.harness.timeline, this.start())).requeueAfterMs;
   }
 
   /** Passes, each when the one before said, or half a minute later, for so long. */
   async goOn(ms: number): Promise<void> {
-    const { timeline } = this.#brokers.passes;
+    const { timeline } = this.#brokers.harness;
     const endMs = timeline.nowMs() + ms;
     while (timeline.nowMs() < endMs) {
       const requeueAfterMs = (await this.requeue()) ?? 30_000;
@@ -159,12 +159,12 @@ export class Process {
     }
   }
 
-  get words(): string[] {
+  get requests(): string[] {
     return this.calls.map(({ verb, resource }) => `${verb} ${resource}`);
   }
 
-  count(words: string): number {
-    return this.words.filter((one) => one === words).length;
+  count(request: string): number {
+    return this.requests.filter((one) => one === request).length;
   }
 }
 
@@ -173,6 +173,6 @@ export async function balanced(...given: ConstructorParameters<typeof Brokers>):
   const brokers = new Brokers(...given);
   await brokers.process().goOn(settleMs + 2_000);
   brokers.asked.length = 0;
-  brokers.passes.forget();
+  brokers.harness.forget();
   return brokers;
 }

@@ -115,14 +115,14 @@ suite("whether a cluster is rebalanced", () => {
   });
 
   test("the operator has five minutes from its mark, and from when the cluster is whole", () => {
-    const held = (operatorMs: number, sinceMs = changed.sinceMs) =>
+    const blocked = (operatorMs: number, sinceMs = changed.sinceMs) =>
       word({ operatorMs, wantedMs: operatorMs, state: { ...changed, sinceMs } });
-    assert.equal(held(nowMs), "operator-first 30000");
-    assert.equal(held(nowMs - 299_999), "operator-first 30000");
-    assert.equal(held(nowMs - 900_000), "operator-first 30000");
-    assert.equal(held(nowMs - 900_000, nowMs - 300_000), "rebalance r-0");
-    assert.equal(held(nowMs - 299_990, nowMs - 300_000), "operator-first 10");
-    assert.equal(held(nowMs + 9e9, nowMs - 300_000), "rebalance r-0", "a mark from the future");
+    assert.equal(blocked(nowMs), "operator-first 30000");
+    assert.equal(blocked(nowMs - 299_999), "operator-first 30000");
+    assert.equal(blocked(nowMs - 900_000), "operator-first 30000");
+    assert.equal(blocked(nowMs - 900_000, nowMs - 300_000), "rebalance r-0");
+    assert.equal(blocked(nowMs - 299_990, nowMs - 300_000), "operator-first 10");
+    assert.equal(blocked(nowMs + 9e9, nowMs - 300_000), "rebalance r-0", "a mark from the future");
   });
 
   test("a state of another StatefulSet, or from the future, is none; clocks may differ by a minute", () => {

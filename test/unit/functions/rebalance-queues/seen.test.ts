@@ -1,4 +1,4 @@
-/** What a pass takes for a cluster that is whole, whose mark it heeds, and which wishes it leaves standing. */
+/** What a reconcile takes for a cluster that is whole, whose mark it heeds, and which wishes it leaves standing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Brokers, balanced, namespace, setKey, settleMs, usual, wish } from "./brokers.ts";
@@ -8,30 +8,30 @@ const at = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 test("pods-not-ready: what the status does not say yet, the pods and the generation say", async () => {
   const cases: [(brokers: Brokers) => void, RegExp][] = [
     [
-      ({ passes }) => passes.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready"),
+      ({ harness }) => harness.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready"),
       /group-a-1 is not ready$/,
     ],
     [
-      ({ passes: { world } }) => {
+      ({ harness: { world } }) => {
         const pod = { namespace, name: "group-a-2" };
         world.store.delete("pods", pod, { preconditions: { uid: world.store.get("pods", pod).metadata.uid } });
       },
       /group-a-2 is terminating$/,
     ],
-    [({ passes }) => passes.world.changeTemplate(setKey, "app:2"), /its controller is yet to see its change$/],
+    [({ harness }) => harness.world.changeTemplate(setKey, "app:2"), /its controller is yet to see its change$/],
   ];
-  for (const [change, sentence] of cases) {
+  for (const [change, message] of cases) {
     const brokers = await balanced();
     const process = brokers.process();
     change(brokers);
     assert.equal(await process.run(), "pods-not-ready");
-    assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", sentence);
+    assert.match(brokers.harness.verdicts.at(-1)?.message ?? "", message);
   }
 });
 
 test("with OnDelete a rollout is over when all pods are of the wanted revision, whatever the controller calls current", async () => {
   const brokers = await balanced(usual, { updateStrategy: "OnDelete" });
-  brokers.passes.world.changeTemplate(setKey, "app:2");
+  brokers.harness.world.changeTemplate(setKey, "app:2");
   for (const ordinal of [2, 1, 0]) await brokers.replace(`group-a-${ordinal}`);
   await brokers.process().goOn(settleMs + 5_000);
   assert.deepEqual(brokers.pods, ["group-a-0"]);
@@ -40,13 +40,13 @@ test("with OnDelete a rollout is over when all pods are of the wanted revision, 
 test("a wish stays until it is served: after a refusal, and while its time has not come", async () => {
   const brokers = await balanced();
   await brokers.goOn(100_000);
-  const now = at(brokers.passes.timeline.nowMs());
+  const now = at(brokers.harness.timeline.nowMs());
   brokers.annotate({ [wish]: now });
   brokers.reply = () => ({ status: 500 });
   assert.equal(await brokers.process().run(), "rebalance-refused");
   assert.equal(brokers.set.metadata.annotations?.[wish], now);
   brokers.reply = () => ({ status: 204 });
-  const later = at(brokers.passes.timeline.nowMs() + 3_600_000);
+  const later = at(brokers.harness.timeline.nowMs() + 3_600_000);
   brokers.annotate({ [wish]: later });
   await brokers.replace("group-a-1");
   await brokers.process().goOn(settleMs + 60_000);
@@ -56,7 +56,7 @@ test("a wish stays until it is served: after a refusal, and while its time has n
 
 test("the mark of a RabbitmqCluster that was made again is not that of the StatefulSet's owner", async () => {
   const brokers = await balanced();
-  const { world, timeline } = brokers.passes;
+  const { world, timeline } = brokers.harness;
   const annotations = { [wish]: at(timeline.nowMs()) };
   world.store.create("rabbitmqclusters", namespace, { metadata: { name: "rabbit", annotations }, spec: {} });
   const owner = { apiVersion: "rabbitmq.com/v1beta1", kind: "RabbitmqCluster", name: "rabbit", controller: true };

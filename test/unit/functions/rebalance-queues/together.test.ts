@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { played, refused } from "../../shared/reconcile/passes.ts";
+import { played, refused } from "../../shared/reconcile/harness.ts";
 import { Brokers, balanced, namespace, settleMs, stateKey, usual, wish } from "./brokers.ts";
 
 /** A cluster whose minute is over: the next process that looks, asks. */
@@ -10,7 +10,7 @@ async function due(): Promise<Brokers> {
   const brokers = new Brokers();
   await brokers.process().run();
   await brokers.goOn(settleMs + 1);
-  brokers.passes.forget();
+  brokers.harness.forget();
   return brokers;
 }
 
@@ -18,9 +18,9 @@ test("of eight processes that look at one moment one asks, and the others wait f
   const brokers = await due();
   brokers.slowMs = 1_400;
   const processes = Array.from({ length: 8 }, () => brokers.process());
-  await played(brokers.passes.timeline, Promise.all(processes.map((process) => process.start())));
+  await played(brokers.harness.timeline, Promise.all(processes.map((process) => process.start())));
   assert.deepEqual(brokers.pods, ["group-a-0"]);
-  const guards = brokers.passes.verdicts.map(({ guard }) => guard).sort();
+  const guards = brokers.harness.verdicts.map(({ guard }) => guard).sort();
   assert.deepEqual(guards, ["rebalanced", ...Array(7).fill("state-contended")]);
   for (const process of processes) await process.goOn(120_000);
   assert.deepEqual(brokers.pods, ["group-a-0"]);
@@ -32,12 +32,12 @@ test("rebalance-under-way: while one process asks, another one that looks later 
   const asking = brokers.process().start();
   await brokers.goOn(2_000);
   assert.equal(await brokers.process().run(), "rebalance-under-way");
-  await played(brokers.passes.timeline, asking);
+  await played(brokers.harness.timeline, asking);
   assert.equal(await brokers.process().run(), "done");
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-/** The calls of a pass that rebalances; a process may end before any of them is sent, or after, before it hears of it. */
+/** The calls of a reconcile that rebalances; a process may end before any of them is sent, or after, before it learns of it. */
 const calls = [
   "get statefulsets",
   "list pods",
@@ -60,7 +60,7 @@ for (const [index, call] of calls.entries()) {
       };
       void dying.start();
       await brokers.goOn(5_000);
-      assert.deepEqual(dying.words, calls.slice(0, moment === "before" ? index + 1 : index + 2));
+      assert.deepEqual(dying.requests, calls.slice(0, moment === "before" ? index + 1 : index + 2));
       const before = brokers.asked.length;
       const other = brokers.process();
       await other.goOn(300_000);
@@ -93,7 +93,7 @@ test("a process that ends over it each time asks with longer and longer pauses",
 test("a client that writes the StatefulSet during the request does not keep its end from being written; what is wished meanwhile is kept", async () => {
   const brokers = await balanced();
   await brokers.goOn(100_000);
-  const now = () => new Date(brokers.passes.timeline.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
+  const now = () => new Date(brokers.harness.timeline.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
   brokers.annotate({ [wish]: now() });
   brokers.slowMs = 1_400;
   const process = brokers.process();
@@ -101,7 +101,7 @@ test("a client that writes the StatefulSet during the request does not keep its 
   await brokers.goOn(3_000);
   brokers.annotate({ others: "1", [wish]: now() });
   const wished = now();
-  await played(brokers.passes.timeline, asking);
+  await played(brokers.harness.timeline, asking);
   assert.equal(brokers.state?.claimedMs, undefined);
   assert.equal(brokers.set.metadata.annotations?.[wish], wished);
   await process.goOn(70_000);
@@ -116,7 +116,7 @@ test("nodes that are replaced during the request are noted by others, and rebala
   await brokers.replace("group-a-2");
   assert.equal(await brokers.process().run(), "rebalance-under-way");
   assert.equal(brokers.asked.length, 0);
-  await played(brokers.passes.timeline, asking);
+  await played(brokers.harness.timeline, asking);
   const { state } = brokers;
   assert.ok(state?.claimedMs === undefined && state?.balanced !== undefined && state.balanced !== state.members);
   await brokers.process().goOn(70_000);
@@ -132,20 +132,20 @@ test("a process that comes back does not end a claim that was taken over, nor on
     await brokers.goOn(3_000);
     const { metadata, spec } = brokers.set;
     if (how === "made again") {
-      brokers.passes.world.removeStatefulSet(metadata);
+      brokers.harness.world.removeStatefulSet(metadata);
       await brokers.goOn(10);
       const { name, labels, annotations } = metadata;
-      brokers.passes.world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec });
+      brokers.harness.world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec });
     } else {
       const state = JSON.parse(metadata.annotations?.[stateKey] ?? "");
-      const claimedAt = new Date(brokers.passes.timeline.nowMs()).toISOString();
+      const claimedAt = new Date(brokers.harness.timeline.nowMs()).toISOString();
       brokers.annotate({ [stateKey]: JSON.stringify({ ...state, claimedAt }) });
     }
     const before = brokers.set.metadata.annotations?.[stateKey];
-    await played(brokers.passes.timeline, asking);
+    await played(brokers.harness.timeline, asking);
     assert.equal(brokers.set.metadata.annotations?.[stateKey], before, how);
     brokers.slowMs = 1;
-    brokers.passes.world.settle();
+    brokers.harness.world.settle();
     await brokers.process().goOn(400_000);
     assert.equal(await brokers.process().run(), "done");
     assert.equal(brokers.asked.length, 2, how);
@@ -161,11 +161,11 @@ test("state-refused: where the annotation may not be written no pod is asked, an
   await process.goOn(300_000);
   assert.equal(await process.run(), "state-refused");
   assert.deepEqual(brokers.asked, []);
-  const said = brokers.events.filter((event) => /^RebalanceWaiting group-a: state-refused: .*says no/.test(event));
-  assert.equal(said.length, 1);
+  const waiting = brokers.events.filter((event) => /^RebalanceWaiting group-a: state-refused: .*says no/.test(event));
+  assert.equal(waiting.length, 1);
 });
 
-test("a right that is missing, and an API server that does not answer, are errors that the pass throws", async () => {
+test("a right that is missing, and an API server that does not answer, are errors that the reconcile throws", async () => {
   for (const [code, message] of [
     [403, 'User "u" cannot patch resource "statefulsets"'],
     [500, "down"],

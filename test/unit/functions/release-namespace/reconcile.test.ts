@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { decide, type KeptObject, ourFinalizers } from "../../../../functions/release-namespace/decide.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
-import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
+import { Harness, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 
 const key: ObjectRef = { resource: "namespaces", namespace: "", name: namespace };
 const [volumeHold = "", protection = "", releaseFinalizer = ""] = ourFinalizers;
@@ -13,8 +13,8 @@ const [volumeHold = "", protection = "", releaseFinalizer = ""] = ourFinalizers;
 const theirs = "kubernetes.io/pvc-protection";
 
 function world() {
-  const passes = new Passes({ zones: ["a"], replicas: 1 });
-  const { store } = passes.world;
+  const harness = new Harness({ zones: ["a"], replicas: 1 });
+  const { store } = harness.world;
   if (store.find("namespaces", { namespace: "", name: namespace }) === undefined)
     store.create("namespaces", "", { metadata: { name: namespace }, spec: { finalizers: ["kubernetes"] } });
   const claim = (name: string, annotations: Readonly<Record<string, string>>, finalizers: readonly string[]) => {
@@ -43,48 +43,48 @@ function world() {
     store
       .list("persistentvolumes")
       .items.map(({ metadata, spec }) => `${metadata.name} ${spec?.persistentVolumeReclaimPolicy}`);
-  const pass = () => played(passes.timeline, releaseNamespace.reconcile(passes.context, key, { sweep: false }));
-  return { passes, store, claim, finalizers, policies, pass };
+  const reconcile = () => played(harness.timeline, releaseNamespace.reconcile(harness.context, key, { sweep: false }));
+  return { harness, store, claim, finalizers, policies, round: reconcile };
 }
 
 test("in a namespace that stays nothing is touched, and no key is found", async () => {
-  const { passes, pass, finalizers } = world();
+  const { harness, round: reconcile, finalizers } = world();
   const before = finalizers();
-  assert.equal((await pass()).requeueAfterMs, undefined);
+  assert.equal((await reconcile()).requeueAfterMs, undefined);
   assert.deepEqual(finalizers(), before);
-  assert.deepEqual(await played(passes.timeline, releaseNamespace.listKeys(passes.context, undefined)), []);
+  assert.deepEqual(await played(harness.timeline, releaseNamespace.listKeys(harness.context, undefined)), []);
 });
 
 test("volume claims lose our finalizers at once, owners after 3 s, and no other finalizer is touched; volumes on hold are retained first", async () => {
-  const { passes, store, finalizers, policies, pass } = world();
+  const { harness, store, finalizers, policies, round: reconcile } = world();
   store.delete("namespaces", { namespace: "", name: namespace });
-  assert.deepEqual(await played(passes.timeline, releaseNamespace.listKeys(passes.context, undefined)), [key]);
-  assert.equal((await pass()).requeueAfterMs, 1_000);
+  assert.deepEqual(await played(harness.timeline, releaseNamespace.listKeys(harness.context, undefined)), [key]);
+  assert.equal((await reconcile()).requeueAfterMs, 1_000);
   const left = finalizers();
   assert.deepEqual(left.suspended, ["example.com/other", theirs]);
   for (const name of ["on-hold", "retained"]) assert.deepEqual(left[name], [theirs], name);
   assert.deepEqual(left.orders, [releaseFinalizer]);
-  assert.equal(passes.guard, "releasing");
+  assert.equal(harness.guard, "releasing");
   assert.deepEqual(policies(), ["pv-on-hold Retain", "pv-retained Retain", "pv-suspended Delete"]);
-  await pass();
-  assert.equal(passes.guard, "labels-first");
-  await passes.goOn(3_000);
-  await pass();
+  await reconcile();
+  assert.equal(harness.guard, "labels-first");
+  await harness.goOn(3_000);
+  await reconcile();
   assert.deepEqual(finalizers().orders ?? [], []);
-  await pass();
-  assert.equal(passes.guard, "released");
+  await reconcile();
+  assert.equal(harness.guard, "released");
 });
 
 test("a volume on hold that cannot be retained keeps our finalizer, and the others lose theirs", async () => {
-  const { passes, store, finalizers, pass } = world();
+  const { harness, store, finalizers, round: reconcile } = world();
   store.delete("namespaces", { namespace: "", name: namespace });
-  passes.interfere = ({ verb, resource }) => {
+  harness.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "persistentvolumes") throw refused(403);
   };
-  await pass();
+  await reconcile();
   assert.deepEqual(finalizers()["on-hold"], [volumeHold, theirs]);
   assert.deepEqual(finalizers().suspended, ["example.com/other", theirs]);
-  assert.match(passes.problems.join("\n"), /on-hold keeps our finalizer: .* by hand/);
+  assert.match(harness.problems.join("\n"), /on-hold keeps our finalizer: .* by hand/);
 });
 
 test("what is decided names each object, and no more than five", () => {
@@ -99,7 +99,7 @@ test("what is decided names each object, and no more than five", () => {
 });
 
 test("the words of a StatefulSet hold for the volumes of its pods; where it is gone before it was read, they are retained", async () => {
-  const { passes, store, claim, policies, pass } = world();
+  const { harness, store, claim, policies, round: reconcile } = world();
   const [set] = store.list("statefulsets", { namespace }).items;
   const name = set?.metadata.name ?? "";
   const owners: Readonly<Record<string, string>> = {
@@ -113,9 +113,9 @@ test("the words of a StatefulSet hold for the volumes of its pods; where it is g
     const annotations = { "sluice.dev/suspend-owner-uid": uid, ...owned };
     claim(itsName, annotations, [volumeHold]);
   }
-  passes.world.annotate({ namespace, name }, { "sluice.dev/hold": "true" });
+  harness.world.annotate({ namespace, name }, { "sluice.dev/hold": "true" });
   store.delete("namespaces", { namespace: "", name: namespace });
-  await pass();
+  await reconcile();
   const ofOwners = policies().filter((text) => text.startsWith("pv-of"));
   assert.deepEqual(ofOwners, ["pv-of-an-operator Delete", "pv-of-one-that-is-gone Retain", "pv-of-the-set Retain"]);
 });

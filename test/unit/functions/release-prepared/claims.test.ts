@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
-import { key, played } from "../../shared/reconcile/passes.ts";
+import { key, played } from "../../shared/reconcile/harness.ts";
 import { type Downscales, preparedGroup } from "../prepare-downscale/downscales.ts";
 
 async function neverCame(): Promise<Downscales> {
   const world = await preparedGroup();
   assert.equal(await world.process().guard("group-a", 3), "allowed");
-  await world.passes.goOn(91_000);
+  await world.harness.goOn(91_000);
   return world;
 }
 
@@ -16,10 +16,10 @@ test("downscale-under-way: as long as the change may still come, or pods are lea
   const world = await preparedGroup();
   const process = world.process();
   assert.equal(await process.guard("group-a", 3), "allowed");
-  await world.passes.goOn(89_000);
+  await world.harness.goOn(89_000);
   assert.equal(await process.sweep(), "downscale-under-way");
   world.scale("group-a", 3);
-  await world.passes.goOn(5);
+  await world.harness.goOn(5);
   assert.equal(await process.sweep(), "downscale-under-way");
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
 });
@@ -35,7 +35,7 @@ test("downscale-taken-back: in the phase in which pods are told to stay no revie
   assert.deepEqual(seen, [["group-a undoing"], ["group-a undoing"]]);
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
   assert.match(
-    world.passes.events.join("\n"),
+    world.harness.events.join("\n"),
     /DownscaleTakenBack group-a: downscale-taken-back: the downscale of group-a/,
   );
 });
@@ -48,21 +48,21 @@ test("prepared-untold: while a pod does not answer its DELETE the claim stays, a
   assert.deepEqual(world.claimed, ["group-a undoing"]);
   assert.equal(await process.guard("group-a", 3), "zone-scaling-down", "it cannot be joined");
   assert.equal(await process.sweep(), "downscale-under-way", "the process that began may still be at it");
-  await world.passes.goOn(8_000);
+  await world.harness.goOn(8_000);
   world.reply = () => undefined;
   assert.equal(await process.sweep(), "downscale-taken-back");
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("an Event says once for each claim that a pod has not heard that it stays", async () => {
+test("an Event says once for each claim that a pod has not received that it stays", async () => {
   const world = await neverCame();
   world.reply = () => ({ status: 500 });
   for (let sweeps = 0; sweeps < 3; sweeps++) {
     assert.equal(await world.process().sweep(), "prepared-untold");
-    await world.passes.goOn(20_000);
+    await world.harness.goOn(20_000);
   }
-  const said = world.passes.events.filter((event) => event.startsWith("PreparedPodsUntold"));
-  assert.equal(said.length, 1);
+  const unnotified = world.harness.events.filter((event) => event.startsWith("PreparedPodsUntold"));
+  assert.equal(unnotified.length, 1);
 });
 
 test("a pod that knows no DELETE has nothing to take back", async () => {
@@ -80,19 +80,19 @@ test("claim-gone: of two processes one ends it, and the other leaves it at that"
   one.interfere = ({ verb, resource }) => {
     if (!isFirst || verb !== "patch" || resource !== "leases") return;
     isFirst = false;
-    world.passes.writeLedger({ "sluice.dev/claims": "" });
+    world.harness.writeLedger({ "sluice.dev/claims": "" });
   };
   assert.equal(await one.sweep(), "claim-gone");
   assert.equal(await other.sweep(), undefined);
   assert.deepEqual(world.claimed, []);
 });
 
-test("ledger-contended: a process that meets another writer each time tells no pod, and looks again", async () => {
+test("ledger-contended: a process that meets another writer each time tells no pod, and reconciles again", async () => {
   const world = await neverCame();
   const process = world.process();
   let writes = 0;
   process.interfere = ({ verb, resource }) => {
-    if (verb === "patch" && resource === "leases") world.passes.writeLedger({ "example.com/other": String(++writes) });
+    if (verb === "patch" && resource === "leases") world.harness.writeLedger({ "example.com/other": String(++writes) });
   };
   assert.equal(await process.sweep(), "ledger-contended");
   assert.deepEqual([writes, world.prepared.size], [5, 2]);
@@ -109,54 +109,55 @@ test("a sweep finds every ledger that holds a claim, of whatever kind of group, 
   const world = await preparedGroup();
   const process = world.process();
   const keys = (of?: string) =>
-    played(world.passes.timeline, Promise.resolve(releasePrepared.listKeys(process.context, of)));
+    played(world.harness.timeline, Promise.resolve(releasePrepared.listKeys(process.context, of)));
   assert.deepEqual(await keys(), []);
   assert.equal(await process.guard("group-a", 4), "allowed");
   assert.deepEqual(await keys("db"), [key]);
   assert.deepEqual(await keys("other"), []);
 });
 
-test("what wakes it often reads the ledger once in five seconds", async () => {
+test("what triggers it often reads the ledger once in five seconds", async () => {
   const world = await preparedGroup();
   const process = world.process();
-  const { timeline } = world.passes;
-  const wake = () => played(timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
-  await wake();
-  const { requeueAfterMs, absorbsEvents } = await wake();
+  const { timeline } = world.harness;
+  const trigger = () => played(timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
+  await trigger();
+  const { requeueAfterMs, absorbsEvents } = await trigger();
   const reads = process.calls.filter(({ resource }) => resource === "leases").length;
   assert.deepEqual([reads, absorbsEvents], [1, true]);
   assert.ok((requeueAfterMs ?? 0) > 0 && (requeueAfterMs ?? 0) <= 5_000);
 });
 
-test("while a claim stands, what happens in the group is looked at half a second later: it may be the end", async () => {
+test("while a claim stands, what happens in the group is read half a second later: it may be the end", async () => {
   const world = await preparedGroup();
   const process = world.process();
-  const wake = () => played(world.passes.timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
+  const trigger = () =>
+    played(world.harness.timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
   assert.equal(await process.guard("group-a", 4), "allowed");
-  await wake();
+  await trigger();
   world.scale("group-a", 4);
-  await world.passes.goOn(10);
-  const { requeueAfterMs = 0, absorbsEvents } = await wake();
+  await world.harness.goOn(10);
+  const { requeueAfterMs = 0, absorbsEvents } = await trigger();
   assert.ok(requeueAfterMs > 0 && requeueAfterMs <= 500 && absorbsEvents, `${requeueAfterMs}`);
-  await world.passes.goOn(500);
-  await wake();
+  await world.harness.goOn(500);
+  await trigger();
   assert.deepEqual(world.claimed, []);
 });
 
-test("what is due is taken back when it is due, though a pass has just looked", async () => {
+test("what is due is taken back when it is due, though a reconcile has just looked", async () => {
   const world = await preparedGroup();
   const process = world.process();
-  const { timeline } = world.passes;
+  const { timeline } = world.harness;
   assert.equal(await process.guard("group-a", 4), "allowed");
-  const wake = () => played(timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
-  await world.passes.goOn(89_000);
-  const { requeueAfterMs = 0 } = await wake();
+  const trigger = () => played(timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
+  await world.harness.goOn(89_000);
+  const { requeueAfterMs = 0 } = await trigger();
   assert.ok(requeueAfterMs > 0 && requeueAfterMs <= 1_100, `due in ${requeueAfterMs} ms`);
-  const { requeueAfterMs: again = 0 } = await wake();
+  const { requeueAfterMs: again = 0 } = await trigger();
   assert.ok(again > 0 && again <= requeueAfterMs, `due in ${again} ms`);
-  await world.passes.goOn(again);
-  const { requeueAfterMs: rest = 0 } = await wake();
-  await world.passes.goOn(rest);
-  await wake();
-  assert.deepEqual([world.words, world.claimed], [["POST group-a-4", "DELETE group-a-4"], []]);
+  await world.harness.goOn(again);
+  const { requeueAfterMs: rest = 0 } = await trigger();
+  await world.harness.goOn(rest);
+  await trigger();
+  assert.deepEqual([world.requests, world.claimed], [["POST group-a-4", "DELETE group-a-4"], []]);
 });

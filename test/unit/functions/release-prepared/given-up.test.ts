@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shared/ledger/claim.ts";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { type Downscales, preparedGroup } from "../prepare-downscale/downscales.ts";
 
 /** The pods of the ordinals 3 and 4 were told, and the change never came. */
 async function neverCame(): Promise<Downscales> {
   const world = await preparedGroup();
   assert.equal(await world.process().guard("group-a", 3), "allowed");
-  await world.passes.goOn(91_000);
+  await world.harness.goOn(91_000);
   return world;
 }
 
@@ -19,22 +19,22 @@ async function tryFor(world: Downscales, minutes: number): Promise<string | unde
   for (let tries = 0; tries < minutes * 3; tries++) {
     guard = await world.process().sweep();
     if (world.claimed.length === 0) return guard;
-    await world.passes.goOn(20_000);
+    await world.harness.goOn(20_000);
   }
   return guard;
 }
 
 const refusing = (status: number) => (_pod: string, method: string) => (method === "DELETE" ? { status } : undefined);
-const givenUp = ({ passes }: Downscales) => passes.events.filter((event) => event.startsWith("PreparedGivenUp"));
+const givenUp = ({ harness }: Downscales) => harness.events.filter((event) => event.startsWith("PreparedGivenUp"));
 
 /** As an earlier version has written it. */
-function withoutAddress({ passes, claims }: Downscales): void {
+function withoutAddress({ harness, claims }: Downscales): void {
   const old = claims.flatMap((claim) => {
     if (!claim.isKnown) return [];
     const { toldAt: _, line: __, isKnown: ___, ...content } = claim;
     return [makeClaim(content)];
   });
-  passes.writeLedger({ "sluice.dev/claims": formatClaims(old) });
+  harness.writeLedger({ "sluice.dev/claims": formatClaims(old) });
 }
 
 test("a claim holds scheme, port, path and Service of those who were told, and their uids, from its first write on", async () => {
@@ -47,7 +47,7 @@ test("a claim holds scheme, port, path and Service of those who were told, and t
     return undefined;
   };
   assert.equal(await world.process().guard("group-a", 4), "allowed");
-  const service = world.passes.world.store.get("statefulsets", { namespace, name: "group-a" }).spec.serviceName;
+  const service = world.harness.world.store.get("statefulsets", { namespace, name: "group-a" }).spec.serviceName;
   const toldAt = { scheme: "http", port: 80, path: "/ingester/prepare-shutdown", service };
   assert.deepEqual(seen, [["preparing", toldAt, ["group-a", "group-a-4"]]]);
 });
@@ -58,7 +58,7 @@ test("where the annotations are gone while a claim stands, its pods are told tha
   world.annotate("group-a", { [port]: null, [path]: "elsewhere" });
   assert.equal(await world.process().sweep(), "downscale-taken-back");
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
-  const urls = world.heard
+  const urls = world.received
     .filter(({ method }) => method === "DELETE")
     .map(({ url }) => url.replace(/.*\.svc[^/]*/, ""));
   assert.deepEqual(urls, ["/ingester/prepare-shutdown", "/ingester/prepare-shutdown"]);
@@ -69,8 +69,8 @@ test("prepared-untold: of a claim of an earlier version only its StatefulSet say
   withoutAddress(world);
   world.annotate("group-a", { "grafana.com/prepare-downscale-http-port": null });
   assert.equal(await tryFor(world, 40), "prepared-untold");
-  for (const name of ["group-a-3", "group-a-4"]) world.passes.world.store.delete("pods", { namespace, name }, {});
-  await world.passes.goOn(20_000);
+  for (const name of ["group-a-3", "group-a-4"]) world.harness.world.store.delete("pods", { namespace, name }, {});
+  await world.harness.goOn(20_000);
   assert.equal(await world.process().sweep(), "prepared-given-up");
   assert.deepEqual(world.claimed, []);
 });
@@ -91,11 +91,11 @@ test("prepared-given-up: after 30 minutes in which each pod says that it knows n
 test("prepared-given-up: another pod than the one that was told has nothing to take back, whatever it answers", async () => {
   const world = await neverCame();
   world.reply = refusing(500);
-  world.passes.world.store.delete("pods", { namespace, name: "group-a-3" }, {});
-  await world.passes.goOn(20_000);
+  world.harness.world.store.delete("pods", { namespace, name: "group-a-3" }, {});
+  await world.harness.goOn(20_000);
   assert.equal(await tryFor(world, 35), "prepared-untold", "group-a-4 was told, and stands");
-  world.passes.world.store.delete("pods", { namespace, name: "group-a-4" }, {});
-  await world.passes.goOn(20_000);
+  world.harness.world.store.delete("pods", { namespace, name: "group-a-4" }, {});
+  await world.harness.goOn(20_000);
   assert.equal(await world.process().sweep(), "prepared-given-up");
 });
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
-import { namespace, played } from "../../shared/reconcile/passes.ts";
+import { namespace, played } from "../../shared/reconcile/harness.ts";
 import { foreignClaim } from "../prepare-downscale/downscales.ts";
 import { standing } from "./unwoken.ts";
 
@@ -11,9 +11,9 @@ for (const views of ["watch", "list"] as const) {
     const { world, process } = await standing(views);
     assert.equal(await process.guard("group-a", 2), "allowed");
     assert.equal(world.prepared.size, 3);
-    await world.passes.goOn(85_000);
+    await world.harness.goOn(85_000);
     assert.equal(world.prepared.size, 3, "the API server may still let it through");
-    await world.passes.goOn(15_000);
+    await world.harness.goOn(15_000);
     assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
     assert.equal(await process.guard("group-b", 4), "allowed", "no other downscale of the group waits any more");
   });
@@ -22,7 +22,7 @@ for (const views of ["watch", "list"] as const) {
 test("the looks between two sweeps are one LIST of Leases each, and nothing else, while no downscale is open", async () => {
   const { world, process } = await standing("watch");
   process.calls.length = 0;
-  await world.passes.goOn(60_000);
+  await world.harness.goOn(60_000);
   const calls = process.calls.filter(({ resource }) => resource !== "statefulsets" && resource !== "pods");
   assert.deepEqual([...new Set(calls.map(({ verb, resource }) => `${verb} ${resource}`))], ["list leases"]);
   assert.ok(process.calls.length <= 14, process.calls.map(({ verb, resource }) => `${verb} ${resource}`).join());
@@ -31,31 +31,31 @@ test("the looks between two sweeps are one LIST of Leases each, and nothing else
 for (const by of ["follow-replicas", "prepare-delayed-downscale", "suspend-group"]) {
   test(`a scale-down of ${by} whose process was killed holds its group for no longer than 90 s and a tick`, async () => {
     const { world, process } = await standing("watch");
-    const { uid } = world.passes.world.store.get("statefulsets", { namespace, name: "group-a" }).metadata;
+    const { uid } = world.harness.world.store.get("statefulsets", { namespace, name: "group-a" }).metadata;
     const stampMs = process.cluster.serverTimeMs();
     const claim = foreignClaim("group-a", uid, { id: `scale-down group-a ${stampMs}`, by, stampMs });
-    const [lease] = world.passes.world.store.list("leases").items;
+    const [lease] = world.harness.world.store.list("leases").items;
     const metadata = { annotations: { "sluice.dev/claims": claim.line } };
-    world.passes.world.store.patch("leases", { namespace, name: lease?.metadata.name ?? "" }, { metadata });
-    await world.passes.goOn(85_000);
+    world.harness.world.store.patch("leases", { namespace, name: lease?.metadata.name ?? "" }, { metadata });
+    await world.harness.goOn(85_000);
     assert.equal(world.claimed.length, 1, "it may still be carried out");
-    await world.passes.goOn(40_000);
+    await world.harness.goOn(40_000);
     assert.deepEqual(world.claimed, []);
   });
 }
 
-test("only ledgers with a claim of a review are looked at, and those that Sluice cannot read", async () => {
+test("only ledgers with a claim of a review are read, and those that Sluice cannot read", async () => {
   const { world, process } = await standing("watch");
   const due = async () => {
     const listed = releasePrepared.schedule?.listDue(process.context, undefined);
-    return listed === undefined ? [] : played(world.passes.timeline, listed);
+    return listed === undefined ? [] : played(world.harness.timeline, listed);
   };
   const write = (claims: string) => {
-    const [lease] = world.passes.world.store.list("leases").items;
+    const [lease] = world.harness.world.store.list("leases").items;
     assert.ok(lease !== undefined);
     const { name } = lease.metadata;
     const metadata = { annotations: { "sluice.dev/claims": claims } };
-    world.passes.world.store.patch("leases", { namespace, name }, { metadata });
+    world.harness.world.store.patch("leases", { namespace, name }, { metadata });
   };
   assert.deepEqual(await due(), []);
   assert.equal(await process.guard("group-a", 4), "allowed");

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
-import { key, namespace, played, refused } from "../../shared/reconcile/passes.ts";
+import { key, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 import { type Downscales, type Process, preparedGroup } from "../prepare-downscale/downscales.ts";
 
 const annotation = "grafana.com/last-downscale";
@@ -13,7 +13,7 @@ async function lowered(): Promise<Downscales> {
   const world = await preparedGroup();
   assert.equal(await world.process().guard("group-a", 3), "allowed");
   world.scale("group-a", 3);
-  await world.passes.goOn(40_000);
+  await world.harness.goOn(40_000);
   return world;
 }
 
@@ -22,28 +22,28 @@ function writing(world: Downscales, writesLastDownscale = true): Process {
 }
 
 function written(world: Downscales): string | undefined {
-  return world.passes.world.store.get("statefulsets", setName).metadata.annotations?.[annotation];
+  return world.harness.world.store.get("statefulsets", setName).metadata.annotations?.[annotation];
 }
 
-/** What the next look is promised for. */
+/** When the next reconcile is due. */
 async function requeue(world: Downscales, process: Process): Promise<number | undefined> {
-  const { passes } = world;
-  const outcome = await played(passes.timeline, releasePrepared.reconcile(process.context, key, { sweep: true }));
+  const { harness } = world;
+  const outcome = await played(harness.timeline, releasePrepared.reconcile(process.context, key, { sweep: true }));
   return outcome.requeueAfterMs;
 }
 
 /** As an API server stamps it: `agoMs` before now, by the manager of a subresource. */
 function stamp(world: Downscales, agoMs: number, subresource?: string): void {
-  const time = new Date(world.passes.cluster.serverTimeMs() - agoMs).toISOString().replace(/\.\d+Z$/, "Z");
+  const time = new Date(world.harness.cluster.serverTimeMs() - agoMs).toISOString().replace(/\.\d+Z$/, "Z");
   const managedFields = [{ manager: "kubectl", operation: "Update", time, subresource }];
-  world.passes.world.store.patch("statefulsets", setName, { metadata: { managedFields } as object });
+  world.harness.world.store.patch("statefulsets", setName, { metadata: { managedFields } as object });
 }
 
 test("without the setting no StatefulSet is written", async () => {
   const world = await lowered();
   for (const process of [world.process(), writing(world, false)]) {
     await process.sweep();
-    await world.passes.goOn(120_000);
+    await world.harness.goOn(120_000);
     await process.sweep();
     assert.deepEqual(process.writes().includes("patch statefulsets"), false);
   }
@@ -55,24 +55,24 @@ test("the time in the ledger is written a minute after the downscale was allowed
   const process = writing(world);
   const inMs = await requeue(world, process);
   assert.ok(inMs !== undefined && inMs > 0 && inMs <= 20_000, `${inMs}`);
-  await world.passes.goOn(inMs - 200);
+  await world.harness.goOn(inMs - 200);
   await process.sweep();
   assert.equal(written(world), undefined);
-  await world.passes.goOn(220);
+  await world.harness.goOn(220);
   await process.sweep();
   const at = Date.parse(written(world) ?? "");
-  const time = world.passes.ledger.lastDownscales?.["group-a"] ?? 0;
+  const time = world.harness.ledger.lastDownscales?.["group-a"] ?? 0;
   assert.ok(at >= time && at < time + 1_000, `${at} of ${time}`);
   const before = process.calls.length;
   await process.sweep();
   assert.ok(!process.calls.slice(before).some(({ verb, resource }) => verb === "patch" && resource === "statefulsets"));
 });
 
-test("another client's change a moment ago is a minute of waiting; a change of the status is none", async () => {
+test("a change by another client delays the write by a minute; a change of the status does not", async () => {
   const world = await lowered();
   const process = writing(world);
   await process.sweep();
-  await world.passes.goOn(60_000);
+  await world.harness.goOn(60_000);
   stamp(world, 10_000);
   const inMs = await requeue(world, process);
   assert.ok(inMs !== undefined && inMs > 49_000 && inMs < 52_000, `${inMs}`);
@@ -86,35 +86,33 @@ test("while the downscale goes on nothing is written, and a value that Sluice ca
   const world = await lowered();
   const process = writing(world);
   await process.sweep();
-  await world.passes.goOn(61_000);
+  await world.harness.goOn(61_000);
   assert.equal(await world.process().guard("group-a", 2), "allowed");
   await process.sweep();
   assert.equal(written(world), undefined);
   world.annotate("group-a", { [annotation]: "yesterday" });
   world.scale("group-a", 2);
-  await world.passes.goOn(120_000);
+  await world.harness.goOn(120_000);
   await process.sweep();
   await process.sweep();
   assert.deepEqual([world.claims, written(world)], [[], "yesterday"]);
 });
 
-test("a client that changes the StatefulSet meanwhile is first, and a write that is refused is said and holds up nothing", async () => {
-  for (const [code, isSaid] of [
+test("a client that changes the StatefulSet meanwhile is first, and a write that is refused is reported and holds up nothing", async () => {
+  for (const [code, isReported] of [
     [409, false],
     [403, true],
   ] as const) {
     const world = await lowered();
     const process = writing(world);
     await process.sweep();
-    await world.passes.goOn(61_000);
+    await world.harness.goOn(61_000);
     process.interfere = ({ verb, resource }) => {
       if (verb === "patch" && resource === "statefulsets") throw refused(code, "a webhook says no");
     };
     assert.equal(await requeue(world, process), 60_000);
-    const problems = world.passes.problems.filter((sentence) =>
-      /could not be written to its annotation/.test(sentence),
-    );
-    assert.equal(problems.length > 0, isSaid);
+    const problems = world.harness.problems.filter((message) => /could not be written to its annotation/.test(message));
+    assert.equal(problems.length > 0, isReported);
     process.interfere = () => {};
     await process.sweep();
     assert.notEqual(written(world), undefined);

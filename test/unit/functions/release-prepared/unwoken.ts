@@ -29,6 +29,6 @@ export async function standing(views: "watch" | "list") {
     },
   });
   // The sweep of the start is over, and the next one is far.
-  await world.passes.goOn(20_000);
+  await world.harness.goOn(20_000);
   return { world, process, standalone };
 }

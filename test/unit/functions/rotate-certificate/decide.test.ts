@@ -86,7 +86,7 @@ test("without a Secret, or with an empty one, a certificate is made and presente
   assert.ok(empty.kind === "generate" && empty.as === "presented");
 });
 
-test("a Secret that does not parse is never overwritten, and the sentence says what to do", () => {
+test("a Secret that does not parse is never overwritten, and the message says what to do", () => {
   const unreadable = `its data key key is missing; ${howToEmpty({ namespace: "mimir", name: "certificate" })}`;
   const snapshot = {
     nowMs: startMs,
@@ -112,7 +112,7 @@ test("a certificate is left alone for two thirds of its life, and looked at agai
   assert.ok(early.kind === "done" && !early.prepare);
   assert.equal(early.requeueAfterMs, 30 * minuteMs);
   const half = decideAt({ afterMinutes: 45 });
-  assert.ok(half.kind === "done" && half.prepare, "keys are looked for before they are needed");
+  assert.ok(half.kind === "done" && half.prepare, "keys are searched for before they are needed");
   assert.equal(half.requeueAfterMs, 15 * minuteMs);
   assert.equal(decideAt({ afterMinutes: 60 - 1 / 60 }).kind, "done");
   const due = decideAt({ afterMinutes: 60 });
@@ -145,7 +145,7 @@ test("a bundle of which one webhook was forgotten, and one that is still empty, 
   assert.equal(decideAt({ configurations: [] }).kind, "done");
 });
 
-test("a configuration whose bundle another client has overwritten gets ours back, and a stranger's authority goes", () => {
+test("a configuration whose bundle another client has overwritten gets ours back, and a foreign client's authority goes", () => {
   const step = decideAt({ configurations: [configuration("one", ["A", "X"])] });
   assert.ok(step.kind === "patch");
   assert.deepEqual(step.authorities, ["A"]);
@@ -192,8 +192,8 @@ test("a configuration that is not ours to write keeps nothing from going on, unl
   const given = (trusted: readonly string[]) => ({ configurations: [ours, foreign(trusted)], trustedForMs: 5_000 });
   assert.equal(decideAt({ afterMinutes: 61, stored: { next }, ...given([]) }).kind, "promote");
   assert.equal(decideAt({ configurations: [foreign([])] }).kind, "done");
-  const held = decideAt({ afterMinutes: 61, stored: { next }, ...given(["A"]) });
-  assert.equal(guardOf(held), "configuration-refused", "its reviews would fail");
+  const blocked = decideAt({ afterMinutes: 61, stored: { next }, ...given(["A"]) });
+  assert.equal(guardOf(blocked), "configuration-refused", "its reviews would fail");
   const refused = configuration("ours", [], "no right");
   assert.equal(guardOf(decideAt({ configurations: [refused] })), "configuration-refused");
 });
@@ -213,7 +213,7 @@ test("where others write the bundles none is written, and the next certificate w
   assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60, configurations: [] }).kind, "promote");
 });
 
-test("a Secret that this account may not make is looked for every five seconds, and no keys are made for it", () => {
+test("a Secret that this account may not make is searched for every five seconds, and no keys are made for it", () => {
   const step = decide({
     nowMs: startMs,
     dnsName: name,
@@ -232,7 +232,7 @@ test("a Secret that this account may not make is looked for every five seconds, 
   );
 });
 
-test("who waits for others looks again in half a minute, or when the certificate in use is about to expire", () => {
+test("who waits for others reconciles again in half a minute, or when the certificate in use is about to expire", () => {
   const given = { updatesBundles: false, stored: { next } };
   const requeueAt = (afterMinutes: number) => {
     const step = decideAt({ ...given, afterMinutes, configurations: [] });

@@ -41,9 +41,9 @@ test("the first key is stored with the first certificate, and is in the paths on
   assert.deepEqual(Object.keys(dataIn(world)), ["ca", "cert", "key", "review-key"]);
   world.assertTrusted();
   assert.deepEqual(world.paths("ours"), ["/a", "/b"]);
-  world.passSeconds(19.9);
+  world.advanceSeconds(19.9);
   assert.deepEqual([(await run()).guard, world.paths("ours")], ["key-spreading", ["/a", "/b"]]);
-  world.passSeconds(0.1);
+  world.advanceSeconds(0.1);
   assert.equal((await run()).guard, "done");
   const { current } = world.storedKeys();
   assert.match(current ?? "", /^[0-9a-f]{64}$/);
@@ -90,7 +90,7 @@ test("where others write the bundles no path is written, with the label as witho
   await world.addRunning(0, keyed);
   const run = world.start({ updatesBundles: false });
   await run();
-  world.passSeconds(20);
+  world.advanceSeconds(20);
   assert.equal((await run()).guard, "done");
   assert.deepEqual(world.writes, []);
 });
@@ -100,19 +100,19 @@ test("a renewal brings the next key, and the promotion puts it into the paths at
   await world.addRunning(9_000, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
   await run();
-  world.passSeconds(21);
+  world.advanceSeconds(21);
   assert.equal((await run()).guard, "trust-spreading");
   assert.deepEqual(world.paths("one"), pathsUnder(old), "in the same patch as the bundle");
   const { current, next } = world.storedKeys();
   assert.ok(current === old && next !== undefined && next !== old);
   assert.equal(world.acts.filter((act) => act.startsWith("generate")).length, 1, "in the write of the certificate");
-  world.passSeconds(5);
+  world.advanceSeconds(5);
   const { guard, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs], ["key-spreading", 15_000], "it is known for 5 s");
   assert.deepEqual(world.storedKeys(), { current: next, next: undefined, previous: old });
   assert.ok(!("next-review-key" in dataIn(world)));
   assert.deepEqual(world.paths("one"), pathsUnder(old));
-  world.passSeconds(15);
+  world.advanceSeconds(15);
   assert.equal((await run()).guard, "done");
   assert.deepEqual(world.paths("one"), pathsUnder(next));
 });
@@ -127,7 +127,7 @@ test("a next key that was known for 20 s is in the paths in the run of the promo
   const run = world.start({ lifetimeMs: 600_000 });
   assert.equal((await run()).guard, "configuration-refused");
   refuses = false;
-  world.passSeconds(20);
+  world.advanceSeconds(20);
   const { next } = world.storedKeys();
   await run();
   assert.deepEqual([world.storedKeys().current, world.paths("one")], [next, pathsUnder(next)]);
@@ -160,7 +160,7 @@ test("a plain path that a tool writes back, and a foreign key, give way to the k
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
   await run();
-  world.passSeconds(20);
+  world.advanceSeconds(20);
   await run();
   assert.deepEqual(world.paths("one"), pathsUnder(old));
   for (const prefix of ["", `/${"e".repeat(64)}`]) {
@@ -188,7 +188,7 @@ test("a configuration without the label keeps its paths, whatever they are, and 
   world.rewrite("unlabelled", (client) => ({ ...client, service: { ...service, path: `/${old}/x` } }));
   const run = world.start({ lifetimeMs: 600_000 });
   await run();
-  world.passSeconds(20);
+  world.advanceSeconds(20);
   assert.equal((await run()).guard, "done");
   assert.deepEqual(world.paths("one"), pathsUnder(old));
   assert.deepEqual(world.paths("two"), [undefined, `/${old}/b`]);
@@ -204,7 +204,7 @@ test("replicas that upgrade at one moment agree on one key, and the paths have i
   const runs = [world.start(), world.start(), world.start()];
   for (let second = 0; second < 25; second++) {
     await Promise.all(runs.map((run) => run()));
-    world.passSeconds(1);
+    world.advanceSeconds(1);
   }
   const made = world.acts.filter((act) => act === "generate-key secrets/certificate done");
   assert.equal(made.length, 1);
@@ -252,12 +252,12 @@ function refusal(code: number, message: string): ClusterError {
   return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });
 }
 
-test("a policy that refuses the key does not keep the bundle and the certificate back, and is told of", async () => {
+test("a policy that refuses the key does not keep the bundle and the certificate back, and is reported", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
   await run();
-  world.passSeconds(31);
+  world.advanceSeconds(31);
   let tries = 0;
   world.onPatch = (name, body) => {
     if (name !== "one" || !JSON.stringify(body).includes(old)) return;
@@ -267,20 +267,20 @@ test("a policy that refuses the key does not keep the bundle and the certificate
   assert.equal((await run()).guard, "trust-spreading");
   assert.deepEqual([tries, world.paths("one"), world.bundles("one")[0]?.length], [1, ["/a", "/b"], 2]);
   assert.deepEqual(world.paths("two"), pathsUnder(old));
-  world.passSeconds(5);
+  world.advanceSeconds(5);
   assert.equal((await run()).guard, "key-spreading");
   assert.equal(world.storedKeys().previous, old, "the certificate is promoted");
   world.onPatch = (name) => {
     if (name === "one") throw refusal(422, "a policy says no");
   };
-  world.passSeconds(25);
+  world.advanceSeconds(25);
   const { guard, message, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs], ["configuration-refused", 30_000]);
   assert.equal(message, `not every path has the review key: ${resource}/one was refused with 422: a policy says no`);
   world.onPatch = () => {};
-  world.passSeconds(29.9);
+  world.advanceSeconds(29.9);
   assert.equal((await run()).guard, "configuration-refused");
-  world.passSeconds(0.1);
+  world.advanceSeconds(0.1);
   assert.equal((await run()).guard, "done");
   assert.deepEqual(world.paths("one"), pathsUnder(world.storedKeys().current));
 });
@@ -291,11 +291,11 @@ test("a key that the Secret loses and gets back is known anew: a replica may hav
   const run = world.start({ lifetimeMs: 600_000 });
   await run();
   const back = dataIn(world);
-  world.passSeconds(15);
+  world.advanceSeconds(15);
   world.store.patch("secrets", settings.secret, { data: { "review-key": base64(32) } });
   assert.equal((await run()).guard, "key-spreading");
   world.store.patch("secrets", settings.secret, { data: back });
-  world.passSeconds(10);
+  world.advanceSeconds(10);
   assert.deepEqual([(await run()).guard, world.paths("one")], ["key-spreading", ["/a", "/b"]]);
 });
 
@@ -304,7 +304,7 @@ test("a configuration that we have no right to is tried once, with the key, and 
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
   await run();
-  world.passSeconds(20);
+  world.advanceSeconds(20);
   world.addConfiguration("theirs", { labels: keyed });
   let tries = 0;
   world.onPatch = (name) => {

@@ -106,7 +106,7 @@ test("a promotion waits for no path, whether its key spreads or is refused", () 
   assert.equal(decideAt(refused, { stored, trustedForMs: 5_000 }, 61).kind, "promote");
 });
 
-test("a key that was refused leaves the bundle to be written alone, and is told of while nothing else is to be done", () => {
+test("a key that was refused leaves the bundle to be written alone, and is reported while nothing else is to be done", () => {
   const refused = configuration("plain", [undefined], { keyRefusal: "plain was refused with 422: no" });
   const step = decideAt([refused]);
   assert.deepEqual(waited(step), ["configuration-refused", 30_000]);
@@ -123,7 +123,7 @@ test("a key that was refused leaves the bundle to be written alone, and is told 
   assert.deepEqual(waited(decideAt([whole])), ["configuration-refused", 30_000]);
 });
 
-test("while a bundle is refused a key that spreads brings the next look forward", () => {
+test("while a bundle is refused a key that spreads brings the next run forward", () => {
   const configurations = [
     configuration("refused", [], { bundles: [[]], refusal: "no" }),
     configuration("plain", [undefined]),

@@ -9,8 +9,8 @@ function forbidden(message: string): ClusterError {
   return new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource: "" });
 }
 
-test("where there is no Secret and none may be made, that is said with the command, and one made empty is filled", async (context) => {
-  const looked = context.mock.method(crypto.subtle, "generateKey");
+test("where there is no Secret and none may be made, that is reported with the command, and one made empty is filled", async (context) => {
+  const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   world.addConfiguration("one");
   const message = 'secrets is forbidden: User "x" cannot create resource "secrets"';
@@ -21,25 +21,25 @@ test("where there is no Secret and none may be made, that is said with the comma
     throw forbidden(message);
   };
   const run = world.start();
-  const { guard, message: sentence, requeueAfterMs } = await run();
+  const { guard, message: expected, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs], ["secret-missing", 5_000]);
   const command = "kubectl -n mimir create secret generic certificate";
-  const said = `there is no Secret mimir/certificate, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;
-  assert.equal(sentence, said);
-  world.passSeconds(29.9);
+  const reported = `there is no Secret mimir/certificate, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;
+  assert.equal(expected, reported);
+  world.advanceSeconds(29.9);
   assert.deepEqual([(await run()).guard, tries], ["secret-missing", 1], "tried again after thirty seconds");
-  world.passSeconds(0.1);
+  world.advanceSeconds(0.1);
   assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "a user may have granted the right");
-  const events = world.store.list("events").items.map(({ reason, message: told }) => `${reason} ${told}`);
-  assert.deepEqual(events, [`CertificateWaiting ${sentence}`], "once");
+  const events = world.store.list("events").items.map(({ reason, message: notified }) => `${reason} ${notified}`);
+  assert.deepEqual(events, [`CertificateWaiting ${expected}`], "once");
   world.store.create("secrets", "mimir", { metadata: { name: "certificate" }, type: "Opaque" });
   assert.equal((await run()).guard, "done");
-  assert.equal(looked.mock.callCount(), 2, "keys that no client was shown are good for the next try");
+  assert.equal(generated.mock.callCount(), 2, "keys that no client was shown are good for the next try");
   world.assertTrusted();
 });
 
 test("in a namespace that is not there the certificate waits for it, by its name, and with the same keys", async (context) => {
-  const looked = context.mock.method(crypto.subtle, "generateKey");
+  const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   let isThere = false;
   let tries = 0;
@@ -52,17 +52,18 @@ test("in a namespace that is not there the certificate waits for it, by its name
   const run = world.start();
   const { guard, message, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs, tries], ["secret-missing", 5_000, 1]);
-  const said = "there is no namespace mimir for the Secret mimir/certificate. Make it, or set NAMESPACE to another one";
-  assert.equal(message, `${said}; Sluice looks again (namespaces "mimir" not found)`);
-  world.passSeconds(30);
+  const reported =
+    "there is no namespace mimir for the Secret mimir/certificate. Make it, or set NAMESPACE to another one";
+  assert.equal(message, `${reported}; Sluice tries again (namespaces "mimir" not found)`);
+  world.advanceSeconds(30);
   assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "a user may have made it");
   isThere = true;
-  world.passSeconds(30);
+  world.advanceSeconds(30);
   assert.equal((await run()).guard, "done");
-  assert.equal(looked.mock.callCount(), 2, "keys that no client was shown are good for the next try");
+  assert.equal(generated.mock.callCount(), 2, "keys that no client was shown are good for the next try");
 });
 
-test("a configuration that we have no right to, by another name than ours, is told of once, and no step waits for it", async () => {
+test("a configuration that we have no right to, by another name than ours, is reported once, and no step waits for it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const resource = "validatingwebhookconfigurations";
@@ -76,13 +77,13 @@ test("a configuration that we have no right to, by another name than ours, is to
   world.addConfiguration("theirs");
   const run = world.start({ lifetimeMs: 600_000 });
   assert.equal((await run()).guard, "trust-spreading");
-  world.passSeconds(5);
+  world.advanceSeconds(5);
   assert.deepEqual([(await run()).guard, tries], ["done", 1]);
   for (const name of ["one", "two"]) {
     const bundles = world.bundles(name);
     assert.ok(bundles.every((bundle) => bundle.includes(world.stored().presented?.ca ?? "")));
   }
-  world.passSeconds(31);
+  world.advanceSeconds(31);
   assert.deepEqual([(await run()).guard, tries], ["done", 2], "the right may have been given");
   const label = "grafana.com/inject-rollout-operator-ca";
   const how = `Sluice has no right for that name: give it one, or remove the label ${label}`;
@@ -93,7 +94,7 @@ test("a configuration that we have no right to, by another name than ours, is to
   await run();
   world.addConfiguration("theirs");
   await run();
-  assert.equal(world.problems.length, 2, "another one of that name is told of again");
+  assert.equal(world.problems.length, 2, "another one of that name is reported again");
 });
 
 test("without the right to ours a renewal waits as long as it can: reviews would fail of it", async () => {
@@ -127,7 +128,7 @@ test("with UPDATE_CA_BUNDLE=false no configuration is written, and a renewal wai
     world.store.patch(resource, { namespace: "", name }, { webhooks: filled });
   }
   assert.equal((await run()).guard, "trust-spreading");
-  world.passSeconds(5);
+  world.advanceSeconds(5);
   assert.equal((await run()).guard, "done");
   assert.equal(world.stored().presented?.cert, next?.cert);
   assert.deepEqual(

@@ -56,9 +56,9 @@ test("a renewal is stored, trusted, read back, waited for, and only then present
     [before?.ca, next?.ca],
     [before?.ca, next?.ca],
   ]);
-  world.passSeconds(4.9);
+  world.advanceSeconds(4.9);
   assert.equal((await run()).guard, "trust-spreading");
-  world.passSeconds(0.1);
+  world.advanceSeconds(0.1);
   const { guard } = await run();
   const after = world.stored();
   assert.deepEqual([guard, after.presented?.cert, after.next], ["done", next?.cert, undefined]);
@@ -78,7 +78,7 @@ test("five seconds begin anew where a configuration comes, or changes, in betwee
   await world.addRunning(31_000);
   const run = world.start();
   await run();
-  world.passSeconds(4);
+  world.advanceSeconds(4);
   world.addConfiguration("late");
   const { guard, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs], ["trust-spreading", 5_000]);
@@ -121,7 +121,7 @@ test("three replicas at once agree on one certificate, and present none that is 
   const runs = [world.start(), world.start(), world.start()];
   for (let second = 0; second < 8; second++) {
     await Promise.all(runs.map((run) => run()));
-    world.passSeconds(1);
+    world.advanceSeconds(1);
   }
   const promotions = world.acts.filter((act) => act === "promote secrets/certificate done");
   assert.deepEqual([promotions.length, world.acts.filter((act) => /^generate .+ done/.test(act)).length], [1, 1]);
@@ -149,7 +149,7 @@ test("no two certificates have the same keys", async () => {
   const run = world.start();
   await run();
   const first = world.stored().presented;
-  world.passSeconds(31);
+  world.advanceSeconds(31);
   await run();
   const { next } = world.stored();
   assert.ok(first !== undefined && next !== undefined);
@@ -197,13 +197,13 @@ test("without the right to list configurations there is a certificate all the sa
   world.onRead = (what) => {
     if (what === "list validatingwebhookconfigurations") throw refusal(403, message);
   };
-  const { guard, message: sentence } = await world.start()();
+  const { guard, message: expected } = await world.start()();
   assert.equal(guard, "configuration-refused");
-  assert.equal(sentence, `our certificate is not trusted everywhere: ${message}`);
+  assert.equal(expected, `our certificate is not trusted everywhere: ${message}`);
   assert.ok(world.stored().presented !== undefined);
 });
 
-test("a configuration that is refused is told of and tried again, and the others are written", async () => {
+test("a configuration that is refused is reported and tried again, and the others are written", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   let refusing = true;
@@ -219,11 +219,11 @@ test("a configuration that is refused is told of and tried again, and the others
   const events = world.store.list("events").items.map(({ reason, message }) => `${reason} ${message}`);
   assert.deepEqual(events, [`CertificateWaiting ${message}`], "once");
   refusing = false;
-  world.passSeconds(20);
+  world.advanceSeconds(20);
   const before = world.stored().presented?.cert;
   assert.equal((await run()).guard, "configuration-refused");
   assert.notEqual(world.stored().presented?.cert, before, "the old one is about to expire");
-  world.passSeconds(11);
+  world.advanceSeconds(11);
   assert.equal((await run()).guard, "done");
   world.assertTrusted();
 });

@@ -5,13 +5,13 @@ import { now, nowMs } from "../../../support/suspended.ts";
 import { decideOn, suspending } from "./given.ts";
 
 const times = { looks: { sinceMs: 0, untilMs: nowMs }, lastRemovalMs: nowMs - 1_000 };
-const held = { "wait-between-removals": now, "clock-unsure": { ...now, wallMs: nowMs + 86_400_000 } };
+const blocked = { "wait-between-removals": now, "clock-unsure": { ...now, wallMs: nowMs + 86_400_000 } };
 
-for (const [guard, clocks] of Object.entries(held))
+for (const [guard, clocks] of Object.entries(blocked))
   test(`${guard} is written over what goes on, and not over another wait`, () => {
     const kinds = ["suspending", "zones-down", "budget"].map((last) => {
       const on = suspending(["b"]);
-      on.say("b", 2, { "suspend-message": `${last}: as it was`, "suspend-pod-created": "2026-06-01T10:00:00Z" });
+      on.annotate("b", 2, { "suspend-message": `${last}: as it was`, "suspend-pod-created": "2026-06-01T10:00:00Z" });
       const verdict = decideOn(on, { ...clocks, times });
       assert.match(verdict.kind === "wait" ? verdict.guard : verdict.message, new RegExp(guard));
       return verdict.kind;

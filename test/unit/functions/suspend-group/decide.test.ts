@@ -3,23 +3,23 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideMember } from "../../../../functions/suspend-group/decide-member.ts";
 import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
-import { decideOn, said, suspending } from "./given.ts";
+import { decided, decideOn, suspending } from "./given.ts";
 
 test("without a request nothing is done, and nothing waits", () => {
-  assert.deepEqual(said(Suspended.of()), []);
+  assert.deepEqual(decided(Suspended.of()), []);
 });
 
 test("a volume claim that asks gets our finalizer before anything goes", () => {
   const on = Suspended.of();
   on.ask("a", 2);
-  assert.deepEqual(said(on), ["protect db-a-2"]);
+  assert.deepEqual(decided(on), ["protect db-a-2"]);
 });
 
 test("not-drained: without a word that the data is not needed nothing begins, nor with one of the future", () => {
   for (const word of [undefined, "soon", minutesAgo(-60)]) {
     const on = Suspended.of();
-    on.say("a", 2, { suspend: "true", "drained-at": word });
-    assert.deepEqual(said(on), ["not-drained"], String(word));
+    on.annotate("a", 2, { suspend: "true", "drained-at": word });
+    assert.deepEqual(decided(on), ["not-drained"], String(word));
   }
 });
 
@@ -36,29 +36,29 @@ test("the pods of one zone go by a smaller StatefulSet, under a claim that names
 test("the zone with most of them goes first; of several the first by name", () => {
   const on = suspending(["a", "b"], [2]);
   on.ask("b", 1);
-  on.say("b", 1, { "suspend-state": "Suspending", "suspend-owner-uid": "uid-db-b" });
+  on.annotate("b", 1, { "suspend-state": "Suspending", "suspend-owner-uid": "uid-db-b" });
   on.hold("b", 1, ["sluice.dev/volume-hold"]);
-  assert.ok(said(on).includes("db-b to 1"));
-  assert.ok(said(suspending()).includes("db-a to 2"));
+  assert.ok(decided(on).includes("db-b to 1"));
+  assert.ok(decided(suspending()).includes("db-a to 2"));
 });
 
 test("zones-down and zone-scaling-down: while another zone is not whole, and while a claim of ours stands, no zone goes", () => {
   const on = suspending();
   on.pods.delete("db-b-0");
-  assert.deepEqual(said(on), ["zones-down"]);
+  assert.deepEqual(decided(on), ["zones-down"]);
   const claimed = suspending();
   claimed.claim("b", "suspend-group", "scale-down", 2);
-  assert.deepEqual(said(claimed), ["zone-scaling-down"]);
+  assert.deepEqual(decided(claimed), ["zone-scaling-down"]);
 });
 
 test("Group takes one pod, the highest; None takes none; a malformed mode is None", () => {
   const one = suspending(["a"], [1, 2]);
   one.policy("a", { "removal-mode": "Group" });
-  assert.ok(said(one).includes("db-a to 2"));
+  assert.ok(decided(one).includes("db-a to 2"));
   for (const mode of ["None", "zone"]) {
     const none = suspending(["a"]);
     none.policy("a", { "removal-mode": mode });
-    assert.deepEqual(said(none), ["mode-none"], mode);
+    assert.deepEqual(decided(none), ["mode-none"], mode);
   }
 });
 
@@ -68,7 +68,7 @@ test("wait-between-removals: after something went, the next zone waits; All does
     on.suspend("a", 2, 1);
     on.spec("a", { replicas: 2 });
     on.policy("a", texts);
-    return said(on);
+    return decided(on);
   };
   assert.deepEqual(wait({ "wait-between-removals": "2m" }), ["wait-between-removals"]);
   assert.ok(wait({ "wait-between-removals": "30s" }).includes("db-a to 1"));
@@ -79,44 +79,44 @@ test("wait-between-removals: after something went, the next zone waits; All does
 
 test("not-top-ordinal: a StatefulSet gives up its highest ordinals only", () => {
   const on = suspending(["a"], [0]);
-  assert.deepEqual(said(on), ["not-top-ordinal"]);
+  assert.deepEqual(decided(on), ["not-top-ordinal"]);
 });
 
 test("retention-conflict: where the controller deletes volumes with pods, nothing begins; nor where a pod owns the volume claim", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
   on.spec("a", { persistentVolumeClaimRetentionPolicy: { whenScaled: "Delete" } });
-  assert.deepEqual(said(on), ["retention-conflict"]);
+  assert.deepEqual(decided(on), ["retention-conflict"]);
   const owned = Suspended.of(["a"]);
   owned.ask("a", 2);
   const ownerReferences = [{ kind: "Pod", name: "db-a-2", uid: "uid-db-a-2" }];
   owned.change("a", 2, (claim) => ({ ...claim, metadata: { ...claim.metadata, ownerReferences } }));
-  assert.deepEqual(said(owned), ["retention-conflict"]);
+  assert.deepEqual(decided(owned), ["retention-conflict"]);
 });
 
 test("volume-shared: another pod that mounts the volume claim keeps it where it is", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
   on.addPod("reader", "another", ["data-db-a-2"]);
-  assert.deepEqual(said(on), ["volume-shared"]);
+  assert.deepEqual(decided(on), ["volume-shared"]);
   on.suspend("a", 2, 10);
-  assert.deepEqual(said(on), ["restamp db-a-2"], "its time had begun");
-  on.say("a", 2, { "suspended-at": undefined, "suspend-state": "Suspending" });
-  assert.deepEqual(said(on), ["volume-shared"], "its time does not begin while another pod uses it");
+  assert.deepEqual(decided(on), ["restamp db-a-2"], "its time had begun");
+  on.annotate("a", 2, { "suspended-at": undefined, "suspend-state": "Suspending" });
+  assert.deepEqual(decided(on), ["volume-shared"], "its time does not begin while another pod uses it");
 });
 
 test("request-malformed, request-incomplete and state-malformed: what Sluice cannot read leaves all as it is", () => {
   const malformed = suspending(["a"]);
-  malformed.say("a", 2, { suspend: "yes please" });
-  assert.deepEqual(said(malformed), ["request-malformed"]);
+  malformed.annotate("a", 2, { suspend: "yes please" });
+  assert.deepEqual(decided(malformed), ["request-malformed"]);
   const incomplete = Suspended.of(["a"]);
   incomplete.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "log" } }] });
   incomplete.addClaim("log-db-a-2");
   incomplete.ask("a", 2);
-  assert.deepEqual(said(incomplete), ["request-incomplete"]);
+  assert.deepEqual(decided(incomplete), ["request-incomplete"]);
   const state = suspending(["a"]);
-  state.say("a", 2, { "suspend-state": "Gone" });
-  assert.deepEqual(said(state), ["state-malformed"]);
+  state.annotate("a", 2, { "suspend-state": "Gone" });
+  assert.deepEqual(decided(state), ["state-malformed"]);
 });
 
 test("owner-deleting and owner-replaced: no pod of a StatefulSet that goes, or of another one of that name", () => {
@@ -124,124 +124,124 @@ test("owner-deleting and owner-replaced: no pod of a StatefulSet that goes, or o
   const set = deleting.sets.get("a");
   if (set !== undefined)
     deleting.sets.set("a", { ...set, metadata: { ...set.metadata, deletionTimestamp: minutesAgo(1) } });
-  assert.deepEqual(said(deleting), ["owner-deleting"]);
+  assert.deepEqual(decided(deleting), ["owner-deleting"]);
   const replaced = suspending(["a"]);
-  replaced.say("a", 2, { "suspend-owner-uid": "uid-of-another" });
-  assert.deepEqual(said(replaced), ["owner-replaced"]);
+  replaced.annotate("a", 2, { "suspend-owner-uid": "uid-of-another" });
+  assert.deepEqual(decided(replaced), ["owner-replaced"]);
 });
 
 test("size-led and size-refused: whose size another object says, or the API server does not change, keeps its pods", () => {
-  const led = suspending(["a", "b"]);
-  led.policy("a", { "grafana.com/rollout-downscale-leader": "db-b" });
-  led.policy("b", { "grafana.com/rollout-downscale-leader": "db-a" });
-  assert.deepEqual(said(led), ["size-led"]);
+  const follower = suspending(["a", "b"]);
+  follower.policy("a", { "grafana.com/rollout-downscale-leader": "db-b" });
+  follower.policy("b", { "grafana.com/rollout-downscale-leader": "db-a" });
+  assert.deepEqual(decided(follower), ["size-led"]);
   const refused = new Map([["uid-db-a", "a webhook says no"]]);
-  assert.deepEqual(said(suspending(["a"]), { refused }), ["size-refused"]);
+  assert.deepEqual(decided(suspending(["a"]), { refused }), ["size-refused"]);
 });
 
 test("pod-leaving, then stamping: the time runs from the moment in which the pod is gone, and not from the wish", () => {
   const on = suspending(["a"]);
-  on.say("a", 2, { "suspend-pod-uid": "uid-db-a-2" });
+  on.annotate("a", 2, { "suspend-pod-uid": "uid-db-a-2" });
   on.spec("a", { replicas: 2 });
-  assert.deepEqual(said(on), ["pod-leaving"]);
+  assert.deepEqual(decided(on), ["pod-leaving"]);
   on.pods.delete("db-a-2");
-  assert.deepEqual(said(on), ["stamp db-a-2"]);
+  assert.deepEqual(decided(on), ["stamp db-a-2"]);
 });
 
 test("pod-missing: a pod that is wanted and away is not taken for one that has gone", () => {
   const on = suspending(["a"]);
   on.pods.delete("db-a-2");
-  assert.deepEqual(said(on), ["pod-missing"]);
+  assert.deepEqual(decided(on), ["pod-missing"]);
 });
 
 test("restamping: the pod that was to be gone is there; another pod of its name ends the suspension", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.addPod("db-a-2", "uid-db-a");
-  assert.deepEqual(said(on), ["restamp db-a-2"]);
-  on.say("a", 2, { "suspend-pod-uid": "the one before" });
-  assert.deepEqual(said(on), ["clear db-a-2"]);
+  assert.deepEqual(decided(on), ["restamp db-a-2"]);
+  on.annotate("a", 2, { "suspend-pod-uid": "the one before" });
+  assert.deepEqual(decided(on), ["clear db-a-2"]);
 });
 
 test("a stamp of the future, or one that Sluice cannot read, counts from now; a good one is left alone", () => {
   for (const stamp of [minutesAgo(-60), "yesterday", undefined]) {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 10);
-    on.say("a", 2, { "suspended-at": stamp });
-    assert.deepEqual(said(on), ["stamp db-a-2"], String(stamp));
+    on.annotate("a", 2, { "suspended-at": stamp });
+    assert.deepEqual(decided(on), ["stamp db-a-2"], String(stamp));
   }
   const well = Suspended.of(["a"]);
   well.suspend("a", 2, 10);
-  assert.deepEqual(said(well), []);
+  assert.deepEqual(decided(well), []);
 });
 
 test("wanted-again: the time of a suspended pod that a user scaled back begins anew, and the pod is waited for", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.spec("a", { replicas: 3 });
-  assert.deepEqual(said(on), ["restamp db-a-2"]);
+  assert.deepEqual(decided(on), ["restamp db-a-2"]);
   const [member] = on.members.filter(({ ordinal }) => ordinal === 2);
   assert.equal(member && decideMember(member, now, true)?.guard, "wanted-again");
   begunAnew(on);
-  assert.deepEqual(said(on), ["pod-missing"]);
+  assert.deepEqual(decided(on), ["pod-missing"]);
 });
 
 /** As either function leaves it. */
 function begunAnew(on: Suspended): void {
-  on.say("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
+  on.annotate("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
 }
 
 test("recovering: the StatefulSet gets one replica more, and nothing is cleared before the pod is ready on the same volume claim", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
-  on.say("a", 2, { recover: "true" });
-  assert.deepEqual(said(on), ["db-a to 3", "recovering"]);
+  on.annotate("a", 2, { recover: "true" });
+  assert.deepEqual(decided(on), ["db-a to 3", "recovering"]);
   on.spec("a", { replicas: 3 });
-  assert.deepEqual(said(on), ["restamp db-a-2"]);
+  assert.deepEqual(decided(on), ["restamp db-a-2"]);
   begunAnew(on);
-  assert.deepEqual(said(on), ["recovering"]);
+  assert.deepEqual(decided(on), ["recovering"]);
   on.addPod("db-a-2", "uid-db-a");
-  assert.deepEqual(said(on), ["clear db-a-2"]);
+  assert.deepEqual(decided(on), ["clear db-a-2"]);
 });
 
 test("zone-scaling-down holds a pod that is to come back; the claim of a removal that has lost does not", () => {
-  const held = (kind: "scale-down" | "volume") => {
+  const blocked = (kind: "scale-down" | "volume") => {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 10);
-    on.say("a", 2, { recover: "true" });
+    on.annotate("a", 2, { recover: "true" });
     on.claim("a", "another-function", kind, 2);
-    return said(on);
+    return decided(on);
   };
-  assert.deepEqual(held("scale-down"), ["zone-scaling-down"]);
-  assert.deepEqual(held("volume"), ["db-a to 3", "recovering"]);
+  assert.deepEqual(blocked("scale-down"), ["zone-scaling-down"]);
+  assert.deepEqual(blocked("volume"), ["db-a to 3", "recovering"]);
 });
 
 test("a request that is taken away is a recover; one that was not begun is forgotten at once", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
-  on.say("a", 2, { suspend: undefined });
-  assert.ok(said(on).includes("db-a to 3"));
+  on.annotate("a", 2, { suspend: undefined });
+  assert.ok(decided(on).includes("db-a to 3"));
   const asked = suspending(["a"]);
-  asked.say("a", 2, { suspend: "false" });
-  assert.deepEqual(said(asked), ["clear db-a-2"]);
+  asked.annotate("a", 2, { suspend: "false" });
+  assert.deepEqual(decided(asked), ["clear db-a-2"]);
 });
 
 test("recover-lower-first: the lowest comes back first, and a higher one says so; together they come one after the other", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.suspend("a", 1, 10);
-  on.say("a", 2, { recover: "true" });
-  assert.deepEqual(said(on), ["recover-lower-first"]);
-  on.say("a", 1, { recover: "true" });
-  assert.ok(said(on).includes("db-a to 2"));
+  on.annotate("a", 2, { recover: "true" });
+  assert.deepEqual(decided(on), ["recover-lower-first"]);
+  on.annotate("a", 1, { recover: "true" });
+  assert.ok(decided(on).includes("db-a to 2"));
 });
 
 test("below-start: a member below the first ordinal does not come back by more replicas, which would never end", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 0, 10);
   on.spec("a", { replicas: 2, ordinals: { start: 1 } });
-  on.say("a", 0, { recover: "true" });
-  assert.deepEqual(said(on), ["below-start"]);
+  on.annotate("a", 0, { recover: "true" });
+  assert.deepEqual(decided(on), ["below-start"]);
   const verdict = decideOn(on);
   assert.match(verdict.message, /db-a-0 is to come back, and spec\.ordinals\.start of db-a is 1: set it to 0 or less/);
 });
@@ -249,23 +249,23 @@ test("below-start: a member below the first ordinal does not come back by more r
 test("a start that was raised is the departure of the lowest ordinals: their time runs once their pods are gone", () => {
   const on = suspending(["a"], [0]);
   on.spec("a", { replicas: 2, ordinals: { start: 1 } });
-  assert.deepEqual(said(on), ["pod-leaving"]);
+  assert.deepEqual(decided(on), ["pod-leaving"]);
   on.pods.delete("db-a-0");
-  assert.deepEqual(said(on), ["stamp db-a-0"]);
+  assert.deepEqual(decided(on), ["stamp db-a-0"]);
 });
 
 test("recover-too-late: past the point of no return, and for a volume claim that a user deleted, the answer is the truth", () => {
   const removing = Suspended.of(["a"]);
   removing.suspend("a", 2, 100, "Removing");
-  removing.say("a", 2, { recover: "true" });
-  assert.deepEqual(said(removing), ["recovering"], "as long as nothing is deleted the removal may be taken back");
+  removing.annotate("a", 2, { recover: "true" });
+  assert.deepEqual(decided(removing), ["recovering"], "as long as nothing is deleted the removal may be taken back");
   removing.delete("a", 2);
-  assert.deepEqual(said(removing), ["answer-recover db-a-2"]);
+  assert.deepEqual(decided(removing), ["answer-recover db-a-2"]);
   const deleted = Suspended.of(["a"]);
   deleted.suspend("a", 2, 10);
   deleted.delete("a", 2);
-  deleted.say("a", 2, { recover: "true" });
-  assert.deepEqual(said(deleted), ["answer-recover db-a-2"]);
+  deleted.annotate("a", 2, { recover: "true" });
+  assert.deepEqual(decided(deleted), ["answer-recover db-a-2"]);
 });
 
 test("in-use-again: what was about to be removed and is used again is cleared, as long as it is not deleted", () => {
@@ -273,18 +273,18 @@ test("in-use-again: what was about to be removed and is used again is cleared, a
   on.suspend("a", 2, 100, "Removing");
   on.spec("a", { replicas: 3 });
   on.addPod("db-a-2", "uid-db-a");
-  assert.deepEqual(said(on), ["clear db-a-2"]);
+  assert.deepEqual(decided(on), ["clear db-a-2"]);
   on.delete("a", 2);
-  assert.deepEqual(said(on), []);
+  assert.deepEqual(decided(on), []);
 });
 
 test("deleted-by-others: a volume claim that a user deletes keeps our finalizer, and the time of a pod that is gone begins", () => {
   const on = suspending(["a"]);
   on.delete("a", 2);
-  assert.deepEqual(said(on), ["deleted-by-others"]);
+  assert.deepEqual(decided(on), ["deleted-by-others"]);
   on.spec("a", { replicas: 2 });
   on.pods.delete("db-a-2");
-  assert.deepEqual(said(on), ["stamp db-a-2"]);
+  assert.deepEqual(decided(on), ["stamp db-a-2"]);
 });
 
 test("deleted-by-others: of two volumes of a pod one was deleted; the wish for the other stands until the first is gone", () => {
@@ -295,8 +295,8 @@ test("deleted-by-others: of two volumes of a pod one was deleted; the wish for t
   assert.ok(kept);
   const metadata = { ...kept.metadata, name: "journal-db-a-2", uid: "uid-journal", deletionTimestamp: minutesAgo(1) };
   on.claims.set("journal-db-a-2", { ...kept, metadata });
-  on.say("a", 2, { recover: "true" });
-  assert.deepEqual(said(on), ["deleted-by-others"]);
+  on.annotate("a", 2, { recover: "true" });
+  assert.deepEqual(decided(on), ["deleted-by-others"]);
   on.claims.set("journal-db-a-2", {
     ...kept,
     metadata: { ...metadata, annotations: { ...metadata.annotations, "sluice.dev/recover": "true" } },
@@ -309,7 +309,7 @@ test("deleted-by-others: of two volumes of a pod one was deleted; the wish for t
     ["journal-db-a-2"],
   );
   on.claims.delete("journal-db-a-2");
-  assert.equal(said(on)[0], "db-a to 3");
+  assert.equal(decided(on)[0], "db-a to 3");
 });
 
 test("of two volumes of a pod one is marked for its removal: its stamp is left alone, and who wants both back has them", () => {
@@ -320,16 +320,16 @@ test("of two volumes of a pod one is marked for its removal: its stamp is left a
   assert.ok(other);
   const metadata = { ...other.metadata, name: "journal-db-a-2", uid: "uid-journal" };
   on.claims.set("journal-db-a-2", { ...other, metadata });
-  on.say("a", 2, { "suspend-state": "Removing" });
-  assert.deepEqual(said(on), []);
-  on.say("a", 2, { recover: "true" });
-  assert.equal(said(on)[0], "db-a to 3");
+  on.annotate("a", 2, { "suspend-state": "Removing" });
+  assert.deepEqual(decided(on), []);
+  on.annotate("a", 2, { recover: "true" });
+  assert.equal(decided(on)[0], "db-a to 3");
 });
 
 test("uninstalling: with VOLUME_HOLD=remove nothing begins", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
-  assert.deepEqual(said(on, { protects: false }), ["uninstalling"]);
+  assert.deepEqual(decided(on, { protects: false }), ["uninstalling"]);
 });
 
 test("protecting: where the finalizer was stripped by hand, it comes back; suspending: what goes is told nothing else", () => {
@@ -338,16 +338,16 @@ test("protecting: where the finalizer was stripped by hand, it comes back; suspe
   on.hold("a", 2, []);
   const verdict = decideOn(on);
   assert.deepEqual(
-    [said(on), verdict.message],
+    [decided(on), verdict.message],
     [["protect db-a-2"], "the volume claims of db-a-2 get our finalizer first"],
   );
   const guards = suspending(["a"]);
-  assert.deepEqual(said(guards), ["db-a to 2"]);
+  assert.deepEqual(decided(guards), ["db-a to 2"]);
 });
 
 test("of a namespace that is being deleted nothing is suspended and nothing brought back", () => {
   const on = suspending(["a"]);
-  assert.deepEqual(said(on, { isNamespaceEnding: true }), []);
+  assert.deepEqual(decided(on, { isNamespaceEnding: true }), []);
 });
 
 test("what is done has a name, as what is waited for has", () => {
@@ -360,19 +360,19 @@ test("what is done has a name, as what is waited for has", () => {
   const gone = Suspended.of(["a"]);
   gone.suspend("a", 2, 10, "Suspending");
   assert.equal(named(gone), "stamping");
-  gone.say("a", 2, { "suspend-state": "Removing" });
+  gone.annotate("a", 2, { "suspend-state": "Removing" });
   gone.addPod("db-a-2", "uid-db-a");
   gone.spec("a", { replicas: 3 });
   assert.equal(named(gone), "in-use-again");
   gone.delete("a", 2);
-  gone.say("a", 2, { recover: "true" });
+  gone.annotate("a", 2, { recover: "true" });
   assert.equal(named(gone), "recover-too-late");
   const back = Suspended.of(["a"]);
   back.suspend("a", 2, 10);
   back.addPod("db-a-2", "uid-db-a");
   assert.equal(named(back), "restamping");
   begunAnew(back);
-  back.say("a", 2, { recover: "true" });
+  back.annotate("a", 2, { recover: "true" });
   assert.equal(named(back), "recovering");
   const left = suspending(["a"]);
   left.spec("a", { replicas: 2 });
@@ -382,9 +382,9 @@ test("what is done has a name, as what is waited for has", () => {
 test("a volume is cleared only when no scale-down of its pod stands in the ledger: who made that may still carry it out", () => {
   for (const wish of [{ recover: "true" }, { suspend: undefined }]) {
     const on = suspending(["a"]);
-    on.say("a", 2, wish);
-    assert.deepEqual(said(on), ["clear db-a-2"]);
+    on.annotate("a", 2, wish);
+    assert.deepEqual(decided(on), ["clear db-a-2"]);
     on.claim("a", "suspend-group", "scale-down", 2);
-    assert.deepEqual(said(on), ["pod-leaving"]);
+    assert.deepEqual(decided(on), ["pod-leaving"]);
   }
 });

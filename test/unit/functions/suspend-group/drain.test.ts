@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { decideMember } from "../../../../functions/suspend-group/decide-member.ts";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/lowering.ts";
 import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
-import { decideOn, said, suspending } from "./given.ts";
+import { decided, decideOn, suspending } from "./given.ts";
 
 /** The members of a group, with what others said of the data of each member that was asked about. */
 const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "not-asked"): Partial<SuspendSnapshot> => {
@@ -16,31 +16,34 @@ const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "not-asked"
 test("drain-refused, drain-unknown, drain-not-asked: where others are asked, they have to say it, whatever a person wrote", () => {
   for (const word of [undefined, minutesAgo(90)]) {
     const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
-    on.say("a", 2, { suspend: "true", "drained-at": word });
-    assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
-    assert.deepEqual(said(on, answered(on, "unknown")), ["drain-unknown"]);
-    assert.deepEqual(said(on, answered(on, "not-asked")), ["drain-not-asked"]);
-    assert.deepEqual(said(on, answered(on, "good")), [word === undefined ? "prove db-a-2" : "protect db-a-2"]);
-    assert.equal(decideOn(on, answered(on, "bad")).requeueAfterMs, 10_000, "no event tells of the database");
+    on.annotate("a", 2, { suspend: "true", "drained-at": word });
+    assert.deepEqual(decided(on, answered(on, "bad")), ["drain-refused"]);
+    assert.deepEqual(decided(on, answered(on, "unknown")), ["drain-unknown"]);
+    assert.deepEqual(decided(on, answered(on, "not-asked")), ["drain-not-asked"]);
+    assert.deepEqual(decided(on, answered(on, "good")), [word === undefined ? "prove db-a-2" : "protect db-a-2"]);
+    assert.equal(decideOn(on, answered(on, "bad")).requeueAfterMs, 10_000, "no event reports the database");
   }
-  const told = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
-  told.say("a", 2, { suspend: "true" });
-  const [member] = answered(told, "good").members?.slice(2) ?? [];
-  const judged = member && decideMember(member, now, true);
-  assert.deepEqual([judged?.guard, judged?.message], ["drained", "db-a-0 says that the data of db-a-2 is not needed"]);
+  const asked = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
+  asked.annotate("a", 2, { suspend: "true" });
+  const [member] = answered(asked, "good").members?.slice(2) ?? [];
+  const decision = member && decideMember(member, now, true);
+  assert.deepEqual(
+    [decision?.guard, decision?.message],
+    ["drained", "db-a-0 says that the data of db-a-2 is not needed"],
+  );
 });
 
 test("drain-refused while the pod stands, though it was protected before: it stays; once it is gone its time runs on", () => {
   const on = suspending(["a"]);
   on.policy("a", { "drain-url": "http://:80/drained/{pod}" });
-  assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
-  assert.deepEqual(said(on, answered(on, "good")), ["db-a to 2"]);
+  assert.deepEqual(decided(on, answered(on, "bad")), ["drain-refused"]);
+  assert.deepEqual(decided(on, answered(on, "good")), ["db-a to 2"]);
   on.suspend("a", 2, 10, "Suspending");
-  assert.deepEqual(said(on, answered(on, "bad")), ["stamp db-a-2"], "it is gone, and its time runs");
-  on.say("a", 2, { "drained-at": undefined });
-  assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
+  assert.deepEqual(decided(on, answered(on, "bad")), ["stamp db-a-2"], "it is gone, and its time runs");
+  on.annotate("a", 2, { "drained-at": undefined });
+  assert.deepEqual(decided(on, answered(on, "bad")), ["drain-refused"]);
   on.suspend("a", 2, 10);
-  assert.deepEqual(said(on, answered(on, "not-asked")), []);
+  assert.deepEqual(decided(on, answered(on, "not-asked")), []);
 });
 
 test("drain-question-malformed: a question that names no pod, has a host, or is missing beside its field stops all", () => {
@@ -54,9 +57,9 @@ test("drain-question-malformed: a question that names no pod, has a host, or is 
     { "drain-authority": "secret/ca" },
     { "drain-witnesses": "1" },
   ];
-  for (const words of wrong) {
-    const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", ...words });
+  for (const described of wrong) {
+    const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", ...described });
     on.ask("a", 2);
-    assert.deepEqual(said(on, answered(on, "good")), ["drain-question-malformed"], JSON.stringify(words));
+    assert.deepEqual(decided(on, answered(on, "good")), ["drain-question-malformed"], JSON.stringify(described));
   }
 });

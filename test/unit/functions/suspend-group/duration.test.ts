@@ -2,19 +2,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Suspended } from "../../../support/suspended.ts";
-import { said } from "./given.ts";
+import { decided } from "./given.ts";
 
 test("duration-missing and duration-malformed: without a time of its StatefulSet nothing begins, whatever the volume claim says", () => {
   const missing = Suspended.of(["a"], 3, {});
   missing.ask("a", 2);
-  assert.deepEqual(said(missing), ["duration-missing"]);
-  missing.say("a", 2, { "suspend-duration": "0" });
-  assert.deepEqual(said(missing), ["duration-missing"], "a user who may patch volume claims alone takes no pod");
+  assert.deepEqual(decided(missing), ["duration-missing"]);
+  missing.annotate("a", 2, { "suspend-duration": "0" });
+  assert.deepEqual(decided(missing), ["duration-missing"], "a user who may patch volume claims alone takes no pod");
   const malformed = Suspended.of(["a"], 3, { "suspend-duration": "a week" });
   malformed.ask("a", 2);
-  assert.deepEqual(said(malformed), ["duration-malformed"]);
-  malformed.say("a", 2, { "suspend-duration": "7d" });
-  assert.deepEqual(said(malformed), ["duration-malformed"]);
+  assert.deepEqual(decided(malformed), ["duration-malformed"]);
+  malformed.annotate("a", 2, { "suspend-duration": "7d" });
+  assert.deepEqual(decided(malformed), ["duration-malformed"]);
   malformed.policy("a", { "suspend-duration": "1h" });
-  assert.deepEqual(said(malformed), ["protect db-a-2"]);
+  assert.deepEqual(decided(malformed), ["protect db-a-2"]);
 });

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
-import { key, namespace, played } from "../../shared/reconcile/passes.ts";
+import { key, namespace, played } from "../../shared/reconcile/harness.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 /** Passes of both functions for a while. */
-async function lookFor(on: Volumes, seconds: number): Promise<void> {
+async function reconcileFor(on: Volumes, seconds: number): Promise<void> {
   for (let past = 0; past < seconds; past += 10) {
     await on.suspend();
     await on.collect();
@@ -26,10 +26,10 @@ test("a volume claim that is made again from a copy that says Removing is kept f
     () => on.collect(),
   );
   on.world.store.create(volumes, namespace, { metadata: { name: top, annotations } } as never);
-  await lookFor(on, 600);
+  await reconcileFor(on, 600);
   assert.equal(on.claim(top)?.metadata.deletionTimestamp, undefined);
-  assert.notEqual(on.said(top, "suspend-state"), "Removing");
-  assert.equal(on.said(top, "removal-claim"), undefined);
+  assert.notEqual(on.recorded(top, "suspend-state"), "Removing");
+  assert.equal(on.recorded(top, "removal-claim"), undefined);
   assert.match(on.events.join("\n"), /RemovalMarkUnknown data-group-a-2: .*the ledger holds none for its uid/);
 });
 
@@ -37,25 +37,25 @@ test("mark-unknown: a mark that a user writes by hand removes nothing: it is tak
   const on = new Volumes("600s");
   await on.suspended();
   await on.goOn(500_000);
-  on.say(top, { "suspend-state": "Removing" });
+  on.annotate(top, { "suspend-state": "Removing" });
   await on.suspend();
-  const [guard] = (on.said(top, "suspend-message") ?? "").split(": ", 1);
+  const [guard] = (on.recorded(top, "suspend-message") ?? "").split(": ", 1);
   assert.equal(guard, "mark-unknown");
-  assert.equal(on.said(top, "suspend-state"), "Suspending");
-  assert.equal(on.said(top, "suspended-at"), undefined);
+  assert.equal(on.recorded(top, "suspend-state"), "Suspending");
+  assert.equal(on.recorded(top, "suspended-at"), undefined);
   const marks = () => on.events.filter((text) => text.startsWith("RemovalMarkUnknown"));
   assert.equal(marks().length, 1);
-  await lookFor(on, 500);
+  await reconcileFor(on, 500);
   assert.ok(on.claim(top) !== undefined, "the time that was over before the mark does not count");
-  assert.equal(marks().length, 1, "it is said once");
+  assert.equal(marks().length, 1, "it is reported once");
 });
 
 test("a mark on the volume of a running pod for which there is no request is taken away, and no pod is touched", async () => {
   const on = new Volumes("600s");
-  on.say(top, { "suspend-state": "Removing", "removal-claim": "made up" });
+  on.annotate(top, { "suspend-state": "Removing", "removal-claim": "made up" });
   const pod = on.pod("group-a-2")?.metadata.uid;
-  await lookFor(on, 60);
-  assert.equal(on.said(top, "suspend-state"), undefined);
+  await reconcileFor(on, 60);
+  assert.equal(on.recorded(top, "suspend-state"), undefined);
   assert.equal(on.pod("group-a-2")?.metadata.uid, pod);
   assert.equal(on.claim(top)?.metadata.deletionTimestamp, undefined);
 });
@@ -66,10 +66,10 @@ test("a mark that names the claim of another volume counts as none", async () =>
   await on.elapse(601_000);
   await on.marked();
   const other = "data-group-b-2";
-  on.say(other, { "suspend-state": "Removing", "removal-claim": on.said(top, "removal-claim") ?? "" });
+  on.annotate(other, { "suspend-state": "Removing", "removal-claim": on.recorded(top, "removal-claim") ?? "" });
   await on.suspend();
-  assert.equal(on.said(other, "suspend-state"), undefined);
-  assert.equal(on.said(top, "suspend-state"), "Removing", "the one that the ledger holds stands");
+  assert.equal(on.recorded(other, "suspend-state"), undefined);
+  assert.equal(on.recorded(top, "suspend-state"), "Removing", "the one that the ledger holds stands");
 });
 
 test("a process whose copy of the ledger is older than a mark takes no mark away", async () => {

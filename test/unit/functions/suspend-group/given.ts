@@ -16,15 +16,15 @@ export const decideOn = (on: Given, changes: Partial<SuspendSnapshot> = {}) =>
   });
 
 /** `KIND OBJECT` of each target but what is only told; `GUARD` of what each volume claim is told. */
-export function said(on: Given, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
+export function decided(on: Given, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
   const verdict = decideOn(on, changes);
   const targets: readonly SuspensionTarget[] = verdict.kind === "take" ? verdict.targets : [];
-  const words = targets.map((target) => {
+  const described = targets.map((target) => {
     if (target.kind === "resize") return `${target.set.name} to ${target.target}`;
     if (target.kind === "let-go") return `let-go ${target.leaving.map(({ name }) => name).join(" ")}`;
     return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
   });
-  return verdict.kind === "wait" ? [verdict.guard] : [...new Set(words)];
+  return verdict.kind === "wait" ? [verdict.guard] : [...new Set(described)];
 }
 
 /** Asked for, and protected: the pods stand. */
@@ -33,7 +33,7 @@ export function suspending(zones: readonly string[] = ["a", "b"], ordinals: read
   for (const zone of zones)
     for (const ordinal of ordinals) {
       on.ask(zone, ordinal);
-      on.say(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
+      on.annotate(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
       on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
     }
   return on;

@@ -11,12 +11,12 @@ test("a pod that cannot go by its ordinal says so on its own volume claim, whate
     ["b", 0],
   ] as const) {
     on.ask(zone, ordinal);
-    on.say(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
+    on.annotate(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
     on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
   }
   on.pods.delete("db-b-1");
   const verdict = decideOn(on);
   const targets = verdict.kind === "take" ? verdict.targets : [];
-  const told = targets.flatMap((one) => (one.kind === "tell" ? [`${one.member.name}: ${one.guard}`] : []));
-  assert.deepEqual(told, ["db-a-2: zones-down", "db-b-0: not-top-ordinal"]);
+  const reported = targets.flatMap((one) => (one.kind === "tell" ? [`${one.member.name}: ${one.guard}`] : []));
+  assert.deepEqual(reported, ["db-a-2: zones-down", "db-b-0: not-top-ordinal"]);
 });

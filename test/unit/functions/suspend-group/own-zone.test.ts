@@ -3,15 +3,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Owned } from "../../../support/owned.ts";
 import { AskedPods, critical, rabbit } from "../../shared/health/asked-pods.ts";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { top, Volumes } from "../../shared/suspension/volumes.ts";
-import { said, suspending } from "./given.ts";
+import { decided, suspending } from "./given.ts";
 
 const low = "data-group-a-1";
 
 /** Passes for a while; the pods of zone a that are left. */
-async function left(on: Volumes, looks = 8): Promise<readonly string[]> {
-  for (let look = 0; look < looks; look++) {
+async function left(on: Volumes, rounds = 8): Promise<readonly string[]> {
+  for (let round = 0; round < rounds; round++) {
     await on.suspend();
     await on.goOn(3_000);
   }
@@ -26,7 +26,7 @@ const broken = async (on: Volumes, ...names: readonly string[]) => {
   await on.goOn(60_000);
 };
 const all = ["group-a-0", "group-a-1", "group-a-2"];
-const guardOf = (on: Volumes) => (on.said(top, "suspend-message") ?? "").split(": ", 1)[0];
+const guardOf = (on: Volumes) => (on.recorded(top, "suspend-message") ?? "").split(": ", 1)[0];
 
 test("budget: the last pod of a zone that is ready stays, while those that are to stay are down", async () => {
   const on = new Volumes();
@@ -35,7 +35,7 @@ test("budget: the last pod of a zone that is ready stays, while those that are t
   assert.deepEqual(await left(on), all);
   assert.equal(guardOf(on), "budget");
   assert.match(
-    on.said(top, "suspend-message") ?? "",
+    on.recorded(top, "suspend-message") ?? "",
     /group-a: 2 of 3 down \(2 not ready\), 1 may be, and 1 more would be/,
   );
   on.world.kubelet.healPod({ namespace, name: "group-a-0" });
@@ -52,9 +52,9 @@ test("as many go as the budget leaves: of two that are asked for one, while anot
   const annotations = { ...set.metadata.annotations, "rollout-max-unavailable": "2" };
   on.sets.set("a", { ...set, metadata: { ...set.metadata, annotations } });
   on.spec("a", { podManagementPolicy: "Parallel" });
-  assert.deepEqual(said(on), ["db-a to 1"]);
+  assert.deepEqual(decided(on), ["db-a to 1"]);
   on.pods.set("db-a-0", { ...pod, status: { conditions: [{ type: "Ready", status: "False" }] } });
-  assert.deepEqual(said(on), ["db-a to 2", "suspending"]);
+  assert.deepEqual(decided(on), ["db-a to 2", "suspending"]);
 });
 
 test("a pod that is down already costs nothing more, and may go", async () => {
@@ -71,7 +71,7 @@ test("ordinal-not-ready: OrderedReady gives up no pod above a broken one: that i
   on.ask(top);
   assert.deepEqual(await left(on), all);
   assert.equal(guardOf(on), "ordinal-not-ready");
-  assert.match(on.said(top, "suspend-message") ?? "", /group-a-0 is not ready, and group-a is OrderedReady/);
+  assert.match(on.recorded(top, "suspend-message") ?? "", /group-a-0 is not ready, and group-a is OrderedReady/);
   assert.deepEqual(on.ledger.claims, []);
 });
 
@@ -85,7 +85,7 @@ test("health-bad: a pod that says that it is needed stays, and goes when it says
   assert.deepEqual(await left(on), all);
   assert.equal(guardOf(on), "health-bad");
   assert.ok(pods.takeAsked().every((name) => name === "group-a-2"));
-  pods.says.clear();
+  pods.replies.clear();
   pods.others = { status: 200, body: '{"status":"ok"}' };
   await on.until(
     () => on.pod("group-a-2") === undefined,
@@ -99,15 +99,15 @@ test("a pod of another owner stays while another one of its zone is down, and a 
   const on = Owned.of(["a"], 3);
   on.protect("a-0");
   on.unready("a-2");
-  assert.equal(said(on)[0], "budget");
+  assert.equal(decided(on)[0], "budget");
   on.protect("a-2");
   assert.ok(
-    said(on).some((words) => words.startsWith("let-go a-2")),
-    said(on).join(),
+    decided(on).some((described) => described.startsWith("let-go a-2")),
+    decided(on).join(),
   );
 });
 
 test("pods of a whole zone go together, however many may be down", () => {
   const on = suspending(["a"], [1, 2]);
-  assert.deepEqual(said(on), ["db-a to 1"]);
+  assert.deepEqual(decided(on), ["db-a to 1"]);
 });

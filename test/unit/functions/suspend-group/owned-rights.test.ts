@@ -10,28 +10,28 @@ import { durationOf, type Member } from "../../../../functions/shared/volumes/me
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { Owned } from "../../../support/owned.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
-import { said } from "./given.ts";
+import { decided } from "./given.ts";
 
 test("owner-not-controller: a pod that the named owner does not control stays, by kind, group and name, unless its own label agrees", () => {
   const named = { apiVersion: "apps.foundationdb.org/v1beta2", kind: "FoundationDBCluster", name: "orders" };
-  const strangers = {
+  const foreign = {
     "nothing controls it": [],
     "not as its controller": [{ ...named, uid: "u" }],
     "another kind": [{ ...named, kind: "Cache", uid: "u", controller: true }],
     "another group": [{ ...named, apiVersion: "v1", uid: "u", controller: true }],
     "another name": [{ ...named, name: "invoices", uid: "u", controller: true }],
   };
-  for (const [what, ownerReferences] of Object.entries(strangers)) {
+  for (const [what, ownerReferences] of Object.entries(foreign)) {
     const on = Owned.of(["a"], 1);
     on.addPod("a-0", { ownerReferences });
     on.ask("a-0");
-    assert.deepEqual(said(on), ["owner-not-controller"], what);
+    assert.deepEqual(decided(on), ["owner-not-controller"], what);
     on.protect("a-0");
-    assert.deepEqual(said(on), ["owner-not-controller"], what);
+    assert.deepEqual(decided(on), ["owner-not-controller"], what);
     on.addPod("a-0", { ownerReferences, labels: { "sluice.dev/suspendable": "yes" } });
-    assert.deepEqual(said(on), ["owner-not-controller"], what);
+    assert.deepEqual(decided(on), ["owner-not-controller"], what);
     on.addPod("a-0", { ownerReferences, labels: { "sluice.dev/suspendable": "true" } });
-    assert.deepEqual(said(on), ["let-go a-0"], what);
+    assert.deepEqual(decided(on), ["let-go a-0"], what);
   }
 });
 
@@ -50,17 +50,17 @@ const budget = (disruptionsAllowed: number, changes: Partial<PodDisruptionBudget
 test("disruption-budget: no pod goes that a PodDisruptionBudget keeps, and no more of them at once than it allows", () => {
   const on = Owned.of(["a"], 3);
   on.protect("a-0", "a-1", "a-2");
-  const saidUnder = (...disruptionBudgets: readonly PodDisruptionBudget[]) => said(on, { disruptionBudgets });
-  assert.deepEqual(saidUnder(budget(0)), ["disruption-budget"]);
-  assert.deepEqual(saidUnder(budget(1, { behind: true })), ["disruption-budget"]);
-  assert.deepEqual(saidUnder(budget(1), budget(1, { name: "second" })), ["disruption-budget"], "as for an eviction");
-  assert.deepEqual(saidUnder(budget(1)), ["let-go a-0", "suspending"]);
-  assert.deepEqual(saidUnder(budget(2)), ["let-go a-0 a-1", "suspending"]);
-  assert.deepEqual(saidUnder(budget(0, { selector: undefined })), ["let-go a-0 a-1 a-2"]);
-  assert.deepEqual(saidUnder(budget(0, { namespace: "other" })), ["let-go a-0 a-1 a-2"]);
+  const decidedUnder = (...disruptionBudgets: readonly PodDisruptionBudget[]) => decided(on, { disruptionBudgets });
+  assert.deepEqual(decidedUnder(budget(0)), ["disruption-budget"]);
+  assert.deepEqual(decidedUnder(budget(1, { behind: true })), ["disruption-budget"]);
+  assert.deepEqual(decidedUnder(budget(1), budget(1, { name: "second" })), ["disruption-budget"], "as for an eviction");
+  assert.deepEqual(decidedUnder(budget(1)), ["let-go a-0", "suspending"]);
+  assert.deepEqual(decidedUnder(budget(2)), ["let-go a-0 a-1", "suspending"]);
+  assert.deepEqual(decidedUnder(budget(0, { selector: undefined })), ["let-go a-0 a-1 a-2"]);
+  assert.deepEqual(decidedUnder(budget(0, { namespace: "other" })), ["let-go a-0 a-1 a-2"]);
   on.addPod("a-1", { labels: { app: "kept" } });
   const kept = budget(0, { selector: compileSelector({ matchLabels: { app: "kept" } }) });
-  assert.deepEqual(saidUnder(kept), ["let-go a-0 a-2", "suspending"], "the others do not wait for it");
+  assert.deepEqual(decidedUnder(kept), ["let-go a-0 a-2", "suspending"], "the others do not wait for it");
 });
 
 test("a PodDisruptionBudget counts the pods of now: one whose controller is late allows no second deletion", () => {
@@ -79,7 +79,7 @@ test("a PodDisruptionBudget counts the pods of now: one whose controller is late
 test("the time of the owner itself is the least of its volume claims, too", () => {
   const on = Owned.of(["a"], 1);
   on.set({}, { "sluice.dev/suspend-duration": "7d" });
-  on.say("a-0-data", { "suspend-duration": "0" });
+  on.log("a-0-data", { "suspend-duration": "0" });
   assert.deepEqual(on.members.map(durationOf), [{ kind: "value", value: 7 * 86_400_000 }]);
   on.set({}, { "sluice.dev/suspend-duration": "a week" });
   assert.deepEqual(

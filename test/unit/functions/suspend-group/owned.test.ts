@@ -6,37 +6,37 @@ import { Owned, uidOf } from "../../../support/owned.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
 import { decideOn } from "./given.ts";
 
-/** `KIND NAMES` of each target; `GUARD` of what volume claims are told. */
-function said(on: Owned, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
+/** `KIND NAMES` of each target; `GUARD` of each message to a volume claim. */
+function decided(on: Owned, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
   const verdict = decideOn(on, changes);
   if (verdict.kind === "wait") return [verdict.guard];
-  const words = verdict.targets.map((target) => {
+  const described = verdict.targets.map((target) => {
     if (target.kind === "resize") return "resize";
     if (target.kind === "let-go") return `let-go ${target.leaving.map(({ name }) => name).join(" ")}`;
     return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
   });
-  return [...new Set(words)];
+  return [...new Set(described)];
 }
 
-function sentenceOf(on: Owned): string {
+function messageOf(on: Owned): string {
   const verdict = decideOn(on);
   assert.equal(verdict.kind, "take");
-  const told = verdict.kind === "take" ? verdict.targets.find(({ kind }) => kind === "tell") : undefined;
-  return told?.kind === "tell" ? told.message : "";
+  const reported = verdict.kind === "take" ? verdict.targets.find(({ kind }) => kind === "tell") : undefined;
+  return reported?.kind === "tell" ? reported.message : "";
 }
 
 test("a member is protected, its pod is let go, and its time begins when that is gone", () => {
   const on = Owned.of(["a"], 2);
   on.ask("a-1");
-  assert.deepEqual(said(on), ["protect a-1"]);
+  assert.deepEqual(decided(on), ["protect a-1"]);
   on.protect("a-1");
-  assert.deepEqual(said(on), ["let-go a-1"]);
-  on.say("a-1-data", { "suspend-pod-uid": "uid-a-1" });
-  assert.deepEqual(said(on), ["let-go a-1"], "a deletion that never came is sent again");
+  assert.deepEqual(decided(on), ["let-go a-1"]);
+  on.log("a-1-data", { "suspend-pod-uid": "uid-a-1" });
+  assert.deepEqual(decided(on), ["let-go a-1"], "a deletion that never came is sent again");
   on.terminate("a-1");
-  assert.deepEqual(said(on), ["pod-leaving"]);
+  assert.deepEqual(decided(on), ["pod-leaving"]);
   on.pods.delete("a-1");
-  assert.deepEqual(said(on), ["stamp a-1-data"]);
+  assert.deepEqual(decided(on), ["stamp a-1-data"]);
 });
 
 test("the pods of one zone go together, under one claim that names their uids; any of them may go", () => {
@@ -56,59 +56,59 @@ test("zones-down: nothing goes while a pod of another zone is not ready, missing
     const on = Owned.of(["a", "b"], 2);
     on.protect("a-0");
     on[harm]("b-1");
-    assert.deepEqual(said(on), ["zones-down"]);
-    assert.match(sentenceOf(on), /^a-0 is to go, and waits: b: 1 of 2 down/);
+    assert.deepEqual(decided(on), ["zones-down"]);
+    assert.match(messageOf(on), /^a-0 is to go, and waits: b: 1 of 2 down/);
   }
   const on = Owned.of(["a", "b"], 2);
   on.protect("a-0");
   on.pods.delete("b-1");
-  assert.deepEqual(said(on), ["zones-down"]);
+  assert.deepEqual(decided(on), ["zones-down"]);
 });
 
 test("zone-scaling-down: a second zone waits for the claim of the first one; zone-removing-volume: for a removal", () => {
   const on = Owned.of(["a", "b"], 2);
   on.protect("a-0");
   on.claim("b", "suspend-group", "scale-down");
-  assert.deepEqual(said(on), ["zone-scaling-down"]);
+  assert.deepEqual(decided(on), ["zone-scaling-down"]);
   const own = Owned.of(["a", "b"], 2);
   own.protect("a-0");
   own.claim("a", "suspend-group", "scale-down");
-  assert.deepEqual(said(own), ["zone-scaling-down"], "nor does another pod of the same zone go");
+  assert.deepEqual(decided(own), ["zone-scaling-down"], "nor does another pod of the same zone go");
   const other = Owned.of(["a", "b"], 2);
   other.protect("a-0");
   other.claim("b", "gc-suspended-groups", "volume");
-  assert.deepEqual(said(other), ["zone-removing-volume"]);
+  assert.deepEqual(decided(other), ["zone-removing-volume"]);
 });
 
 test("wait-between-removals and mode-none hold it, and `Group` lets one go", () => {
   const on = Owned.of(["a", "b"], 3);
   on.suspend("b-2", 0);
   on.protect("a-0", "a-1");
-  assert.deepEqual(said(on), ["wait-between-removals"]);
-  on.say("a-2-data", { "wait-between-removals": "0" });
-  assert.deepEqual(said(on), ["let-go a-0 a-1"]);
-  on.say("a-2-data", { "removal-mode": "Group" });
-  assert.deepEqual(said(on), ["let-go a-0", "suspending"]);
-  on.say("a-2-data", { "removal-mode": "None" });
-  assert.deepEqual(said(on), ["mode-none"]);
+  assert.deepEqual(decided(on), ["wait-between-removals"]);
+  on.log("a-2-data", { "wait-between-removals": "0" });
+  assert.deepEqual(decided(on), ["let-go a-0 a-1"]);
+  on.log("a-2-data", { "removal-mode": "Group" });
+  assert.deepEqual(decided(on), ["let-go a-0", "suspending"]);
+  on.log("a-2-data", { "removal-mode": "None" });
+  assert.deepEqual(decided(on), ["mode-none"]);
 });
 
-test("the cluster's own removalMode counts at each look, whatever its volume claims say, and they only make it stricter", () => {
+test("the cluster's own removalMode counts at each reconcile, whatever its volume claims say, and they only make it stricter", () => {
   const on = Owned.of(["a"], 3);
   on.protect("a-0", "a-1");
-  on.say("a-0-data", { "removal-mode": "All", "wait-between-removals": "0" });
-  assert.deepEqual(said(on), ["let-go a-0 a-1"]);
+  on.log("a-0-data", { "removal-mode": "All", "wait-between-removals": "0" });
+  assert.deepEqual(decided(on), ["let-go a-0 a-1"]);
   on.set({ removalMode: "None" });
-  assert.deepEqual(said(on), ["mode-none"]);
-  assert.match(sentenceOf(on), /^a-0 waits: spec\.automationOptions\.removalMode of orders is None$/);
+  assert.deepEqual(decided(on), ["mode-none"]);
+  assert.match(messageOf(on), /^a-0 waits: spec\.automationOptions\.removalMode of orders is None$/);
   on.set({ removalMode: "ProcessGroup" });
-  assert.deepEqual(said(on), ["let-go a-0", "suspending"]);
+  assert.deepEqual(decided(on), ["let-go a-0", "suspending"]);
   on.set({ removalMode: "Sometimes" });
-  assert.match(sentenceOf(on), /removalMode of orders is "Sometimes", and none of All, Zone, ProcessGroup and None/);
+  assert.match(messageOf(on), /removalMode of orders is "Sometimes", and none of All, Zone, ProcessGroup and None/);
   on.set({ removalMode: "All" });
-  on.say("a-0-data", { "removal-mode": "None" });
-  assert.deepEqual(said(on), ["mode-none"]);
-  assert.match(sentenceOf(on), /sluice\.dev\/removal-mode of a is None/);
+  on.log("a-0-data", { "removal-mode": "None" });
+  assert.deepEqual(decided(on), ["mode-none"]);
+  assert.match(messageOf(on), /sluice\.dev\/removal-mode of a is None/);
 });
 
 test("waitBetweenRemovalsSeconds of the cluster holds where its volume claims say nothing, or a shorter time; negative is 60 s", () => {
@@ -116,9 +116,9 @@ test("waitBetweenRemovalsSeconds of the cluster holds where its volume claims sa
     const on = Owned.of(["a"], 3);
     on.suspend("a-2", goneMinutes);
     on.protect("a-0");
-    on.say("a-0-data", { "wait-between-removals": word });
+    on.log("a-0-data", { "wait-between-removals": word });
     on.set(automationOptions);
-    return said(on);
+    return decided(on);
   };
   assert.deepEqual(waits({ waitBetweenRemovalsSeconds: 20 }, 0.3), ["wait-between-removals"]);
   assert.deepEqual(waits({ waitBetweenRemovalsSeconds: 20 }, 0.4), ["let-go a-0"]);
@@ -129,30 +129,30 @@ test("waitBetweenRemovalsSeconds of the cluster holds where its volume claims sa
   assert.deepEqual(waits({}, 1.1, "1s"), ["let-go a-0"]);
 });
 
-test("not-drained and duration-missing: without both words nothing goes", () => {
+test("not-drained and duration-missing: without both annotations nothing goes", () => {
   const on = Owned.of(["a"], 1);
-  on.say("a-0-data", { suspend: "true" });
-  assert.deepEqual(said(on), ["not-drained"]);
+  on.log("a-0-data", { suspend: "true" });
+  assert.deepEqual(decided(on), ["not-drained"]);
   on.ask("a-0");
-  on.say("a-0-data", { "suspend-duration": undefined });
-  assert.deepEqual(said(on), ["duration-missing"]);
-  assert.match(sentenceOf(on), /not each of its volume claims has sluice\.dev\/suspend-duration/);
+  on.log("a-0-data", { "suspend-duration": undefined });
+  assert.deepEqual(decided(on), ["duration-missing"]);
+  assert.match(messageOf(on), /not each of its volume claims has sluice\.dev\/suspend-duration/);
 });
 
-test("selector-malformed: while one volume claim of the group selects pods by what Sluice cannot read, nothing begins", () => {
+test("selector-malformed: while Sluice cannot read the pod selector of one volume claim of the group, nothing begins", () => {
   const on = Owned.of(["a", "b"], 1);
   on.ask("a-0");
-  on.say("b-0-data", { "pod-selector": "app in (x)" });
-  assert.deepEqual(said(on), ["selector-malformed"]);
+  on.log("b-0-data", { "pod-selector": "app in (x)" });
+  assert.deepEqual(decided(on), ["selector-malformed"]);
 });
 
-test("zone-malformed: a pod whose zone is said in words that Sluice cannot read stays, and the others go", () => {
+test("zone-malformed: a pod whose zone Sluice cannot read stays, and the others go", () => {
   const on = Owned.of(["a"], 2);
   on.protect("a-0", "a-1");
-  on.say("a-0-data", { zone: "a b", "suspend-owner-uid": uidOf("unknown") });
-  assert.deepEqual(said(on), ["let-go a-1", "zone-malformed"]);
-  on.say("a-0-data", { zone: "a", "zone-label": "?", "suspend-owner-uid": uidOf("a") });
-  assert.deepEqual(said(on), ["let-go a-1", "zone-malformed"]);
+  on.log("a-0-data", { zone: "a b", "suspend-owner-uid": uidOf("unknown") });
+  assert.deepEqual(decided(on), ["let-go a-1", "zone-malformed"]);
+  on.log("a-0-data", { zone: "a", "zone-label": "?", "suspend-owner-uid": uidOf("a") });
+  assert.deepEqual(decided(on), ["let-go a-1", "zone-malformed"]);
 });
 
 test("owner-statefulset: a pod that a StatefulSet controls is never deleted here, whatever its volume claim says", () => {
@@ -160,18 +160,18 @@ test("owner-statefulset: a pod that a StatefulSet controls is never deleted here
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "uid-db", controller: true }];
   on.addPod("a-0", { ownerReferences });
   on.protect("a-0");
-  assert.deepEqual(said(on), ["owner-statefulset"]);
+  assert.deepEqual(decided(on), ["owner-statefulset"]);
 });
 
 test("volume-shared and retention-conflict: a volume that two pods have, or that goes with its pod, stays", () => {
   const on = Owned.of(["a"], 1);
   on.ask("a-0");
   on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
-  assert.deepEqual(said(on), ["volume-shared"]);
+  assert.deepEqual(decided(on), ["volume-shared"]);
   const owned = Owned.of(["a"], 1);
   owned.ask("a-0");
   owned.change("a-0-data", { ownerReferences: [{ kind: "Pod", name: "a-0", uid: "uid-a-0" }] });
-  assert.deepEqual(said(owned), ["retention-conflict"]);
+  assert.deepEqual(decided(owned), ["retention-conflict"]);
 });
 
 test("request-incomplete: a pod with two volume claims goes when both of them ask", () => {
@@ -183,67 +183,67 @@ test("request-incomplete: a pod with two volume claims goes when both of them as
   });
   on.addPod("a-0", {}, ["a-0-data", "a-0-log"]);
   on.ask("a-0");
-  assert.deepEqual(said(on), ["request-incomplete"]);
-  on.say("a-0-log", { suspend: "true", "drained-at": "2026-06-01T10:30:00Z" });
-  assert.deepEqual(said(on), ["protect a-0"]);
+  assert.deepEqual(decided(on), ["request-incomplete"]);
+  on.log("a-0-log", { suspend: "true", "drained-at": "2026-06-01T10:30:00Z" });
+  assert.deepEqual(decided(on), ["protect a-0"]);
 });
 
 test("an owner that brings its pod back ends the suspension, before the time has begun and after it", () => {
   const on = Owned.of(["a"], 1);
   on.protect("a-0");
-  on.say("a-0-data", { "suspend-pod-uid": "uid-a-0" });
+  on.log("a-0-data", { "suspend-pod-uid": "uid-a-0" });
   on.addPod("a-0-again", {}, ["a-0-data"]);
   on.pods.delete("a-0");
-  assert.deepEqual(said(on), ["clear a-0-again"]);
+  assert.deepEqual(decided(on), ["clear a-0-again"]);
   on.suspend("a-0", 10);
-  assert.deepEqual(said(on), ["clear a-0-again"]);
+  assert.deepEqual(decided(on), ["clear a-0-again"]);
 });
 
 test("recovering: the wish stands until a pod of the owner is ready with the volume; no pod is made here", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 10);
-  on.say("a-0-data", { recover: "true" });
-  assert.deepEqual(said(on), ["recovering"]);
+  on.log("a-0-data", { recover: "true" });
+  assert.deepEqual(decided(on), ["recovering"]);
   assert.match(
-    sentenceOf(on),
+    messageOf(on),
     /not there yet: FoundationDBCluster\.apps\.foundationdb\.org\/orders is to bring it back$/,
   );
   on.addPod("a-0-again", {}, ["a-0-data"]);
   on.unready("a-0-again");
-  assert.deepEqual(said(on), ["restamp a-0-again"]);
-  on.say("a-0-data", { "suspend-state": "Suspending", "suspended-at": undefined });
-  assert.deepEqual(said(on), ["recovering"]);
+  assert.deepEqual(decided(on), ["restamp a-0-again"]);
+  on.log("a-0-data", { "suspend-state": "Suspending", "suspended-at": undefined });
+  assert.deepEqual(decided(on), ["recovering"]);
   on.addPod("a-0-again", {}, ["a-0-data"]);
-  assert.deepEqual(said(on), ["clear a-0-again"]);
+  assert.deepEqual(decided(on), ["clear a-0-again"]);
 });
 
-test("recover-too-late: from the point of no return on a wish is answered with the truth", () => {
+test("recover-too-late: after the point of no return a request to recover is refused", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90, "Removing");
-  on.say("a-0-data", { recover: "true" });
+  on.log("a-0-data", { recover: "true" });
   on.change("a-0-data", { deletionTimestamp: minutesAgo(1) });
-  assert.deepEqual(said(on), ["answer-recover a-0-data"]);
+  assert.deepEqual(decided(on), ["answer-recover a-0-data"]);
 });
 
 test("a pod that is wanted back while it may still be deleted waits for the end of the claim", () => {
   const on = Owned.of(["a"], 1);
   on.protect("a-0");
-  on.say("a-0-data", { "suspend-pod-uid": "uid-a-0", recover: "true" });
+  on.log("a-0-data", { "suspend-pod-uid": "uid-a-0", recover: "true" });
   const ordinal = on.members[0]?.ordinal ?? 0;
-  assert.deepEqual(said(on), ["clear a-0"]);
+  assert.deepEqual(decided(on), ["clear a-0"]);
   on.claim("a", "suspend-group", "scale-down");
   const [claim] = on.ledgerClaims;
   if (claim !== undefined) on.ledgerClaims[0] = { ...claim, members: [{ first: ordinal, last: ordinal }] };
-  assert.deepEqual(said(on), ["pod-leaving"]);
+  assert.deepEqual(decided(on), ["pod-leaving"]);
 });
 
 test("owner-replaced: a volume claim that says another zone than its suspension began with stays", () => {
   const on = Owned.of(["a"], 1);
   on.protect("a-0");
-  on.say("a-0-data", { zone: "b" });
-  assert.deepEqual(said(on), ["owner-replaced"]);
-  on.say("a-0-data", { "suspend-owner-uid": uidOf("b") });
-  assert.deepEqual(said(on), ["let-go a-0"]);
+  on.log("a-0-data", { zone: "b" });
+  assert.deepEqual(decided(on), ["owner-replaced"]);
+  on.log("a-0-data", { "suspend-owner-uid": uidOf("b") });
+  assert.deepEqual(decided(on), ["let-go a-0"]);
 });
 
 test("owner-mixed: a pod with volume claims of two owners is of two groups, and stays, begun or not", () => {
@@ -251,58 +251,58 @@ test("owner-mixed: a pod with volume claims of two owners is of two groups, and 
   on.addClaim("a-0-cache", { owner: "Cache.example.com/orders", zone: "a" });
   on.addPod("a-0", {}, ["a-0-data", "a-0-cache"]);
   on.ask("a-0");
-  assert.deepEqual(said(on), ["owner-mixed"]);
+  assert.deepEqual(decided(on), ["owner-mixed"]);
   on.protect("a-0");
-  assert.deepEqual(said(on), ["owner-mixed"]);
-  on.say("a-0-cache", { owner: undefined });
-  assert.deepEqual(said(on), ["let-go a-0"]);
+  assert.deepEqual(decided(on), ["owner-mixed"]);
+  on.log("a-0-cache", { owner: undefined });
+  assert.deepEqual(decided(on), ["let-go a-0"]);
 });
 
 test("pods whose zone is not known go one by one, whatever other zones do; with `All` they go together", () => {
   const on = Owned.of(["a"], 3);
-  for (const name of ["a-0", "a-1", "a-2"]) on.say(`${name}-data`, { zone: undefined });
+  for (const name of ["a-0", "a-1", "a-2"]) on.log(`${name}-data`, { zone: undefined });
   on.protect("a-0", "a-1");
-  assert.deepEqual(said(on), ["let-go a-0", "suspending"]);
-  on.say("a-2-data", { "removal-mode": "All" });
-  assert.deepEqual(said(on), ["let-go a-0 a-1"]);
+  assert.deepEqual(decided(on), ["let-go a-0", "suspending"]);
+  on.log("a-2-data", { "removal-mode": "All" });
+  assert.deepEqual(decided(on), ["let-go a-0 a-1"]);
 });
 
 test("a pod that was let go keeps its volume until it is gone, though the owner has made another one", () => {
   const on = Owned.of(["a"], 1);
   on.protect("a-0");
-  on.say("a-0-data", { "suspend-pod-uid": "uid-a-0" });
+  on.log("a-0-data", { "suspend-pod-uid": "uid-a-0" });
   on.terminate("a-0");
   on.addPod("a-0-again", {}, ["a-0-data"]);
-  assert.deepEqual(said(on), ["volume-shared"]);
+  assert.deepEqual(decided(on), ["volume-shared"]);
   on.pods.delete("a-0");
-  assert.deepEqual(said(on), ["clear a-0-again"]);
+  assert.deepEqual(decided(on), ["clear a-0-again"]);
 });
 
-test("a pod that stands though its time runs has it begin anew, whatever other pod mounts its volume", () => {
+test("the time begins anew if the pod exists again, whatever other pod mounts its volume", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 10);
   on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
   on.addPod("a-0");
-  assert.deepEqual(said(on), ["restamp a-0"]);
+  assert.deepEqual(decided(on), ["restamp a-0"]);
 });
 
 test("a volume claim that is only protected is left alone here, and one that a user deletes is kept", () => {
   const on = Owned.of(["a"], 2);
   on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"] });
-  assert.deepEqual(said(on), []);
+  assert.deepEqual(decided(on), []);
   on.change("a-1-data", { deletionTimestamp: minutesAgo(1) });
-  assert.deepEqual(said(on), ["deleted-by-others"]);
+  assert.deepEqual(decided(on), ["deleted-by-others"]);
 });
 
 test("what is deleted and protected is suspended once it asks and its pod is gone, and gets no finalizer more", () => {
   const on = Owned.of(["a"], 2);
   on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"], deletionTimestamp: minutesAgo(1) });
   on.ask("a-1");
-  assert.deepEqual(said(on), ["deleted-by-others"], "its pod is there");
+  assert.deepEqual(decided(on), ["deleted-by-others"], "its pod is there");
   on.pods.delete("a-1");
-  assert.deepEqual(said(on), ["protect a-1-data"]);
-  on.say("a-1-data", { "suspend-state": "Suspending", "suspend-owner-uid": uidOf("a") });
-  assert.deepEqual(said(on), ["stamp a-1-data"]);
+  assert.deepEqual(decided(on), ["protect a-1-data"]);
+  on.log("a-1-data", { "suspend-state": "Suspending", "suspend-owner-uid": uidOf("a") });
+  assert.deepEqual(decided(on), ["stamp a-1-data"]);
 });
 
 test("restamping: the time of what is deleted begins again when its pod was made anew meanwhile", () => {
@@ -310,9 +310,9 @@ test("restamping: the time of what is deleted begins again when its pod was made
   on.suspend("a-1", 90);
   on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"], deletionTimestamp: minutesAgo(91) });
   on.addPod("a-1", { uid: "uid-new" });
-  assert.deepEqual(said(on), ["restamp a-1"]);
-  on.say("a-1-data", { "suspend-state": "Suspending", "suspended-at": undefined });
-  assert.deepEqual(said(on), ["deleted-by-others"]);
+  assert.deepEqual(decided(on), ["restamp a-1"]);
+  on.log("a-1-data", { "suspend-state": "Suspending", "suspended-at": undefined });
+  assert.deepEqual(decided(on), ["deleted-by-others"]);
 });
 
 test("while what is protected is neither deleted nor asked for, the zone counts its pod as any other", () => {
@@ -320,5 +320,5 @@ test("while what is protected is neither deleted nor asked for, the zone counts 
   on.change("b-1-data", { finalizers: ["sluice.dev/volume-protection"] });
   on.protect("a-1");
   on.pods.delete("b-1");
-  assert.deepEqual(said(on), ["zones-down"]);
+  assert.deepEqual(decided(on), ["zones-down"]);
 });

@@ -1,13 +1,13 @@
 /** A word on the drain says nothing of the data of a pod, or of a volume claim, that was made after it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const week = 7 * 24 * 3_600_000;
 
-async function both(on: Volumes, looks: number, ms = 10_000): Promise<void> {
-  for (let look = 0; look < looks; look++) {
+async function both(on: Volumes, rounds: number, ms = 10_000): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
     await on.suspend();
     await on.collect();
     await on.goOn(ms);
@@ -19,18 +19,18 @@ async function writtenAgain(): Promise<Volumes> {
   const on = new Volumes("60s");
   await on.goOn(5_000);
   await on.suspended();
-  const words = { suspend: on.said(top, "suspend") ?? "", "drained-at": on.said(top, "drained-at") ?? "" };
-  on.say(top, { recover: "true" });
+  const described = { suspend: on.recorded(top, "suspend") ?? "", "drained-at": on.recorded(top, "drained-at") ?? "" };
+  on.annotate(top, { recover: "true" });
   await on.until(
-    () => on.said(top, "recover") === undefined,
+    () => on.recorded(top, "recover") === undefined,
     () => on.suspend(),
   );
   await on.goOn(week);
-  on.say(top, words);
+  on.annotate(top, described);
   return on;
 }
 
-/** Nothing is removed by the words that stand there, and a new word on the drain ends the wait. */
+/** Nothing is removed by the annotations that stand there, and a new answer about the drain ends the wait. */
 async function staysUntilAskedAnew(on: Volumes): Promise<void> {
   await both(on, 30);
   assert.ok(on.claim(top) !== undefined);
@@ -46,12 +46,12 @@ test("pod-newer: a word from before its pod was made lets no pod go, and says wh
   await both(on, 12);
   assert.ok(on.pod("group-a-2") !== undefined);
   assert.ok(on.claim(top) !== undefined);
-  assert.equal(on.guard === "pod-newer" || (on.said(top, "suspend-message") ?? "").startsWith("pod-newer: "), true);
-  const message = on.said(top, "suspend-message") ?? "";
+  assert.equal(on.guard === "pod-newer" || (on.recorded(top, "suspend-message") ?? "").startsWith("pod-newer: "), true);
+  const message = on.recorded(top, "suspend-message") ?? "";
   assert.match(message, /sluice.dev\/drained-at says 2026-01-01T00:00:\d\dZ, .* it was made at 2026-01-01T00:00/);
   on.ask(top);
   await on.until(
-    () => on.said(top, "suspend-state") === "Suspended",
+    () => on.recorded(top, "suspend-state") === "Suspended",
     () => on.suspend(),
   );
 });
@@ -64,7 +64,7 @@ test("that pod stays newer when a user scales it away: its volume is not removed
   assert.equal(on.pod("group-a-2"), undefined);
   await both(on, 30);
   assert.ok(on.claim(top) !== undefined);
-  assert.match(on.said(top, "suspend-message") ?? "", /^pod-newer: /);
+  assert.match(on.recorded(top, "suspend-message") ?? "", /^pod-newer: /);
 });
 
 test("an old word that is written over the new one while its time runs removes nothing", async () => {
@@ -72,8 +72,8 @@ test("an old word that is written over the new one while its time runs removes n
   const old = new Date(on.timeline.nowMs() - week).toISOString();
   await on.goOn(60_000);
   await on.suspended();
-  assert.ok(on.said(top, "suspend-pod-created") !== undefined, "when the pod that was taken was made is known");
-  on.say(top, { "drained-at": old });
+  assert.ok(on.recorded(top, "suspend-pod-created") !== undefined, "when the pod that was taken was made is known");
+  on.annotate(top, { "drained-at": old });
   await staysUntilAskedAnew(on);
 });
 
@@ -90,26 +90,26 @@ test("claim-newer: a word that is older than its volume claim, as a copy brings 
   on.world.store.create(volumes, namespace, { metadata: { name: top, annotations } } as never);
   await both(on, 30);
   assert.ok(on.claim(top) !== undefined);
-  const [guard] = (on.said(top, "suspend-message") ?? "").split(": ", 1);
+  const [guard] = (on.recorded(top, "suspend-message") ?? "").split(": ", 1);
   assert.equal(guard, "claim-newer");
 });
 
 test("a volume whose pod was taken by a version that did not write down its age waits for a word from after that pod", async () => {
   const on = new Volumes("60s");
   await on.suspended();
-  on.say(top, { "suspend-pod-created": null });
+  on.annotate(top, { "suspend-pod-created": null });
   await staysUntilAskedAnew(on);
 });
 
 test("words on the drain of 1970, of the future and of nothing remove nothing, and let no pod go", async () => {
   for (const word of ["1970-01-01T00:00:00Z", "2036-01-01T00:00:00Z", "yes", "", null]) {
     const on = new Volumes("60s");
-    on.say(top, { suspend: "true", "drained-at": word });
+    on.annotate(top, { suspend: "true", "drained-at": word });
     await both(on, 15);
     assert.ok(on.pod("group-a-2") !== undefined, String(word));
     const later = new Volumes("60s");
     await later.suspended();
-    later.say(top, { "drained-at": word });
+    later.annotate(top, { "drained-at": word });
     await both(later, 15);
     assert.ok(later.claim(top) !== undefined, String(word));
   }

@@ -1,12 +1,12 @@
 /** A claim of which this function did nothing, while another client takes the same pods: it protects them all the same. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/passes.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { top, Volumes } from "../../shared/suspension/volumes.ts";
 
 const zone = { namespace, name: "group-a" };
 const topPod = { namespace, name: "group-a-2" };
-const held = (on: Volumes) => on.ledger.claims.map((claim) => claim.zone);
+const claimed = (on: Volumes) => on.ledger.claims.map((claim) => claim.zone);
 
 /** Another client changes the zone between the claim and the GET before the size is changed; its pods take a minute to go. */
 async function changedMeanwhile(change: (on: Volumes) => void): Promise<Volumes> {
@@ -15,7 +15,7 @@ async function changedMeanwhile(change: (on: Volumes) => void): Promise<Volumes>
   on.ask(top);
   let isChanged = false;
   on.interfere = ({ verb, resource }) => {
-    if (isChanged || verb !== "get" || resource !== "statefulsets" || held(on).length === 0) return;
+    if (isChanged || verb !== "get" || resource !== "statefulsets" || claimed(on).length === 0) return;
     isChanged = true;
     change(on);
   };
@@ -24,29 +24,29 @@ async function changedMeanwhile(change: (on: Volumes) => void): Promise<Volumes>
     () => on.suspend(),
   );
   on.interfere = () => {};
-  assert.deepEqual(held(on), ["group-a"]);
+  assert.deepEqual(claimed(on), ["group-a"]);
   return on;
 }
 
 test("a claim stands while the pods that it names leave by the size that another client gave their zone", async () => {
   const on = await changedMeanwhile(({ world }) => world.scale(zone, 2));
-  for (let look = 0; look < 5; look++) {
+  for (let round = 0; round < 5; round++) {
     await on.goOn(2_000);
     await on.suspend();
     assert.notEqual(on.pod(topPod.name)?.metadata.deletionTimestamp, undefined, "it is on its way out");
-    assert.deepEqual(held(on), ["group-a"]);
+    assert.deepEqual(claimed(on), ["group-a"]);
   }
   await on.until(
-    () => on.pod(topPod.name) === undefined && held(on).length === 0,
+    () => on.pod(topPod.name) === undefined && claimed(on).length === 0,
     () => on.suspend(),
   );
 });
 
 test("a claim of which nothing was done goes at once where the zone wants its pods", async () => {
   const on = await changedMeanwhile(({ world }) => world.scale(zone, 4));
-  on.say(top, { suspend: null });
+  on.annotate(top, { suspend: null });
   await on.suspend();
-  assert.deepEqual(held(on), []);
+  assert.deepEqual(claimed(on), []);
   assert.equal(on.pod(topPod.name)?.metadata.deletionTimestamp, undefined);
 });
 
@@ -54,9 +54,9 @@ test("it goes at once when another client has made the zone smaller, and the zon
   const on = await changedMeanwhile(({ world }) => world.scale(zone, 2));
   await on.goOn(2_000);
   await on.suspend();
-  assert.deepEqual(held(on), ["group-a"]);
+  assert.deepEqual(claimed(on), ["group-a"]);
   on.world.scale(zone, 3);
-  on.say(top, { suspend: null });
+  on.annotate(top, { suspend: null });
   await on.suspend();
-  assert.deepEqual(held(on), []);
+  assert.deepEqual(claimed(on), []);
 });

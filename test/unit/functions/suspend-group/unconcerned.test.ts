@@ -1,15 +1,15 @@
-/** How often a function looks at a group in which nothing is suspended. Each look lists all volume claims of the namespace. */
+/** How often a function reads a group in which nothing is suspended. Each reconcile lists all volume claims of the namespace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import { formatClaims, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
-import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { Harness, key, namespace, played } from "../../shared/reconcile/harness.ts";
 
 const pvcs = "persistentvolumeclaims";
 
-class Woken extends Passes {
+class Triggered extends Harness {
   readonly #definition: typeof suspendGroup | typeof gcSuspendedGroups;
 
   constructor(definition: typeof suspendGroup | typeof gcSuspendedGroups) {
@@ -17,12 +17,12 @@ class Woken extends Passes {
     this.#definition = definition;
   }
 
-  /** One pass, and whether it has looked at the volume claims. */
-  async wake(sweep = false): Promise<ReconcileResult & { readonly looked: boolean }> {
+  /** One reconcile, and whether it has looked at the volume claims. */
+  async trigger(sweep = false): Promise<ReconcileResult & { readonly hasReconciled: boolean }> {
     const before = this.count(`list ${pvcs}`);
     const outcome = await played(this.timeline, this.#definition.reconcile(this.context, key, { sweep }));
     if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
-    return { ...outcome, looked: this.count(`list ${pvcs}`) > before };
+    return { ...outcome, hasReconciled: this.count(`list ${pvcs}`) > before };
   }
 
   ask(): void {
@@ -33,36 +33,36 @@ class Woken extends Passes {
 for (const definition of [suspendGroup, gcSuspendedGroups]) {
   const { name } = definition;
 
-  test(`${name} looks once in 30 s at a group of no concern, and what is heard meanwhile is served by the look after that`, async () => {
-    const group = new Woken(definition);
-    assert.equal((await group.wake()).looked, true);
+  test(`${name} reads a group of no concern once in 30 s, and what is received meanwhile is served by the read after that`, async () => {
+    const group = new Triggered(definition);
+    assert.equal((await group.trigger()).hasReconciled, true);
     await group.goOn(10_000);
-    const { looked, requeueAfterMs, absorbsEvents } = await group.wake();
-    assert.deepEqual([looked, absorbsEvents, Math.round((requeueAfterMs ?? 0) / 1_000)], [false, true, 20]);
+    const { hasReconciled, requeueAfterMs, absorbsEvents } = await group.trigger();
+    assert.deepEqual([hasReconciled, absorbsEvents, Math.round((requeueAfterMs ?? 0) / 1_000)], [false, true, 20]);
     group.ask();
-    assert.equal((await group.wake(true)).looked, true, "a sweep always looks");
-    assert.equal((await group.wake()).looked, true, "and what it has found is of concern from then on");
+    assert.equal((await group.trigger(true)).hasReconciled, true, "a sweep always looks");
+    assert.equal((await group.trigger()).hasReconciled, true, "and what it has found is of concern from then on");
     await group.goOn(31_000);
-    assert.equal((await group.wake()).looked, true);
+    assert.equal((await group.trigger()).hasReconciled, true);
   });
 
   test(`${name} is never delayed where something is asked for, or where watches remember the group`, async () => {
-    const asked = new Woken(definition);
+    const asked = new Triggered(definition);
     asked.ask();
-    for (let wakeUps = 0; wakeUps < 3; wakeUps++) assert.equal((await asked.wake()).looked, true);
-    const watching = new Woken(definition);
+    for (let triggers = 0; triggers < 3; triggers++) assert.equal((await asked.trigger()).hasReconciled, true);
+    const watching = new Triggered(definition);
     const cache = await watching.watch();
-    for (let wakeUps = 0; wakeUps < 2; wakeUps++) assert.equal((await watching.wake()).looked, true);
+    for (let triggers = 0; triggers < 2; triggers++) assert.equal((await watching.trigger()).hasReconciled, true);
     watching.ask();
-    assert.equal((await watching.wake()).looked, true);
-    assert.notEqual(watching.guard, undefined, "fresh work is found by the first wake-up");
+    assert.equal((await watching.trigger()).hasReconciled, true);
+    assert.notEqual(watching.guard, undefined, "fresh work is found by the first trigger");
     await cache.stop();
   });
 
   test(`${name} looks at once at a group of no concern in whose ledger it knows a claim of its own`, async () => {
-    const group = new Woken(definition);
+    const group = new Triggered(definition);
     await group.run(true);
-    await group.wake();
+    await group.trigger();
     const claim = makeClaim({
       id: "one",
       kind: "volume",
@@ -75,9 +75,9 @@ for (const definition of [suspendGroup, gcSuspendedGroups]) {
       anchor: { resource: pvcs, name: "data-group-a-0", annotation: "sluice.dev/removal-claim" },
     });
     group.writeLedger({ "sluice.dev/claims": formatClaims([claim]) });
-    assert.equal((await group.wake()).looked, false);
+    assert.equal((await group.trigger()).hasReconciled, false);
     // Another function of the process has read the ledger.
     await group.run(true);
-    assert.equal((await group.wake()).looked, true);
+    assert.equal((await group.trigger()).hasReconciled, true);
   });
 }

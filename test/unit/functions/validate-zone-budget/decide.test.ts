@@ -8,7 +8,7 @@ function objectOf(spec: object, metadata: object = {}) {
   return { kind: "ZoneAwarePodDisruptionBudget", metadata, spec };
 }
 
-function judge(object: unknown, given: { operation?: string; oldObject?: unknown } = {}) {
+function decideReview(object: unknown, given: { operation?: string; oldObject?: unknown } = {}) {
   const request = {
     uid: "1",
     namespace: "mimir",
@@ -29,12 +29,12 @@ const allowed = { allowed: true, guard: "allowed", warnings: [] };
 
 test("a budget may be created, and changed", async () => {
   for (const operation of ["CREATE", "UPDATE"]) {
-    assert.deepEqual(await judge(objectOf({ selector, maxUnavailable: 2 }), { operation }), allowed);
+    assert.deepEqual(await decideReview(objectOf({ selector, maxUnavailable: 2 }), { operation }), allowed);
   }
 });
 
 test("a bad one is refused by its first wrong field", async () => {
-  const answer = await judge(objectOf({ selector, maxUnavailablePercentage: 101 }));
+  const answer = await decideReview(objectOf({ selector, maxUnavailablePercentage: 101 }));
   assert.deepEqual(answer, {
     allowed: false,
     guard: "invalid-budget",
@@ -48,7 +48,7 @@ test("a bad one is refused by its first wrong field", async () => {
 
 test("any other operation is refused: the webhook is registered wrongly", async () => {
   for (const operation of ["DELETE", "CONNECT", "create", "", "x".repeat(1_000)]) {
-    const answer = await judge(objectOf({ selector }), { operation });
+    const answer = await decideReview(objectOf({ selector }), { operation });
     assert.ok(!answer.allowed && answer.guard === "wrong-operation" && answer.code === 400);
     assert.ok(answer.message.length < 200);
   }
@@ -59,15 +59,15 @@ test("a bad budget that is being deleted may lose its finalizers, and change in 
   const bad = { selector, maxUnavailable: -1 };
   const oldObject = objectOf(bad, { ...leaving, finalizers: ["foregroundDeletion"] });
   const update = { operation: "UPDATE", oldObject };
-  assert.deepEqual(await judge(objectOf(bad, leaving), update), allowed);
-  assert.equal((await judge(objectOf({ selector, maxUnavailable: -2 }, leaving), update)).allowed, false);
-  assert.equal((await judge(objectOf(bad), update)).allowed, false, "not being deleted");
-  assert.equal((await judge(objectOf(bad, leaving), { oldObject })).allowed, false, "being created");
+  assert.deepEqual(await decideReview(objectOf(bad, leaving), update), allowed);
+  assert.equal((await decideReview(objectOf({ selector, maxUnavailable: -2 }, leaving), update)).allowed, false);
+  assert.equal((await decideReview(objectOf(bad), update)).allowed, false, "not being deleted");
+  assert.equal((await decideReview(objectOf(bad, leaving), { oldObject })).allowed, false, "being created");
 });
 
 test("what is legal and hardly meant is allowed with a warning", async () => {
-  const everything = await judge(objectOf({ selector: { matchLabels: {} } }));
+  const everything = await decideReview(objectOf({ selector: { matchLabels: {} } }));
   assert.match(everything.allowed ? everything.warnings.join() : "", /governs every pod of the namespace$/);
-  const idle = await judge(objectOf({ selector, podNameRegexGroup: 2 }));
+  const idle = await decideReview(objectOf({ selector, podNameRegexGroup: 2 }));
   assert.match(idle.allowed ? idle.warnings.join() : "", /means nothing without spec\.podNamePartitionRegex/);
 });

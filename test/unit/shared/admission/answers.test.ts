@@ -14,15 +14,12 @@ import {
 } from "../../../../functions/shared/admission/answers.ts";
 
 test("each refusal has the code of its kind, and the reason that Kubernetes has for that code", () => {
-  const told = [askAgain, badRequest, forbidden, notFound, conflict, internalError].map((refuse) => {
-    const { allowed, guard, code, reason, message } = refuse("a-guard", "a sentence");
-    assert.deepEqual(
-      { allowed, guard, sentence: message },
-      { allowed: false, guard: "a-guard", sentence: "a sentence" },
-    );
+  const answers = [askAgain, badRequest, forbidden, notFound, conflict, internalError].map((refuse) => {
+    const { allowed, guard, code, reason, message } = refuse("a-guard", "a message");
+    assert.deepEqual({ allowed, guard, text: message }, { allowed: false, guard: "a-guard", text: "a message" });
     return [code, reason];
   });
-  assert.deepEqual(told, [
+  assert.deepEqual(answers, [
     [429, "TooManyRequests"],
     [400, "BadRequest"],
     [403, "Forbidden"],

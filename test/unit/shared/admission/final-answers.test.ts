@@ -4,61 +4,61 @@ import { test } from "node:test";
 import type { GroupCache, GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, type Passes, played } from "../reconcile/passes.ts";
+import { type Harness, key, namespace, played } from "../reconcile/harness.ts";
 
 /** A process whose memory stands still: what it read once it goes on to show, until it is asked to look at everything anew. */
-async function forgetful(passes: Passes): Promise<Replica> {
-  const listing = createListReader(passes.cluster, undefined);
+async function forgetful(harness: Harness): Promise<Replica> {
+  const listing = createListReader(harness.cluster, undefined);
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
-  const old: GroupView = await played(passes.timeline, listing.read(key, need));
-  const budgets = await played(passes.timeline, listing.budgets(namespace));
+  const old: GroupView = await played(harness.timeline, listing.read(key, need));
+  const budgets = await played(harness.timeline, listing.budgets(namespace));
   const cache: GroupCache = {
     ...listing,
     read: async (wanted, needed) => (needed.consistent ? listing.read(wanted, needed) : old),
     budgets: async () => budgets,
   };
-  return new Replica(passes, () => ({ cache }));
+  return new Replica(harness, () => ({ cache }));
 }
 
-test("too-few-zones is not said by a memory that has not heard that the second zone is back", async () => {
-  const passes = await governedGroup();
-  const { metadata, spec } = passes.world.store.get("statefulsets", { namespace, name: "group-b" });
-  passes.world.removeStatefulSet(metadata);
-  await passes.goOn(5_000);
-  const replica = await forgetful(passes);
+test("too-few-zones is not said by a memory that has not received that the second zone is back", async () => {
+  const harness = await governedGroup();
+  const { metadata, spec } = harness.world.store.get("statefulsets", { namespace, name: "group-b" });
+  harness.world.removeStatefulSet(metadata);
+  await harness.goOn(5_000);
+  const replica = await forgetful(harness);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["too-few-zones"]);
   const { name, labels, annotations } = metadata;
-  passes.world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec });
-  passes.world.settle();
+  harness.world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec });
+  harness.world.settle();
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
 test("never-possible is not said after the budget has been raised", async () => {
-  const passes = await governedGroup({ maxUnavailable: 0 });
-  const replica = await forgetful(passes);
+  const harness = await governedGroup({ maxUnavailable: 0 });
+  const replica = await forgetful(harness);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["never-possible"]);
   const budget = { namespace, name: "budget" };
-  passes.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 1 } });
+  harness.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 1 } });
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
 test("several-budgets is not said after one of them has gone", async () => {
-  const passes = await governedGroup();
-  const { spec } = passes.world.store.get("zoneawarepoddisruptionbudgets", { namespace, name: "budget" });
-  passes.world.store.create("zoneawarepoddisruptionbudgets", namespace, { metadata: { name: "second" }, spec });
-  const replica = await forgetful(passes);
+  const harness = await governedGroup();
+  const { spec } = harness.world.store.get("zoneawarepoddisruptionbudgets", { namespace, name: "budget" });
+  harness.world.store.create("zoneawarepoddisruptionbudgets", namespace, { metadata: { name: "second" }, spec });
+  const replica = await forgetful(harness);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["several-budgets"]);
-  passes.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "second" });
+  harness.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "second" });
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
-test("what is asked again after is said from memory: a refusal costs no LIST", async () => {
-  const passes = await governedGroup();
-  const cache = await passes.watch();
-  const replica = new Replica(passes, () => ({ cache }));
+test("what is asked again after is reported from memory: a refusal costs no LIST", async () => {
+  const harness = await governedGroup();
+  const cache = await harness.watch();
+  const replica = new Replica(harness, () => ({ cache }));
   await replica.guards(replica.review("group-a-0"));
-  passes.forget();
+  harness.forget();
   assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zones-down"]);
-  assert.equal(passes.words.filter((word) => word.startsWith("list ")).length, 0);
-  await played(passes.timeline, cache.stop());
+  assert.equal(harness.requests.filter((word) => word.startsWith("list ")).length, 0);
+  await played(harness.timeline, cache.stop());
 });

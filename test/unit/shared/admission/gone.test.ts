@@ -2,45 +2,45 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import type { Call } from "../reconcile/passes.ts";
+import type { Call } from "../reconcile/harness.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
 test("an eviction whose client goes while it is written is not granted: the next write takes its reservation out", async () => {
-  const passes = await governedGroup({ maxUnavailable: 1 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 1 });
+  const replica = new Replica(harness);
   const leaving = new AbortController();
   replica.interfere = (call) => {
     if (isWrite(call)) leaving.abort();
   };
   const gone = replica.review("group-a-0", { signal: leaving.signal });
-  // The client has gone and hears no answer; the next one does.
+  // The client has gone and receives no answer; the next one does.
   void gone.catch(() => undefined);
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   replica.interfere = () => {};
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["allowed"]);
-  assert.deepEqual(reserved(passes), ["group-a-1 by evaluate-eviction"]);
+  assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("a client that has gone before its eviction is looked at costs no write, and keeps no other pod from going", async () => {
-  const passes = await governedGroup({ maxUnavailable: 1 });
-  const replica = new Replica(passes);
+test("a client that has gone before its eviction is read costs no write, and keeps no other pod from going", async () => {
+  const harness = await governedGroup({ maxUnavailable: 1 });
+  const replica = new Replica(harness);
   const leaving = new AbortController();
   leaving.abort();
   assert.deepEqual(await replica.guards(replica.review("group-a-0", { signal: leaving.signal })), ["late"]);
   assert.equal(replica.count("patch leases"), 0);
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["allowed"]);
-  assert.deepEqual(reserved(passes), ["group-a-1 by evaluate-eviction"]);
+  assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("an answer that rests on old reads is refused five seconds after them, and not at the next look for those who are late (R9)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+test("an answer from old reads is refused five seconds after them, and does not wait for the next timer of late reviews (R9)", async () => {
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   let readMs = Number.NaN;
   replica.interfere = async (call) => {
     if (`${call.verb} ${call.resource}` === "get leases") await replica.cluster.sleep(300);
     if (call.resource === "statefulsets") readMs = replica.cluster.monotonicMs();
-    // Its end is close when the write is sent, and that of the timer for those who are late is not.
+    // The five seconds are nearly over when the write is sent; the timer of late reviews would fire later.
     if (call.resource === "poddisruptionbudgets") await replica.cluster.sleep(4_900);
     if (isWrite(call)) await replica.cluster.sleep(20_000);
   };

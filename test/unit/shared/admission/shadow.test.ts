@@ -1,4 +1,4 @@
-/** What shadow mode makes of answers (R16): one wrapper around the handler of each function that judges reviews. */
+/** What shadow mode makes of answers (R16): one wrapper around the handler of each function that decides reviews. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { allow, badRequest } from "../../../../functions/shared/admission/answers.ts";
@@ -24,8 +24,8 @@ function answered(mode: Context["mode"], answer: AdmissionAnswer): Promise<Admis
 }
 
 test("in shadow mode a refusal goes through, with a warning that says what would have been, of which zone", async () => {
-  const refusal = badRequest("a-guard", "a sentence", { zone: "db-a" });
-  const warnings = ["in shadow mode; otherwise refused with 400: a sentence"];
+  const refusal = badRequest("a-guard", "a message", { zone: "db-a" });
+  const warnings = ["in shadow mode; otherwise refused with 400: a message"];
   const through = { allowed: true, guard: "a-guard", warnings, zone: "db-a", otherwise: refusal };
   assert.deepEqual(await answered("shadow", refusal), through);
   assert.equal(await answered("act", refusal), refusal);
@@ -37,7 +37,7 @@ test("in shadow mode an allowance changes nothing of the object, and keeps the r
   assert.equal(await answered("act", allowance), allowance);
 });
 
-test("in shadow mode a review that breaks still rejects, so that its door says what becomes of it", async () => {
+test("in shadow mode a review that breaks still rejects, so that its server says what becomes of it", async () => {
   const broken = inMode("shadow", { review: () => Promise.reject(new Error("the sky fell")) });
   await assert.rejects(broken.review(request), /the sky fell/);
 });
@@ -54,7 +54,7 @@ test("in shadow mode the reviews that wait are answered when the process ends, a
 
 test("a process opens each function in its own mode, and only a budget that can never be kept is refused in shadow mode", async () => {
   const refusing = admissionFunctions.map((definition): AdmissionDefinition => {
-    return { ...definition, open: () => ({ review: async () => badRequest(definition.name, "a sentence") }) };
+    return { ...definition, open: () => ({ review: async () => badRequest(definition.name, "a message") }) };
   });
   const answers = refusing.map((definition) => openHandler(definition, shadow).review(request));
   const refused = (await Promise.all(answers)).filter(({ allowed }) => !allowed);

@@ -68,10 +68,10 @@ test("a name that is compared as a whole may be longer: to leave it out would be
 });
 
 test("what Sluice writes may be longer: a ledger, the process groups that it holds, the volume claims of one pod", () => {
-  const held = Object.fromEntries(
+  const groups = Object.fromEntries(
     Array.from({ length: 200 }, (_, index) => [`storage-${index}`, { since: "2026-01-01T00:00:00Z" }]),
   );
-  assert.equal(Object.keys(parsed(heldGroups, JSON.stringify(held)).value ?? {}).length, 200);
+  assert.equal(Object.keys(parsed(heldGroups, JSON.stringify(groups)).value ?? {}).length, 200);
   const names = Array.from({ length: 100 }, (_, index) => `${"n".repeat(240)}-${index}`);
   const annotations = { [suspendTogether.key]: names.join() };
   assert.deepEqual(parsePvc({ metadata: { ...metadata, annotations } }).together, names);
@@ -118,8 +118,8 @@ test("a PodDisruptionBudget whose selector is larger is not read: while it allow
       const object = { metadata: { ...metadata, name: "pdb", generation: 1 }, spec: { selector }, status };
       return refusalOf(pod("a-0"), [parseDisruptionBudget(object as never)]);
     };
-    const sentence = `PodDisruptionBudget pdb allows no disruption now and may select it: its selector ${excess}`;
-    assert.equal(refusal(0), sentence);
+    const reason = `PodDisruptionBudget pdb allows no disruption now and may select it: its selector ${excess}`;
+    assert.equal(refusal(0), reason);
     assert.equal(refusal(1), undefined);
   }
 });

@@ -6,14 +6,14 @@ import { parseStatefulSet } from "../../../../functions/shared/workloads/statefu
 
 const metadata = { name: "rabbit", uid: "u", resourceVersion: "1" };
 const key = (name: string) => `sluice.dev/health-${name}`;
-type Said = Readonly<Record<string, string>>;
-const annotated = (said: Said) => {
+type Texts = Readonly<Record<string, string>>;
+const annotated = (texts: Texts) => {
   return {
     ...metadata,
-    annotations: Object.fromEntries(Object.entries(said).map(([name, text]) => [key(name), text])),
+    annotations: Object.fromEntries(Object.entries(texts).map(([name, text]) => [key(name), text])),
   };
 };
-const parse = (said: Said, service = "rabbit-nodes") => parseQuestion(annotated(said), service);
+const parse = (texts: Texts, service = "rabbit-nodes") => parseQuestion(annotated(texts), service);
 const url = (text: string) => parse({ question: "http", url: text })?.ask?.url;
 
 test("a StatefulSet that says nothing of questions asks none", () => {
@@ -79,20 +79,20 @@ test("a URL that could lead elsewhere is none: no pod is asked, no pod goes, and
   }
 });
 
-test("what is missing or does not belong together is said, and no pod goes", () => {
-  const sentences = (said: Said, service?: string) => {
-    const { ask, malformed } = parse(said, service) ?? assert.fail();
+test("what is missing or does not belong together is reported, and no pod goes", () => {
+  const messages = (texts: Texts, service?: string) => {
+    const { ask, malformed } = parse(texts, service) ?? assert.fail();
     assert.equal(ask, undefined);
     return malformed.map(({ message }) => message).join("; ");
   };
-  assert.match(sentences({ question: "kafka" }), /is "kafka"; write rabbitmq or http/);
-  assert.match(sentences({ url: "http://:80/" }), /health-question is missing/);
-  assert.match(sentences({ question: "http" }), /health-url is missing, and http has no usual one/);
-  assert.match(sentences({ question: "rabbitmq" }), /health-secret is missing/);
-  assert.match(sentences({ question: "rabbitmq", secret: "../a" }), /is "..\/a"; write the name of a Secret/);
-  assert.match(sentences({ question: "rabbitmq", secret: "s", field: "a=b" }), /health-field says nothing of rabbitmq/);
-  assert.match(sentences({ question: "http", url: "http://:80/", field: "=green" }), /write FIELD=VALUE/);
-  assert.match(sentences({ question: "http", url: "http://:80/" }, ""), /serviceName is empty/);
+  assert.match(messages({ question: "kafka" }), /is "kafka"; write rabbitmq or http/);
+  assert.match(messages({ url: "http://:80/" }), /health-question is missing/);
+  assert.match(messages({ question: "http" }), /health-url is missing, and http has no usual one/);
+  assert.match(messages({ question: "rabbitmq" }), /health-secret is missing/);
+  assert.match(messages({ question: "rabbitmq", secret: "../a" }), /is "..\/a"; write the name of a Secret/);
+  assert.match(messages({ question: "rabbitmq", secret: "s", field: "a=b" }), /health-field says nothing of rabbitmq/);
+  assert.match(messages({ question: "http", url: "http://:80/", field: "=green" }), /write FIELD=VALUE/);
+  assert.match(messages({ question: "http", url: "http://:80/" }, ""), /serviceName is empty/);
 });
 
 test("a policy that cannot be read is the careful one, and the pods are asked all the same", () => {

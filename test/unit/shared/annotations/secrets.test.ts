@@ -1,4 +1,4 @@
-/** A URL may hold a password: no Event, no sentence and no mistake shows an account or a query of one, nor a URL that is none. */
+/** A URL may hold a password: no Event, no message and no mistake shows an account or a query of one, nor a URL that is none. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -14,7 +14,7 @@ import { readFlags } from "../../../../triggers/settings/flags.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
 import { readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";
 import { readTracing } from "../../../../triggers/telemetry/tracing-settings.ts";
-import { ledgerKey, namespace, Passes } from "../reconcile/passes.ts";
+import { Harness, ledgerKey, namespace } from "../reconcile/harness.ts";
 
 const password = "p4ssw0rd";
 /** Each holds the password, and a part of them is no URL. */
@@ -36,8 +36,8 @@ function metadataWith(texts: Readonly<Record<string, string>>) {
   return { name: "a", namespace, uid: "u", resourceVersion: "1", annotations: texts, labels: texts };
 }
 
-/** What is said of a StatefulSet with this text, whatever reads it. */
-function sentencesOf(entryKey: string, text: string): string[] {
+/** What is reported of a StatefulSet with this text, whatever reads it. */
+function messagesOf(entryKey: string, text: string): string[] {
   const entry = annotationTable.find((one) => one.key === entryKey);
   assert.ok(entry !== undefined, entryKey);
   const malformed: Malformed[] = [];
@@ -54,14 +54,14 @@ const ofUrls = [
 
 test("a URL that cannot be read is named by its annotation, and no part of it is shown", () => {
   for (const name of ofUrls) {
-    const said = urls.flatMap((text) => sentencesOf(name, text));
-    assert.ok(said.length >= 5, `${name} ${said.length}`);
-    for (const sentence of said) {
-      assert.ok(sentence.startsWith(`annotation ${name} is ${unshown}; write `), sentence);
-      assert.ok(!sentence.includes(password), sentence);
+    const messages = urls.flatMap((text) => messagesOf(name, text));
+    assert.ok(messages.length >= 5, `${name} ${messages.length}`);
+    for (const reason of messages) {
+      assert.ok(reason.startsWith(`annotation ${name} is ${unshown}; write `), reason);
+      assert.ok(!reason.includes(password), reason);
     }
     for (const text of ["pod", "zzz zzz"]) {
-      for (const sentence of sentencesOf(name, text)) assert.ok(!sentence.includes(`"${text}`), sentence);
+      for (const reason of messagesOf(name, text)) assert.ok(!reason.includes(`"${text}`), reason);
     }
   }
 });
@@ -70,13 +70,13 @@ test("a URL that was written where something else belongs is not shown either, w
   for (const { key: name, on } of annotationTable) {
     if (on === "Lease") continue;
     for (const text of urls) {
-      for (const sentence of sentencesOf(name, text)) assert.ok(!sentence.includes(password), `${name}: ${sentence}`);
+      for (const reason of messagesOf(name, text)) assert.ok(!reason.includes(password), `${name}: ${reason}`);
     }
   }
 });
 
 test("a path that cannot be read is not shown, because its query may hold a password", () => {
-  const world = new Passes().world;
+  const world = new Harness().world;
   const object = world.store.get("statefulsets", { namespace, name: "group-a" });
   const annotations = {
     "grafana.com/prepare-downscale-http-port": "80",
@@ -99,22 +99,22 @@ test("what failed at a pod is told with its path and without its query", () => {
   assert.equal(error.message, "POST a-0.a in db, port 80, path /ask: HTTP 500 no");
 });
 
-test("no Event, no verdict and no report of a pass shows the password of a malformed URL", async () => {
+test("no Event, no verdict and no report of a reconcile shows the password of a malformed URL", async () => {
   for (const text of urls) {
-    const passes = await new Passes({ zones: ["a"] }).prepare();
+    const harness = await new Harness({ zones: ["a"] }).prepare();
     const url = { "sluice.dev/health-question": "http", "sluice.dev/health-url": text };
     const delay = { "grafana.com/rollout-delayed-downscale": "1h", [ofUrls[2]]: text, [ofUrls[1]]: text };
-    passes.world.annotate({ namespace, name: "group-a" }, { ...url, ...delay });
-    await passes.run(true);
-    await passes.goOn(1_000);
-    assert.equal(passes.guard, "question-malformed");
+    harness.world.annotate({ namespace, name: "group-a" }, { ...url, ...delay });
+    await harness.run(true);
+    await harness.goOn(1_000);
+    assert.equal(harness.guard, "question-malformed");
     assert.ok(
-      passes.events.some((event) => event.startsWith("MalformedAnnotation group-a: annotation sluice.dev/health-url")),
+      harness.events.some((event) => event.startsWith("MalformedAnnotation group-a: annotation sluice.dev/health-url")),
     );
-    const { annotations } = passes.world.store.get("leases", ledgerKey).metadata;
-    const verdicts = passes.verdicts.map(({ message }) => message);
-    const told = [...passes.events, ...verdicts, ...passes.problems, JSON.stringify(annotations)];
-    for (const one of told) assert.ok(!one.includes(password), one);
+    const { annotations } = harness.world.store.get("leases", ledgerKey).metadata;
+    const verdicts = harness.verdicts.map(({ message }) => message);
+    const written = [...harness.events, ...verdicts, ...harness.problems, JSON.stringify(annotations)];
+    for (const one of written) assert.ok(!one.includes(password), one);
   }
 });
 
@@ -137,8 +137,8 @@ test("a mistake in a setting or a flag shows no URL, no account and no key", asy
       OTEL_BSP_SCHEDULE_DELAY: text,
     });
     assert.ok(tracing.warnings.length > 0);
-    for (const said of [...ofSettings, ...ofFlags.mistakes, ...ofFlags.warnings, ...warnings, ...tracing.warnings])
-      assert.ok(!said.includes(password), said);
+    for (const messages of [...ofSettings, ...ofFlags.mistakes, ...ofFlags.warnings, ...warnings, ...tracing.warnings])
+      assert.ok(!messages.includes(password), messages);
   }
   const read = readKeyPair({ certFile: pem, keyFile: pem });
   await assert.rejects(

@@ -66,8 +66,8 @@ const allowances: readonly [string, object | undefined][] = [
 ];
 
 for (const [text, expected] of allowances) {
-  const says = expected === undefined ? "is malformed" : `means ${JSON.stringify(expected)}`;
-  test(`rollout-max-unavailable ${JSON.stringify(text)} ${says}`, () => {
+  const meaningOf = expected === undefined ? "is malformed" : `means ${JSON.stringify(expected)}`;
+  test(`rollout-max-unavailable ${JSON.stringify(text)} ${meaningOf}`, () => {
     const { value, malformed } = readText(rolloutMaxUnavailable, text);
     assert.deepEqual(value, expected);
     assert.equal(malformed.length, expected === undefined ? 1 : 0);
@@ -128,9 +128,9 @@ test("a warning quotes the value, says what to write, and what holds until then"
 });
 
 test("a warning does not repeat a long value whole", () => {
-  const sentence = readText(rolloutMaxUnavailable, "9".repeat(5_000)).malformed[0]?.message ?? "";
-  assert.match(sentence, /9{60}…"/);
-  assert.ok(sentence.length < 300);
+  const description = readText(rolloutMaxUnavailable, "9".repeat(5_000)).malformed[0]?.message ?? "";
+  assert.match(description, /9{60}…"/);
+  assert.ok(description.length < 300);
 });
 
 test("the keys of rollout-operator are honoured as its users write them", () => {
@@ -149,7 +149,7 @@ test("every key is a valid qualified name, unique, and says what it means", () =
     const [, prefix = "", name = ""] = /^(?:([a-z0-9.-]+)\/)?([a-z0-9][-A-Za-z0-9]*[a-z0-9])$/.exec(key) ?? [];
     assert.ok(name.length > 0 && name.length <= 63, key);
     assert.ok(prefix.length <= 253, key);
-    for (const words of [meaning, grammar, fallback]) assert.ok(words.length > 0, key);
+    for (const explanation of [meaning, grammar, fallback]) assert.ok(explanation.length > 0, key);
   }
 });
 

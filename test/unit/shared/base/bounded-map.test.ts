@@ -54,8 +54,8 @@ test("10,000 groups are remembered, and 10,000 ledgers: the one that was least r
   assert.deepEqual(isKept(createLedgerCopies()), [true, false]);
 });
 
-test("keys that are paced all at once are no more than a million", () => {
-  const pacer = new RateLimiter({ burst: 1, everyMs: 60_000 });
-  for (let key = 0; key < 1_000_100; key++) pacer.take(String(key), 0);
-  assert.equal(pacer.size, 1_000_000);
+test("keys that are limited all at once are no more than a million", () => {
+  const limiter = new RateLimiter({ burst: 1, everyMs: 60_000 });
+  for (let key = 0; key < 1_000_100; key++) limiter.take(String(key), 0);
+  assert.equal(limiter.size, 1_000_000);
 });

@@ -5,7 +5,7 @@ import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/
 import { createEvent } from "../../../../functions/shared/events/event.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
-import { namespace, Passes } from "../reconcile/passes.ts";
+import { Harness, namespace } from "../reconcile/harness.ts";
 
 /** Colours, a forged line, the end of a line in other ways, C1, and letters from right to left. */
 const hostile = "red\u001b[31m\nforged\r\u0085\u2028\u009b2J\u202egnp\u2066x\u200f\u061c\u007f";
@@ -24,35 +24,35 @@ test("control and direction characters become escapes, and all other letters sta
   assert.equal(JSON.parse(escapeLines(JSON.stringify({ hostile }, undefined, 2))).hostile, hostile);
 });
 
-/** A group whose ledger has a sentence that another client has written there. */
-async function withForgedLedger(): Promise<Passes> {
-  const passes = await new Passes().prepare();
-  const at = passes.cluster.serverTimeMs();
+/** A group whose ledger has a message that another client has written there. */
+async function withForgedLedger(): Promise<Harness> {
+  const harness = await new Harness().prepare();
+  const at = harness.cluster.serverTimeMs();
   const verdict = { guard: "budget", zone: "group-a", sentence: hostile, since: at, at };
   const refusal = ["group-b-0", hostile, at];
-  passes.writeLedger({
+  harness.writeLedger({
     "sluice.dev/verdicts": JSON.stringify({ [`other${hostile}`]: verdict }),
     "sluice.dev/refusals": JSON.stringify({ u: refusal }),
   });
-  return passes;
+  return harness;
 }
 
 test("kubectl sluice shows what is stored as escapes, in tables, in lists and in JSON, and what it says beside them", async () => {
-  const passes = await withForgedLedger();
+  const harness = await withForgedLedger();
   for (const line of ["why group", "why", "why group -o json"]) {
-    const { code, out } = await sluice(passes, line);
+    const { code, out } = await sluice(harness, line);
     assert.equal(code, 0);
     for (const shown of out.split("\n")) assert.doesNotMatch(shown, moving, line);
     assert.ok(out.includes("\\u001b[31m"), line);
     assert.ok(!/^forged/m.test(out), line);
   }
-  const { refusals } = JSON.parse((await sluice(passes, "why group -o json")).out);
+  const { refusals } = JSON.parse((await sluice(harness, "why group -o json")).out);
   assert.equal(refusals[0].sentence, hostile, "a program reads what is stored");
-  passes.writeLedger({ "sluice.dev/settled-through": hostile });
-  const { said } = await sluice(passes, "release group group-a-0");
-  assert.match(said.join("\n"), /cannot be read as a ledger/);
-  const { out } = await sluice(passes, "why group");
-  for (const shown of [...said, ...out.split("\n")]) assert.doesNotMatch(shown, moving);
+  harness.writeLedger({ "sluice.dev/settled-through": hostile });
+  const { err } = await sluice(harness, "release group group-a-0");
+  assert.match(err.join("\n"), /cannot be read as a ledger/);
+  const { out } = await sluice(harness, "why group");
+  for (const shown of [...err, ...out.split("\n")]) assert.doesNotMatch(shown, moving);
 });
 
 test("a log line holds no control and no direction character, and a program reads what was logged", () => {
@@ -68,17 +68,17 @@ test("a log line holds no control and no direction character, and a program read
 });
 
 test("an Event says it with escapes", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   const about = { resource: "statefulsets", namespace, name: "group-a", uid: "u" } as const;
-  const told = createEvent(passes.cluster, "test", {
+  const event = createEvent(harness.cluster, "test", {
     about,
     type: "Warning",
     reason: "R",
     message: hostile,
     identity: "i",
   });
-  await passes.goOn(1_000);
-  await told;
-  const events = passes.world.store.list("events").items as readonly { reason?: string; message?: string }[];
+  await harness.goOn(1_000);
+  await event;
+  const events = harness.world.store.list("events").items as readonly { reason?: string; message?: string }[];
   assert.equal(events.find(({ reason }) => reason === "R")?.message, plain);
 });

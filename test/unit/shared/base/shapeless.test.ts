@@ -13,7 +13,7 @@ import { messageFor } from "../../../../functions/shared/suspension/writing.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestApp, validation } from "../../../support/app.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
-import { namespace, Passes, played } from "../reconcile/passes.ts";
+import { Harness, namespace, played } from "../reconcile/harness.ts";
 
 const ofCategories = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const shapeless = Array.from({ length: 0x110000 }, (_, point) => point)
@@ -54,47 +54,47 @@ test("of all other code points none is changed", () => {
 });
 
 test("whatever stands in a ledger, what kubectl sluice prints of it has none of them", async () => {
-  const passes = await new Passes().prepare();
-  const at = passes.cluster.serverTimeMs();
+  const harness = await new Harness().prepare();
+  const at = harness.cluster.serverTimeMs();
   await fc.assert(
     fc.asyncProperty(text, async (stored) => {
       const [short] = [stored.slice(0, 60).toWellFormed()];
       const verdict = { guard: short, zone: short, sentence: stored, since: at, at };
-      passes.writeLedger({
+      harness.writeLedger({
         "sluice.dev/verdicts": JSON.stringify({ [short]: verdict }),
         "sluice.dev/refusals": JSON.stringify({ u: [short, stored, at] }),
         "sluice.dev/format": null,
       });
       for (const line of ["why", "why group", "why -o json", "release group group-a-0"]) {
-        const { out, said } = await sluice(passes, line);
-        assert.doesNotMatch(out + said.join("\n"), raw, line);
+        const { out, err: reported } = await sluice(harness, line);
+        assert.doesNotMatch(out + reported.join("\n"), raw, line);
       }
-      passes.writeLedger({ "sluice.dev/format": stored });
+      harness.writeLedger({ "sluice.dev/format": stored });
       for (const line of ["why", "why group", "release group group-a-0"]) {
-        const { out, said } = await sluice(passes, line);
-        assert.doesNotMatch(out + said.join("\n"), raw, line);
+        const { out, err: reported } = await sluice(harness, line);
+        assert.doesNotMatch(out + reported.join("\n"), raw, line);
       }
     }),
     { numRuns: 60 },
   );
 });
 
-test("whatever is said, the message of an Event and a line of the log have none of them", async () => {
-  const passes = new Passes();
+test("whatever is reported, the message of an Event and a line of the log have none of them", async () => {
+  const harness = new Harness();
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
   const reporting = createReporting({ version: "1", serving: "all", level: "debug", keys: () => 0, destination });
   const about = { resource: "statefulsets", namespace, name: "group-a", uid: "u" } as const;
   await fc.assert(
     fc.asyncProperty(text, async (message) => {
-      const told = { about, type: "Warning", reason: "R", message, identity: message } as const;
-      await played(passes.timeline, createEvent(passes.cluster, "test", told));
+      const given = { about, type: "Warning", reason: "R", message, identity: message } as const;
+      await played(harness.timeline, createEvent(harness.cluster, "test", given));
       reporting.log("info", message, { [message]: message, nested: [{ message }], err: new Error(message) });
     }),
     { numRuns: 200 },
   );
-  assert.ok(passes.events.length > 100);
-  for (const event of passes.events) assert.doesNotMatch(event, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u);
+  assert.ok(harness.events.length > 100);
+  for (const event of harness.events) assert.doesNotMatch(event, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u);
   assert.equal(lines.length, 200);
   for (const line of lines) assert.doesNotMatch(line.slice(0, -1), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u);
 });
@@ -113,10 +113,11 @@ function textsOf({ warnings = [], status }: Reviewed["response"]): string[] {
 }
 
 test("whatever is denied or warned of, the answer has none of them, and neither has a refusal of the request", async () => {
-  let said = "";
+  let reported = "";
   let isAllowed = false;
   const handler = {
-    review: async () => (isAllowed ? allow("test", { warnings: [said] }) : badRequest("test", said, { field: said })),
+    review: async () =>
+      isAllowed ? allow("test", { warnings: [reported] }) : badRequest("test", reported, { field: reported }),
   };
   const { app } = createTestApp({ admissions: [{ ...validation, handler }] });
   const post = async (request: object) => {
@@ -126,12 +127,12 @@ test("whatever is denied or warned of, the answer has none of them, and neither 
   };
   const request = { uid: "u-1", operation: "CREATE", namespace: "n", name: "x", object: {} };
   await fc.assert(
-    fc.asyncProperty(text, fc.boolean(), async (sentence, allowed) => {
-      [said, isAllowed] = [sentence, allowed];
+    fc.asyncProperty(text, fc.boolean(), async (content, allowed) => {
+      [reported, isAllowed] = [content, allowed];
       const { response } = (await (await post(request)).json()) as Reviewed;
       assert.equal(response.allowed, allowed);
       for (const shown of textsOf(response)) assert.doesNotMatch(shown, raw);
-      const refused = await post({ ...request, name: `/${sentence}` });
+      const refused = await post({ ...request, name: `/${content}` });
       assert.equal(refused.status, 400);
       assert.doesNotMatch(await refused.text(), raw);
     }),
@@ -140,25 +141,25 @@ test("whatever is denied or warned of, the answer has none of them, and neither 
 });
 
 test("what Sluice writes on objects has none of them, and is read back as it was", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   await fc.assert(
-    fc.asyncProperty(text, async (sentence) => {
-      const [message = ""] = Object.values(messageFor("guard", sentence));
-      const refusal = { uid: "u", pod: "p-0", message: sentence, stampMs: 1 };
-      const failed = { times: 1, lastMs: 1, guard: "g", why: sentence };
+    fc.asyncProperty(text, async (content) => {
+      const [message = ""] = Object.values(messageFor("guard", content));
+      const refusal = { uid: "u", pod: "p-0", message: content, stampMs: 1 };
+      const failed = { times: 1, lastMs: 1, guard: "g", why: content };
       const nothing = { balanced: undefined, balancedMs: undefined, claimedMs: undefined };
       const state = formatRebalanceState({ uid: "u", members: "m", sinceMs: 1, ...nothing, failed });
       const refusals = formatRefusals([refusal]);
-      const status = formatStatus({ guard: "g", message: sentence, label: undefined, sinceMs: 1 });
-      assert.equal(skipStatus.parse(status)?.message, sentence);
+      const status = formatStatus({ guard: "g", message: content, label: undefined, sinceMs: 1 });
+      assert.equal(skipStatus.parse(status)?.message, content);
       for (const written of [message, refusals, state, status]) assert.doesNotMatch(written, raw);
-      assert.deepEqual(JSON.parse(refusals).u[1], sentence);
-      const { ledger } = passes;
-      const verdicts = { test: { guard: "g", zone: "z", sentence, since: 1, at: 1 } };
+      assert.deepEqual(JSON.parse(refusals).u[1], content);
+      const { ledger } = harness;
+      const verdicts = { test: { guard: "g", zone: "z", sentence: content, since: 1, at: 1 } };
       const change = { reservations: [], seenThrough: 1, membersThrough: 1, refusals: [refusal], verdicts };
-      const written = await played(passes.timeline, writeLedger(passes.cluster, ledger, change));
-      assert.equal(written.verdicts.test?.sentence, sentence);
-      const { annotations } = passes.world.store.get("leases", { namespace, name: "sluice-group" }).metadata;
+      const written = await played(harness.timeline, writeLedger(harness.cluster, ledger, change));
+      assert.equal(written.verdicts.test?.sentence, content);
+      const { annotations } = harness.world.store.get("leases", { namespace, name: "sluice-group" }).metadata;
       assert.doesNotMatch(Object.values(annotations ?? {}).join(""), raw);
     }),
     { numRuns: 60 },

@@ -5,18 +5,18 @@ import { startTracing } from "../../../../triggers/telemetry/tracing.ts";
 import { get, rejection, withPods } from "../../../support/played-pods.ts";
 import { spanKinds, startCollector } from "../../../support/tracing-collector.ts";
 
-test("each try is a span of its own, and the pod hears of it by traceparent", { timeout: 20_000 }, async () => {
+test("each try is a span of its own, and the pod learns of it by traceparent", { timeout: 20_000 }, async () => {
   const collector = await startCollector();
   const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" };
-  // The SDK reads where to send from the process's own environment.
+  // The SDK reads the address of the collector from the environment of the process.
   Object.assign(process.env, environment);
-  const tracing = await startTracing(environment, "0.0.0", (_, sentence) => assert.fail(sentence));
+  const tracing = await startTracing(environment, "0.0.0", (_, message) => assert.fail(message));
   let parent = "";
-  const heard: unknown[] = [];
+  const received: unknown[] = [];
   await withPods({}, async ({ address, pods, asked, answer }) => {
     answer(({ index, response }) => (index === 0 ? response.destroy() : response.writeHead(409).end()));
     await inSpan(
-      "a pass",
+      "a reconcile",
       () => ({}),
       async (span) => {
         parent = span.spanContext().spanId;
@@ -24,13 +24,13 @@ test("each try is a span of its own, and the pod hears of it by traceparent", { 
         await rejection(pods.send({ ...address, port: 0 }, get));
       },
     );
-    heard.push(...asked.map(({ request }) => request.headers.traceparent));
+    received.push(...asked.map(({ request }) => request.headers.traceparent));
   });
   await tracing.stop();
   const spans = collector.spans().filter(({ name }) => name === "GET pod");
   assert.equal(spans.length, 2);
   assert.deepEqual(
-    heard,
+    received,
     spans.map(({ traceId, spanId }) => `00-${traceId}-${spanId}-01`),
   );
   assert.ok(spans.every((span) => span.parentSpanId === parent && span.kind === spanKinds.client));
@@ -38,10 +38,10 @@ test("each try is a span of its own, and the pod hears of it by traceparent", { 
     spans.map(({ isError }) => isError),
     [true, false],
   );
-  const { "server.port": port, ...told } = spans[1]?.attributes ?? {};
+  const { "server.port": port, ...reported } = spans[1]?.attributes ?? {};
   assert.ok(Number(port) > 0);
   const host = "web-0.web.ns.svc.cluster.local.";
-  assert.deepEqual(told, {
+  assert.deepEqual(reported, {
     "http.request.method": "GET",
     "http.request.resend_count": 1,
     "http.response.status_code": 409,

@@ -173,13 +173,13 @@ test("of StatefulSets that are read again those that are gone leave the view, an
   assert.ok(a && b && c && n);
   const known = surroundingsOf([a, b, c, { ...n, group: "another" }], key, []);
   const view = viewOfIndex(known, { askedMs: 0 }, indexPods([]));
-  const heard: string[] = [];
+  const received: string[] = [];
   const read = await readAgain({ ...cluster, monotonicMs: () => 7 } as Cluster, key, view, [a, b], (set, readMs) => {
-    heard.push(`${set.name}@${set.resourceVersion} at ${readMs}`);
+    received.push(`${set.name}@${set.resourceVersion} at ${readMs}`);
   });
-  assert.deepEqual(heard, ["a@8 at 7"]);
-  const shown = ({ statefulSets, neighbours }: typeof read) => [
-    statefulSets.map(({ name, resourceVersion }) => `${name}@${resourceVersion}`),
+  assert.deepEqual(received, ["a@8 at 7"]);
+  const shown = ({ workloads, neighbours }: typeof read) => [
+    workloads.map(({ name, resourceVersion }) => `${name}@${resourceVersion}`),
     neighbours.map(({ name }) => name),
   ];
   assert.deepEqual(shown(read), [["c@5", "a@8"], ["n"]]);
@@ -209,9 +209,9 @@ test("the group of a budget is made of those that have pods which it selects: it
     } as unknown as Cluster;
     const view = await createListReader(listing, undefined).read({ namespace, group: "budget:one" }, fresh);
     const has = view.budgets.map((one) =>
-      [...view.neighbours, ...view.statefulSets.map(asStatefulSet)].map((set) => view.hasPods?.(set, one)),
+      [...view.neighbours, ...view.workloads.map(asStatefulSet)].map((set) => view.hasPods?.(set, one)),
     );
-    return { first: queries[0], members: view.statefulSets.map(({ name }) => name), has };
+    return { first: queries[0], members: view.workloads.map(({ name }) => name), has };
   };
   const one = await found({ app: "db" });
   assert.deepEqual(one.first, { namespace, labelSelector: "app=db" });

@@ -20,18 +20,18 @@ import { withServer } from "../kubernetes/server.ts";
 
 const namespace = "app";
 
-/** A process that judges evictions by watches, 20 s after its start. */
-async function judging() {
-  const doors = createTestWorld({ admissions: [evaluateEviction] });
-  const { world, cluster, calls } = doors;
+/** A process that decides evictions by watches, 20 s after its start. */
+async function reviewing() {
+  const testWorld = createTestWorld({ admissions: [evaluateEviction] });
+  const { world, cluster, calls } = testWorld;
   world.store.create("zoneawarepoddisruptionbudgets", namespace, {
     kind: "ZoneAwarePodDisruptionBudget",
     metadata: { name: "budget" },
     spec: { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": "ingester" } } },
   });
-  const [admission] = doors.start().admissions;
+  const [admission] = testWorld.start().admissions;
   assert.ok(admission !== undefined);
-  await doors.goTo(20);
+  await testWorld.goTo(20);
   calls.length = 0;
   const review = async (name: string, answers: AdmissionAnswer[] = []): Promise<void> => {
     const deadlineMs = cluster.monotonicMs() + 9_000;
@@ -39,11 +39,11 @@ async function judging() {
     answers.push(await admission.handler.review(request));
   };
   const lookedUp = () => calls.filter(({ verb, resource }) => verb === "get" && resource === "pods").length;
-  return { ...doors, review, lookedUp };
+  return { ...testWorld, review, lookedUp };
 }
 
-test("6,000 forged reviews at once cost no more GETs than the pace, each is a 429 with a cause, and a known pod is answered", async () => {
-  const { goTo, review, lookedUp } = await judging();
+test("6,000 forged reviews at once cost no more GETs than the rate, each is a 429 with a cause, and a known pod is answered", async () => {
+  const { goTo, review, lookedUp } = await reviewing();
   const forged: AdmissionAnswer[] = [];
   for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
   const known: AdmissionAnswer[] = [];
@@ -63,8 +63,8 @@ test("6,000 forged reviews at once cost no more GETs than the pace, each is a 42
   assert.match(busy.message, /^pod forged-\d+ must be looked up, but .+ try again$/);
 });
 
-test("a pod that is new is never let go unjudged: it has its turn, or is to be asked for again", async () => {
-  const { goTo, review, world } = await judging();
+test("a pod that is new is never let go undecided: it has its turn, or is to be asked for again", async () => {
+  const { goTo, review, world } = await reviewing();
   const forged: AdmissionAnswer[] = [];
   for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
   await goTo(21);
@@ -82,10 +82,10 @@ test("a pod that is new is never let go unjudged: it has its turn, or is to be a
   await goTo(40);
   void review("new-0", calm);
   await goTo(41);
-  assert.equal(calm[0]?.guard, "no-statefulset", "afterwards it is judged at once");
+  assert.equal(calm[0]?.guard, "no-statefulset", "afterwards it is decided at once");
 });
 
-/** The pace by itself: what became of so many reads that are asked for at once, and when, in milliseconds. */
+/** The rate by itself: what became of so many reads that are asked for at once, and when, in milliseconds. */
 async function ended(count: number): Promise<{ readonly read: number[]; readonly refused: number[] }> {
   const timeline = new VirtualTimeline();
   const startMs = timeline.nowMs();
@@ -133,10 +133,10 @@ test("no more wait than there is room for: the others are refused at once", asyn
 
 test("look-ups go over connections of their own: while they hang, other calls are answered", async () => {
   await withServer({ connections: 2 }, async ({ cluster, server }) => {
-    const held: (() => void)[] = [];
+    const waiting: (() => void)[] = [];
     server.answer(({ request, response }) => {
       const end = () => response.end('{"metadata":{"name":"web"}}');
-      if (request.url?.includes("/hangs")) held.push(end);
+      if (request.url?.includes("/hangs")) waiting.push(end);
       else end();
     });
     const hanging = Array.from({ length: 20 }, () =>
@@ -144,32 +144,32 @@ test("look-ups go over connections of their own: while they hang, other calls ar
     );
     await cluster.get("pods", { namespace: "ns", name: "web" });
     assert.ok(server.connections() <= 4 + 2, `${server.connections()} connections`);
-    while (held.length > 0 || server.requests.length < 21) {
-      held.shift()?.();
+    while (waiting.length > 0 || server.requests.length < 21) {
+      waiting.shift()?.();
       await new Promise(setImmediate);
     }
-    held.shift()?.();
+    waiting.shift()?.();
     await Promise.all(hanging);
   });
 });
 
-test("after silence the LIST that a review is judged by serves for the pods of its group: none of them is looked up again", async () => {
-  const passes = await governedGroup({ maxUnavailable: 3 });
-  const cache = await passes.watch();
-  const replica = new Replica(passes, () => ({ cache }));
-  await passes.goOn(31_000);
-  passes.forget();
+test("after silence the LIST that a review is decided by serves for the pods of its group: none of them is looked up again", async () => {
+  const harness = await governedGroup({ maxUnavailable: 3 });
+  const cache = await harness.watch();
+  const replica = new Replica(harness, () => ({ cache }));
+  await harness.goOn(31_000);
+  harness.forget();
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
-  assert.deepEqual([passes.count("get pods"), passes.count("list pods")], [1, 2]);
+  assert.deepEqual([harness.count("get pods"), harness.count("list pods")], [1, 2]);
   for (const pod of ["group-a-1", "group-a-2"]) {
     assert.deepEqual(await replica.guards(replica.review(pod)), ["allowed"]);
   }
-  assert.deepEqual([passes.count("get pods"), passes.count("list pods")], [1, 2]);
+  assert.deepEqual([harness.count("get pods"), harness.count("list pods")], [1, 2]);
   await cache.stop();
 });
 
 test("after silence a flood of names that no pod has holds up none that memory has: each of those is read once in a second", async () => {
-  const { goTo, review, calls } = await judging();
+  const { goTo, review, calls } = await reviewing();
   // No bookmark comes in this world: the watches have been silent for more than 30 s.
   await goTo(60);
   const forged: AdmissionAnswer[] = [];

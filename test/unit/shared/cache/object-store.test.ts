@@ -15,10 +15,10 @@ const thing = (name: string, resourceVersion: number, changes: Partial<Metadata>
   return { text, metadata: { name, namespace: "db", uid, resourceVersion: `${resourceVersion}`, ...metadata } };
 };
 
-/** A shelf with a clock that stands still until it is set, and a server whose lists are what `served` is. */
-function createTestShelf() {
+/** A store with a clock that stands still until it is set, and a server whose lists are what `served` is. */
+function createTestStore() {
   const state = { nowMs: 0, lists: 0, served: [] as readonly Thing[], seen: [] as string[] };
-  const shelf = new ObjectStore<string, Thing>({
+  const store = new ObjectStore<string, Thing>({
     clock: { monotonicMs: () => state.nowMs },
     parse: ({ text }) => text,
     seen: (text, how) => void state.seen.push(`${how} ${text}`),
@@ -29,20 +29,20 @@ function createTestShelf() {
   };
   return {
     state,
-    list: (things: readonly Thing[], resourceVersion: number) => shelf.replace(things, `${resourceVersion}`),
-    tell: (type: "ADDED" | "MODIFIED" | "DELETED", object: Thing) => shelf.apply({ type, object }),
-    bookmark: (resourceVersion: number) => shelf.apply({ type: "BOOKMARK", resourceVersion: `${resourceVersion}` }),
-    read: (namespace = "db", asked = list) => shelf.read(namespace, asked),
+    list: (things: readonly Thing[], resourceVersion: number) => store.replace(things, `${resourceVersion}`),
+    notify: (type: "ADDED" | "MODIFIED" | "DELETED", object: Thing) => store.apply({ type, object }),
+    bookmark: (resourceVersion: number) => store.apply({ type: "BOOKMARK", resourceVersion: `${resourceVersion}` }),
+    read: (namespace = "db", asked = list) => store.read(namespace, asked),
   };
 }
 
 test("what the watch has told is served without a request for 30 s after its last word", async () => {
-  const { state, list, tell, bookmark, read } = createTestShelf();
+  const { state, list, notify, bookmark, read } = createTestStore();
   list([thing("one", 5), thing("two", 4)], 6);
   assert.deepEqual(await read(), ["one@5", "two@4"]);
-  tell("ADDED", thing("three", 7));
-  tell("MODIFIED", thing("one", 8));
-  tell("DELETED", thing("two", 9));
+  notify("ADDED", thing("three", 7));
+  notify("MODIFIED", thing("one", 8));
+  notify("DELETED", thing("two", 9));
   assert.deepEqual((await read()).toSorted(), ["one@8", "three@7"]);
   state.nowMs = 30_000;
   await read();
@@ -53,7 +53,7 @@ test("what the watch has told is served without a request for 30 s after its las
 });
 
 test("a silent watch is replaced by a list, once every 30 s for each namespace", async () => {
-  const { state, list, read } = createTestShelf();
+  const { state, list, read } = createTestStore();
   list([thing("old", 5), thing("far", 5, { namespace: "web" })], 6);
   state.nowMs = 30_001;
   state.served = [thing("new", 8)];
@@ -73,17 +73,17 @@ test("a silent watch is replaced by a list, once every 30 s for each namespace",
 });
 
 test("before the watch has said anything, and where there is no watch, it is listed", async () => {
-  const { state, read } = createTestShelf();
+  const { state, read } = createTestStore();
   state.served = [thing("one", 5)];
   assert.deepEqual(await read(), ["one@5"]);
   assert.equal(state.lists, 1);
 });
 
 test("what an API server tells that is behind proves nothing: its watch is as silent as before", async () => {
-  const { state, list, tell, bookmark, read } = createTestShelf();
+  const { state, list, notify, bookmark, read } = createTestStore();
   list([thing("one", 8)], 10);
   state.nowMs = 20_000;
-  tell("MODIFIED", thing("one", 7));
+  notify("MODIFIED", thing("one", 7));
   bookmark(9);
   state.nowMs = 30_001;
   state.served = [thing("one", 11)];
@@ -92,7 +92,7 @@ test("what an API server tells that is behind proves nothing: its watch is as si
 });
 
 test("a list that fails is an error for the reader, not an empty namespace", async () => {
-  const { read } = createTestShelf();
+  const { read } = createTestStore();
   await assert.rejects(
     read("db", async () => {
       throw new Error("the API server is away");
@@ -102,32 +102,32 @@ test("a list that fails is an error for the reader, not an empty namespace", asy
 });
 
 test("a list during which the watch spoke again is dropped: the watch is newer", async () => {
-  const { state, list, tell, read } = createTestShelf();
+  const { state, list, notify, read } = createTestStore();
   list([thing("one", 5)], 6);
   state.nowMs = 31_000;
   const overtaken = await read("db", async () => {
-    tell("MODIFIED", thing("one", 9));
-    tell("ADDED", thing("two", 10));
+    notify("MODIFIED", thing("one", 9));
+    notify("ADDED", thing("two", 10));
     return [thing("one", 5)];
   });
   assert.deepEqual(overtaken, ["one@9", "two@10"]);
 });
 
 test("events from before a list neither bring back an older budget nor take away one that was made again since", async () => {
-  const { state, list, tell, read } = createTestShelf();
+  const { state, list, notify, read } = createTestStore();
   list([thing("one", 5), thing("two", 5)], 6);
   state.nowMs = 31_000;
   state.served = [thing("one", 9), thing("two", 10, { uid: "made-again" })];
   assert.deepEqual(await read(), ["one@9", "two@10"]);
-  tell("MODIFIED", thing("one", 7));
-  tell("DELETED", thing("two", 8));
+  notify("MODIFIED", thing("one", 7));
+  notify("DELETED", thing("two", 8));
   assert.deepEqual(await read(), ["one@9", "two@10"]);
-  tell("DELETED", thing("two", 11, { uid: "made-again" }));
+  notify("DELETED", thing("two", 11, { uid: "made-again" }));
   assert.deepEqual(await read(), ["one@9"]);
 });
 
 test("one list serves all who ask while it is under way, in their namespace, and the next one is asked for anew", async () => {
-  const { state, read } = createTestShelf();
+  const { state, read } = createTestStore();
   const slow = Promise.withResolvers<readonly Thing[]>();
   let lists = 0;
   const list = () => {
@@ -144,14 +144,14 @@ test("one list serves all who ask while it is under way, in their namespace, and
   assert.deepEqual(await read("db", async () => [thing("one", 5), thing("two", 6)]), ["one@5", "two@6"]);
 });
 
-test("every telling of the watch is seen: updated, ignored where the spec is the same, deleted", async () => {
-  const { state, list, tell } = createTestShelf();
+test("every change that the watch delivers is seen: updated, ignored where the spec is the same, deleted", async () => {
+  const { state, list, notify } = createTestStore();
   list([thing("one", 5, { generation: 1, text: "one" })], 6);
-  tell("MODIFIED", thing("one", 7, { generation: 1, text: "one, its labels" }));
-  tell("MODIFIED", thing("one", 8, { generation: 2, text: "one, its spec" }));
-  tell("DELETED", thing("one", 9, { generation: 2 }));
-  tell("DELETED", thing("one", 9, { generation: 2 }));
-  tell("ADDED", thing("one", 10, { generation: 1, uid: "made-again", text: "one again" }));
+  notify("MODIFIED", thing("one", 7, { generation: 1, text: "one, its labels" }));
+  notify("MODIFIED", thing("one", 8, { generation: 2, text: "one, its spec" }));
+  notify("DELETED", thing("one", 9, { generation: 2 }));
+  notify("DELETED", thing("one", 9, { generation: 2 }));
+  notify("ADDED", thing("one", 10, { generation: 1, uid: "made-again", text: "one again" }));
   list([thing("one", 10, { generation: 1, uid: "made-again", text: "one again" })], 11);
   list([], 12);
   assert.deepEqual(state.seen, [
@@ -165,20 +165,20 @@ test("every telling of the watch is seen: updated, ignored where the spec is the
   ]);
 });
 
-test("an object without a generation counts as changed whenever it is told of", async () => {
-  const { state, tell } = createTestShelf();
-  tell("ADDED", thing("one", 5));
-  tell("MODIFIED", thing("one", 6));
+test("an object without a generation counts as changed whenever it is reported", async () => {
+  const { state, notify } = createTestStore();
+  notify("ADDED", thing("one", 5));
+  notify("MODIFIED", thing("one", 6));
   assert.deepEqual(state.seen, ["updated one@5", "updated one@6"]);
 });
 
 test("a watch that speaks again after a list counts from then on; what it tells late leaves a list as it is", async () => {
-  const { state, list, tell, bookmark, read } = createTestShelf();
+  const { state, list, notify, bookmark, read } = createTestStore();
   list([thing("one", 5)], 9);
   state.nowMs = 31_000;
   state.served = [thing("one", 7), thing("two", 8)];
   const late = async () => {
-    tell("MODIFIED", thing("one", 6));
+    notify("MODIFIED", thing("one", 6));
     return state.served;
   };
   assert.deepEqual(await read("db", late), ["one@7", "two@8"], "it is from before the list");
@@ -190,7 +190,7 @@ test("a watch that speaks again after a list counts from then on; what it tells 
 });
 
 test("the lists of 10,000 namespaces are remembered, and of no more", async () => {
-  const { state, read } = createTestShelf();
+  const { state, read } = createTestStore();
   for (let number = 0; number < 10_001; number++) await read(`${number}`);
   assert.equal(state.lists, 10_001);
   await read("1");

@@ -25,7 +25,7 @@ const ownedBy = (uid: string) => ({ ownerReferences: [{ kind: "StatefulSet", nam
 const orphan = (name: string) => ({ ownerReferences: [], labels: { "statefulset.kubernetes.io/pod-name": name } });
 const terminating = { deletionTimestamp: "2026-01-01T00:00:00Z" };
 const [a, b] = [statefulSet("a"), statefulSet("b")];
-const around = (...statefulSets: StatefulSet[]) => ({ statefulSets, neighbours: [], budgets: [] });
+const around = (...workloads: StatefulSet[]) => ({ workloads, neighbours: [], budgets: [] });
 
 function make() {
   const clock = createVirtualClock();
@@ -78,7 +78,7 @@ test("a budget selects a StatefulSet by any of its pods, and the answer of one m
 
 test("a memory is as new as the LIST that said the same of every StatefulSet that is asked for (R5)", async () => {
   const { memory, pods, reached, learn } = make();
-  assert.equal(await reached(1, a), false, "nothing has been heard yet");
+  assert.equal(await reached(1, a), false, "nothing has been received yet");
   pods.replace([at("a-0", 3)], "9");
   learn(20, at("a-0", 3));
   assert.equal(await reached(20, a), true);
@@ -105,7 +105,7 @@ test("a LIST in which a pod belongs to another owner does not confirm what the m
   assert.equal(await reached(20, a), false);
 });
 
-test("a LIST of the same revision as the watch tells of a pod that the watch left out", () => {
+test("a LIST of the same revision as the watch reports a pod that the watch left out", () => {
   const { pods, learn, shown } = make();
   pods.replace([at("a-0", 3)], "9");
   learn(9, at("a-0", 3), at("a-1", 8));
@@ -132,11 +132,11 @@ test("a StatefulSet is read again where a pod of another revision came after it 
   await clock.goTo(2_000);
   pods.apply({ type: "MODIFIED", object: at("a-0", 12, terminating) });
   pods.replace([at("a-0", 12, terminating)], "13");
-  assert.equal(isBehind(1_000), false, "a pod that changes is no younger");
+  assert.equal(isBehind(1_000), false, "a pod that changes is no newer");
   pods.apply({ type: "MODIFIED", object: at("a-0", 14, { uid: "next" }) });
   assert.deepEqual([isBehind(1_999), isBehind(2_000)], [true, false]);
-  const stranger = [...view(a).podsOf(a)].map((pod) => ({ ...pod, uid: "unheard of" }));
-  assert.equal(isBehindPods(memory, a, stranger, 1e9), true, "one that is not known may be the newest");
+  const foreign = [...view(a).podsOf(a)].map((pod) => ({ ...pod, uid: "unheard of" }));
+  assert.equal(isBehindPods(memory, a, foreign, 1e9), true, "one that is not known may be the newest");
 });
 
 test("a view has seen through nothing where no pod is known, and through the newest of all its StatefulSets (R8)", () => {
@@ -157,7 +157,7 @@ test("views share the pods of a StatefulSet until one of them changes: a thousan
   assert.equal(view(a, b).podsOf(a), before);
   pods.apply({ type: "ADDED", object: at("b-0", 10, ownedBy("uid-of-b")) });
   learn(20, at("a-0", 3));
-  assert.equal(view(a).podsOf(a), before, "nothing new was said of them");
+  assert.equal(view(a).podsOf(a), before, "nothing new was reported of them");
   pods.apply({ type: "MODIFIED", object: at("a-0", 30, terminating) });
   assert.notEqual(view(a).podsOf(a), before);
 });
@@ -172,7 +172,7 @@ test("a list of the watch takes away what it does not hold, from views too, and 
   assert.deepEqual(shown(), []);
 });
 
-test("an event that is no newer than what is known changes nothing and wakes no owner; the first revision of all counts", () => {
+test("an event that is no newer than what is known changes nothing and triggers no owner; the first revision of all counts", () => {
   const { pods, shown, changed } = make();
   pods.apply({ type: "ADDED", object: at("a-0", 1) });
   assert.deepEqual([shown(), changed], [["a-0@1"], ["a-0 of uid-of-a"]]);
@@ -183,7 +183,7 @@ test("an event that is no newer than what is known changes nothing and wakes no 
   assert.deepEqual([shown(), changed], [["a-0@10"], []]);
 });
 
-test("the former owner of a pod is woken when the pod goes, is let go of, or belongs to another owner", () => {
+test("the former owner of a pod is triggered when the pod goes, is let go of, or belongs to another owner", () => {
   const { pods, changed } = make();
   pods.replace([at("a-0", 3), at("a-1", 4), at("a-2", 5)], "9");
   changed.length = 0;

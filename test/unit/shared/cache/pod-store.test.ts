@@ -1,4 +1,4 @@
-/** What watches have told of, and the views made of it. */
+/** What watches have reported, and the views made of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods } from "../../../../functions/shared/cache/cache.ts";
@@ -36,7 +36,7 @@ const at = (name: string, revision: number, more: Partial<PodObject["metadata"]>
   podObject(name, { metadata: { resourceVersion: String(revision), ...more } });
 
 const a = statefulSet("a");
-const around = (...statefulSets: StatefulSet[]) => ({ statefulSets, neighbours: [], budgets: [] });
+const around = (...workloads: StatefulSet[]) => ({ workloads, neighbours: [], budgets: [] });
 
 test("a view is of one moment: what comes after it does not show, by name or by owner (R8)", () => {
   const { memory, pods } = make();
@@ -59,14 +59,14 @@ test("a view is of one moment: what comes after it does not show, by name or by 
 test("a view has seen through the largest revision of a pod of its own, deletions too, and of no other owner's pod (R8)", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
-  const stranger = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
-  pods.apply({ type: "ADDED", object: at("z-0", 20, { ownerReferences: stranger }) });
+  const foreign = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
+  pods.apply({ type: "ADDED", object: at("z-0", 20, { ownerReferences: foreign }) });
   assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 4);
   pods.apply({ type: "DELETED", object: at("a-1", 30) });
   assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 30);
 });
 
-test("the memory is complete up to the list, event or bookmark that was heard last", () => {
+test("the memory is complete up to the list, event or bookmark that was received last", () => {
   const { memory, pods, clock } = make();
   pods.replace([], "9");
   assert.equal(memory.reached, 9);
@@ -130,7 +130,7 @@ test("a memory that says what a LIST says is as new as the LIST, until one of th
   assert.equal(await reachesNow(26), false);
 });
 
-test("what a watch tells late is not taken over what a LIST has told before it", () => {
+test("what a watch reports late is not taken over what a LIST has told before it", () => {
   const { memory, pods, changed } = make();
   pods.replace([at("a-0", 3)], "9");
   learned(memory, 40, at("a-0", 35));
@@ -180,7 +180,7 @@ test("a StatefulSet that was made anew is known by its new uid only", () => {
   assert.deepEqual([...memory.membership.byUid.keys()], ["uid-of-the-next-a"]);
 });
 
-test("heartbeats and counters wake no group; whatever a decision reads does", () => {
+test("heartbeats and counters trigger no group; whatever a decision reads does", () => {
   const { pods, statefulSets, changed } = make();
   pods.apply({ type: "ADDED", object: at("a-0", 3) });
   statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
@@ -197,7 +197,7 @@ test("heartbeats and counters wake no group; whatever a decision reads does", ()
   assert.deepEqual(changed, ["a-0", "a group", "a-0"]);
 });
 
-test("a StatefulSet that changes its group wakes both groups", () => {
+test("a StatefulSet that changes its group triggers both groups", () => {
   const { statefulSets, changed, memory } = make();
   statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
   changed.length = 0;
@@ -207,11 +207,11 @@ test("a StatefulSet that changes its group wakes both groups", () => {
   });
   assert.deepEqual(changed, ["a next", "a group"]);
   const membersOf = (group: string) =>
-    surroundingsOf(memory.membership.byPath.values(), { namespace, group }, []).statefulSets.length;
+    surroundingsOf(memory.membership.byPath.values(), { namespace, group }, []).workloads.length;
   assert.deepEqual([membersOf("group"), membersOf("next")], [0, 1]);
 });
 
-test("a list replaces everything, and wakes the groups of what was there before and of what is there now", () => {
+test("a list replaces everything, and triggers the groups of what was there before and of what is there now", () => {
   const { pods, statefulSets, changed, memory } = make();
   pods.replace([at("a-0", 3)], "9");
   statefulSets.replace([statefulSetObject("a")], "9");
@@ -243,7 +243,7 @@ test("a pod that was made anew under its name belongs to its new owner only", ()
   assert.deepEqual([...memory.owners.keys()], ["uid-of-the-next-a"]);
 });
 
-test("after silence, a memory that says what a consistent LIST says counts as heard; one that does not is begun anew", () => {
+test("after silence, a memory that says what a consistent LIST says counts as received; one that does not is begun anew", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   const listed = (...objects: PodObject[]) => {

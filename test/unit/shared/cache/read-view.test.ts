@@ -4,17 +4,17 @@ import { test } from "node:test";
 import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createWatchCache, type WatchCache } from "../../../../functions/shared/cache/watching.ts";
 import type { Cluster, ListQuery } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type Call, key, namespace, Passes, played } from "../reconcile/passes.ts";
+import { type Call, Harness, key, namespace, played } from "../reconcile/harness.ts";
 
 const notOlderThan = ({ given }: Call) => (given[1] as ListQuery).notOlderThan;
 
 /** A process whose watches can be made deaf, type by type, without its knowledge. */
 async function listening() {
-  const passes = await new Passes({ replicas: 2 }).prepare();
+  const harness = await new Harness({ replicas: 2 }).prepare();
   const deaf = new Set<string>();
-  const { watch } = passes.cluster;
+  const { watch } = harness.cluster;
   const cluster: Cluster = {
-    ...passes.cluster,
+    ...harness.cluster,
     watch(resource, query, options) {
       const events = watch(resource, query, options);
       return {
@@ -25,74 +25,75 @@ async function listening() {
     },
   };
   const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
-  await played(passes.timeline, cache.ready);
-  passes.forget();
+  await played(harness.timeline, cache.ready);
+  harness.forget();
   const read = (need: Partial<ViewNeed> = {}) =>
     played(
-      passes.timeline,
+      harness.timeline,
       cache.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
-  const permit = (need: Partial<ViewNeed> = {}) => read({ permitSinceMs: passes.cluster.monotonicMs(), ...need });
-  const lists = (resource: string) => passes.calls.filter((call) => call.verb === "list" && call.resource === resource);
-  const stop = () => played(passes.timeline, cache.stop());
-  return { passes, cache, deaf, read, permit, lists, stop };
+  const permit = (need: Partial<ViewNeed> = {}) => read({ permitSinceMs: harness.cluster.monotonicMs(), ...need });
+  const lists = (resource: string) =>
+    harness.calls.filter((call) => call.verb === "list" && call.resource === resource);
+  const stop = () => played(harness.timeline, cache.stop());
+  return { harness, cache, deaf, read, permit, lists, stop };
 }
 
-const names = (view: Awaited<ReturnType<WatchCache["read"]>>) => view.statefulSets.map(({ name }) => name).sort();
+const names = (view: Awaited<ReturnType<WatchCache["read"]>>) => view.workloads.map(({ name }) => name).sort();
 
-function addZone({ world }: Passes): number {
+function addZone({ world }: Harness): number {
   world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 2 });
   return Number(world.store.list("statefulsets").resourceVersion);
 }
 
 test("where the watch does not get to members-through within 250 ms, StatefulSets are listed at least that new (S1)", async () => {
-  const { passes, deaf, read, lists, stop } = await listening();
+  const { harness, deaf, read, lists, stop } = await listening();
   deaf.add("statefulsets");
-  const membersThrough = addZone(passes);
+  const membersThrough = addZone(harness);
   assert.deepEqual(names(await read()), ["group-a", "group-b"]);
-  const startMs = passes.cluster.monotonicMs();
+  const startMs = harness.cluster.monotonicMs();
   assert.deepEqual(names(await read({ membersThrough })), ["group-a", "group-b", "group-c"]);
-  assert.ok(passes.cluster.monotonicMs() - startMs >= 250);
+  assert.ok(harness.cluster.monotonicMs() - startMs >= 250);
   assert.deepEqual(lists("statefulsets").map(notOlderThan), [String(membersThrough)]);
-  passes.forget();
+  harness.forget();
   assert.deepEqual(names(await read({ membersThrough })), ["group-a", "group-b", "group-c"]);
-  assert.deepEqual(passes.words, [], "what was listed is known");
+  assert.deepEqual(harness.requests, [], "what was listed is known");
   await stop();
 });
 
 test("a watch that is only a moment behind members-through is waited for", async () => {
-  const { passes, read, stop } = await listening();
-  const membersThrough = addZone(passes);
+  const { harness, read, stop } = await listening();
+  const membersThrough = addZone(harness);
   assert.deepEqual(names(await read({ membersThrough })), ["group-a", "group-b", "group-c"]);
-  assert.deepEqual(passes.words, []);
+  assert.deepEqual(harness.requests, []);
   await stop();
 });
 
 test("members-through of a view is what its members were known from, by watch and by LIST", async () => {
-  const { passes, read, stop } = await listening();
+  const { harness, read, stop } = await listening();
   const before = (await read()).membersThrough;
-  passes.world.annotate({ namespace, name: "group-a" }, { "rollout-max-unavailable": "2" });
-  await passes.goOn(100);
+  harness.world.annotate({ namespace, name: "group-a" }, { "rollout-max-unavailable": "2" });
+  await harness.goOn(100);
   assert.equal((await read()).membersThrough, before, "what it says now is no other member");
-  const revision = addZone(passes);
-  await passes.goOn(100);
+  const revision = addZone(harness);
+  await harness.goOn(100);
   assert.equal((await read()).membersThrough, revision);
-  passes.world.store.create("leases", namespace, { metadata: { name: "noise" } });
-  const settledThrough = Number(passes.world.store.list("pods").resourceVersion);
+  harness.world.store.create("leases", namespace, { metadata: { name: "noise" } });
+  const settledThrough = Number(harness.world.store.list("pods").resourceVersion);
   assert.equal((await read({ settledThrough })).membersThrough, revision, "also where pods had to be listed");
   await stop();
 });
 
 test("after 30 s without a word from the watch of StatefulSets alone, a read that may permit lists them (S1)", async () => {
-  const { passes, deaf, read, permit, lists, stop } = await listening();
+  const { harness, deaf, read, permit, lists, stop } = await listening();
   deaf.add("statefulsets");
-  addZone(passes);
-  await passes.goOn(29_000);
-  passes.world.store.sendBookmarks("pods");
-  await passes.goOn(900);
+  addZone(harness);
+  await harness.goOn(29_000);
+  harness.world.store.sendBookmarks("pods");
+  await harness.goOn(900);
   assert.deepEqual(names(await permit()), ["group-a", "group-b"], "silent for less than 30 s");
-  await passes.goOn(200);
-  passes.forget();
+  await harness.goOn(200);
+  harness.forget();
   assert.deepEqual(names(await read()), ["group-a", "group-b"]);
   assert.equal(lists("statefulsets").length, 0);
   const view = await permit();
@@ -100,18 +101,18 @@ test("after 30 s without a word from the watch of StatefulSets alone, a read tha
   assert.equal(lists("statefulsets").map(notOlderThan)[0], undefined);
   assert.equal(lists("pods").length, 0, "the watch of pods is not silent");
   assert.notEqual(view.statefulSetsReadMs, undefined);
-  await passes.goOn(10);
+  await harness.goOn(10);
   assert.equal(lists("statefulsets").length, 2, "a watch that said something else is begun again with a list");
   await stop();
 });
 
-test("a watch of StatefulSets that was silent with reason is not begun again, and what it said counts as heard", async () => {
-  const { passes, permit, lists, stop } = await listening();
-  await passes.goOn(31_000);
-  passes.world.store.sendBookmarks("pods");
-  await passes.goOn(10);
+test("a watch of StatefulSets that was silent with reason is not begun again, and what it said counts as received", async () => {
+  const { harness, permit, lists, stop } = await listening();
+  await harness.goOn(31_000);
+  harness.world.store.sendBookmarks("pods");
+  await harness.goOn(10);
   await permit();
-  await passes.goOn(100);
+  await harness.goOn(100);
   assert.equal(lists("statefulsets").length, 1);
   await permit();
   assert.equal(lists("statefulsets").length, 1);
@@ -119,67 +120,67 @@ test("a watch of StatefulSets that was silent with reason is not begun again, an
 });
 
 test("what one group was asked after silence proves nothing of another", async () => {
-  const { passes, cache, permit, lists, stop } = await listening();
-  passes.world.addGroup({ namespace, group: "other", zones: ["a"], replicas: 1 });
-  await passes.goOn(40_000);
-  passes.forget();
+  const { harness, cache, permit, lists, stop } = await listening();
+  harness.world.addGroup({ namespace, group: "other", zones: ["a"], replicas: 1 });
+  await harness.goOn(40_000);
+  harness.forget();
   await permit();
   assert.equal(lists("pods").length, 2);
   await permit();
   assert.equal(lists("pods").length, 2);
-  const need = { settledThrough: 1, permitSinceMs: passes.cluster.monotonicMs(), consistent: false };
-  await played(passes.timeline, cache.read({ namespace, group: "other" }, need));
+  const need = { settledThrough: 1, permitSinceMs: harness.cluster.monotonicMs(), consistent: false };
+  await played(harness.timeline, cache.read({ namespace, group: "other" }, need));
   assert.equal(lists("pods").length, 3);
   await stop();
 });
 
 test("a pod and its StatefulSet are asked for where the watch has told nothing for 30 s, and taken from memory otherwise", async () => {
-  const { passes, cache, deaf, stop } = await listening();
+  const { harness, cache, deaf, stop } = await listening();
   const at = { namespace, name: "group-a-0" };
-  const look = async () => {
-    passes.forget();
-    const pod = await played(passes.timeline, cache.pod(at));
+  const readOnce = async () => {
+    harness.forget();
+    const pod = await played(harness.timeline, cache.pod(at));
     assert.ok(pod !== undefined);
-    await played(passes.timeline, cache.ownerOf(pod));
-    return [pod.labels.app, ...passes.words];
+    await played(harness.timeline, cache.ownerOf(pod));
+    return [pod.labels.app, ...harness.requests];
   };
   deaf.add("pods").add("statefulsets");
-  passes.world.store.patch("pods", at, { metadata: { labels: { app: "db" } } });
-  await passes.goOn(29_000);
-  assert.deepEqual(await look(), [undefined]);
-  await passes.goOn(1_100);
-  assert.deepEqual(await look(), ["db", "get pods", "get statefulsets"]);
+  harness.world.store.patch("pods", at, { metadata: { labels: { app: "db" } } });
+  await harness.goOn(29_000);
+  assert.deepEqual(await readOnce(), [undefined]);
+  await harness.goOn(1_100);
+  assert.deepEqual(await readOnce(), ["db", "get pods", "get statefulsets"]);
   await stop();
 });
 
-test("a pod's StatefulSet that the watch has not told of is asked for at once: that it is unknown says nothing", async () => {
-  const { passes, cache, deaf, stop } = await listening();
+test("a pod's StatefulSet that the watch has not reported is asked for at once: that it is unknown says nothing", async () => {
+  const { harness, cache, deaf, stop } = await listening();
   deaf.add("statefulsets");
-  addZone(passes);
-  await passes.goOn(5_000);
-  const pod = await played(passes.timeline, cache.pod({ namespace, name: "group-c-0" }));
+  addZone(harness);
+  await harness.goOn(5_000);
+  const pod = await played(harness.timeline, cache.pod({ namespace, name: "group-c-0" }));
   assert.ok(pod !== undefined);
-  passes.forget();
-  assert.equal((await played(passes.timeline, cache.ownerOf(pod)))?.name, "group-c");
-  assert.deepEqual(passes.words, ["get statefulsets"]);
+  harness.forget();
+  assert.equal((await played(harness.timeline, cache.ownerOf(pod)))?.name, "group-c");
+  assert.deepEqual(harness.requests, ["get statefulsets"]);
   await stop();
 });
 
 test("pods that a StatefulSet left behind are known from memory; that there are none is not, nor where it is silent (S3)", async () => {
-  const { passes, cache, stop } = await listening();
+  const { harness, cache, stop } = await listening();
   const left = async (name: string) => {
-    passes.forget();
-    const found = await played(passes.timeline, cache.podsMadeFor({ namespace, name }));
-    return [found.map((pod) => pod.name).sort(), passes.words];
+    harness.forget();
+    const found = await played(harness.timeline, cache.podsMadeFor({ namespace, name }));
+    return [found.map((pod) => pod.name).sort(), harness.requests];
   };
   const both = ["group-a-0", "group-a-1"];
   assert.deepEqual(await left("group-a"), [both, []], "its own, which it may have let go of a moment ago");
-  passes.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
-  await passes.goOn(1_000);
+  harness.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
+  await harness.goOn(1_000);
   assert.deepEqual(await left("group-a"), [both, []]);
   assert.deepEqual(await left("group"), [[], ["list pods"]]);
-  passes.world.kubelet.failPod({ namespace, name: "group-a-1" });
-  await passes.goOn(31_000);
+  harness.world.kubelet.failPod({ namespace, name: "group-a-1" });
+  await harness.goOn(31_000);
   assert.deepEqual(await left("group-a"), [both, ["list pods"]], "one of them has ended, and is there all the same");
   await stop();
 });

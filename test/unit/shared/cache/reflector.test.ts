@@ -12,7 +12,7 @@ import {
 } from "../../../../functions/shared/kubernetes/cluster.ts";
 
 type Event = WatchEvent<{ readonly metadata: Metadata }>;
-/** What one watch tells before it ends, or breaks. A number is how long nothing comes, in milliseconds. */
+/** What one watch reports before it ends, or breaks. A number is how long nothing comes, in milliseconds. */
 type Watch = readonly (Event | ClusterError | number)[];
 
 const metadata = (resourceVersion: string): Metadata => ({ name: "one", uid: "u", resourceVersion });
@@ -65,13 +65,13 @@ async function run(
       const { done, value } = nextWatch.next();
       if (done) return end();
       calls.push(`watch ${resourceVersion}`);
-      for (const told of value) {
-        if (typeof told === "number") {
-          nowMs += told;
+      for (const change of value) {
+        if (typeof change === "number") {
+          nowMs += change;
           continue;
         }
-        if (told instanceof ClusterError) throw told;
-        yield told;
+        if (change instanceof ClusterError) throw change;
+        yield change;
         if (progress.relist.signal.aborted) throw failure(0);
       }
     },
@@ -84,9 +84,9 @@ async function run(
   } as unknown as Cluster;
   const store = {
     replace: (_: readonly object[], resourceVersion: string) => void calls.push(`replace ${resourceVersion}`),
-    apply(told: Event) {
-      if (told.type !== "BOOKMARK" && told.object.metadata.resourceVersion === "relist") progress.relist.abort();
-      calls.push(`apply ${told.type === "BOOKMARK" ? told.resourceVersion : told.object.metadata.resourceVersion}`);
+    apply(event: Event) {
+      if (event.type !== "BOOKMARK" && event.object.metadata.resourceVersion === "relist") progress.relist.abort();
+      calls.push(`apply ${event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata.resourceVersion}`);
     },
   };
   const onTrouble = (of: Resource, error: unknown) =>
@@ -99,7 +99,7 @@ async function run(
 
 const begun = ["list", "replace 5", "listed"];
 
-test("it lists once, and goes on from the last revision that it heard when the server ends the watch", async () => {
+test("it lists once, and goes on from the last revision that it received when the server ends the watch", async () => {
   const bookmark: Event = { type: "BOOKMARK", resourceVersion: "9" };
   const minutes = 250_000;
   const calls = await run({ watches: [[], [event("6"), minutes, event("7")], [minutes, bookmark], [minutes]] });
@@ -143,12 +143,12 @@ test("a watch that ends at once, without a word, waits longer each time up to 10
   const calls = await run({ watches: [...Array.from({ length: 9 }, () => []), [1_000], [], []] });
   assert.deepEqual(sleepsOf(calls), [...growing, "sleep 100", "sleep 300"]);
   assert.equal(calls.filter((call) => call === "list").length, 1);
-  const said = "trouble pods the server ends it as soon as it has begun";
-  assert.equal(calls.filter((call) => call === said).length, 10);
+  const trouble = "trouble pods the server ends it as soon as it has begun";
+  assert.equal(calls.filter((call) => call === trouble).length, 10);
   assert.deepEqual(sleepsOf(await run({ watches: [[999], [999], []] })), ["sleep 100", "sleep 300"]);
 });
 
-test("a watch that ends at once but tells of something waits 100 ms, however often", async () => {
+test("a watch that ends at once but reports something waits 100 ms, however often", async () => {
   const calls = await run({ watches: [...Array.from({ length: 5 }, () => [event("6")])] });
   assert.deepEqual(
     sleepsOf(calls),
@@ -173,7 +173,7 @@ test("a list that fails is trouble, and no reader is told that it is listed unti
   assert.deepEqual(calls, [...troubles, ...begun, "watch 5"]);
 });
 
-test("a type whose CRD is not installed is none of these, is no trouble, and is looked for every 20 s", async () => {
+test("a type whose CRD is not installed is none of these, is no trouble, and is searched for every 20 s", async () => {
   const resource = "zoneawarepoddisruptionbudgets";
   const calls = await run({ lists: [failure(404), failure(404), "5"], watches: [[]] }, { resource, optional: true });
   const missing = ["list", "replace 0", "listed", "sleep 20000"];

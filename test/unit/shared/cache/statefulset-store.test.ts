@@ -1,4 +1,4 @@
-/** Which StatefulSets there are, as a watch and LISTs tell, and how that is proved (R5). */
+/** Which StatefulSets there are, as a watch and LISTs show, and how that is proved (R5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -62,7 +62,7 @@ test("a list that is newer than the watch adds what is there, takes away what is
   assert.deepEqual(known().sort(), ["a@21", "c@16"]);
 });
 
-test("a list of the same revision as the watch tells of what the watch left out", () => {
+test("a list of the same revision as the watch reports what the watch left out", () => {
   const { store, learn, known } = make();
   store.replace([at("a", 3)], "9");
   learn(9, at("a", 3), at("lost", 8));
@@ -157,7 +157,7 @@ test("a StatefulSet that was made again under its name is another member", () =>
   assert.deepEqual([...membership.since], [["third", 12]]);
 });
 
-test("an event that tells of no newer state changes nothing, and wakes no group", () => {
+test("an event that reports no newer state changes nothing, and triggers no group", () => {
   const { store, known, changed } = make();
   store.replace([at("a", 10)], "20");
   changed.length = 0;
@@ -176,7 +176,7 @@ test("what an API server tells that is behind what is known counts as silence", 
   assert.equal(lastEventOfSetsMs(membership, namespace), 40_000);
 });
 
-test("a consistent list that says the same is as good as hearing of a namespace, from when it was asked for", async () => {
+test("a consistent list that says the same is as good as learning of a namespace, from when it was asked for", async () => {
   const { store, learn, listed, membership, clock } = make();
   store.replace([at("a", 3)], "9");
   await clock.goTo(40_000);
@@ -200,7 +200,7 @@ test("a list that says something else than the memory contradicts it: more, fewe
   }
 });
 
-test("a caller that waits for the watch looks again with each thing that it tells, and gives up after 250 ms", async () => {
+test("a caller that waits for the watch reconciles again with each thing that it tells, and gives up after 250 ms", async () => {
   const { store, membership, clock } = make();
   store.replace([], "9");
   const isThere = () => knownThrough(membership, namespace) >= 12;
@@ -224,7 +224,7 @@ test("before its first list a watch has proved nothing, and the first revision o
   assert.deepEqual([known(), knownThrough(membership, namespace)], [["a@1"], 1]);
 });
 
-test("what a write was answered is known at once, also of a StatefulSet that no watch has told of", () => {
+test("what a write was answered is known at once, also of a StatefulSet that no watch has reported", () => {
   const { membership, known } = make();
   learnStatefulSet(membership, set("a", 12));
   assert.deepEqual([known(), membersThrough(membership, [set("a", 12)])], [["a@12"], 12]);
@@ -239,7 +239,7 @@ test("a list of the watch that says of a member what is known does not move memb
   assert.equal(through(), 3);
 });
 
-test("the deletion of another StatefulSet of that name takes nothing away; the deletion of the known one wakes its group", () => {
+test("the deletion of another StatefulSet of that name takes nothing away; the deletion of the known one triggers its group", () => {
   const { store, known, changed } = make();
   store.replace([at("a", 3)], "9");
   store.apply({ type: "DELETED", object: at("a", 10, { uid: "former" }) });

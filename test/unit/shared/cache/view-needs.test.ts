@@ -28,89 +28,89 @@ const notFound = () =>
 function make(statefulSets: readonly StatefulSetObject[] = [set("a", 3)], pods: readonly PodObject[] = [at("a-0", 4)]) {
   const clock = createVirtualClock();
   const server = { statefulSets, pods, revision: 20 };
-  const words: string[] = [];
+  const calls: string[] = [];
   const cluster = {
     monotonicMs: clock.monotonicMs,
     sleep: clock.sleep,
     async list(resource: "statefulsets" | "pods", { notOlderThan }: ListQuery) {
-      words.push(`list ${resource}${notOlderThan === undefined ? "" : ` from ${notOlderThan}`}`);
+      calls.push(`list ${resource}${notOlderThan === undefined ? "" : ` from ${notOlderThan}`}`);
       return { items: server[resource === "pods" ? "pods" : "statefulSets"], resourceVersion: `${server.revision}` };
     },
     async get(_resource: string, { name }: ObjectKey) {
-      words.push(`get ${name}`);
+      calls.push(`get ${name}`);
       const found = server.statefulSets.find(({ metadata }) => metadata.name === name);
       if (found === undefined) throw notFound();
       return found;
     },
   } as unknown as Cluster;
   const memory = emptyMemory(cluster);
-  const told = {
+  const reported = {
     pods: podStore(memory, () => {}),
     statefulSets: statefulSetStore(memory.membership, cluster, () => {}),
   };
-  told.statefulSets.replace(statefulSets, "9");
-  told.pods.replace(pods, "9");
+  reported.statefulSets.replace(statefulSets, "9");
+  reported.pods.replace(pods, "9");
   const reads = new Map();
   const read = async (need: Partial<ViewNeed> = {}) => {
-    words.length = 0;
+    calls.length = 0;
     const asked = { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need };
     const view = readView({ cluster, memory, reads }, [], { namespace, group: "group" }, asked);
     await clock.goTo(clock.monotonicMs());
     return view;
   };
-  return { clock, server, words, memory, told, read };
+  return { clock, server, requests: calls, memory, noted: reported, read };
 }
 
-test("a watch is silent when nothing was heard of it for more than 30 s: not a moment sooner", async () => {
-  const { clock, words, read } = make();
+test("a watch is silent when nothing was learnt of it for more than 30 s: not a moment sooner", async () => {
+  const { clock, requests: calls, read } = make();
   await clock.goTo(30_000);
   await read({ permitSinceMs: 30_000 });
-  assert.deepEqual(words, ["get a"]);
+  assert.deepEqual(calls, ["get a"]);
   await clock.goTo(30_001);
   await read({ permitSinceMs: 30_001 });
-  assert.deepEqual(words, ["list statefulsets", "list pods"]);
+  assert.deepEqual(calls, ["list statefulsets", "list pods"]);
 });
 
 test("a GET serves for 3 s and no longer, and not if it is older than the last write of the ledger by another client", async () => {
-  const { clock, words, read } = make();
+  const { clock, requests: calls, read } = make();
   await read({ permitSinceMs: 0 });
   await clock.goTo(3_000);
   const view = await read({ permitSinceMs: 0 });
-  assert.deepEqual([words, view.statefulSetsReadMs], [[], 0]);
+  assert.deepEqual([calls, view.statefulSetsReadMs], [[], 0]);
   await read({ permitSinceMs: 1 });
-  assert.deepEqual(words, ["get a"]);
+  assert.deepEqual(calls, ["get a"]);
   await clock.goTo(6_001);
   await read({ permitSinceMs: 1 });
-  assert.deepEqual(words, ["get a"]);
+  assert.deepEqual(calls, ["get a"]);
 });
 
 test("what the watch has told since a GET is newer than it; a StatefulSet that a GET did not find is asked for again", async () => {
-  const { server, words, told, read } = make([set("a", 3), set("b", 3)]);
+  const { server, requests: calls, noted: reported, read } = make([set("a", 3), set("b", 3)]);
   await read({ permitSinceMs: 0 });
-  told.statefulSets.apply({ type: "MODIFIED", object: set("a", 12, "newer") });
+  reported.statefulSets.apply({ type: "MODIFIED", object: set("a", 12, "newer") });
   const revisionsOf = async (need: Partial<ViewNeed>) =>
-    (await read(need)).statefulSets.map(({ name, updateRevision }) => `${name} ${updateRevision}`);
+    (await read(need)).workloads.map(({ name, updateRevision }) => `${name} ${updateRevision}`);
   assert.deepEqual(await revisionsOf({ permitSinceMs: 0 }), ["a newer", "b new"]);
-  assert.equal(words.length, 0);
+  assert.equal(calls.length, 0);
   server.statefulSets = [set("a", 12, "newer")];
   assert.deepEqual(await revisionsOf({ permitSinceMs: 1 }), ["a newer"]);
   assert.deepEqual(await revisionsOf({ permitSinceMs: 0 }), ["a newer"]);
-  assert.ok(words.includes("get b"), "the GET of before it went does not serve");
+  assert.ok(calls.includes("get b"), "the GET of before it went does not serve");
 });
 
 test("a ledger's first decision lists StatefulSets and pods; without members-through what is known will do (R4)", async () => {
-  const { words, read, told } = make();
+  const { requests: calls, read, noted: reported } = make();
   await read({ settledThrough: undefined });
-  assert.deepEqual(words, ["list statefulsets", "list pods"]);
-  told.statefulSets.replace([], "0");
+  assert.deepEqual(calls, ["list statefulsets", "list pods"]);
+  reported.statefulSets.replace([], "0");
   await read();
-  assert.deepEqual(words, []);
+  assert.deepEqual(calls, []);
 });
 
 test("a watch that has got exactly to members-through is there (S1)", async () => {
-  const { words, read } = make();
+  const { requests: calls, read } = make();
   await read({ membersThrough: 9 });
-  assert.deepEqual(words, []);
+  assert.deepEqual(calls, []);
 });
 
 test("what a sweep finds otherwise is taken over, and is no proof that a watch has died", async () => {
@@ -119,7 +119,7 @@ test("what a sweep finds otherwise is taken over, and is no proof that a watch h
   server.pods = [at("a-0", 17), at("a-1", 18)];
   const names = async (need: Partial<ViewNeed>) => {
     const view = await read(need);
-    return view.statefulSets.map((one) => [one.name, [...view.podsOf(one)].map(({ name }) => name)]);
+    return view.workloads.map((one) => [one.name, [...view.podsOf(one)].map(({ name }) => name)]);
   };
   const expected = [
     ["a", ["a-0", "a-1"]],
@@ -140,20 +140,20 @@ test("the other StatefulSets of the namespace are in a view that may permit, too
 });
 
 test("a StatefulSet that was read before a pod of another revision came is read again, and that read serves, too (Z3)", async () => {
-  const { clock, server, words, told, read } = make();
+  const { clock, server, requests: calls, noted: reported, read } = make();
   await read({ permitSinceMs: 0 });
   await clock.goTo(1_000);
   server.statefulSets = [set("a", 11, "newer")];
-  told.pods.apply({
+  reported.pods.apply({
     type: "ADDED",
     object: at("a-1", 12, { labels: { "controller-revision-hash": "newer" } }),
   });
-  const wanted = async (need: Partial<ViewNeed>) => (await read(need)).statefulSets[0]?.updateRevision;
+  const wanted = async (need: Partial<ViewNeed>) => (await read(need)).workloads[0]?.updateRevision;
   assert.equal(await wanted({}), "new");
-  assert.deepEqual(words, [], "a read that permits nothing makes no request");
+  assert.deepEqual(calls, [], "a read that permits nothing makes no request");
   assert.equal(await wanted({ permitSinceMs: 0 }), "newer");
-  assert.deepEqual(words, ["get a"]);
+  assert.deepEqual(calls, ["get a"]);
   await clock.goTo(3_900);
   assert.equal(await wanted({ permitSinceMs: 0 }), "newer");
-  assert.deepEqual(words, []);
+  assert.deepEqual(calls, []);
 });

@@ -70,7 +70,7 @@ test("a list has seen through the largest revision of its pods, and pods belong 
 });
 
 test("a view of lists knows all members up to the newest of them, and is consistent where all its lists are", () => {
-  const around = (...statefulSets: (typeof a)[]) => ({ statefulSets, neighbours: [], budgets: [] });
+  const around = (...workloads: (typeof a)[]) => ({ workloads, neighbours: [], budgets: [] });
   const pods = { ...indexPods([at("a-0", 4)]), consistentAt: 20 };
   const younger = statefulSet("b", { resourceVersion: "8" });
   const view = viewOfIndex(around(younger, a), { askedMs: 7, revision: 19 }, pods);
@@ -78,7 +78,7 @@ test("a view of lists knows all members up to the newest of them, and is consist
   assert.deepEqual(view.consistentAt, { pods: 20, statefulSets: 19 });
   assert.deepEqual([[...view.podsOf(a)].length, [...view.podsOf(younger)]], [1, []]);
   assert.equal(viewOfIndex(around(), { askedMs: 7 }, pods).membersThrough, 0);
-  assert.equal(viewOfIndex(around(a), { askedMs: undefined }, pods).consistentAt, undefined, "a watch told of them");
+  assert.equal(viewOfIndex(around(a), { askedMs: undefined }, pods).consistentAt, undefined, "a watch reported them");
   const stale = { ...pods, consistentAt: undefined };
   assert.equal(viewOfIndex(around(a), { askedMs: 7, revision: 19 }, stale).consistentAt, undefined);
 });

@@ -4,159 +4,161 @@ import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createWatchCache } from "../../../../functions/shared/cache/watching.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { key, namespace, Passes, played } from "../reconcile/passes.ts";
+import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 
 const podKey = (name: string) => ({ namespace, name });
 
-async function watching(options: ConstructorParameters<typeof Passes>[0] = {}) {
-  const passes = await new Passes(options).prepare();
-  const cache = await passes.watch();
-  passes.forget();
+async function watching(options: ConstructorParameters<typeof Harness>[0] = {}) {
+  const harness = await new Harness(options).prepare();
+  const cache = await harness.watch();
+  harness.forget();
   const read = (need: Partial<ViewNeed> = {}): Promise<GroupView> =>
     played(
-      passes.timeline,
+      harness.timeline,
       cache.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
-  return { passes, cache, read };
+  return { harness, cache, read };
 }
 
 const names = (view: GroupView): string[] =>
-  view.statefulSets.flatMap((set) => [...view.podsOf(set)].map(({ name }) => name)).sort();
+  view.workloads.flatMap((set) => [...view.podsOf(set)].map(({ name }) => name)).sort();
 const all = ["group-a-0", "group-a-1", "group-b-0", "group-b-1"];
 
 test("a decision that waits costs no request", async () => {
-  const { passes } = await watching();
-  await passes.run();
-  passes.forget();
-  for (let pass = 0; pass < 10; pass++) await passes.run();
-  assert.equal(passes.guard, "budget");
-  assert.deepEqual(passes.words, []);
+  const { harness } = await watching();
+  await harness.run();
+  harness.forget();
+  for (let round = 0; round < 10; round++) await harness.run();
+  assert.equal(harness.guard, "budget");
+  assert.deepEqual(harness.requests, []);
 });
 
 test("a decision that takes costs a GET of each StatefulSet, one write and one deletion", async () => {
-  const { passes } = await watching();
-  await passes.run();
-  passes.world.settle();
-  await passes.goOn(3_000);
-  passes.forget();
-  await passes.run();
-  assert.equal(passes.guard, "rolling");
-  assert.deepEqual(passes.words, ["get statefulsets", "get statefulsets", "patch leases", "delete pods"]);
+  const { harness } = await watching();
+  await harness.run();
+  harness.world.settle();
+  await harness.goOn(3_000);
+  harness.forget();
+  await harness.run();
+  assert.equal(harness.guard, "rolling");
+  assert.deepEqual(harness.requests, ["get statefulsets", "get statefulsets", "patch leases", "delete pods"]);
 });
 
-test("a view that only waits is served from memory, with what the watch told", async () => {
-  const { passes, read } = await watching();
+test("a view that only waits is served from memory, with what the watch reported", async () => {
+  const { harness, read } = await watching();
   assert.deepEqual(names(await read()), all);
-  passes.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
-  await passes.goOn(3);
+  harness.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
+  await harness.goOn(3);
   assert.equal((await read()).pod("group-a-0"), undefined);
-  assert.deepEqual(passes.words, []);
+  assert.deepEqual(harness.requests, []);
   assert.equal((await read()).statefulSetsReadMs, undefined);
 });
 
 test("to permit, each StatefulSet is read; a read serves for 3 s, unless another client wrote the ledger since (R5)", async () => {
-  const { passes, read } = await watching();
-  const startMs = passes.cluster.monotonicMs();
+  const { harness, read } = await watching();
+  const startMs = harness.cluster.monotonicMs();
   await read({ permitSinceMs: startMs });
-  assert.equal(passes.count("get statefulsets"), 2);
-  await passes.goOn(2_900);
+  assert.equal(harness.count("get statefulsets"), 2);
+  await harness.goOn(2_900);
   const view = await read({ permitSinceMs: startMs });
-  assert.equal(passes.count("get statefulsets"), 2);
+  assert.equal(harness.count("get statefulsets"), 2);
   assert.equal(view.statefulSetsReadMs, startMs);
-  await read({ permitSinceMs: passes.cluster.monotonicMs() });
-  assert.equal(passes.count("get statefulsets"), 4);
-  await passes.goOn(3_100);
+  await read({ permitSinceMs: harness.cluster.monotonicMs() });
+  assert.equal(harness.count("get statefulsets"), 4);
+  await harness.goOn(3_100);
   await read({ permitSinceMs: startMs });
-  assert.equal(passes.count("get statefulsets"), 6);
+  assert.equal(harness.count("get statefulsets"), 6);
 });
 
 test("a StatefulSet that is gone, or has left the group, is not in a view that may permit", async () => {
-  const { passes, read } = await watching();
-  passes.interfere = ({ verb, resource }) => {
+  const { harness, read } = await watching();
+  harness.interfere = ({ verb, resource }) => {
     if (verb !== "get" || resource !== "statefulsets") return;
-    passes.interfere = () => {};
-    passes.world.store.patch("statefulsets", podKey("group-b"), { metadata: { labels: { "rollout-group": "other" } } });
-    passes.world.removeStatefulSet(podKey("group-a"));
+    harness.interfere = () => {};
+    harness.world.store.patch("statefulsets", podKey("group-b"), {
+      metadata: { labels: { "rollout-group": "other" } },
+    });
+    harness.world.removeStatefulSet(podKey("group-a"));
   };
-  const view = await read({ permitSinceMs: passes.cluster.monotonicMs() });
-  assert.deepEqual(view.statefulSets, []);
+  const view = await read({ permitSinceMs: harness.cluster.monotonicMs() });
+  assert.deepEqual(view.workloads, []);
 });
 
 test("a memory that has not reached settled-through within 250 ms is replaced by LISTs at least that new (R5)", async () => {
-  const { passes, read } = await watching();
-  passes.world.store.create("leases", namespace, { metadata: { name: "noise" } });
-  const settledThrough = Number(passes.world.store.list("pods").resourceVersion);
-  const startMs = passes.cluster.monotonicMs();
+  const { harness, read } = await watching();
+  harness.world.store.create("leases", namespace, { metadata: { name: "noise" } });
+  const settledThrough = Number(harness.world.store.list("pods").resourceVersion);
+  const startMs = harness.cluster.monotonicMs();
   await read({ settledThrough });
-  assert.ok(passes.cluster.monotonicMs() - startMs >= 250);
-  const lists = passes.calls.filter(({ verb }) => verb === "list");
+  assert.ok(harness.cluster.monotonicMs() - startMs >= 250);
+  const lists = harness.calls.filter(({ verb }) => verb === "list");
   assert.equal(lists.length, 2);
   for (const { given } of lists)
     assert.equal((given[1] as { notOlderThan?: string }).notOlderThan, String(settledThrough));
 });
 
 test("a watch that is only a moment behind is waited for", async () => {
-  const { passes, read } = await watching();
-  passes.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
-  const settledThrough = Number(passes.world.store.list("pods").resourceVersion);
+  const { harness, read } = await watching();
+  harness.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
+  const settledThrough = Number(harness.world.store.list("pods").resourceVersion);
   assert.equal((await read({ settledThrough })).pod("group-a-0"), undefined);
-  assert.deepEqual(passes.words, []);
+  assert.deepEqual(harness.requests, []);
 });
 
 test("after 30 s of silence a view that may permit is a consistent LIST, one that may not is not (R5)", async () => {
-  const { passes, read } = await watching();
+  const { harness, read } = await watching();
   const settledThrough = 1;
-  await passes.goOn(29_000);
-  await read({ settledThrough, permitSinceMs: passes.cluster.monotonicMs() });
-  assert.equal(passes.count("list pods"), 0);
-  await passes.goOn(1_100);
+  await harness.goOn(29_000);
+  await read({ settledThrough, permitSinceMs: harness.cluster.monotonicMs() });
+  assert.equal(harness.count("list pods"), 0);
+  await harness.goOn(1_100);
   await read({ settledThrough });
-  assert.equal(passes.count("list pods"), 0);
-  await read({ settledThrough, permitSinceMs: passes.cluster.monotonicMs() });
-  const lists = passes.calls.filter(({ verb, resource }) => verb === "list" && resource === "pods");
+  assert.equal(harness.count("list pods"), 0);
+  await read({ settledThrough, permitSinceMs: harness.cluster.monotonicMs() });
+  const lists = harness.calls.filter(({ verb, resource }) => verb === "list" && resource === "pods");
   assert.equal(lists.length, 2);
   for (const { given } of lists) assert.equal((given[1] as { notOlderThan?: string }).notOlderThan, undefined);
-  passes.forget();
-  await read({ settledThrough, permitSinceMs: passes.cluster.monotonicMs() });
-  assert.equal(passes.count("list pods"), 0, "a memory that was confirmed is as good as heard from");
+  harness.forget();
+  await read({ settledThrough, permitSinceMs: harness.cluster.monotonicMs() });
+  assert.equal(harness.count("list pods"), 0, "a memory that was confirmed counts as received");
 });
 
 test("a bookmark ends the silence", async () => {
-  const { passes, read } = await watching();
-  await passes.goOn(25_000);
-  passes.world.store.sendBookmarks("pods");
-  await passes.goOn(10_000);
-  await read({ permitSinceMs: passes.cluster.monotonicMs() });
-  assert.equal(passes.count("list pods"), 0);
+  const { harness, read } = await watching();
+  await harness.goOn(25_000);
+  harness.world.store.sendBookmarks("pods");
+  await harness.goOn(10_000);
+  await read({ permitSinceMs: harness.cluster.monotonicMs() });
+  assert.equal(harness.count("list pods"), 0);
 });
 
 test("a sweep, and a ledger's first decision, list consistently whatever is in memory (R4)", async () => {
   for (const need of [{ consistent: true }, { settledThrough: undefined }]) {
-    const { passes, read } = await watching();
-    const startMs = passes.cluster.monotonicMs();
+    const { harness, read } = await watching();
+    const startMs = harness.cluster.monotonicMs();
     const view = await read(need);
-    assert.ok(passes.cluster.monotonicMs() - startMs < 50, "there is nothing to wait for");
+    assert.ok(harness.cluster.monotonicMs() - startMs < 50, "there is nothing to wait for");
     assert.deepEqual(names(view), all);
-    const lists = passes.calls.filter(({ verb, resource }) => verb === "list" && resource === "pods");
+    const lists = harness.calls.filter(({ verb, resource }) => verb === "list" && resource === "pods");
     assert.equal(lists.length, 2);
     for (const { given } of lists) assert.equal((given[1] as { notOlderThan?: string }).notOlderThan, undefined);
   }
 });
 
 test("under a ledger's first decision the lists' own revision counts as seen, later it does not (R4, R8)", async () => {
-  const { passes, read } = await watching();
-  passes.world.store.create("leases", namespace, { metadata: { name: "noise" } });
-  const revision = Number(passes.world.store.list("pods").resourceVersion);
+  const { harness, read } = await watching();
+  harness.world.store.create("leases", namespace, { metadata: { name: "noise" } });
+  const revision = Number(harness.world.store.list("pods").resourceVersion);
   assert.equal((await read({ settledThrough: undefined })).seenThrough, revision);
   assert.ok((await read({ consistent: true })).seenThrough < revision);
 });
 
 test("a watch that died without a word is found out after 30 s and begun again with a list", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   let deaf = false;
-  const { watch } = passes.cluster;
+  const { watch } = harness.cluster;
   const cluster = {
-    ...passes.cluster,
+    ...harness.cluster,
     watch: ((resource, query, options) => {
       const events = watch(resource, query, options);
       return {
@@ -167,70 +169,70 @@ test("a watch that died without a word is found out after 30 s and begun again w
     }) as typeof watch,
   };
   const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
-  await played(passes.timeline, cache.ready);
+  await played(harness.timeline, cache.ready);
   const read = (permitSinceMs: number | undefined): Promise<GroupView> =>
-    played(passes.timeline, cache.read(key, { settledThrough: 1, permitSinceMs, consistent: false }));
+    played(harness.timeline, cache.read(key, { settledThrough: 1, permitSinceMs, consistent: false }));
   deaf = true;
-  passes.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
-  await passes.goOn(31_000);
+  harness.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
+  await harness.goOn(31_000);
   const before = (await read(undefined)).pod("group-a-0")?.uid;
-  const after = (await read(passes.cluster.monotonicMs())).pod("group-a-0")?.uid;
+  const after = (await read(harness.cluster.monotonicMs())).pod("group-a-0")?.uid;
   assert.notEqual(after, before);
   deaf = false;
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   assert.equal((await read(undefined)).pod("group-a-0")?.uid, after);
 });
 
-test("a watch that breaks is told of and taken up again where it was, later each time", async () => {
-  const passes = await new Passes().prepare();
+test("a watch that breaks is reported and taken up again where it was, later each time", async () => {
+  const harness = await new Harness().prepare();
   const troubles: number[] = [];
-  const { watch } = passes.cluster;
+  const { watch } = harness.cluster;
   let broken = true;
   const cluster = {
-    ...passes.cluster,
+    ...harness.cluster,
     watch: ((resource, query, options) => {
       if (broken && resource === "pods") throw new Error("connection reset");
       return watch(resource, query, options);
     }) as typeof watch,
   };
-  const onTrouble = () => void troubles.push(passes.cluster.monotonicMs());
+  const onTrouble = () => void troubles.push(harness.cluster.monotonicMs());
   const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble });
-  await played(passes.timeline, cache.ready);
-  await passes.goOn(60_000);
+  await played(harness.timeline, cache.ready);
+  await harness.goOn(60_000);
   const gaps = troubles.slice(1).map((atMs, index) => atMs - (troubles[index] ?? 0));
   assert.deepEqual(gaps.slice(0, 8), [100, 300, 700, 1_500, 3_100, 6_300, 10_000, 10_000]);
   broken = false;
-  passes.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
-  passes.forget();
-  await passes.goOn(20_000);
-  assert.equal(passes.count("list pods"), 0);
+  harness.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
+  harness.forget();
+  await harness.goOn(20_000);
+  assert.equal(harness.count("list pods"), 0);
 });
 
 test("a revision that is too old begins again with a list, at once and without a word", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   const troubles: unknown[] = [];
-  const { watch } = passes.cluster;
+  const { watch } = harness.cluster;
   let expired = 0;
   const cluster = {
-    ...passes.cluster,
+    ...harness.cluster,
     watch: ((resource, query, options) => {
       if (resource === "pods" && ++expired === 1) throw gone();
       return watch(resource, query, options);
     }) as typeof watch,
   };
   const onTrouble = (_resource: string, error: unknown) => void troubles.push(error);
-  const woken: string[] = [];
+  const triggered: string[] = [];
   const cache = createWatchCache({
     cluster,
     namespaces: undefined,
-    onChange: ({ group }) => void woken.push(group),
+    onChange: ({ group }) => void triggered.push(group),
     onTrouble,
   });
-  await played(passes.timeline, cache.ready);
-  await passes.goOn(10);
-  assert.deepEqual([passes.count("list pods"), passes.count("list statefulsets")], [2, 1]);
+  await played(harness.timeline, cache.ready);
+  await harness.goOn(10);
+  assert.deepEqual([harness.count("list pods"), harness.count("list statefulsets")], [2, 1]);
   assert.deepEqual(troubles, []);
-  assert.ok(woken.includes("group"));
+  assert.ok(triggered.includes("group"));
 });
 
 function gone(): ClusterError {
@@ -238,18 +240,18 @@ function gone(): ClusterError {
 }
 
 test("stopped views watch no more", async () => {
-  const { passes, cache } = await watching();
-  await played(passes.timeline, cache.stop());
-  passes.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
-  await passes.goOn(2_000);
-  assert.equal(passes.calls.length, 0);
+  const { harness, cache } = await watching();
+  await played(harness.timeline, cache.stop());
+  harness.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
+  await harness.goOn(2_000);
+  assert.equal(harness.calls.length, 0);
 });
 
 test("a namespace that is not watched is an error, not an empty view", async () => {
-  const passes = await new Passes().prepare();
-  const options = { cluster: passes.cluster, onChange() {}, onTrouble() {} };
+  const harness = await new Harness().prepare();
+  const options = { cluster: harness.cluster, onChange() {}, onTrouble() {} };
   const cache = createWatchCache({ ...options, namespaces: ["elsewhere"] });
-  await played(passes.timeline, cache.ready);
+  await played(harness.timeline, cache.ready);
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
   await assert.rejects(cache.read(key, need), /namespace db is not among the watched ones/);
 });

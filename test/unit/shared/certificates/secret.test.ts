@@ -111,8 +111,8 @@ test("an empty Secret is none, and one in which something is wrong says what", a
   assert.equal(parseCertificates(secretOf({})).presented, undefined);
   assert.equal(parseCertificates(secretOf({ ca: "", cert: encode(" \n"), "tls.crt": "eA==" })).presented, undefined);
   const data = dataOf("presented", issued) as { ca: string; cert: string; key: string };
-  const stranger = await createAuthority();
-  for (const [changed, sentence] of [
+  const foreign = await createAuthority();
+  for (const [changed, reason] of [
     [{ key: "" }, /^its data key key is missing$/],
     [{ ca: "" }, /^its data key ca is missing$/],
     [
@@ -120,11 +120,11 @@ test("an empty Secret is none, and one in which something is wrong says what", a
       /key cert holds no certificate in PEM/,
     ],
     [{ ca: encode("x") }, /key ca holds no certificate in PEM/],
-    [{ ca: encode(stranger.cert) }, /the certificate in cert was not signed by the one in ca/],
-    [{ key: encode((await stranger.issue()).key) }, /key key holds no key of the certificate in cert/],
+    [{ ca: encode(foreign.cert) }, /the certificate in cert was not signed by the one in ca/],
+    [{ key: encode((await foreign.issue()).key) }, /key key holds no key of the certificate in cert/],
     [{ key: encode("x") }, /key key holds no key of the certificate in cert/],
   ] as const) {
-    assert.throws(() => parseCertificates(secretOf({ ...data, ...changed })), { message: sentence });
+    assert.throws(() => parseCertificates(secretOf({ ...data, ...changed })), { message: reason });
   }
 });
 

@@ -11,7 +11,7 @@ import type { GroupObservation } from "../../../../functions/shared/transaction/
 import { rejection } from "../../../support/rejection.ts";
 import { podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { withServer } from "../kubernetes/server.ts";
-import { Passes } from "../reconcile/passes.ts";
+import { Harness } from "../reconcile/harness.ts";
 
 /** A machine whose two clocks a test moves. */
 class Machine {
@@ -19,7 +19,7 @@ class Machine {
   wallMs = Date.UTC(2026, 0, 1);
   readonly clock = new SteadyClock({ monotonicMs: () => this.monotonicMs, wallMs: () => this.wallMs });
 
-  pass(ms: number): void {
+  reconcile(ms: number): void {
     this.monotonicMs += ms;
     this.wallMs += ms;
   }
@@ -37,18 +37,18 @@ describe("clock", () => {
   test("it begins with the monotonic clock and goes on with it", () => {
     const machine = new Machine();
     assert.equal(machine.clock.nowMs(), 5_000);
-    machine.pass(1_234.5);
+    machine.reconcile(1_234.5);
     assert.deepEqual([machine.clock.nowMs(), machine.clock.skippedMs()], [6_234.5, 0]);
   });
 
-  test("the time that the machine slept through counts at the first look, and once", () => {
+  test("the time that the machine slept through counts at the first reconcile, and once", () => {
     const machine = new Machine();
     machine.clock.nowMs();
     machine.sleep(3_600_000);
-    machine.pass(10);
+    machine.reconcile(10);
     const slept = 5_000 + 3_600_000 + 10;
     assert.ok(Math.abs(machine.clock.nowMs() - slept) < 1, `${machine.clock.nowMs()}`);
-    machine.pass(10);
+    machine.reconcile(10);
     assert.ok(Math.abs(machine.clock.nowMs() - slept - 10) < 1);
     assert.ok(Math.abs(machine.clock.skippedMs() - 3_600_000) < 1);
   });
@@ -58,7 +58,7 @@ describe("clock", () => {
     for (const byMs of [-1, -1_500, -3_600_000, -86_400_000]) {
       const before = machine.clock.nowMs();
       machine.setWallClock(byMs);
-      machine.pass(100);
+      machine.reconcile(100);
       assert.equal(machine.clock.nowMs(), before + 100);
     }
     machine.sleep(60_000);
@@ -72,7 +72,7 @@ describe("clock", () => {
     const machine = new Machine();
     let lastMs = machine.clock.nowMs();
     for (let step = 0; step < 5_000; step++) {
-      machine.pass((step * 7919) % 300);
+      machine.reconcile((step * 7919) % 300);
       machine.setWallClock((((step * 104_729) % 8_000) - 4_000) * (step % 3));
       if (step % 11 === 0) machine.monotonicMs -= 1;
       const nowMs = machine.clock.nowMs();
@@ -86,7 +86,7 @@ describe("clock", () => {
     let trueMs = machine.clock.nowMs();
     for (let pause = 0; pause < 50; pause++) {
       machine.sleep(900);
-      machine.pass(100);
+      machine.reconcile(100);
       trueMs += 1_000;
       assert.ok(trueMs - machine.clock.nowMs() <= 1_001, `${trueMs - machine.clock.nowMs()}`);
     }
@@ -95,7 +95,7 @@ describe("clock", () => {
   test("a wall clock that is corrected little by little, and reads that are a moment apart, are no sleep", () => {
     const machine = new Machine();
     for (let ms = 0; ms < 86_400_000; ms += 10_000) {
-      machine.pass(10_000);
+      machine.reconcile(10_000);
       machine.setWallClock(5 + (ms % 20_000 === 0 ? 900 : -900));
       machine.clock.nowMs();
     }
@@ -126,7 +126,7 @@ describe("after a sleep", () => {
       const answer = await arrived.promise;
       const notAfterMs = cluster.monotonicMs() + 5_000;
       const act = rejection(cluster.delete("pods", { namespace: "ns", name: "web-1" }, { uid: "u" }, { notAfterMs }));
-      // By now it was in time for the first look, and waits for the only connection.
+      // By now it was in time for the first reconcile, and waits for the only connection.
       for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
       machine.sleep(3_600_000);
       answer();
@@ -135,18 +135,18 @@ describe("after a sleep", () => {
     });
   });
 
-  test("a pass that slept between its reservation and its act deletes nothing, and says late", async () => {
-    const passes = new Passes();
-    const { cluster } = passes.context;
+  test("a reconcile that slept between its reservation and its act deletes nothing, and says late", async () => {
+    const harness = new Harness();
+    const { cluster } = harness.context;
     const machine = new Machine();
     const monotonicMs = () => cluster.monotonicMs() + machine.clock.nowMs();
-    passes.restart({ cluster: { ...cluster, monotonicMs } });
-    await passes.prepare();
-    passes.interfere = ({ verb, resource }) => {
+    harness.restart({ cluster: { ...cluster, monotonicMs } });
+    await harness.prepare();
+    harness.interfere = ({ verb, resource }) => {
       if (verb === "patch" && resource === "leases") machine.sleep(60_000);
     };
-    assert.equal(await passes.run(), 7_000);
-    assert.deepEqual([passes.acts[0]?.result, passes.count("delete pods")], ["late", 0]);
+    assert.equal(await harness.run(), 7_000);
+    assert.deepEqual([harness.acts[0]?.result, harness.count("delete pods")], ["late", 0]);
   });
 
   test("the API server's time goes on with the sleep, and the next reply tells whether it was one", () => {

@@ -6,7 +6,7 @@ import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 
 function waitingRoom() {
   const clock = createVirtualClock();
-  const told: (readonly [string, number])[] = [];
+  const fired: (readonly [string, number])[] = [];
   let sleeps = 0;
   const deadlines = new Deadlines({
     monotonicMs: () => clock.monotonicMs(),
@@ -16,21 +16,21 @@ function waitingRoom() {
     },
   });
   const wait = (name: string, deadlineMs: number) => {
-    const one = { deadlineMs, late: () => void told.push([name, clock.monotonicMs()]) };
+    const one = { deadlineMs, late: () => void fired.push([name, clock.monotonicMs()]) };
     deadlines.add(one);
     return one;
   };
-  return { clock, told, deadlines, wait, sleeps: () => sleeps };
+  return { clock, reported: fired, deadlines, wait, sleeps: () => sleeps };
 }
 
-test("each is told at its deadline, once, also where it comes before the next look", async () => {
-  const { clock, told, wait } = waitingRoom();
+test("each is told at its deadline, once, also where it comes before the next reconcile", async () => {
+  const { clock, reported: fired, wait } = waitingRoom();
   wait("slow", 900);
   await clock.goTo(10);
   wait("soon", 30);
   wait("sooner", 20);
   await clock.goTo(5_000);
-  assert.deepEqual(told, [
+  assert.deepEqual(fired, [
     ["sooner", 20],
     ["soon", 30],
     ["slow", 900],
@@ -38,29 +38,29 @@ test("each is told at its deadline, once, also where it comes before the next lo
 });
 
 test("a caller that was taken out is never told, and one that comes when all others have gone is", async () => {
-  const { clock, told, wait, deadlines } = waitingRoom();
+  const { clock, reported: fired, wait, deadlines } = waitingRoom();
   deadlines.delete(wait("answered", 400));
   await clock.goTo(600);
   wait("later", 700);
   await clock.goTo(2_000);
-  assert.deepEqual(told, [["later", 700]]);
+  assert.deepEqual(fired, [["later", 700]]);
 });
 
 test("a caller that comes after its deadline is told before it waits", () => {
-  const { told, wait } = waitingRoom();
+  const { reported: fired, wait } = waitingRoom();
   wait("past", -1);
-  assert.deepEqual(told, [["past", 0]]);
+  assert.deepEqual(fired, [["past", 0]]);
 });
 
 test("a deadline that is moved back is kept as it is, and one that is brought forward and put in again is told in time", async () => {
-  const { clock, told, wait, deadlines } = waitingRoom();
+  const { clock, reported: fired, wait, deadlines } = waitingRoom();
   const [back, forward] = [wait("back", 300), wait("forward", 9_000)];
   await clock.goTo(100);
   back.deadlineMs = 1_500;
   forward.deadlineMs = 150;
   deadlines.add(forward);
   await clock.goTo(5_000);
-  assert.deepEqual(told, [
+  assert.deepEqual(fired, [
     ["forward", 150],
     ["back", 1_500],
   ]);

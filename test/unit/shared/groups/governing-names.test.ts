@@ -6,9 +6,9 @@ import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance
 
 const key = { namespace, group: "group" };
 
-test("of several invalid budgets, and of several foreign StatefulSets, the first is named: the sentence stays as it is", () => {
+test("of several invalid budgets, and of several foreign StatefulSets, the first is named: the message stays as it is", () => {
   const bad = ["one", "two"].map((name) => zoneBudget(name, { maxUnavailable: -1 }));
-  const around = { statefulSets: [], neighbours: [], budgets: bad };
+  const around = { workloads: [], neighbours: [], budgets: bad };
   const invalid = governing(pod("a-0"), around, key);
   assert.match(invalid.kind === "ungovernable" ? invalid.message : "", /^the budget one, /);
   const neighbours = ["x", "y"].map((name) => statefulSet(name, { group: "other" }));

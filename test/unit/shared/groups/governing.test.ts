@@ -19,7 +19,7 @@ import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance
 
 const key = { namespace, group: "group" };
 const surroundings = (changes: Partial<Surroundings> = {}): Surroundings => ({
-  statefulSets: [],
+  workloads: [],
   neighbours: [],
   budgets: [],
   ...changes,
@@ -99,7 +99,7 @@ test("several-budgets: all of them are named", () => {
   assert.equal(ungovernable(budgets.slice(0, 2)).guard, "several-budgets");
 });
 
-test("invalid-budget: what is wrong is said, and before anything else, since Sluice cannot tell which pods it selects", () => {
+test("invalid-budget: what is wrong is reported, and before anything else, since Sluice cannot tell which pods it selects", () => {
   const { guard, message, field } = ungovernable([zoneBudget("db", {}), zoneBudget("bad", { maxUnavailable: "1" })]);
   assert.equal(guard, "invalid-budget");
   assert.equal(field, "spec.maxUnavailable");
@@ -191,9 +191,9 @@ test("the surroundings of a group are its members, and the others of its namespa
     statefulSet("d", { namespace: "elsewhere" }),
     statefulSet("e"),
   ];
-  const { statefulSets, neighbours } = surroundingsOf(sets, key, []);
+  const { workloads, neighbours } = surroundingsOf(sets, key, []);
   assert.deepEqual(
-    [statefulSets, neighbours].map((list) => list.map(({ name }) => name).join(" ")),
+    [workloads, neighbours].map((list) => list.map(({ name }) => name).join(" ")),
     ["a e", "b c"],
   );
 });

@@ -40,8 +40,8 @@ test("pods of the partition that are not ready, terminating or reserved are not 
 });
 
 test("a pod that has been ready for less than minReadySeconds is not ready", () => {
-  const young = zone("b", "", { replicas: 1, minReadySeconds: 30, extra: [readyFor("b-0", 29)] });
-  assert.equal(count([zone("a", "o"), young]).notReady, 1);
+  const recent = zone("b", "", { replicas: 1, minReadySeconds: 30, extra: [readyFor("b-0", 29)] });
+  assert.equal(count([zone("a", "o"), recent]).notReady, 1);
   const old = zone("b", "", { replicas: 1, minReadySeconds: 30, extra: [readyFor("b-0", 30)] });
   assert.equal(count([zone("a", "o"), old]).notReady, 0);
 });
@@ -100,7 +100,7 @@ test("a zone that has a pod of the partition has not lost it, whatever else of t
   assert.deepEqual(count([zone("a", "o"), taken], byLastDigit), { ...nothing, notReady: 1 });
 });
 
-test("the pods of a zone are sorted by partition once for a budget, however many of them are judged", () => {
+test("the pods of a zone are sorted by partition once for a budget, however many of them are decided", () => {
   const budget = budgetOf();
   const { partitions } = budget;
   assert.ok(partitions !== undefined);
@@ -118,8 +118,8 @@ test("the pods of a zone are sorted by partition once for a budget, however many
 });
 
 test("a StatefulSet of the group that the budget does not select needs no pod of the partition", () => {
-  const stranger = zone("queue", "", { podLabels: { app: "queue" } });
-  assert.deepEqual(count([zone("a", "o"), zone("b", "o"), stranger]), nothing);
+  const foreign = zone("queue", "", { podLabels: { app: "queue" } });
+  assert.deepEqual(count([zone("a", "o"), zone("b", "o"), foreign]), nothing);
 });
 
 test("other pods of the zone in the same partition count, too, and each budget goes by its own expression", () => {
@@ -163,7 +163,7 @@ test("a peer that is ready since an unknown time never counts as ready long enou
   assert.deepEqual(count([zone("a", "o"), timeless]), nothing);
 });
 
-test("what is not as it should be is said in rollout-operator's words", () => {
+test("what is not as it should be is reported in rollout-operator's words", () => {
   assert.equal(describeCount(1, 0, "zone-a"), "1 pod not ready in zone-a");
   assert.equal(describeCount(2, 1, "partition 3"), "2 pods not ready, 1 pod unknown in partition 3");
   assert.equal(describeCount(0, 2, "partition 3"), "2 pods unknown in partition 3");

@@ -50,16 +50,16 @@ test("what another function has reserved or claimed is not claimed, however much
 
 test("of several ranges each member counts, and no pod beside them", () => {
   const claim = claimOf("a:1-2,5-6", "process");
-  const held = (changesOf: (ordinal: number) => Parameters<typeof zone>[2]) =>
+  const refused = (changesOf: (ordinal: number) => Parameters<typeof zone>[2]) =>
     Array.from({ length: 8 }, (_, ordinal) => ordinal).filter(
       (ordinal) => guardOf(around([zone("a", "nnnnnnnn", changesOf(ordinal))]), claim, 9) !== undefined,
     );
   assert.deepEqual(
-    held((ordinal) => ({ reserved: [reservation(`a-${ordinal}`)] })),
+    refused((ordinal) => ({ reserved: [reservation(`a-${ordinal}`)] })),
     [1, 2, 5, 6],
   );
   assert.deepEqual(
-    held((ordinal) => ({ claims: [claimOf(`a:${ordinal}`, "process")] })),
+    refused((ordinal) => ({ claims: [claimOf(`a:${ordinal}`, "process")] })),
     [1, 2, 5, 6],
   );
   const beside = (members: string) =>
@@ -78,17 +78,17 @@ test("a pod that is being scaled away goes down with a claim like any other", ()
   assert.equal(guardOf(scaled, claimOf("a:3", "scale-down"), 1), undefined);
 });
 
-test("what holds a claim back is said: the first zone by name that is not whole, and the first of several claims or pods", () => {
-  const said = (where: LedgerSurroundings, claim = claimOf("a:1-2", "process")) => refuseClaim(where, claim, 9);
+test("what holds a claim back is reported: the first zone by name that is not whole, and the first of several claims or pods", () => {
+  const refusal = (where: LedgerSurroundings, claim = claimOf("a:1-2", "process")) => refuseClaim(where, claim, 9);
   const others = around([zone("a", "nnn"), zone("b", "wnn"), zone("c", "nnn", { claims: [claimOf("c:0", "volume")] })]);
-  assert.deepEqual(said(others), { guard: "zones-down", message: "b: 1 of 3 down (1 not ready)" });
+  assert.deepEqual(refusal(others), { guard: "zones-down", message: "b: 1 of 3 down (1 not ready)" });
   const claims = [claimOf("a:2", "node", { id: "one" }), claimOf("a:1", "volume", { id: "two" })];
-  assert.equal(said(around([zone("a", "nnn", { claims })]))?.guard, "zone-losing-node");
+  assert.equal(refusal(around([zone("a", "nnn", { claims })]))?.guard, "zone-losing-node");
   const reserved = [reservation("a-0"), reservation("a-1"), reservation("a-2")];
-  assert.equal(said(around([zone("a", "nnn", { reserved })]))?.message, "a-1 is reserved");
-  assert.equal(said(around([zone("b", "nnn")]))?.message, "a has left the group or is gone");
+  assert.equal(refusal(around([zone("a", "nnn", { reserved })]))?.message, "a-1 is reserved");
+  assert.equal(refusal(around([zone("b", "nnn")]))?.message, "a has left the group or is gone");
   assert.equal(
-    said(around([zone("a", "nnn")], { departed: [reservation("gone-0")] }))?.message.slice(0, 76),
+    refusal(around([zone("a", "nnn")], { departed: [reservation("gone-0")] }))?.message.slice(0, 76),
     "gone-0 is reserved, but its StatefulSet has left the group or is gone; no ot",
   );
 });

@@ -21,10 +21,10 @@ function refusalOf(object: unknown) {
   return parsed;
 }
 
-function assertRefused(spec: object, field: string, sentence: RegExp): void {
+function assertRefused(spec: object, field: string, reason: RegExp): void {
   const refusal = refusalOf(objectOf({ selector, ...spec }));
   assert.equal(refusal.field, `spec.${field}`, refusal.message);
-  assert.match(refusal.message, sentence);
+  assert.match(refusal.message, reason);
 }
 
 test("the smallest budget lets one pod of a zone go", () => {
@@ -186,7 +186,7 @@ test("an object without a spec, or of another kind, is no budget", () => {
   }
 });
 
-test("a sentence shows no more of a value than can be read", () => {
+test("a message shows no more of a value than can be read", () => {
   const { message } = refusalOf(objectOf({ selector, maxUnavailable: "x".repeat(1_000_000) }));
   assert.ok(message.length < 250, message);
 });

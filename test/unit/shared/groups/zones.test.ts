@@ -91,8 +91,8 @@ test("an ordinal that is reserved twice, or that two pods end in, is one", () =>
 });
 
 test("a pod is down until it has been ready for minReadySeconds, and the zone says when it will be up", () => {
-  const young = (ageMs: number, ordinal: number) => pod(`a-${ordinal}`, { readySinceMs: nowMs - ageMs });
-  const pods = [young(30_000, 0), young(29_000, 1), young(5_000, 2)];
+  const recent = (ageMs: number, ordinal: number) => pod(`a-${ordinal}`, { readySinceMs: nowMs - ageMs });
+  const pods = [recent(30_000, 0), recent(29_000, 1), recent(5_000, 2)];
   const surveyed = surveyZone(statefulSet("a", { minReadySeconds: 30 }), pods, [], nowMs);
   assert.deepEqual(Object.fromEntries(surveyed.down), { 1: "not ready", 2: "not ready" });
   assert.equal(surveyed.nextAvailableInMs, 1_000);
@@ -149,11 +149,11 @@ test("outdated are the wanted pods of another revision, or of none, that are not
 
 const settled = (
   seen: ReservedPodState["pod"],
-  set: ReservedPodState["statefulSet"] = statefulSet("a"),
+  set: ReservedPodState["workload"] = statefulSet("a"),
   more: Partial<ReservedPodState> = {},
-) => isSettled(reservation("a-1"), { pod: seen, statefulSet: set, isMember: true, orphans: 0, ...more }, nowMs);
+) => isSettled(reservation("a-1"), { pod: seen, workload: set, isMember: true, orphans: 0, ...more }, nowMs);
 const departed = { isMember: false };
-const gone = { statefulSet: undefined, isMember: false };
+const gone = { workload: undefined, isMember: false };
 
 test("a reservation is settled by another pod at its ordinal that is available (R6)", () => {
   assert.equal(settled(pod("a-1", { uid: "next" })), true);
@@ -200,7 +200,7 @@ test("the pod of a StatefulSet that has moved to another group settles its reser
 test("while pods that a StatefulSet left behind stand, what was reserved of it stays so: it will be made again (S3)", () => {
   const next = (changes: object) => pod("a-1", { uid: "next", ownerUid: undefined, ...changes });
   const leaving = statefulSet("a", { replicas: 0, deleting: true });
-  for (const where of [gone, { statefulSet: leaving }]) {
+  for (const where of [gone, { workload: leaving }]) {
     assert.equal(settled(undefined, undefined, { ...where, orphans: 1 }), false);
     assert.equal(settled(pod("a-1", { terminating: true }), undefined, { ...where, orphans: 0 }), false);
     assert.equal(settled(next({ readySinceMs: undefined }), undefined, { ...where, orphans: 1 }), false);
@@ -215,7 +215,7 @@ test("a reservation of a StatefulSet that is being deleted is not settled while 
   assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: undefined, terminating: true }), leaving), false);
 });
 
-test("a sentence counts what is down, and why", () => {
+test("a message counts what is down, and why", () => {
   const surveyed = zone("a", "o.xxt", { reserved: [reservation("a-0")], extra: [pod("a-9")] });
   assert.equal(describeDown(surveyed), "a: 5 of 5 down (1 missing, 2 not ready, 1 terminating, 1 reserved, 1 leaving)");
   assert.equal(describeDown(zone("a", "oo", { extra: [pod("a-9")] })), "a: 1 leaving");

@@ -3,7 +3,7 @@ import type { PodHttp } from "../../../../functions/shared/http/pod-http.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { PodReply } from "../../../fake-cluster/pod-http.ts";
 import { createWorldPodHttp } from "../../../fake-cluster/pod-http.ts";
-import { namespace, type Passes } from "../reconcile/passes.ts";
+import { type Harness, namespace } from "../reconcile/harness.ts";
 
 export const healthPath = "/api/health/checks/node-is-quorum-critical";
 export const yes: PodReply = { status: 200, body: '{"status":"ok"}' };
@@ -18,24 +18,24 @@ export const rabbit = { "health-question": "rabbitmq", "health-secret": "rabbit-
 export class AskedPods {
   /** `POD at PORT: PATH AUTHORIZATION`, in the order in which they were asked. */
   readonly asked: string[] = [];
-  readonly says = new Map<string, PodReply>();
+  readonly replies = new Map<string, PodReply>();
   /** What all others say. */
   others: PodReply = yes;
   /** How long an answer is under way, in milliseconds. */
   slowMs = 1;
-  readonly #passes: Passes;
+  readonly #harness: Harness;
 
   /** Has these StatefulSets ask, and gives them a Service and a Secret. */
   constructor(
-    passes: Passes,
+    harness: Harness,
     sets: readonly string[] = ["group-a"],
     annotations: Readonly<Record<string, string>> = rabbit,
   ) {
-    this.#passes = passes;
-    const { world } = passes;
+    this.#harness = harness;
+    const { world } = harness;
     for (const name of sets) {
-      const said = Object.fromEntries(Object.entries(annotations).map(([key, text]) => [`sluice.dev/${key}`, text]));
-      world.annotate({ namespace, name }, said);
+      const texts = Object.fromEntries(Object.entries(annotations).map(([key, text]) => [`sluice.dev/${key}`, text]));
+      world.annotate({ namespace, name }, texts);
     }
     if (world.store.find("secrets", { namespace, name: "rabbit-user" }) === undefined) {
       const data = { username: btoa("user"), password: btoa("pass") };
@@ -46,17 +46,17 @@ export class AskedPods {
   /** HTTP to them for a process that has this connection, and its clock. */
   http(cluster: Cluster): PodHttp {
     return createWorldPodHttp({
-      world: this.#passes.world,
+      world: this.#harness.world,
       clock: cluster,
       way: (leg) => (leg === "reply" ? this.slowMs : 1),
       answer: ({ metadata }, { port, path, headers }) => {
         this.asked.push(`${metadata.name} at ${port}: ${path} ${headers.authorization ?? ""}`.trimEnd());
-        return this.says.get(metadata.name) ?? this.others;
+        return this.replies.get(metadata.name) ?? this.others;
       },
     });
   }
 
-  /** The names of those who were asked since the last look. */
+  /** The names of those who were asked since the last reconcile. */
   takeAsked(): string[] {
     return this.asked.splice(0).map((line) => line.replace(/ .*$/, ""));
   }

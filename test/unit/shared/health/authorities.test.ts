@@ -97,7 +97,7 @@ test(
   },
 );
 
-test("what is wrong with the Secret or the ConfigMap is said, and no pod is asked", limit, async () => {
+test("what is wrong with the Secret or the ConfigMap is reported, and no pod is asked", limit, async () => {
   await withPods({ secure }, async (played) => {
     const asking = new Asking();
     const broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
@@ -118,12 +118,12 @@ test("what is wrong with the Secret or the ConfigMap is said, and no pod is aske
       ["a key", encoded(secure.key), /^ca\.crt of secret\/ca holds no certificate in PEM$/],
       ["rubbish", encoded(broken), /^ca\.crt of secret\/ca holds a certificate that Sluice cannot read$/],
     ];
-    for (const [what, data, words] of cases) {
+    for (const [what, data, expected] of cases) {
       asking.objects.clear();
       if (data !== undefined) asking.objects.set("secrets ca", data);
       const health = await asking.ask(played, secret);
       assert.equal(health.state, "unknown", what);
-      assert.match(health.detail, words);
+      assert.match(health.detail, expected);
     }
     asking.objects.set("secrets ca", encoded(authority.cert));
     assert.equal((await asking.ask(played, secret)).state, "good", "mended: it is read again at once");

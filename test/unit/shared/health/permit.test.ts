@@ -13,16 +13,16 @@ import {
 import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
 import { zone } from "../../functions/advance-zone-rollout/given.ts";
 
-function questionOf(said: Readonly<Record<string, string>> = {}): HealthQuestion {
-  const texts = { question: "http", url: "http://:80/", ...said };
+function questionOf(reported: Readonly<Record<string, string>> = {}): HealthQuestion {
+  const texts = { question: "http", url: "http://:80/", ...reported };
   const annotations = Object.fromEntries(
     Object.entries(texts).map(([key, text]) => [`sluice.dev/health-${key}`, text]),
   );
   return parseQuestion({ name: "a", uid: "u", resourceVersion: "1", annotations }, "nodes") as HealthQuestion;
 }
-const asking = (name: string, drawing: string, said?: Readonly<Record<string, string>>): Zone => {
+const asking = (name: string, drawing: string, reported?: Readonly<Record<string, string>>): Zone => {
   const drawn = zone(name, drawing);
-  return { ...drawn, statefulSet: { ...drawn.statefulSet, question: questionOf(said) } };
+  return { ...drawn, workload: { ...drawn.workload, question: questionOf(reported) } };
 };
 const pods = (one: Zone) => one.pods[0] ?? assert.fail();
 
@@ -45,8 +45,8 @@ test("a StatefulSet that does not ask, or is being deleted, holds no pod", () =>
   const plain = zone("a", "ooo");
   assert.equal(guardOf(plain, undefined), undefined);
   const own = asking("a", "ooo");
-  const deleted = { ...own, statefulSet: { ...own.statefulSet, deleting: true } };
-  assert.deepEqual([isAsked(own.statefulSet), isAsked(deleted.statefulSet)], [true, false]);
+  const deleted = { ...own, workload: { ...own.workload, deleting: true } };
+  assert.deepEqual([isAsked(own.workload), isAsked(deleted.workload)], [true, false]);
   assert.equal(guardOf(deleted, questions({ state: "bad", detail: "" })), undefined);
 });
 
@@ -65,10 +65,10 @@ test("question-malformed: before anything else", () => {
   );
 });
 
-test("what rule R22 refuses is told of the pod", () => {
+test("what rule R22 refuses names the pod", () => {
   const own = asking("a", "ooo");
-  const held = blockedByQuestion(questions({ state: "bad", detail: "quorum" }), [own], own, pods(own));
-  assert.deepEqual(held, { guard: "health-bad", message: "a-0 stays: asked about health, it says no: quorum" });
+  const blocked = blockedByQuestion(questions({ state: "bad", detail: "quorum" }), [own], own, pods(own));
+  assert.deepEqual(blocked, { guard: "health-bad", message: "a-0 stays: asked about health, it says no: quorum" });
   const beside = { guard: "health-beside-others", message: "b-0 is reserved" };
   assert.equal(guardOf(own, questions(undefined, { refuse: () => beside })), beside.guard);
 });

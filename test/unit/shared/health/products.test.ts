@@ -5,14 +5,17 @@ import { healthQuestion } from "../../../../functions/shared/annotations/health.
 import { products } from "../../../../functions/shared/health/products.ts";
 import type { PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
 
-const said = (status: number, body: unknown = ""): PodAnswer => {
+const answered = (status: number, body: unknown = ""): PodAnswer => {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   return { status, contentType: "", retryAfterMs: undefined, body: text };
 };
-const rabbitmq = (status: number, body?: unknown) => products.rabbitmq.read(said(status, body), undefined);
+const rabbitmq = (status: number, body?: unknown) => products.rabbitmq.read(answered(status, body), undefined);
 const http = (status: number, body?: unknown, field?: string) => {
   const [names = "", value = ""] = field?.split("=") ?? [];
-  return products.http.read(said(status, body), field === undefined ? undefined : { path: names.split("."), value });
+  return products.http.read(
+    answered(status, body),
+    field === undefined ? undefined : { path: names.split("."), value },
+  );
 };
 
 test("RabbitMQ says yes with 200 and its own word, and with nothing else", () => {

@@ -57,9 +57,9 @@ describe("what is sent, and what comes", limit, () => {
         answer(({ response }) =>
           response.writeHead(status, { "content-type": "text/plain", "retry-after": "7" }).end(body),
         );
-        const told = await pods.send(address, post);
-        assert.deepEqual(told, { status, contentType: "text/plain", retryAfterMs: 7_000, body });
-        assert.equal(isSuccess(told), status < 300);
+        const calls = await pods.send(address, post);
+        assert.deepEqual(calls, { status, contentType: "text/plain", retryAfterMs: 7_000, body });
+        assert.equal(isSuccess(calls), status < 300);
       }
       answer(({ response }) => response.writeHead(429, { "retry-after": "Sun, 22 Nov 2026 10:00:00 GMT" }).end());
       assert.deepEqual(await pods.send(address, post), {
@@ -122,8 +122,8 @@ describe("what is sent, and what comes", limit, () => {
       await pods.send(address, { ...get, path: "/health?key=secret" });
       answer(() => {});
       await rejection(pods.send(address, post));
-      const told = seen.map(({ method, path, statusCode }) => `${method} ${path} ${statusCode}`);
-      assert.deepEqual(told, ["GET /health error", "GET /health 404", "POST /prepare error"]);
+      const calls = seen.map(({ method, path, statusCode }) => `${method} ${path} ${statusCode}`);
+      assert.deepEqual(calls, ["GET /health error", "GET /health 404", "POST /prepare error"]);
       assert.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 5));
       assert.ok((seen[2]?.seconds ?? 0) >= 0.99);
     });
@@ -254,21 +254,21 @@ describe("the caller's own bounds", limit, () => {
   });
 
   test("a call that is given up while it connects is never sent", async () => {
-    const held: (() => void)[] = [];
+    const waiting: (() => void)[] = [];
     const lookup = (_: string, __: object, found: (...found: unknown[]) => void) => {
-      held.push(() => found(null, [{ address: "127.0.0.1", family: 4 }]));
+      waiting.push(() => found(null, [{ address: "127.0.0.1", family: 4 }]));
     };
     await withPods({ lookup: lookup as never }, async ({ address, pods, asked }) => {
       const giving = new AbortController();
       const refused = rejection(pods.send(address, post, { signal: giving.signal }));
-      await until(() => held.length === 1);
+      await until(() => waiting.length === 1);
       giving.abort();
       const error = await refused;
       assert.deepEqual([error.failed, error.sent], ["aborted", false]);
-      held[0]?.();
+      waiting[0]?.();
       const next = pods.send(address, get);
-      await until(() => held.length > 1 || asked.length > 0);
-      for (const go of held.slice(1)) go();
+      await until(() => waiting.length > 1 || asked.length > 0);
+      for (const go of waiting.slice(1)) go();
       await next;
       assert.deepEqual(
         asked.map(({ request }) => request.method),

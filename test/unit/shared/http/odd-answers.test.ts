@@ -8,17 +8,17 @@ const limit = { timeout: 30_000 };
 const chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /** Has every call answered by these words, to the byte, and then by `more` for as long as the connection stands. */
-function play({ answer }: PlayedPods, words: string, more?: string): void {
+function play({ answer }: PlayedPods, text: string, more?: string): void {
   answer(({ request: { socket } }) => {
     socket.on("error", () => {});
-    socket.write(words);
+    socket.write(text);
     if (more !== undefined) pour(socket, more.repeat(1_000));
   });
 }
 
-function pour(socket: Socket, words: string): void {
-  while (!socket.destroyed && socket.write(words));
-  if (!socket.destroyed) socket.once("drain", () => pour(socket, words));
+function pour(socket: Socket, text: string): void {
+  while (!socket.destroyed && socket.write(text));
+  if (!socket.destroyed) socket.once("drain", () => pour(socket, text));
 }
 
 test("an answer in chunks of one byte is read up to its limit, and not beyond", limit, async () => {

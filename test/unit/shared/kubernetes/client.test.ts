@@ -282,8 +282,8 @@ describe("clock and readiness", () => {
       await cluster.get("statefulsets", key);
       await cluster.create("events", "ns", {});
       await cluster.patch("statefulsets", key, {}, { subresource: "status" });
-      const told = seen.map(({ method, path, statusCode }) => `${method} ${path} ${statusCode}`);
-      assert.deepEqual(told, [
+      const requests = seen.map(({ method, path, statusCode }) => `${method} ${path} ${statusCode}`);
+      assert.deepEqual(requests, [
         "GET apps/v1/statefulsets object 503",
         "GET apps/v1/statefulsets object error",
         "GET apps/v1/statefulsets object 200",

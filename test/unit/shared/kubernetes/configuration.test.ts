@@ -157,7 +157,7 @@ describe("configuration", () => {
     });
   });
 
-  test("a missing file, a context without a cluster and no kubeconfig at all are said plainly", async () => {
+  test("a missing file, a context without a cluster and no kubeconfig at all are reported plainly", async () => {
     await assert.rejects(connect({ userAgent, kubeconfig: "/nonexistent/kubeconfig" }), /ENOENT.*kubeconfig/);
     await withServer({}, async ({ kubeconfig }) => {
       await writeFile(kubeconfig, JSON.stringify({ apiVersion: "v1", kind: "Config", "current-context": "gone" }));

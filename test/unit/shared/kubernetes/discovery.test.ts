@@ -16,7 +16,7 @@ class PlayedDiscovery {
   /** What is answered, by path; an error is thrown, and a path without an answer is 404. */
   documents: Record<string, unknown> = {};
   /** While it is there, answers wait for it. */
-  held: Promise<void> | undefined;
+  blockedUntil: Promise<void> | undefined;
   /** How many are under way now, and were at once. */
   underWay = 0;
   most = 0;
@@ -24,7 +24,7 @@ class PlayedDiscovery {
     read: async (path) => {
       this.asked.push(path);
       this.most = Math.max(this.most, ++this.underWay);
-      await this.held;
+      await this.blockedUntil;
       this.underWay--;
       const answer = this.documents[path];
       if (answer === undefined) throw failure(404);
@@ -68,7 +68,7 @@ class PlayedDiscovery {
 const failure = (code: number) =>
   new ClusterError({ code, reason: "Played", message: `played: ${code}`, verb: "get", resource: "document" });
 
-test("a kind of several versions is told of in the preferred one, whatever the order, and one of a single version in that", async () => {
+test("a kind of several versions is reported in the preferred one, whatever the order, and one of a single version in that", async () => {
   const played = new PlayedDiscovery().serve(
     { v1beta1: ["Old", "Both"], v1: ["Both"], v2alpha1: ["Both", "New"] },
     "v1",
@@ -125,7 +125,7 @@ test("after a 404 for one of its objects a kind is asked for again, but not twic
 test("all who ask for a group at one time share one request after the other, and one of them may give up alone", async () => {
   const played = new PlayedDiscovery().serve({ v1: ["A"], v2: ["B"] });
   let release = () => {};
-  played.held = new Promise((resolve) => {
+  played.blockedUntil = new Promise((resolve) => {
     release = resolve;
   });
   const giving = new AbortController();
@@ -215,7 +215,7 @@ test("of any number of groups a hundred are remembered: those that were asked fo
   assert.equal(played.takeAsked(), 1, "it was forgotten");
 });
 
-test("what is no name of a group never becomes a path, and long names are cut in what is said of them", async () => {
+test("what is no name of a group never becomes a path, and long names are cut in what is reported of them", async () => {
   const played = new PlayedDiscovery();
   for (const name of ["..", ".", "a/b", "a?b", "A", "-a", " ", "a".repeat(254)]) {
     const error = await rejection(played.discovery.resourceOf(name, "K".repeat(10_000)));

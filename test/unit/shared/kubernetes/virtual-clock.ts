@@ -1,4 +1,4 @@
-/** The clock of the doors in virtual time: minutes pass in microseconds, and in the same order on every run. */
+/** The clock of the servers in virtual time: minutes pass in microseconds, and in the same order on every run. */
 import type { Clock } from "../../../../functions/shared/clock/clock.ts";
 import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
 
@@ -19,13 +19,13 @@ export function createVirtualClock(): VirtualClock {
     sleep: (ms, signal) =>
       new Promise((resolve) => {
         if (signal?.aborted) return resolve();
-        const wake = () => {
+        const resume = () => {
           cancel();
-          signal?.removeEventListener("abort", wake);
+          signal?.removeEventListener("abort", resume);
           resolve();
         };
-        const cancel = timeline.after(ms <= longestTimerMs ? ms : 1, wake);
-        signal?.addEventListener("abort", wake, { once: true });
+        const cancel = timeline.after(ms <= longestTimerMs ? ms : 1, resume);
+        signal?.addEventListener("abort", resume, { once: true });
       }),
     get pending() {
       return timeline.pending;

@@ -26,13 +26,13 @@ test("every verb of every cluster goes through a wrapper, with all that it was g
     const ofConnectionsAlone = ["ready", "close"];
     const verbs = [...methodsOf(cluster), ...methodsOf(connected)].filter((name) => !ofConnectionsAlone.includes(name));
     assert.ok(verbs.includes("patch") && verbs.includes("skippedMs"));
-    const told: unknown[][] = [];
+    const reported: unknown[][] = [];
     const inner = Object.fromEntries(
       verbs.map((verb) => [
         verb,
         function (this: unknown, ...given: unknown[]) {
           assert.equal(this, inner);
-          told.push([verb, ...given]);
+          reported.push([verb, ...given]);
           return verb;
         },
       ]),
@@ -41,7 +41,7 @@ test("every verb of every cluster goes through a wrapper, with all that it was g
     for (const verb of new Set(verbs)) {
       const { [verb]: taken = assert.fail(verb) } = wrapped;
       assert.equal(taken("a", 2, undefined, { b: 1 }), verb);
-      assert.deepEqual(told.at(-1), [verb, "a", 2, undefined, { b: 1 }]);
+      assert.deepEqual(reported.at(-1), [verb, "a", 2, undefined, { b: 1 }]);
     }
   });
 });

@@ -38,7 +38,7 @@ function where(
   pods: Readonly<Record<number, Parameters<typeof pod>[1]>>,
   changes: Partial<ClaimedObjects> = {},
 ): ClaimedObjects {
-  const standing = Object.entries(pods).map(([ordinal, look]) => [Number(ordinal), pod(`a-${ordinal}`, look)] as const);
+  const standing = Object.entries(pods).map(([ordinal, read]) => [Number(ordinal), pod(`a-${ordinal}`, read)] as const);
   return {
     statefulSet: statefulSet("a", { replicas }),
     pods: new Map(standing),
@@ -119,7 +119,7 @@ describe("process", () => {
     assert.ok(!isSettled("process", where(5, { 3: again })), "a wanted member is missing");
   });
 
-  test("readiness without a time, now or when it was claimed, tells of no restart", () => {
+  test("readiness without a time, now or when it was claimed, reports no restart", () => {
     const untold = Number.POSITIVE_INFINITY;
     assert.ok(!isSettled("process", where(5, { 3: again, 4: { readySinceMs: untold } })));
     assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", readySinceMs: nowMs - 1 } })));
@@ -192,7 +192,7 @@ for (const kind of claimKinds.filter((name) => name !== "scale-down")) {
   });
 }
 
-test("each kind has a guard of its own, and a sentence with its members, its kind, whose it is and since when", () => {
+test("each kind has a guard of its own, and a message with its members, its kind, whose it is and since when", () => {
   const guards = claimKinds.map((kind) => guardOfClaim(claim(kind)));
   assert.deepEqual(guards, [
     "zone-scaling-down",
@@ -218,9 +218,9 @@ test("members that have no ordinals are told by the names that the claim has", (
   assert.match(describeClaim(claim("scale-down", { members, uids: {} })), /^a: 1073741831 claimed for a scale-down /);
 });
 
-test("of a claim of many ranges a sentence names as many as fit into 100 bytes", () => {
+test("of a claim of many ranges a message names as many as fit into 100 bytes", () => {
   const members = Array.from({ length: 500 }, (_, index) => ({ first: 2 * index, last: 2 * index }));
-  const [, said = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
-  assert.match(said, /^0,2,4,.+…$/);
-  assert.equal(Buffer.byteLength(said), 100);
+  const [, described = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
+  assert.match(described, /^0,2,4,.+…$/);
+  assert.equal(Buffer.byteLength(described), 100);
 });

@@ -176,7 +176,7 @@ describe("claims are read strictly", () => {
     });
   }
 
-  test("whatever claim can be read can be told of, in sentences and in what the plugin prints", () => {
+  test("whatever claim can be read can be reported, in messages and in what the plugin prints", () => {
     for (const stampMs of [0, nowMs, 8.64e15]) {
       const [claim] = ledgerOf({ "sluice.dev/claims": makeClaim({ ...content, stampMs }).line }).claims;
       assert.ok(claim !== undefined);
@@ -185,11 +185,11 @@ describe("claims are read strictly", () => {
     }
   });
 
-  test("a claim of a thousand ranges is told of in a sentence that a user can read", () => {
+  test("a claim of a thousand ranges is reported in a message that a user can read", () => {
     const members = Array.from({ length: 1_000 }, (_, index) => ({ first: 10 * index, last: 10 * index + 5 }));
-    const said = describeClaim(makeClaim({ ...content, members }));
-    assert.match(said, /^a: 0-5,10-15,.*… claimed for a scale-down \(preparing\) by prepare-downscale, since /);
-    assert.ok(said.length < 300, `${said.length} characters`);
+    const described = describeClaim(makeClaim({ ...content, members }));
+    assert.match(described, /^a: 0-5,10-15,.*… claimed for a scale-down \(preparing\) by prepare-downscale, since /);
+    assert.ok(described.length < 300, `${described.length} characters`);
   });
 
   test("two claims of one id are unreadable: no reader could tell which of them an anchor names", () => {
@@ -217,11 +217,11 @@ describe("claims are read strictly", () => {
     assert.equal(countRanges([all, makeClaim({ ...content, id: "two" })]), 3);
     const ordinals = Array.from({ length: maxReservations - 2 }, (_, index) => [index, ["u", "f", 1]]);
     const reservations = JSON.stringify({ b: Object.fromEntries(ordinals) });
-    const held = { "sluice.dev/reservations": reservations };
-    assert.equal(ledgerOf({ ...held, "sluice.dev/claims": makeClaim(content).line }).claims.length, 1);
+    const contents = { "sluice.dev/reservations": reservations };
+    assert.equal(ledgerOf({ ...contents, "sluice.dev/claims": makeClaim(content).line }).claims.length, 1);
     const lines = [makeClaim(content).line, JSON.stringify({ id: "x", kind: "later", zone: "b" })].join("\n");
     assert.throws(
-      () => ledgerOf({ ...held, "sluice.dev/claims": lines }),
+      () => ledgerOf({ ...contents, "sluice.dev/claims": lines }),
       /it holds 1001 reservations and ranges of claims, and 1000 at most/,
     );
   });
@@ -257,7 +257,7 @@ describe("claims are written back as they were", () => {
     assert.equal(read?.by, content.by);
   });
 
-  test("a claim is written with its ordinals as short as they can be said, and read as it was made", () => {
+  test("a claim is written with its ordinals as short as they can be reported, and read as it was made", () => {
     const made = makeClaim({ ...content, uids: { "a-3": "uid-of-a-3" }, readyMs: { "a-3": 0 }, anchor });
     assert.equal(JSON.parse(made.line).members, "3-5,7");
     assert.deepEqual(claimsOf(made.line), [made]);

@@ -12,7 +12,7 @@ const key = { namespace: "db", group: "store" };
 const emptyLease = leaseObject("sluice-store", { [ledgerGroup.key]: key.group });
 const verdict = { guard: "budget", zone: "a", since: nowMs, at: nowMs };
 
-/** `count` reservations, refusals and verdicts, each refusal and verdict with a sentence of `length` times `character`. */
+/** `count` reservations, refusals and verdicts, each refusal and verdict with a message of `length` times `character`. */
 function changeOf(count: number, character: string, length: number) {
   const message = cut(character.repeat(length));
   const each = Array.from({ length: count }, (_, index) => index);
@@ -58,7 +58,7 @@ test("what stands on a ledger already counts: what others wrote there, and what 
   );
 });
 
-test("room is kept for each ledger, member, reservation and sentence: 4, 2, 5 and 13 KiB; a ledger with more is not measured", () => {
+test("room is kept for each ledger, member, reservation and message: 4, 2, 5 and 13 KiB; a ledger with more is not measured", () => {
   const { members: _, ...alone } = { ...changeOf(2, "x", 10), refusals: [] };
   const ledger = parseLedger(key, emptyLease);
   const isFarWith = (kibibytes: number, members?: readonly string[]) => {
@@ -85,11 +85,11 @@ test("what another client has filled a ledger with is not taken for small, howev
     for (const length of [1, 253, 55_000]) {
       for (const count of [1, 4, 8, 16]) {
         const each = Array.from({ length: Math.min(count, 200_000 / length) }, (_, index) => index);
-        const [name, sentence] = [character.repeat(length), cut(character.repeat(1024))];
+        const [name, text] = [character.repeat(length), cut(character.repeat(1024))];
         const short = name.slice(0, 253);
-        const refusals = each.map((index) => [`${index}${name}/${name}`, [short, sentence, nowMs, name]]);
+        const refusals = each.map((index) => [`${index}${name}/${name}`, [short, text, nowMs, name]]);
         const verdicts = each.map((index) => {
-          return [`${index}${name}`, { ...verdict, guard: short, zone: short, sentence, more: name }];
+          return [`${index}${name}`, { ...verdict, guard: short, zone: short, sentence: text, more: name }];
         });
         const annotations = {
           [ledgerGroup.key]: key.group,

@@ -37,8 +37,8 @@ test("what was asked before the ledger was read permits nothing", () => {
 
 test("a no and no answer are told apart, and neither permits anything", () => {
   for (const state of ["bad", "unknown"] as const) {
-    const held = refuseByHealth(ledger(), { health: { state, detail: "HTTP 503 quorum" }, askedMs: 2_000 });
-    assert.equal(held?.guard, `health-${state}`);
-    assert.match(held?.message ?? "", /HTTP 503 quorum$/);
+    const refused = refuseByHealth(ledger(), { health: { state, detail: "HTTP 503 quorum" }, askedMs: 2_000 });
+    assert.equal(refused?.guard, `health-${state}`);
+    assert.match(refused?.message ?? "", /HTTP 503 quorum$/);
   }
 });

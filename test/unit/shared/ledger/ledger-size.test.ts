@@ -16,7 +16,7 @@ const refusals = (count: number, message = "no") =>
 const jsonBytes = (entries: object): number => Buffer.byteLength(JSON.stringify(entries));
 
 describe("sizes", () => {
-  test("a sentence is cut by its bytes, never in the middle of a character, and says so", () => {
+  test("a message is cut by its bytes, never in the middle of a character, and says so", () => {
     assert.equal(cut("short"), "short");
     assert.equal(cut("x".repeat(maxMessageBytes)), "x".repeat(maxMessageBytes));
     assert.equal(cut("abcdefgh", 7), "abcd…");
@@ -36,8 +36,8 @@ describe("sizes", () => {
     assert.equal(annotationBytes(undefined), 0);
   });
 
-  test("refusals go first, the oldest first; then sentences, then verdicts", () => {
-    const verdicts = { old: { ...verdict, at: 1 }, young: { ...verdict, at: 2 } };
+  test("refusals go first, the oldest first; then messages, then verdicts", () => {
+    const verdicts = { old: { ...verdict, at: 1 }, recent: { ...verdict, at: 2 } };
     const all = { refusals: refusals(10, "x".repeat(100)), verdicts };
     assert.deepEqual(shed(all, 10_000), all);
     const some = shed(all, 1_000);
@@ -48,17 +48,19 @@ describe("sizes", () => {
     const both = Buffer.byteLength(JSON.stringify(verdicts)) - 2;
     const silent = shed(all, both);
     assert.deepEqual(silent.refusals, []);
-    assert.deepEqual([silent.verdicts.old?.sentence, silent.verdicts.young?.sentence], ["", verdict.sentence]);
-    assert.deepEqual(Object.keys(shed(all, both / 2).verdicts), ["young"]);
+    assert.deepEqual([silent.verdicts.old?.sentence, silent.verdicts.recent?.sentence], ["", verdict.sentence]);
+    assert.deepEqual(Object.keys(shed(all, both / 2).verdicts), ["recent"]);
     assert.deepEqual(shed(all, -5), { refusals: [], verdicts: {} });
   });
 
-  test("the oldest is what was said first, in whatever order it is told", () => {
-    const verdicts = { young: { ...verdict, at: 2 }, old: { ...verdict, at: 1 }, middle: { ...verdict, at: 1.5 } };
+  test("the oldest is what was reported first, in whatever order it is told", () => {
+    const verdicts = { recent: { ...verdict, at: 2 }, old: { ...verdict, at: 1 }, middle: { ...verdict, at: 1.5 } };
     const room = jsonBytes(verdicts) - 1 - 2 * verdict.sentence.length;
     const { verdicts: left } = shed({ refusals: [], verdicts }, room);
-    assert.deepEqual([left.young, left.middle?.sentence, left.old?.sentence], [verdicts.young, "", ""]);
-    assert.deepEqual(Object.keys(shed({ refusals: [], verdicts }, jsonBytes({ young: verdict })).verdicts), ["young"]);
+    assert.deepEqual([left.recent, left.middle?.sentence, left.old?.sentence], [verdicts.recent, "", ""]);
+    assert.deepEqual(Object.keys(shed({ refusals: [], verdicts }, jsonBytes({ recent: verdict })).verdicts), [
+      "recent",
+    ]);
   });
 
   test("what fits to the byte stays whole, and where one byte is missing only one goes", () => {
@@ -145,7 +147,7 @@ describe("sizes", () => {
     }
   });
 
-  test("a thousand reservations fit beside sentences", () => {
+  test("a thousand reservations fit beside messages", () => {
     const many = Array.from({ length: maxReservations }, (_, index) => reservation(`ingester-zone-a-${index}`));
     const kept = fitting(ledgerOf({}), { ...change, reservations: many, refusals: refusals(40, "x".repeat(1_000)) });
     assert.deepEqual([kept.refusals.length, Object.keys(kept.verdicts)], [40, ["f"]]);

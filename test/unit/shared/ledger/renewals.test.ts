@@ -10,7 +10,7 @@ import {
   reservationOf,
   reserved,
 } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { namespace, type Passes } from "../reconcile/passes.ts";
+import { type Harness, namespace } from "../reconcile/harness.ts";
 
 const guard = "eviction-not-carried-out";
 const by = "evaluate-eviction";
@@ -21,28 +21,28 @@ async function pursue(
   pod: string,
   { everyMs = 5_000, forMs }: { readonly everyMs?: number; readonly forMs: number },
 ): Promise<{ firstMs: Map<string, number>; last: AdmissionAnswer | undefined }> {
-  const [{ passes } = { passes: undefined as never }] = replicas;
-  const startMs = passes.timeline.nowMs();
+  const [{ harness } = { harness: undefined as never }] = replicas;
+  const startMs = harness.timeline.nowMs();
   const firstMs = new Map<string, number>();
   let last: AdmissionAnswer | undefined;
-  for (let turn = 0; passes.timeline.nowMs() - startMs < forMs; turn++) {
+  for (let turn = 0; harness.timeline.nowMs() - startMs < forMs; turn++) {
     const replica = replicas[turn % replicas.length] as Replica;
-    const atMs = passes.timeline.nowMs() - startMs;
+    const atMs = harness.timeline.nowMs() - startMs;
     last = await replica.answer(replica.submit(pod));
     if (!firstMs.has(last.guard)) firstMs.set(last.guard, atMs);
-    await passes.goOn(startMs + (turn + 1) * everyMs - passes.timeline.nowMs());
+    await harness.goOn(startMs + (turn + 1) * everyMs - harness.timeline.nowMs());
   }
   return { firstMs, last };
 }
 
 /** The eviction of a pod, carried out as it was allowed. */
-function takeAway(passes: Passes, replica: Replica, pod: string): void {
-  passes.world.store.delete("pods", { namespace, name: pod }, { preconditions: { uid: replica.uidOf(pod) } });
+function takeAway(harness: Harness, replica: Replica, pod: string): void {
+  harness.world.store.delete("pods", { namespace, name: pod }, { preconditions: { uid: replica.uidOf(pod) } });
 }
 
 test("eviction-not-carried-out: what is renewed for a minute and never goes is refused with 429 and its reason", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   const { firstMs, last } = await pursue([replica], "group-a-0", { forMs: 120_000 });
   assert.deepEqual([...firstMs.keys()], ["allowed", guard]);
   assert.ok((firstMs.get(guard) ?? 0) >= 60_000 && (firstMs.get(guard) ?? 0) <= 70_000, `${firstMs.get(guard)} ms`);
@@ -61,159 +61,160 @@ test("a reservation is renewed by its own function for its own pod alone, and an
 });
 
 test("two replicas and a retry every 100 ms make it neither longer nor shorter", async () => {
-  const passes = await governedGroup();
-  const replicas = [new Replica(passes), new Replica(passes)];
+  const harness = await governedGroup();
+  const replicas = [new Replica(harness), new Replica(harness)];
   const { firstMs } = await pursue(replicas, "group-a-0", { everyMs: 100, forMs: 80_000 });
   assert.ok((firstMs.get(guard) ?? 0) >= 59_000 && (firstMs.get(guard) ?? 0) <= 62_000, `${firstMs.get(guard)} ms`);
 });
 
 test("its sibling goes within four minutes, and for ten more the pod itself is refused at once", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
-  const startMs = passes.timeline.nowMs();
-  const elapsed = () => passes.timeline.nowMs() - startMs;
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
+  const startMs = harness.timeline.nowMs();
+  const elapsed = () => harness.timeline.nowMs() - startMs;
   let siblingMs: number | undefined;
   while (siblingMs === undefined && elapsed() < 1_000_000) {
     const [, answer] = await replica.guards(replica.submit("group-a-0"), replica.submit("group-a-1"));
     if (answer === "allowed") siblingMs = elapsed();
-    else await passes.goOn(5_000);
+    else await harness.goOn(5_000);
   }
   assert.ok(siblingMs !== undefined && siblingMs <= 240_000, `${siblingMs} ms`);
-  assert.deepEqual(reserved(passes), [`group-a-1 by ${by}`]);
-  const [record] = passes.ledger.refusals;
+  assert.deepEqual(reserved(harness), [`group-a-1 by ${by}`]);
+  const [record] = harness.ledger.refusals;
   assert.deepEqual([record?.pod, record?.by, record?.uid], ["group-a-0", by, replica.uidOf("group-a-0")]);
-  takeAway(passes, replica, "group-a-1");
-  passes.world.settle();
-  const { resourceVersion } = passes.ledger;
+  takeAway(harness, replica, "group-a-1");
+  harness.world.settle();
+  const { resourceVersion } = harness.ledger;
   const { firstMs } = await pursue([replica], "group-a-0", { everyMs: 10_000, forMs: 560_000 });
   assert.deepEqual([...firstMs.keys()], [guard], "and no other pod is held back by it");
-  assert.equal(passes.ledger.resourceVersion, resourceVersion, "a refusal writes nothing");
+  assert.equal(harness.ledger.resourceVersion, resourceVersion, "a refusal writes nothing");
   const again = await pursue([replica], "group-a-0", { everyMs: 10_000, forMs: 60_000 });
   assert.ok(again.firstMs.has("allowed"), "and then it is tried again");
 });
 
 test("where no process writes, it is refused for ten minutes after its reservation lapsed all the same, and no longer", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 70_000 });
-  const { stampMs = 0 } = reservationOf(passes, "group-a-0") ?? {};
-  const { resourceVersion } = passes.ledger;
-  await passes.goOn(stampMs + dropAfterMs + 599_000 - passes.timeline.nowMs());
+  const { stampMs = 0 } = reservationOf(harness, "group-a-0") ?? {};
+  const { resourceVersion } = harness.ledger;
+  await harness.goOn(stampMs + dropAfterMs + 599_000 - harness.timeline.nowMs());
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), [guard]);
-  assert.equal(passes.ledger.resourceVersion, resourceVersion);
-  await passes.goOn(3_000);
+  assert.equal(harness.ledger.resourceVersion, resourceVersion);
+  await harness.goOn(3_000);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
-  assert.equal(reservationOf(passes, "group-a-0")?.sinceMs, undefined, "it begins anew");
+  assert.equal(reservationOf(harness, "group-a-0")?.sinceMs, undefined, "it begins anew");
 });
 
 test("a rollout of the group ends beside a drain that is refused behind us and asks again and again", async () => {
-  const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 2 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 1 }, { replicas: 2 });
+  const replica = new Replica(harness);
   await replica.guards(replica.submit("group-b-1"));
-  passes.changeImage("app:2");
+  harness.changeImage("app:2");
   const uid = replica.uidOf("group-b-1");
-  const startMs = passes.timeline.nowMs();
-  const isDone = () => passes.guard === "done" && passes.imageOf("group-b-1") === "app:2";
-  while (!isDone() && passes.timeline.nowMs() - startMs < 3_600_000) {
+  const startMs = harness.timeline.nowMs();
+  const isDone = () => harness.guard === "done" && harness.imageOf("group-b-1") === "app:2";
+  while (!isDone() && harness.timeline.nowMs() - startMs < 3_600_000) {
     if (replica.uidOf("group-b-1") === uid) await replica.guards(replica.submit("group-b-1"));
-    await passes.run();
-    await passes.goOn(5_000);
+    await harness.run();
+    await harness.goOn(5_000);
   }
-  assert.ok(isDone(), passes.verdicts.at(-1)?.message);
-  assert.ok(passes.timeline.nowMs() - startMs < 600_000);
+  assert.ok(isDone(), harness.verdicts.at(-1)?.message);
+  assert.ok(harness.timeline.nowMs() - startMs < 600_000);
 });
 
 for (const isLasting of [false, true]) {
   const where = isLasting ? "on a server" : "where processes come and go";
   test(`rollout-first: ${where} it ends though all pods are drained and all evictions are refused, however often they are asked for`, async () => {
-    const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 5 });
-    passes.restart({ cache: { ...passes.context.cache, isLasting } });
-    const replica = new Replica(passes);
+    const harness = await governedGroup({ maxUnavailable: 1 }, { replicas: 5 });
+    harness.restart({ cache: { ...harness.context.cache, isLasting } });
+    const replica = new Replica(harness);
     const pods = [0, 1, 2, 3, 4].flatMap((ordinal) => [`group-a-${ordinal}`, `group-b-${ordinal}`]);
-    passes.changeImage("app:2");
-    const startMs = passes.timeline.nowMs();
+    harness.changeImage("app:2");
+    const startMs = harness.timeline.nowMs();
     const seen = new Set<string>();
-    let passAtMs = startMs;
-    while (passes.guard !== "done" && passes.timeline.nowMs() - startMs < 3_600_000) {
-      const old = pods.filter((pod) => passes.imageOf(pod) === "app:1");
+    let reconcileAtMs = startMs;
+    while (harness.guard !== "done" && harness.timeline.nowMs() - startMs < 3_600_000) {
+      const old = pods.filter((pod) => harness.imageOf(pod) === "app:1");
       for (const guard of await replica.guards(...old.map((pod) => replica.submit(pod)))) seen.add(guard);
-      if (passes.timeline.nowMs() >= passAtMs) passAtMs = passes.timeline.nowMs() + ((await passes.run()) ?? 30_000);
-      await passes.goOn(1_000);
+      if (harness.timeline.nowMs() >= reconcileAtMs)
+        reconcileAtMs = harness.timeline.nowMs() + ((await harness.run()) ?? 30_000);
+      await harness.goOn(1_000);
     }
-    assert.equal(passes.guard, "done");
-    assert.ok(passes.timeline.nowMs() - startMs < 1_200_000);
+    assert.equal(harness.guard, "done");
+    assert.ok(harness.timeline.nowMs() - startMs < 1_200_000);
     assert.ok(seen.has("rollout-first") && seen.has(guard), [...seen].join());
   });
 }
 
-test("a pod of the same name that is made anew is judged anew", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+test("a pod of the same name that is made anew is decided anew", async () => {
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 70_000 });
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), [guard]);
-  takeAway(passes, replica, "group-a-0");
-  passes.world.settle();
+  takeAway(harness, replica, "group-a-0");
+  harness.world.settle();
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
-  assert.equal(reservationOf(passes, "group-a-0")?.sinceMs, undefined);
+  assert.equal(reservationOf(harness, "group-a-0")?.sinceMs, undefined);
 });
 
 test("a dry run of it is refused as the eviction is, and leaves no trace (R16)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 70_000 });
-  const { resourceVersion } = passes.ledger;
+  const { resourceVersion } = harness.ledger;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { dryRun: true })), [guard]);
-  await passes.goOn(dropAfterMs);
+  await harness.goOn(dropAfterMs);
   const asked = [replica.submit("group-a-0", { dryRun: true }), replica.submit("group-b-0", { dryRun: true })];
   assert.deepEqual(await replica.guards(...asked), [guard, "allowed"]);
-  assert.equal(passes.ledger.resourceVersion, resourceVersion);
+  assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
 test("an eviction that is only slow is not hurt: it is allowed all the while, and counts until it has happened", async () => {
   for (const slowMs of [20_000, 75_000]) {
-    const passes = await governedGroup();
-    const replica = new Replica(passes);
+    const harness = await governedGroup();
+    const replica = new Replica(harness);
     const { firstMs } = await pursue([replica], "group-a-0", { forMs: slowMs });
     assert.equal(firstMs.has(guard), slowMs > 60_000);
     assert.deepEqual(await replica.guards(replica.submit("group-b-0")), ["zones-down"]);
-    takeAway(passes, replica, "group-a-0");
+    takeAway(harness, replica, "group-a-0");
     assert.deepEqual(await replica.guards(replica.submit("group-b-0")), ["zones-down"]);
-    passes.world.settle();
+    harness.world.settle();
     assert.deepEqual(await replica.guards(replica.submit("group-b-0")), ["allowed"]);
-    assert.deepEqual(passes.ledger.refusals, []);
+    assert.deepEqual(harness.ledger.refusals, []);
   }
 });
 
 test("a renewal whose answer came too late is withdrawn, and since when the reservation has stood is not forgotten", async () => {
-  const passes = await governedGroup({ maxUnavailable: 2 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 2 });
+  const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 20_000 });
-  const before = reservationOf(passes, "group-a-0");
+  const before = reservationOf(harness, "group-a-0");
   assert.ok(before?.sinceMs !== undefined && before.stampMs - before.sinceMs >= 14_000);
   replica.interfere = ({ verb }) => (verb === "patch" ? replica.cluster.sleep(1_000) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 500;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
   replica.interfere = () => {};
-  await passes.goOn(2_000);
+  await harness.goOn(2_000);
   await replica.guards(replica.submit("group-a-1"));
-  assert.deepEqual(reservationOf(passes, "group-a-0"), before);
+  assert.deepEqual(reservationOf(harness, "group-a-0"), before);
 });
 
 test("what an eviction gave up holds back no rollout, and what a rollout was refused no eviction", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   const uid = replica.uidOf("group-a-0");
-  const nowMs = passes.timeline.nowMs();
+  const nowMs = harness.timeline.nowMs();
   const rollout = { [uid]: ["group-a-0", "a webhook said no", nowMs] };
-  passes.writeLedger({ "sluice.dev/refusals": JSON.stringify(rollout) });
-  assert.deepEqual(await new Replica(passes).guards(new Replica(passes).submit("group-a-0")), ["allowed"]);
+  harness.writeLedger({ "sluice.dev/refusals": JSON.stringify(rollout) });
+  assert.deepEqual(await new Replica(harness).guards(new Replica(harness).submit("group-a-0")), ["allowed"]);
   const both = { ...rollout, [`${uid}/${by}`]: ["group-a-0", "it was given up", nowMs, by] };
-  passes.writeLedger({ "sluice.dev/refusals": JSON.stringify(both), "sluice.dev/reservations": "{}" });
-  assert.deepEqual(await new Replica(passes).guards(new Replica(passes).submit("group-a-0")), [guard]);
-  passes.writeLedger({ "sluice.dev/refusals": JSON.stringify({ [`${uid}/${by}`]: both[`${uid}/${by}`] }) });
-  passes.restart();
-  passes.changeImage("app:2");
-  await passes.goOn(100);
-  await passes.run(true);
-  assert.ok(passes.acts.some(({ object, result }) => object === "group-a-0" && result === "done"));
+  harness.writeLedger({ "sluice.dev/refusals": JSON.stringify(both), "sluice.dev/reservations": "{}" });
+  assert.deepEqual(await new Replica(harness).guards(new Replica(harness).submit("group-a-0")), [guard]);
+  harness.writeLedger({ "sluice.dev/refusals": JSON.stringify({ [`${uid}/${by}`]: both[`${uid}/${by}`] }) });
+  harness.restart();
+  harness.changeImage("app:2");
+  await harness.goOn(100);
+  await harness.run(true);
+  assert.ok(harness.acts.some(({ object, result }) => object === "group-a-0" && result === "done"));
 });

@@ -164,10 +164,10 @@ test("since when a renewed reservation has stood is a fourth element, and one th
 });
 
 test("the time at which a process sighted one is a fifth element, and what is no time after the stamp is none", async () => {
-  const sighted = reservation("a-0", { stampMs: nowMs, overdueSeenMs: nowMs + 200_000 });
+  const overdue = reservation("a-0", { stampMs: nowMs, overdueSeenMs: nowMs + 200_000 });
   const renewed = reservation("a-1", { stampMs: nowMs, sinceMs: nowMs - 30_000, overdueSeenMs: nowMs + 200_000 });
-  const { after, body } = await written(ledgerOf({}), { reservations: [sighted, renewed] });
-  assert.deepEqual(after.reservations, [sighted, renewed]);
+  const { after, body } = await written(ledgerOf({}), { reservations: [overdue, renewed] });
+  assert.deepEqual(after.reservations, [overdue, renewed]);
   const { a } = JSON.parse(body?.metadata.annotations["sluice.dev/reservations"] ?? "");
   assert.deepEqual(
     [a[0].slice(2), a[1].slice(2)],
@@ -270,7 +270,7 @@ test("a ledger that another process created meanwhile is read instead", async ()
 
 test("a reservation is abandoned only when it is 150 s old and its own pod stands and stays, by a direct GET (R10)", async () => {
   const old = reservation("a-0", { stampMs: nowMs - 150_000 });
-  const young = reservation("a-0", { stampMs: nowMs - 149_999 });
+  const recent = reservation("a-0", { stampMs: nowMs - 149_999 });
   const asked: string[] = [];
   const abandoned = async (entry: typeof old, answer: ReturnType<typeof podObject> | number) => {
     const get = async (_resource: string, { name }: { name: string }) => {
@@ -279,7 +279,7 @@ test("a reservation is abandoned only when it is 150 s old and its own pod stand
     };
     return (await findAbandoned(clusterOf({ get: get as unknown as Cluster["get"] }), namespace, [entry])).has(entry);
   };
-  assert.equal(await abandoned(young, podObject("a-0")), false);
+  assert.equal(await abandoned(recent, podObject("a-0")), false);
   assert.deepEqual(asked, []);
   assert.equal(await abandoned(old, podObject("a-0")), true);
   assert.equal(await abandoned(old, podObject("a-0", { metadata: { uid: "next" } })), false);
@@ -291,7 +291,7 @@ test("a reservation is abandoned only when it is 150 s old and its own pod stand
   await assert.rejects(abandoned(old, 500), ClusterError);
 });
 
-test("what could not be read again is not written: nothing is sent, and the sentence says what it was", async () => {
+test("what could not be read again is not written: nothing is sent, and the message says what it was", async () => {
   const ledger = ledgerOf({});
   const one = reservation("a-0");
   const bad: [Partial<LedgerChange>, RegExp][] = [
@@ -303,9 +303,9 @@ test("what could not be read again is not written: nothing is sent, and the sent
     [{ seenThrough: Number.NaN }, /: annotation sluice\.dev\/settled-through is "NaN"/],
   ];
   const change = { reservations: [], refusals: [], verdicts: {}, seenThrough: 0, membersThrough: 0 };
-  for (const [wrong, sentence] of bad) {
+  for (const [wrong, expected] of bad) {
     const writing = writeLedger(clusterOf({}), ledger, { ...change, ...wrong });
-    await assert.rejects(writing, (error) => error instanceof LedgerUnwritable && sentence.test(error.message));
+    await assert.rejects(writing, (error) => error instanceof LedgerUnwritable && expected.test(error.message));
   }
   const { after } = await written(ledger, { reservations: [{ ...one, ordinal: 2 ** 31 - 1 }] });
   assert.equal(after.reservations[0]?.ordinal, 2 ** 31 - 1);

@@ -6,7 +6,7 @@ import { dropAfterMs, type StoredLedger } from "../../../../functions/shared/led
 import { mendStamps } from "../../../../functions/shared/ledger/stamps.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, Passes, played, refused } from "../reconcile/passes.ts";
+import { Harness, key, namespace, played, refused } from "../reconcile/harness.ts";
 
 const hourMs = 3_600_000;
 
@@ -33,11 +33,11 @@ function ledgerOf(changes: Partial<StoredLedger>): StoredLedger {
 }
 
 /** Reserves a pod with a stamp of a clock that was an hour ahead, for a function that no longer acts on it. */
-function reserveAhead(passes: Passes, pod: string, by = "evaluate-eviction"): void {
-  const { uid } = passes.world.store.get("pods", { namespace, name: pod }).metadata;
+function reserveAhead(harness: Harness, pod: string, by = "evaluate-eviction"): void {
+  const { uid } = harness.world.store.get("pods", { namespace, name: pod }).metadata;
   const [statefulSet = "", ordinal = ""] = pod.split(/-(?=\d+$)/);
-  const entry = [uid, by, passes.cluster.serverTimeMs() + hourMs];
-  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ [statefulSet]: { [ordinal]: entry } }) });
+  const entry = [uid, by, harness.cluster.serverTimeMs() + hourMs];
+  harness.writeLedger({ "sluice.dev/reservations": JSON.stringify({ [statefulSet]: { [ordinal]: entry } }) });
 }
 
 test("a ledger whose stamps are no further ahead than clocks may differ stays the very same", () => {
@@ -96,8 +96,8 @@ test("one stamp that is ahead is enough, whatever it is of, and those beside it 
   const aheadMs = nowMs + clockSkewMs + 1;
   const fine = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs };
   const refusal = { uid: "u", pod: "a-1", message: "no", stampMs: nowMs };
-  const held = [reservation("a-0"), reservation("a-1")];
-  const base = { reservations: held, refusals: [refusal], verdicts: { rollout: fine } };
+  const blocked = [reservation("a-0"), reservation("a-1")];
+  const base = { reservations: blocked, refusals: [refusal], verdicts: { rollout: fine } };
   const mended = (changes: Partial<StoredLedger>) => mendStamps(ledgerOf({ ...base, ...changes }), nowMs);
   const ahead = { ...refusal, uid: "v", stampMs: aheadMs };
   assert.deepEqual(mended({ refusals: [refusal, ahead] }).refusals, [refusal, { ...ahead, stampMs: nowMs }]);
@@ -105,115 +105,115 @@ test("one stamp that is ahead is enough, whatever it is of, and those beside it 
   assert.deepEqual(mended({ verdicts }).verdicts, { rollout: fine, other: fine });
   const began = { rollout: fine, other: { ...fine, since: aheadMs } };
   assert.equal(mended({ verdicts: began }).verdicts.other?.since, nowMs);
-  const [first] = held;
-  const late = mended({ reservations: [...held, reservation("b-0", { stampMs: aheadMs })] }).reservations;
-  assert.deepEqual(late, [first, held[1], reservation("b-0", { stampMs: nowMs })]);
+  const [first] = blocked;
+  const late = mended({ reservations: [...blocked, reservation("b-0", { stampMs: aheadMs })] }).reservations;
+  assert.deepEqual(late, [first, blocked[1], reservation("b-0", { stampMs: nowMs })]);
 });
 
 test("a reservation from a clock an hour ahead holds a rollout for three minutes at most, and is written anew at once", async () => {
   for (const by of ["evaluate-eviction", "advance-zone-rollout"]) {
-    const passes = await governedGroup();
-    passes.changeImage("app:2");
-    reserveAhead(passes, "group-b-0", by);
-    passes.restart();
-    const startMs = passes.timeline.nowMs();
-    await passes.run();
-    const [mended] = passes.ledger.reservations;
-    assert.ok((mended?.stampMs ?? 0) <= passes.cluster.serverTimeMs(), "with the first look");
-    while (passes.acts.length === 0 && passes.timeline.nowMs() - startMs < 2 * hourMs) {
-      await passes.goOn(5_000);
-      await passes.run();
+    const harness = await governedGroup();
+    harness.changeImage("app:2");
+    reserveAhead(harness, "group-b-0", by);
+    harness.restart();
+    const startMs = harness.timeline.nowMs();
+    await harness.run();
+    const [mended] = harness.ledger.reservations;
+    assert.ok((mended?.stampMs ?? 0) <= harness.cluster.serverTimeMs(), "with the first reconcile");
+    while (harness.acts.length === 0 && harness.timeline.nowMs() - startMs < 2 * hourMs) {
+      await harness.goOn(5_000);
+      await harness.run();
     }
-    const tookMs = passes.timeline.nowMs() - startMs;
+    const tookMs = harness.timeline.nowMs() - startMs;
     assert.ok(tookMs <= dropAfterMs + clockSkewMs, `${by}: ${tookMs} ms`);
   }
 });
 
 test("where only evictions look, a refused one writes it anew, once; a dry run does not (R16)", async () => {
-  const passes = await governedGroup();
-  reserveAhead(passes, "group-b-0");
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  reserveAhead(harness, "group-b-0");
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { dryRun: true })), ["zones-down"]);
   assert.deepEqual(replica.writes, []);
-  const startMs = passes.timeline.nowMs();
+  const startMs = harness.timeline.nowMs();
   let answer: string | undefined;
-  for (; answer !== "allowed" && passes.timeline.nowMs() - startMs < 2 * hourMs; await passes.goOn(5_000)) {
+  for (; answer !== "allowed" && harness.timeline.nowMs() - startMs < 2 * hourMs; await harness.goOn(5_000)) {
     [answer] = await replica.guards(replica.submit("group-a-0"));
   }
-  assert.ok(passes.timeline.nowMs() - startMs <= dropAfterMs + clockSkewMs, "it goes on in time");
+  assert.ok(harness.timeline.nowMs() - startMs <= dropAfterMs + clockSkewMs, "it goes on in time");
   assert.deepEqual(replica.writes, ["patch leases", "patch leases"], "the stamp, and the allowance");
-  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
+  assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
 });
 
 test("in shadow mode nothing is written anew (R16)", async () => {
-  const passes = await governedGroup();
-  reserveAhead(passes, "group-b-0");
-  const replica = new Replica(passes, () => ({ mode: "shadow" }));
+  const harness = await governedGroup();
+  reserveAhead(harness, "group-b-0");
+  const replica = new Replica(harness, () => ({ mode: "shadow" }));
   await replica.guards(replica.submit("group-a-0"));
   assert.deepEqual(replica.writes, []);
 });
 
 test("a clock that is set forward by hours makes no reservation old that this process has not known for two minutes (R10)", async () => {
-  const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 3 });
-  const cache = await passes.watch();
-  const one = new Replica(passes, () => ({ cache }));
+  const harness = await governedGroup({ maxUnavailable: 1 }, { replicas: 3 });
+  const cache = await harness.watch();
+  const one = new Replica(harness, () => ({ cache }));
   assert.deepEqual(await one.guards(one.review("group-a-0")), ["allowed"]);
   // Another process, another API server: its clock has just been set forward. The eviction is still under way.
   // A review that has to wait is refused at once: the test looks at why.
-  const two = new Replica(passes, (cluster) => ({
+  const two = new Replica(harness, (cluster) => ({
     cache,
     settings: { evictionWaitMs: 0 },
     cluster: { ...cluster, serverTimeMs: () => cluster.serverTimeMs() + hourMs },
   }));
   assert.deepEqual(await two.guards(two.review("group-b-0")), ["zones-down"]);
-  await passes.goOn(119_000);
+  await harness.goOn(119_000);
   assert.deepEqual(await two.guards(two.review("group-b-0")), ["zones-down"]);
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   assert.deepEqual(await two.guards(two.review("group-b-0")), ["allowed"]);
-  assert.deepEqual(reserved(passes), ["group-b-0 by evaluate-eviction"]);
-  await played(passes.timeline, cache.stop());
+  assert.deepEqual(reserved(harness), ["group-b-0 by evaluate-eviction"]);
+  await played(harness.timeline, cache.stop());
 });
 
 test("a refusal from a clock an hour ahead holds for ten minutes, and the verdict's times are set right", async () => {
-  const passes = await new Passes().prepare();
-  const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
-  const aheadMs = passes.cluster.serverTimeMs() + hourMs;
+  const harness = await new Harness().prepare();
+  const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+  const aheadMs = harness.cluster.serverTimeMs() + hourMs;
   const verdict = { guard: "budget", zone: "group-a", sentence: "later", since: aheadMs, at: aheadMs };
-  passes.writeLedger({
+  harness.writeLedger({
     "sluice.dev/refusals": JSON.stringify({ [uid]: ["group-a-0", "no", aheadMs] }),
     "sluice.dev/verdicts": JSON.stringify({ "another-function": verdict }),
   });
-  passes.restart();
-  const startMs = passes.timeline.nowMs();
-  const isTaken = () => passes.acts.some(({ object }) => object === "group-a-0");
-  for (; !isTaken() && passes.timeline.nowMs() - startMs < 2 * hourMs; await passes.goOn(5_000)) await passes.run();
-  const tookMs = passes.timeline.nowMs() - startMs;
+  harness.restart();
+  const startMs = harness.timeline.nowMs();
+  const isTaken = () => harness.acts.some(({ object }) => object === "group-a-0");
+  for (; !isTaken() && harness.timeline.nowMs() - startMs < 2 * hourMs; await harness.goOn(5_000)) await harness.run();
+  const tookMs = harness.timeline.nowMs() - startMs;
   assert.ok(tookMs >= 595_000 && tookMs <= 640_000, `${tookMs} ms`);
-  const { at = 0, since = 0 } = passes.ledger.verdicts["another-function"] ?? {};
-  assert.ok(Math.max(at, since) <= passes.cluster.serverTimeMs());
+  const { at = 0, since = 0 } = harness.ledger.verdicts["another-function"] ?? {};
+  assert.ok(Math.max(at, since) <= harness.cluster.serverTimeMs());
 });
 
 test("what this process itself was refused, and has waited for since, before a clock went back an hour is set right, too", async () => {
-  const passes = await new Passes({ replicas: 1 }).prepare();
+  const harness = await new Harness({ replicas: 1 }).prepare();
   let aheadMs = hourMs;
-  const serverTimeMs = () => passes.world.timeline.nowMs() + aheadMs;
-  passes.restart({ cluster: { ...passes.cluster, serverTimeMs } });
-  passes.interfere = ({ verb, resource }) => {
+  const serverTimeMs = () => harness.world.timeline.nowMs() + aheadMs;
+  harness.restart({ cluster: { ...harness.cluster, serverTimeMs } });
+  harness.interfere = ({ verb, resource }) => {
     if (verb === "delete" && resource === "pods") throw refused(403);
   };
-  await passes.run();
-  await passes.goOn(10_000);
-  await passes.run();
+  await harness.run();
+  await harness.goOn(10_000);
+  await harness.run();
   aheadMs = 0;
-  const memory = passes.context.memoryOf(key);
-  await passes.goOn(10_000);
-  await passes.run();
-  await passes.goOn(10_000);
-  const before = passes.count("patch leases");
-  await passes.run();
-  await passes.goOn(10_000);
-  await passes.run();
-  assert.equal(passes.count("patch leases"), before, "it is written once, and ages from then on");
+  const memory = harness.context.memoryOf(key);
+  await harness.goOn(10_000);
+  await harness.run();
+  await harness.goOn(10_000);
+  const before = harness.count("patch leases");
+  await harness.run();
+  await harness.goOn(10_000);
+  await harness.run();
+  assert.equal(harness.count("patch leases"), before, "it is written once, and ages from then on");
   const stamps = [...memory.refusals.values()].map(({ stampMs }) => stampMs);
   assert.ok([...stamps, memory.waiting?.sinceMs ?? 0].every((ms) => ms <= serverTimeMs()));
 });

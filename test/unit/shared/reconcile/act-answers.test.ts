@@ -1,4 +1,4 @@
-/** What is sent to the API server for each target, how each answer is told, and when it is looked at again. */
+/** What is sent to the API server for each target, how each answer is told, and when it is read again. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { actOn } from "../../../../functions/advance-zone-rollout/act.ts";
@@ -8,179 +8,182 @@ import type { Reservation } from "../../../../functions/shared/ledger/reservatio
 import { type ActRun, carryOutAll } from "../../../../functions/shared/reconcile/act.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { type Call, key, namespace, Passes, played, refused } from "./passes.ts";
+import { type Call, Harness, key, namespace, played, refused } from "./harness.ts";
 
 const by = "advance-zone-rollout";
-const statefulSetOf = (passes: Passes): StatefulSet =>
-  parseStatefulSet(passes.world.store.get("statefulsets", { namespace, name: "group-a" }));
-const podOf = (passes: Passes, name = "group-a-0"): Pod =>
-  parsePod(passes.world.store.get("pods", { namespace, name }));
+const statefulSetOf = (harness: Harness): StatefulSet =>
+  parseStatefulSet(harness.world.store.get("statefulsets", { namespace, name: "group-a" }));
+const podOf = (harness: Harness, name = "group-a-0"): Pod =>
+  parsePod(harness.world.store.get("pods", { namespace, name }));
 
 type Action = RolloutTarget["action"];
 const actions: readonly Action[] = ["delete", "repair", "record-revision"];
 
-function targetOf(passes: Passes, action: Action, name?: string): RolloutTarget {
-  const statefulSet = statefulSetOf(passes);
+function targetOf(harness: Harness, action: Action, name?: string): RolloutTarget {
+  const statefulSet = statefulSetOf(harness);
   if (action === "record-revision") return { action, statefulSet };
-  const pod = podOf(passes, name);
+  const pod = podOf(harness, name);
   return action === "delete"
     ? { action, statefulSet, pod }
     : { action, statefulSet, pod, cause: "in CrashLoopBackOff" };
 }
 
-/** Carries targets out, and may do so for so long: when to look again. */
-function carryOut(passes: Passes, targets: readonly RolloutTarget[], changes: Partial<ActRun> = {}) {
-  const deadlineMs = passes.cluster.monotonicMs() + 5_000;
-  const held = { sole: new Map(), isOfLedger: () => false };
-  const errand = { context: passes.context, by, key, deadlineMs, ...held, ...changes };
-  return played(passes.timeline, carryOutAll(errand, targets.map(actOn)));
+/** Carries targets out, and may do so for so long: when to reconcile again. */
+function carryOut(harness: Harness, targets: readonly RolloutTarget[], changes: Partial<ActRun> = {}) {
+  const deadlineMs = harness.cluster.monotonicMs() + 5_000;
+  const ledger = { sole: new Map(), isOfLedger: () => false };
+  const run = { context: harness.context, by, key, deadlineMs, ...ledger, ...changes };
+  return played(harness.timeline, carryOutAll(run, targets.map(actOn)));
 }
 
-/** Carries one out that is answered with an error: when to look again, and how it is told. */
+/** Carries one out that is answered with an error: when to reconcile again, and how it is told. */
 async function answered(action: Action, error: ClusterError, changes: Partial<ActRun> = {}) {
-  const passes = new Passes();
-  passes.interfere = ({ resource }) => {
+  const harness = new Harness();
+  harness.interfere = ({ resource }) => {
     if (resource !== "events") throw error;
   };
-  const requeueAfterMs = await carryOut(passes, [targetOf(passes, action)], changes);
-  return { passes, requeueAfterMs, results: passes.acts.map(({ result }) => result) };
+  const requeueAfterMs = await carryOut(harness, [targetOf(harness, action)], changes);
+  return { harness, requeueAfterMs, results: harness.acts.map(({ result }) => result) };
 }
 
 /** An answer of the API server to the last of so many tries. */
 const answers = (code: number, attempts = 1, message = "no") =>
   new ClusterError({ code, reason: "Test", message, verb: "delete", resource: "pods", attempts });
 
-const written = (passes: Passes): Call[] =>
-  passes.calls.filter(({ verb, resource }) => resource !== "events" && (verb === "delete" || verb === "patch"));
+const written = (harness: Harness): Call[] =>
+  harness.calls.filter(({ verb, resource }) => resource !== "events" && (verb === "delete" || verb === "patch"));
 
 describe("what is sent", () => {
   test("a pod is deleted by its uid, a broken one as it was seen, and none later than the deadline (R9, R13)", async () => {
-    const passes = new Passes();
-    const { uid, resourceVersion } = podOf(passes, "group-a-1");
-    const notAfterMs = passes.cluster.monotonicMs() + 1_234;
-    const targets = [targetOf(passes, "delete"), targetOf(passes, "repair", "group-a-1")];
-    assert.equal(await carryOut(passes, targets, { deadlineMs: notAfterMs }), undefined);
+    const harness = new Harness();
+    const { uid, resourceVersion } = podOf(harness, "group-a-1");
+    const notAfterMs = harness.cluster.monotonicMs() + 1_234;
+    const targets = [targetOf(harness, "delete"), targetOf(harness, "repair", "group-a-1")];
+    assert.equal(await carryOut(harness, targets, { deadlineMs: notAfterMs }), undefined);
     assert.deepEqual(
-      written(passes).map(({ given }) => given.slice(2)),
+      written(harness).map(({ given }) => given.slice(2)),
       [
         [{ uid: (targets[0] as { pod: Pod }).pod.uid }, { notAfterMs }],
         [{ uid, resourceVersion: String(resourceVersion) }, { notAfterMs }],
       ],
     );
-    assert.deepEqual(passes.acts.map(({ action, object, zone, result }) => [action, object, zone, result]).sort(), [
+    assert.deepEqual(harness.acts.map(({ action, object, zone, result }) => [action, object, zone, result]).sort(), [
       ["delete", "group-a-0", "group-a", "done"],
       ["repair", "group-a-1", "group-a", "done"],
     ]);
   });
 
-  test("currentRevision is written as it was seen, none later than the deadline, and what holds then is looked at at once", async () => {
-    const passes = new Passes();
-    const statefulSet = { ...statefulSetOf(passes), updateRevision: "newer" };
-    const notAfterMs = passes.cluster.monotonicMs() + 1_234;
+  test("currentRevision is written as it was seen, none later than the deadline, and what holds then is read at once", async () => {
+    const harness = new Harness();
+    const statefulSet = { ...statefulSetOf(harness), updateRevision: "newer" };
+    const notAfterMs = harness.cluster.monotonicMs() + 1_234;
     const learned: unknown[] = [];
-    passes.use({ ...passes.context.cache, learn: (object) => void learned.push(object.metadata.name) });
-    assert.equal(await carryOut(passes, [{ action: "record-revision", statefulSet }], { deadlineMs: notAfterMs }), 20);
-    const [, , body, call] = written(passes)[0]?.given ?? [];
+    harness.use({ ...harness.context.cache, learn: (object) => void learned.push(object.metadata.name) });
+    assert.equal(await carryOut(harness, [{ action: "record-revision", statefulSet }], { deadlineMs: notAfterMs }), 20);
+    const [, , body, call] = written(harness)[0]?.given ?? [];
     const metadata = { resourceVersion: statefulSet.resourceVersion };
     assert.deepEqual(body, { metadata, status: { currentRevision: "newer" } });
     assert.deepEqual(call, { subresource: "status", notAfterMs });
-    assert.equal(statefulSetOf(passes).currentRevision, "newer");
+    assert.equal(statefulSetOf(harness).currentRevision, "newer");
     assert.deepEqual(learned, ["group-a"], "what it was answered is not waited for");
     assert.deepEqual(
-      passes.acts.map(({ object, result }) => [object, result]),
+      harness.acts.map(({ object, result }) => [object, result]),
       [["group-a", "done"]],
     );
   });
 
-  test("at its deadline an act is still started, and after it never: that is told, and it is looked at again in seven seconds (R9)", async () => {
+  test("at its deadline an act is still started, and after it never: that is told, and it is read again in seven seconds (R9)", async () => {
     for (const action of actions) {
-      const passes = new Passes();
-      await passes.goOn(10);
-      const deadlineMs = passes.cluster.monotonicMs();
-      const target = targetOf(passes, action);
-      assert.equal(await carryOut(passes, [target], { deadlineMs: deadlineMs - 1 }), 7_000);
-      assert.deepEqual([written(passes), passes.acts.map(({ result }) => result)], [[], ["late"]]);
-      await carryOut(passes, [target], { deadlineMs });
+      const harness = new Harness();
+      await harness.goOn(10);
+      const deadlineMs = harness.cluster.monotonicMs();
+      const target = targetOf(harness, action);
+      assert.equal(await carryOut(harness, [target], { deadlineMs: deadlineMs - 1 }), 7_000);
+      assert.deepEqual([written(harness), harness.acts.map(({ result }) => result)], [[], ["late"]]);
+      await carryOut(harness, [target], { deadlineMs });
       assert.deepEqual(
-        passes.acts.map(({ result }) => result),
+        harness.acts.map(({ result }) => result),
         ["late", "done"],
       );
     }
   });
 
-  test("of several acts the one that is to be looked at soonest says when", async () => {
-    const passes = new Passes();
+  test("of several acts the one that is to be read soonest says when", async () => {
+    const harness = new Harness();
     const only = (name: string, error: ClusterError) => (call: Call) => {
       if (call.verb === "delete" && (call.given[1] as { name: string }).name === name) throw error;
     };
-    passes.interfere = only("group-a-1", answers(503));
-    const targets = [targetOf(passes, "record-revision"), targetOf(passes, "delete", "group-a-1")];
-    assert.equal(await carryOut(passes, targets), 20);
-    assert.equal(await carryOut(passes, [targetOf(passes, "delete"), targetOf(passes, "delete", "group-a-1")]), 7_000);
+    harness.interfere = only("group-a-1", answers(503));
+    const targets = [targetOf(harness, "record-revision"), targetOf(harness, "delete", "group-a-1")];
+    assert.equal(await carryOut(harness, targets), 20);
+    assert.equal(
+      await carryOut(harness, [targetOf(harness, "delete"), targetOf(harness, "delete", "group-a-1")]),
+      7_000,
+    );
   });
 
   test("nothing to do is nothing to look at again", async () => {
-    assert.equal(await carryOut(new Passes(), []), undefined);
+    assert.equal(await carryOut(new Harness(), []), undefined);
   });
 });
 
 describe("what is answered", () => {
-  test("a pod that is gone or was made anew needs nothing more; what else was written meanwhile is looked at in a second", async () => {
+  test("a pod that is gone or was made anew needs nothing more; what else was written meanwhile is read in a second", async () => {
     for (const [code, result] of [
       [404, "gone"],
       [409, "changed"],
     ] as const) {
       for (const action of actions) {
-        const { passes, requeueAfterMs, results } = await answered(action, answers(code));
+        const { harness, requeueAfterMs, results } = await answered(action, answers(code));
         assert.deepEqual([requeueAfterMs, results], [action === "delete" ? undefined : 1_000, [result]], action);
-        assert.deepEqual([passes.events, passes.context.memoryOf(key).refusals.size], [[], 0]);
+        assert.deepEqual([harness.events, harness.context.memoryOf(key).refusals.size], [[], 0]);
       }
     }
   });
 
-  test("where no answer comes a deletion is looked at again in seven seconds, anything else in one", async () => {
+  test("where no answer comes a deletion is read again in seven seconds, anything else in one", async () => {
     for (const action of actions) {
-      const { passes, requeueAfterMs, results } = await answered(action, answers(503));
+      const { harness, requeueAfterMs, results } = await answered(action, answers(503));
       assert.deepEqual([requeueAfterMs, results], [action === "delete" ? 7_000 : 1_000, ["failed"]], action);
-      assert.deepEqual([passes.events, passes.context.memoryOf(key).refusals.size], [[], 0]);
+      assert.deepEqual([harness.events, harness.context.memoryOf(key).refusals.size], [[], 0]);
     }
   });
 
-  test("a refusal is told, is said on the StatefulSet, and is remembered for what it was about", async () => {
+  test("a refusal is told, is reported on the StatefulSet, and is remembered for what it was about", async () => {
     for (const action of actions) {
-      const { passes, requeueAfterMs, results } = await answered(action, answers(403, 1, "a webhook said no"));
+      const { harness, requeueAfterMs, results } = await answered(action, answers(403, 1, "a webhook said no"));
       assert.deepEqual([requeueAfterMs, results], [7_000, ["refused"]], action);
       const isOfPod = action !== "record-revision";
-      const { uid, name } = isOfPod ? podOf(passes) : statefulSetOf(passes);
+      const { uid, name } = isOfPod ? podOf(harness) : statefulSetOf(harness);
       const message = `delete of ${name} was refused with 403: a webhook said no`;
-      const stampMs = passes.cluster.serverTimeMs();
+      const stampMs = harness.cluster.serverTimeMs();
       assert.deepEqual(
-        [...passes.context.memoryOf(key).refusals],
+        [...harness.context.memoryOf(key).refusals],
         [[uid, { uid, pod: name, message, stampMs }]],
         "by pod, or by StatefulSet",
       );
-      assert.deepEqual(passes.events, [`DeleteRefused group-a: ${message}`]);
-      assert.equal(passes.context.memoryOf(key).refusedOnce.size, 0);
+      assert.deepEqual(harness.events, [`DeleteRefused group-a: ${message}`]);
+      assert.equal(harness.context.memoryOf(key).refusedOnce.size, 0);
     }
   });
 
   test("each refused pod is an Event of its own, but a right that is missing is one for all of them", async () => {
     const message = 'pods "p" is forbidden: User "u" cannot delete resource "pods" in API group';
-    for (const [words, events] of [
+    for (const [text, events] of [
       ["a webhook said no", 2],
       [message, 1],
     ] as const) {
-      const passes = new Passes();
-      passes.interfere = ({ resource }) => {
-        if (resource === "pods") throw answers(403, 1, words);
+      const harness = new Harness();
+      harness.interfere = ({ resource }) => {
+        if (resource === "pods") throw answers(403, 1, text);
       };
-      await carryOut(passes, [targetOf(passes, "delete"), targetOf(passes, "delete", "group-a-1")]);
-      assert.equal(passes.events.length, events, words);
+      await carryOut(harness, [targetOf(harness, "delete"), targetOf(harness, "delete", "group-a-1")]);
+      assert.equal(harness.events.length, events, text);
       const isMissing = events === 1;
-      const said = isMissing
+      const expected = isMissing
         ? /^RightMissing group-a: Sluice lacks the right to delete pods: pods "p"/
         : /^DeleteRefused group-a: delete of group-a-[01] was refused/;
-      for (const event of passes.events) assert.match(event, said);
+      for (const event of harness.events) assert.match(event, expected);
     }
   });
 
@@ -191,43 +194,43 @@ describe("what is answered", () => {
       ["delete", 1, false, false],
       ["repair", 1, true, false],
     ] as const) {
-      const { uid } = podOf(new Passes());
+      const { uid } = podOf(new Harness());
       const made: Reservation = { statefulSet: "group-a", ordinal: 0, uid, by, stampMs: 1 };
       const sole = new Map(isSole ? [[uid, made]] : []);
-      const { passes, requeueAfterMs } = await answered(action, answers(403, attempts), { sole });
+      const { harness, requeueAfterMs } = await answered(action, answers(403, attempts), { sole });
       assert.equal(requeueAfterMs, withdrawn ? 1_000 : 7_000);
-      assert.deepEqual([...passes.context.memoryOf(key).refusedOnce], withdrawn ? [[uid, made]] : []);
+      assert.deepEqual([...harness.context.memoryOf(key).refusedOnce], withdrawn ? [[uid, made]] : []);
     }
   });
 
-  test("a repair is an Event, and that it could not be sent is said and changes nothing", async () => {
-    const passes = new Passes();
-    const repair = async () => carryOut(passes, [targetOf(passes, "repair")]);
-    passes.interfere = ({ resource }) => {
+  test("a repair is an Event, and that it could not be sent is reported and changes nothing", async () => {
+    const harness = new Harness();
+    const repair = async () => carryOut(harness, [targetOf(harness, "repair")]);
+    harness.interfere = ({ resource }) => {
       if (resource === "events") throw refused(403);
     };
     assert.equal(await repair(), undefined);
-    assert.deepEqual(passes.problems, ["no Event could be sent about group-a"]);
-    passes.interfere = () => {};
-    const other = targetOf(passes, "repair", "group-a-1");
-    await carryOut(passes, [other]);
-    assert.equal(passes.events.length, 1);
+    assert.deepEqual(harness.problems, ["no Event could be sent about group-a"]);
+    harness.interfere = () => {};
+    const other = targetOf(harness, "repair", "group-a-1");
+    await carryOut(harness, [other]);
+    assert.equal(harness.events.length, 1);
     assert.match(
-      passes.events[0] ?? "",
+      harness.events[0] ?? "",
       /^\w+ group-a: pod group-a-1 was in CrashLoopBackOff on revision \S+ and is replaced by \S+$/,
     );
     assert.deepEqual(
-      passes.acts.map(({ result }) => result),
+      harness.acts.map(({ result }) => result),
       ["done", "done"],
     );
   });
 
   test("what is no answer of an API server is a fault of the program, and is not hidden", async () => {
-    const passes = new Passes();
-    passes.interfere = () => {
+    const harness = new Harness();
+    harness.interfere = () => {
       throw new TypeError("a fault");
     };
-    await assert.rejects(carryOut(passes, [targetOf(passes, "delete")]), TypeError);
-    assert.deepEqual(passes.acts, []);
+    await assert.rejects(carryOut(harness, [targetOf(harness, "delete")]), TypeError);
+    assert.deepEqual(harness.acts, []);
   });
 });

@@ -2,35 +2,35 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { failureMessage } from "../../../../triggers/workqueue/worker.ts";
-import { Passes, refused } from "./passes.ts";
+import { Harness, refused } from "./harness.ts";
 
 test("one 401 at a deletion is no refusal: it is tried again after seven seconds, and the rollout ends", async () => {
-  const passes = await new Passes({ replicas: 2, maxUnavailable: 1 }).prepare();
-  passes.interfere = ({ verb, resource }) => {
+  const harness = await new Harness({ replicas: 2, maxUnavailable: 1 }).prepare();
+  harness.interfere = ({ verb, resource }) => {
     if (verb !== "delete" || resource !== "pods") return;
-    passes.interfere = () => {};
+    harness.interfere = () => {};
     throw refused(401, "Unauthorized");
   };
-  assert.equal(await passes.run(), 7_000);
-  const [act] = passes.acts;
+  assert.equal(await harness.run(), 7_000);
+  const [act] = harness.acts;
   assert.deepEqual(
     [act?.result, act?.reason],
     ["failed", "the API server does not accept Sluice's credentials: Unauthorized"],
   );
   assert.deepEqual(
-    passes.events.filter((event) => event.startsWith("DeleteRefused")),
+    harness.events.filter((event) => event.startsWith("DeleteRefused")),
     [],
   );
-  const startMs = passes.cluster.monotonicMs();
-  while (passes.guard !== "done" && passes.cluster.monotonicMs() - startMs < 60_000) {
-    await passes.goOn(500);
-    await passes.run();
-    assert.notEqual(passes.guard, "delete-refused");
+  const startMs = harness.cluster.monotonicMs();
+  while (harness.guard !== "done" && harness.cluster.monotonicMs() - startMs < 60_000) {
+    await harness.goOn(500);
+    await harness.run();
+    assert.notEqual(harness.guard, "delete-refused");
   }
-  assert.equal(passes.guard, "done");
+  assert.equal(harness.guard, "done");
 });
 
-test("a 401 that stays is said in plain words each time, and why", () => {
+test("a 401 that stays is reported in plain words each time, and why", () => {
   assert.equal(
     failureMessage(refused(401, "Unauthorized"), 1_600),
     "the API server does not accept Sluice's credentials: Unauthorized; tried again in 1600 ms",

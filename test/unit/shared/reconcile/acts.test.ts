@@ -12,7 +12,7 @@ import type { GroupObservation } from "../../../../functions/shared/transaction/
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import { asStatefulSet, type ZoneWorkload } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
-import { key, Passes, played, refused } from "./passes.ts";
+import { Harness, key, played, refused } from "./harness.ts";
 
 const name = "suspend-pods";
 const eventPolicy: EventPolicy = {
@@ -22,12 +22,12 @@ const eventPolicy: EventPolicy = {
 };
 
 interface Zone {
-  readonly statefulSet: ZoneWorkload;
+  readonly workload: ZoneWorkload;
   readonly pods: readonly Pod[];
 }
 
 /** A gate over what it observes, with these acts for whatever is decided. */
-function gateOf(
+function reconcilerOf(
   decide: (observed: GroupObservation) => Verdict<Zone>,
   actOn: (zone: Zone) => Act,
 ): GroupReconciler<GroupObservation, Zone> {
@@ -39,99 +39,99 @@ const takeFirst = (observed: GroupObservation) => take([zoneOf(observed)], "the 
 
 /** Both pods of a zone are labelled, together: reserved both, or none. */
 function labelling(carried: string[], carryOut: Act["carryOut"] = async () => undefined) {
-  return ({ statefulSet, pods }: Zone): Act => ({
+  return ({ workload, pods }: Zone): Act => ({
     name: "label",
-    object: statefulSet.name,
-    subjectUid: statefulSet.uid,
-    statefulSet,
-    claims: pods.map(({ ordinal, uid }) => ({ statefulSet: statefulSet.name, ordinal, uid })),
+    object: workload.name,
+    subjectUid: workload.uid,
+    workload,
+    claims: pods.map(({ ordinal, uid }) => ({ statefulSet: workload.name, ordinal, uid })),
     async carryOut(context, deadlineMs) {
       const leftMs = deadlineMs - context.cluster.monotonicMs();
       assert.ok(leftMs > 4_900 && leftMs <= 5_000, `${leftMs} ms are left (rule R9)`);
-      carried.push(statefulSet.name);
+      carried.push(workload.name);
       await carryOut(context, deadlineMs);
     },
   });
 }
 
-async function pass<Target>(passes: Passes, gate: GroupReconciler<GroupObservation, Target>) {
-  const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
-  if (outcome.pendingActs !== undefined) await played(passes.timeline, outcome.pendingActs);
+async function reconcile<Target>(harness: Harness, reconciler: GroupReconciler<GroupObservation, Target>) {
+  const outcome = await played(harness.timeline, reconcileGroup(harness.context, reconciler, key, { sweep: false }));
+  if (outcome.pendingActs !== undefined) await played(harness.timeline, outcome.pendingActs);
   return outcome;
 }
 
 test("all that an act claims stands in the ledger before it is carried out, by its function, and no pod is touched by others", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   const carried: string[] = [];
   const reserved: string[] = [];
   const carryOut = async () => {
-    for (const { statefulSet, ordinal, by } of passes.ledger.reservations)
+    for (const { statefulSet, ordinal, by } of harness.ledger.reservations)
       reserved.push(`${statefulSet}-${ordinal} ${by}`);
   };
-  await pass(passes, gateOf(takeFirst, labelling(carried, carryOut)));
+  await reconcile(harness, reconcilerOf(takeFirst, labelling(carried, carryOut)));
   assert.deepEqual(carried, ["group-a"]);
   assert.deepEqual(reserved, [`group-a-0 ${name}`, `group-a-1 ${name}`]);
   assert.deepEqual(
-    passes.acts.map(({ action, object, result }) => [action, object, result]),
+    harness.acts.map(({ action, object, result }) => [action, object, result]),
     [["label", "group-a", "done"]],
   );
-  assert.equal(passes.count("delete pods"), 0);
-  assert.equal(passes.verdicts.at(-1)?.wouldTake, undefined, "it does so, and not only would");
+  assert.equal(harness.count("delete pods"), 0);
+  assert.equal(harness.verdicts.at(-1)?.wouldTake, undefined, "it does so, and not only would");
 });
 
 test("an act that meets a ledger which cannot be read, or was written meanwhile, ends alone and is told: the others go on", async () => {
   for (const error of [new LedgerUnreadable("sluice-group", "its reservations are no JSON object"), new Conflict()]) {
-    const passes = await new Passes().prepare();
+    const harness = await new Harness().prepare();
     const broken = labelling([], async () => {
       throw error;
     });
-    await pass(passes, gateOf(takeFirst, broken));
-    const [{ result, reason } = assert.fail("nothing is told"), ...more] = passes.acts;
+    await reconcile(harness, reconcilerOf(takeFirst, broken));
+    const [{ result, reason } = assert.fail("nothing is told"), ...more] = harness.acts;
     assert.deepEqual([result, reason, more], ["failed", error.message, []]);
   }
 });
 
 test("an act that was refused at once gives back all that it claimed, and its refusal is remembered by its subject", async () => {
-  const passes = await new Passes().prepare();
-  const gate = gateOf(
+  const harness = await new Harness().prepare();
+  const reconciler = reconcilerOf(
     takeFirst,
     labelling([], async () => {
       throw refused(403);
     }),
   );
-  await pass(passes, gate);
-  const memory = passes.context.memoryOf(key);
-  assert.equal(passes.ledger.reservations.length, 2);
+  await reconcile(harness, reconciler);
+  const memory = harness.context.memoryOf(key);
+  assert.equal(harness.ledger.reservations.length, 2);
   assert.equal(memory.refusedOnce.size, 2);
-  const { uid } = passes.world.store.get("statefulsets", { namespace: key.namespace, name: "group-a" }).metadata;
+  const { uid } = harness.world.store.get("statefulsets", { namespace: key.namespace, name: "group-a" }).metadata;
   assert.deepEqual([...memory.refusals.keys()], [uid]);
-  await pass(
-    passes,
-    gateOf(() => wait("volume-busy", "later"), labelling([])),
+  await reconcile(
+    harness,
+    reconcilerOf(() => wait("volume-busy", "later"), labelling([])),
   );
-  await passes.goOn(6_000);
-  await pass(
-    passes,
-    gateOf(() => wait("volume-lost", "later"), labelling([])),
+  await harness.goOn(6_000);
+  await reconcile(
+    harness,
+    reconcilerOf(() => wait("volume-lost", "later"), labelling([])),
   );
-  assert.deepEqual(passes.ledger.reservations, []);
+  assert.deepEqual(harness.ledger.reservations, []);
 });
 
 test("a function's Events have its own reasons: a suspension never announces that a rollout started, waits or is done", async () => {
-  const passes = await new Passes().prepare();
-  await pass(passes, gateOf(takeFirst, labelling([])));
-  assert.deepEqual(passes.ledger.verdicts[name]?.guard, "suspending");
-  await passes.goOn(6_000);
-  await pass(
-    passes,
-    gateOf(() => wait("volume-lost", "it is gone"), labelling([])),
+  const harness = await new Harness().prepare();
+  await reconcile(harness, reconcilerOf(takeFirst, labelling([])));
+  assert.deepEqual(harness.ledger.verdicts[name]?.guard, "suspending");
+  await harness.goOn(6_000);
+  await reconcile(
+    harness,
+    reconcilerOf(() => wait("volume-lost", "it is gone"), labelling([])),
   );
-  await passes.goOn(6_000);
-  await pass(
-    passes,
-    gateOf(() => take([], "all is suspended"), labelling([])),
+  await harness.goOn(6_000);
+  await reconcile(
+    harness,
+    reconcilerOf(() => take([], "all is suspended"), labelling([])),
   );
-  assert.deepEqual(passes.events.toSorted(), [
+  assert.deepEqual(harness.events.toSorted(), [
     "SuspensionCompleted group-a: all is suspended",
     "SuspensionStarted group-a: the first zone goes",
     "SuspensionWaiting group-a: volume-lost: it is gone",
@@ -144,20 +144,20 @@ test("a guard that a function meets when all is well is no Event before it has h
     // A rollout is quiet about it; this function is not.
     ["zone-settling", 1],
   ] as const) {
-    const passes = await new Passes().prepare();
-    const gate = gateOf(() => wait(guard, "later"), labelling([]));
-    await pass(passes, gate);
-    assert.equal(passes.events.length, events, guard);
-    await passes.goOn(61_000);
-    await pass(passes, gate);
-    assert.equal(passes.events.length, 1, guard);
+    const harness = await new Harness().prepare();
+    const reconciler = reconcilerOf(() => wait(guard, "later"), labelling([]));
+    await reconcile(harness, reconciler);
+    assert.equal(harness.events.length, events, guard);
+    await harness.goOn(61_000);
+    await reconcile(harness, reconciler);
+    assert.equal(harness.events.length, 1, guard);
   }
 });
 
 test("what a function observes may take a read of its own", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   const read: string[] = [];
-  const gate: GroupReconciler<{ readonly phase: string; readonly observed: GroupObservation }, Zone> = {
+  const reconciler: GroupReconciler<{ readonly phase: string; readonly observed: GroupObservation }, Zone> = {
     name,
     eventPolicy,
     async observe(observed, { cluster }: Context) {
@@ -168,64 +168,64 @@ test("what a function observes may take a read of its own", async () => {
       read.push(phase);
       return takeFirst(observed);
     },
-    actOn: ({ statefulSet, pods: [pod] }) => deletionOf(asStatefulSet(statefulSet), pod ?? assert.fail("no pod")),
+    actOn: ({ workload, pods: [pod] }) => deletionOf(asStatefulSet(workload), pod ?? assert.fail("no pod")),
   };
-  const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
-  await played(passes.timeline, outcome.pendingActs ?? assert.fail("nothing was done"));
+  const outcome = await played(harness.timeline, reconcileGroup(harness.context, reconciler, key, { sweep: false }));
+  await played(harness.timeline, outcome.pendingActs ?? assert.fail("nothing was done"));
   assert.ok(read.length > 0 && read.every((phase) => phase === "Running"));
-  assert.equal(passes.count("delete pods"), 1);
+  assert.equal(harness.count("delete pods"), 1);
 });
 
 test("where the ledger has no room for all that an act claims, nothing of it is reserved and it waits", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   const carried: string[] = [];
   const many = (zone: Zone): Act => {
     const act = labelling(carried)(zone);
     const claim = act.claims[0] ?? assert.fail("no claim");
     return { ...act, claims: Array.from({ length: 1_001 }, (_, ordinal) => ({ ...claim, ordinal })) };
   };
-  await pass(passes, gateOf(takeFirst, many));
-  assert.deepEqual([passes.guard, carried, passes.ledger.reservations], ["ledger-full", [], []]);
+  await reconcile(harness, reconcilerOf(takeFirst, many));
+  assert.deepEqual([harness.guard, carried, harness.ledger.reservations], ["ledger-full", [], []]);
 });
 
 test("what an act claims besides pods stands in the ledger by the same write, is renewed by its function, and is never another's", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   const claim = { id: "down-1", kind: "scale-down", zone: "group-a", phase: "preparing", terms: "asked" } as const;
   const seen: (string | number | undefined)[] = [];
   const scaling = (zone: Zone): Act => ({
     ...labelling([])(zone),
     claims: [{ ...claim, members: [{ first: 1, last: 1 }] }],
     async carryOut() {
-      for (const one of passes.ledger.claims) seen.push(one.id, one.isKnown ? one.by : undefined);
+      for (const one of harness.ledger.claims) seen.push(one.id, one.isKnown ? one.by : undefined);
     },
   });
-  await pass(passes, gateOf(takeFirst, scaling));
+  await reconcile(harness, reconcilerOf(takeFirst, scaling));
   assert.deepEqual(seen, ["down-1", name]);
-  assert.equal(passes.count("patch leases"), 1);
-  const [made] = passes.ledger.claims;
+  assert.equal(harness.count("patch leases"), 1);
+  const [made] = harness.ledger.claims;
   assert.ok(made?.isKnown);
-  await passes.goOn(6_000);
-  await pass(passes, gateOf(takeFirst, scaling));
-  const [renewed, ...others] = passes.ledger.claims;
+  await harness.goOn(6_000);
+  await reconcile(harness, reconcilerOf(takeFirst, scaling));
+  const [renewed, ...others] = harness.ledger.claims;
   assert.ok(renewed?.isKnown);
   assert.deepEqual([renewed.sinceMs, others], [made.stampMs, []]);
   assert.ok(renewed.stampMs > made.stampMs);
-  await passes.goOn(6_000);
+  await harness.goOn(6_000);
   const foreign = '{ "id":"x", "kind":"later","zone":"group-b" }';
-  passes.writeLedger({ "sluice.dev/claims": `${foreign}\n${renewed.line}` });
-  await pass(passes, gateOf(takeFirst, scaling));
-  const [other, again] = passes.ledger.claims;
+  harness.writeLedger({ "sluice.dev/claims": `${foreign}\n${renewed.line}` });
+  await reconcile(harness, reconcilerOf(takeFirst, scaling));
+  const [other, again] = harness.ledger.claims;
   assert.deepEqual([other?.line, again?.isKnown && again.sinceMs], [foreign, made.stampMs], "since it was first made");
-  const thief = { ...gateOf(takeFirst, scaling), name: "another-function" };
+  const thief = { ...reconcilerOf(takeFirst, scaling), name: "another-function" };
   const changed = (changes: object) =>
-    gateOf(takeFirst, (zone) => {
+    reconcilerOf(takeFirst, (zone) => {
       const act = scaling(zone);
       return { ...act, claims: act.claims.map((one) => ({ ...one, ...changes })) };
     });
-  for (const gate of [thief, changed({ kind: "process" }), changed({ zone: "group-b" }), changed({ id: "x" })]) {
-    await assert.rejects(pass(passes, gate), /the claim (down-1|x) stands for something else/);
+  for (const reconciler of [thief, changed({ kind: "process" }), changed({ zone: "group-b" }), changed({ id: "x" })]) {
+    await assert.rejects(reconcile(harness, reconciler), /the claim (down-1|x) stands for something else/);
   }
-  assert.equal(passes.ledger.claims[1]?.line, again?.line, "nothing of it was written");
+  assert.equal(harness.ledger.claims[1]?.line, again?.line, "nothing of it was written");
 });
 
 test("the ledger has room for so many ranges of claims: an act that does not fit is passed over, those that fit are done", async () => {
@@ -234,20 +234,20 @@ test("the ledger has room for so many ranges of claims: an act that does not fit
     Array.from({ length: count }, (_, index) => ({ first: 2 * index, last: 2 * index }));
   /** Which zones had their turn, where the claim of each has so many ranges and others have claimed so many before. */
   const done = async (sizes: readonly number[], before = 0) => {
-    const passes = await new Passes().prepare();
+    const harness = await new Harness().prepare();
     const stands = claimOf("group-b:0", "process", { members: ranges(before) });
-    if (before > 0) passes.writeLedger({ "sluice.dev/claims": stands.line });
+    if (before > 0) harness.writeLedger({ "sluice.dev/claims": stands.line });
     const carried: string[] = [];
     const sized = (zone: Zone): Act => {
-      const { name: at } = zone.statefulSet;
+      const { name: at } = zone.workload;
       const members = ranges(sizes[at === "group-a" ? 0 : 1] ?? 0);
       return { ...labelling(carried)(zone), claims: [{ ...claim, id: at, zone: at, members }] };
     };
-    await pass(
-      passes,
-      gateOf(({ zones }) => take(zones, "both zones go", { zone: "group-a" }), sized),
+    await reconcile(
+      harness,
+      reconcilerOf(({ zones }) => take(zones, "both zones go", { zone: "group-a" }), sized),
     );
-    return [passes.guard, ...carried];
+    return [harness.guard, ...carried];
   };
   assert.deepEqual(await done([500, 500]), ["suspending", "group-a", "group-b"]);
   assert.deepEqual(await done([500, 501]), ["suspending", "group-a"]);
@@ -257,13 +257,16 @@ test("the ledger has room for so many ranges of claims: an act that does not fit
 });
 
 test("a write that reserves pods alone leaves all claims to the byte, and a refused act that claimed more gives nothing back", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   const text = `${claimOf("group-b:0", "process").line}\n\n`;
-  passes.writeLedger({ "sluice.dev/claims": text });
-  await pass(passes, gateOf(takeFirst, labelling([])));
-  const { annotations } = passes.world.store.get("leases", { namespace: key.namespace, name: "sluice-group" }).metadata;
+  harness.writeLedger({ "sluice.dev/claims": text });
+  await reconcile(harness, reconcilerOf(takeFirst, labelling([])));
+  const { annotations } = harness.world.store.get("leases", {
+    namespace: key.namespace,
+    name: "sluice-group",
+  }).metadata;
   assert.equal(annotations?.["sluice.dev/claims"], text);
-  const refusing = await new Passes().prepare();
+  const refusing = await new Harness().prepare();
   const other = { id: "x", kind: "scale-down", zone: "group-a", phase: "preparing", terms: "asked" } as const;
   const both = (zone: Zone): Act => {
     const act = labelling([], async () => {
@@ -271,27 +274,27 @@ test("a write that reserves pods alone leaves all claims to the byte, and a refu
     })(zone);
     return { ...act, claims: [...act.claims, { ...other, members: [{ first: 0, last: 0 }] }] };
   };
-  await pass(refusing, gateOf(takeFirst, both));
+  await reconcile(refusing, reconcilerOf(takeFirst, both));
   assert.deepEqual([refusing.acts[0]?.result, refusing.context.memoryOf(key).refusedOnce.size], ["refused", 0]);
 });
 
-test("the ledger is read again only before acts that ask for it, and a group that is gone is said to be", async () => {
+test("the ledger is read again only before acts that ask for it, and a group that is gone is reported to be", async () => {
   for (const [confirming, reads] of [
     [[], 0],
     [["group-a"], 1],
   ] as const) {
-    const passes = await new Passes().prepare();
+    const harness = await new Harness().prepare();
     const free = (zone: Zone): Act => {
-      const isConfirming = confirming.some((name) => name === zone.statefulSet.name);
+      const isConfirming = confirming.some((name) => name === zone.workload.name);
       return { ...labelling([])(zone), claims: [], ...(isConfirming ? { confirmsLedger: true as const } : {}) };
     };
-    await pass(
-      passes,
-      gateOf(({ zones }) => take(zones, "both", { zone: "group-a" }), free),
+    await reconcile(
+      harness,
+      reconcilerOf(({ zones }) => take(zones, "both", { zone: "group-a" }), free),
     );
-    assert.equal(passes.acts.length, 2);
-    assert.equal(passes.count("get leases"), reads);
+    assert.equal(harness.acts.length, 2);
+    assert.equal(harness.count("get leases"), reads);
   }
-  const empty = new Passes({ zones: [] });
-  assert.equal((await pass(empty, gateOf(takeFirst, labelling([])))).isGone, true);
+  const empty = new Harness({ zones: [] });
+  assert.equal((await reconcile(empty, reconcilerOf(takeFirst, labelling([])))).isGone, true);
 });

@@ -1,4 +1,4 @@
-/** One pass at its limits: its deadline, a full ledger, zones that join while it looks, and how soon it looks again. */
+/** One reconcile at its limits: its deadline, a full ledger, zones that join while it looks, and when it reconciles again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { actOn, eventPolicy } from "../../../../functions/advance-zone-rollout/act.ts";
@@ -9,35 +9,35 @@ import { type GroupReconciler, reconcileGroup } from "../../../../functions/shar
 import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { asStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, Passes, played, refused } from "./passes.ts";
+import { Harness, key, namespace, played, refused } from "./harness.ts";
 
 const by = "advance-zone-rollout";
 const podKey = (name: string) => ({ namespace, name });
 
-/** Views that only a look which may permit something has read StatefulSets for, as where watches tell of them. */
-function watchLike(passes: Passes, heard: (view: GroupView, mayPermit: boolean) => GroupView): void {
-  const { cache } = passes.context;
-  passes.use({
+/** Views that only a reconcile which may permit something has read StatefulSets for, as where watches report them. */
+function watchLike(harness: Harness, received: (view: GroupView, mayPermit: boolean) => GroupView): void {
+  const { cache } = harness.context;
+  harness.use({
     ...cache,
     read: async (group, need) => {
       const view = await cache.read(group, need);
       if (need.consistent || need.settledThrough === undefined) return view;
       const mayPermit = need.permitSinceMs !== undefined;
       const statefulSetsReadMs = mayPermit ? view.statefulSetsReadMs : undefined;
-      return heard({ ...view, statefulSetsReadMs, consistentAt: undefined }, mayPermit);
+      return received({ ...view, statefulSetsReadMs, consistentAt: undefined }, mayPermit);
     },
   });
 }
 
 /** A group that has been rolled out once, so that its ledger names its zones, and that wants another revision. */
-async function threeZones(): Promise<Passes> {
-  const passes = await new Passes({ zones: ["a", "b", "c"], replicas: 2 }).prepare("app:1");
-  await passes.run();
-  await passes.goOn(60_000);
-  passes.changeImage("app:2");
-  await passes.goOn(100);
-  passes.forget();
-  return passes;
+async function threeZones(): Promise<Harness> {
+  const harness = await new Harness({ zones: ["a", "b", "c"], replicas: 2 }).prepare("app:1");
+  await harness.run();
+  await harness.goOn(60_000);
+  harness.changeImage("app:2");
+  await harness.goOn(100);
+  harness.forget();
+  return harness;
 }
 
 test("no act is sent later than 5 s after the StatefulSets were read that it rests on (R9)", async () => {
@@ -45,14 +45,14 @@ test("no act is sent later than 5 s after the StatefulSets were read that it res
     [4_900, 1],
     [5_100, 0],
   ] as const) {
-    const passes = await new Passes().prepare();
-    passes.interfere = async ({ verb, resource }) => {
+    const harness = await new Harness().prepare();
+    harness.interfere = async ({ verb, resource }) => {
       // What comes after the StatefulSets were asked for, and before the ledger is written.
-      if (verb === "list" && resource === "pods" && passes.count("list pods") === 1) await passes.goOn(listMs);
+      if (verb === "list" && resource === "pods" && harness.count("list pods") === 1) await harness.goOn(listMs);
     };
-    await passes.run();
-    assert.equal(passes.acts[0]?.result, deleted === 1 ? "done" : "late");
-    assert.equal(passes.count("delete pods"), deleted);
+    await harness.run();
+    assert.equal(harness.acts[0]?.result, deleted === 1 ? "done" : "late");
+    assert.equal(harness.count("delete pods"), deleted);
   }
 });
 
@@ -61,80 +61,80 @@ test("where a view does not tell when its StatefulSets were read, the five secon
     [4_900, 1],
     [5_100, 0],
   ] as const) {
-    const passes = await new Passes().prepare();
-    const { cache } = passes.context;
-    passes.use({
+    const harness = await new Harness().prepare();
+    const { cache } = harness.context;
+    harness.use({
       ...cache,
       read: async (...given) => ({ ...(await cache.read(...given)), statefulSetsReadMs: undefined }),
     });
-    passes.interfere = async ({ verb, resource }) => {
-      if (verb === "patch" && resource === "leases") await passes.goOn(writeMs);
+    harness.interfere = async ({ verb, resource }) => {
+      if (verb === "patch" && resource === "leases") await harness.goOn(writeMs);
     };
-    await passes.run();
-    assert.equal(passes.count("delete pods"), deleted);
+    await harness.run();
+    assert.equal(harness.count("delete pods"), deleted);
   }
 });
 
-test("zone-joined: a zone that only the second look has found, before a permit, keeps it from permitting (R4)", async () => {
-  const passes = await threeZones();
-  passes.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
-  passes.restart();
-  watchLike(passes, (view, mayPermit) => ({
+test("zone-joined: a zone that only the second reconcile has found, before a permit, keeps it from permitting (R4)", async () => {
+  const harness = await threeZones();
+  harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
+  harness.restart();
+  watchLike(harness, (view, mayPermit) => ({
     ...view,
-    statefulSets: view.statefulSets.filter(({ name }) => mayPermit || name !== "group-c"),
+    workloads: view.workloads.filter(({ name }) => mayPermit || name !== "group-c"),
   }));
-  await passes.run();
-  assert.equal(passes.guard, "zone-joined");
-  assert.deepEqual([passes.acts, reserved(passes)], [[], []]);
+  await harness.run();
+  assert.equal(harness.guard, "zone-joined");
+  assert.deepEqual([harness.acts, reserved(harness)], [[], []]);
 });
 
 test("a zone that has joined is listed afresh before a permit, though its StatefulSet has been read: a watch may be late", async () => {
-  const passes = await threeZones();
-  passes.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
-  passes.restart();
-  await passes.run();
-  assert.equal(passes.guard, "zone-joined");
-  await passes.goOn(10_000);
+  const harness = await threeZones();
+  harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
+  harness.restart();
+  await harness.run();
+  assert.equal(harness.guard, "zone-joined");
+  await harness.goOn(10_000);
   const before = await played(
-    passes.timeline,
-    passes.context.cache.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true }),
+    harness.timeline,
+    harness.context.cache.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true }),
   );
-  const { cache } = passes.context;
-  passes.use({
+  const { cache } = harness.context;
+  harness.use({
     ...cache,
     read: async (group, need) => (need.consistent ? cache.read(group, need) : { ...before, consistentAt: undefined }),
   });
-  passes.world.kubelet.breakPod(podKey("group-c-1"));
-  passes.world.kubelet.breakPod(podKey("group-b-1"));
-  await passes.goOn(10);
-  await passes.run();
-  assert.ok(passes.acts.every(({ action }) => action !== "delete"));
-  assert.deepEqual(reserved(passes), []);
+  harness.world.kubelet.breakPod(podKey("group-c-1"));
+  harness.world.kubelet.breakPod(podKey("group-b-1"));
+  await harness.goOn(10);
+  await harness.run();
+  assert.ok(harness.acts.every(({ action }) => action !== "delete"));
+  assert.deepEqual(reserved(harness), []);
 });
 
-test("while a zone that has joined is waited for nothing is listed afresh: it would be so at each look", async () => {
-  const passes = await threeZones();
-  passes.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
-  passes.restart();
+test("while a zone that has joined is waited for nothing is listed afresh: it would be so at each reconcile", async () => {
+  const harness = await threeZones();
+  harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
+  harness.restart();
   const asked: boolean[] = [];
-  const { cache } = passes.context;
-  passes.use({
+  const { cache } = harness.context;
+  harness.use({
     ...cache,
     read: async (group, need) => {
       asked.push(need.consistent);
       return { ...(await cache.read(group, need)), consistentAt: undefined };
     },
   });
-  await passes.run();
-  assert.equal(passes.guard, "zone-joined");
+  await harness.run();
+  assert.equal(harness.guard, "zone-joined");
   assert.deepEqual(asked, [false]);
 });
 
 test("under a new ledger a group that would wait in any case says for what, and one that has nothing to do that it is done", async () => {
-  const done = new Passes();
+  const done = new Harness();
   await done.run();
   assert.equal(done.guard, "done");
-  const paused = new Passes({ paused: true });
+  const paused = new Harness({ paused: true });
   paused.changeImage("app:2");
   await paused.goOn(100);
   await paused.run();
@@ -143,72 +143,72 @@ test("under a new ledger a group that would wait in any case says for what, and 
 });
 
 /** As many reservations as a ledger may hold, at ordinals of a zone that nothing settles. */
-function fill(passes: Passes): void {
-  const stamp = passes.cluster.serverTimeMs();
+function fill(harness: Harness): void {
+  const stamp = harness.cluster.serverTimeMs();
   const zone = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [100 + at, [`uid-${at}`, "other", stamp]]));
-  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": zone }) });
+  harness.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": zone }) });
 }
 
 test("ledger-full: a pod that is broken is replaced all the same, for it needs no reservation, and nothing else goes (R2, R13)", async () => {
-  const passes = new Passes({ zones: ["a"], replicas: 3, maxUnavailable: 5_000 }, (shipped) => ({
+  const harness = new Harness({ zones: ["a"], replicas: 3, maxUnavailable: 5_000 }, (shipped) => ({
     ...shipped,
     isSettled: () => false,
   }));
-  await passes.prepare();
-  passes.world.kubelet.breakPod(podKey("group-a-1"));
-  fill(passes);
-  await passes.goOn(100);
-  passes.restart();
-  await passes.run();
-  await passes.goOn(45_000);
-  passes.forget();
-  await passes.run();
+  await harness.prepare();
+  harness.world.kubelet.breakPod(podKey("group-a-1"));
+  fill(harness);
+  await harness.goOn(100);
+  harness.restart();
+  await harness.run();
+  await harness.goOn(45_000);
+  harness.forget();
+  await harness.run();
   assert.deepEqual(
-    passes.acts.map(({ action, object }) => `${action} ${object}`),
+    harness.acts.map(({ action, object }) => `${action} ${object}`),
     ["repair group-a-1"],
   );
-  assert.equal(passes.ledger.reservations.length, 1_000);
+  assert.equal(harness.ledger.reservations.length, 1_000);
 });
 
-test("where only broken pods are replaced nothing is reserved: the ledger is not written, and no zone is said to start", async () => {
-  const passes = await new Passes({ paused: false, replicas: 2 }).prepare();
-  for (const name of ["group-a-0", "group-b-0"]) passes.world.kubelet.breakPod(podKey(name));
-  await passes.goOn(100);
-  await passes.run();
-  const acts = passes.acts.map(({ action }) => action);
+test("where only broken pods are replaced nothing is reserved: the ledger is not written, and no zone is reported to start", async () => {
+  const harness = await new Harness({ paused: false, replicas: 2 }).prepare();
+  for (const name of ["group-a-0", "group-b-0"]) harness.world.kubelet.breakPod(podKey(name));
+  await harness.goOn(100);
+  await harness.run();
+  const acts = harness.acts.map(({ action }) => action);
   assert.deepEqual(acts, ["repair", "repair"]);
-  assert.equal(passes.count("patch leases"), 0);
+  assert.equal(harness.count("patch leases"), 0);
   assert.deepEqual(
-    passes.events.filter((event) => event.startsWith("RolloutStarted")),
+    harness.events.filter((event) => event.startsWith("RolloutStarted")),
     [],
   );
 });
 
-test("a zone is said to start with its first pod", async () => {
-  const passes = await new Passes({ replicas: 2 }).prepare();
-  await passes.run();
-  assert.equal(passes.count("delete pods"), 1);
+test("a zone is reported to start with its first pod", async () => {
+  const harness = await new Harness({ replicas: 2 }).prepare();
+  await harness.run();
+  assert.equal(harness.count("delete pods"), 1);
   assert.deepEqual(
-    passes.events.filter((event) => event.startsWith("RolloutStarted")).map((event) => event.split(":")[0]),
+    harness.events.filter((event) => event.startsWith("RolloutStarted")).map((event) => event.split(":")[0]),
     ["RolloutStarted group-a"],
   );
 });
 
-test("the next look comes when the verdict says, as soon as the verdict is written, and by an event alone where nothing is due", async () => {
-  const passes = await new Passes({ paused: true }).prepare();
-  assert.equal(await passes.run(), undefined, "written at once, and a pause ends with an event");
-  assert.equal(passes.ledger.verdicts[by]?.guard, "paused");
-  assert.equal(await passes.run(), undefined);
-  await passes.goOn(6_000);
-  passes.world.kubelet.breakPod(podKey("group-a-0"));
-  assert.equal(await passes.run(), 30_000);
-  assert.equal(passes.ledger.verdicts[by]?.guard, "paused-zone-down", "written at once");
+test("the next reconcile comes when the verdict says, as soon as the verdict is written, and by an event alone where nothing is due", async () => {
+  const harness = await new Harness({ paused: true }).prepare();
+  assert.equal(await harness.run(), undefined, "written at once, and a pause ends with an event");
+  assert.equal(harness.ledger.verdicts[by]?.guard, "paused");
+  assert.equal(await harness.run(), undefined);
+  await harness.goOn(6_000);
+  harness.world.kubelet.breakPod(podKey("group-a-0"));
+  assert.equal(await harness.run(), 30_000);
+  assert.equal(harness.ledger.verdicts[by]?.guard, "paused-zone-down", "written at once");
 });
 
-test("a pass that takes pods looks again when its verdict says, or in time to finish what it reserved", async () => {
+test("a reconcile that takes pods reconciles again when its verdict says, or in time to finish what it reserved", async () => {
   for (const requeueAfterMs of [1_500, undefined]) {
-    const passes = await new Passes().prepare();
-    const gate: GroupReconciler<GroupObservation, RolloutTarget> = {
+    const harness = await new Harness().prepare();
+    const reconciler: GroupReconciler<GroupObservation, RolloutTarget> = {
       name: by,
       eventPolicy,
       actOn,
@@ -216,21 +216,21 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
       decide: ({ zones: [zone] }) => {
         const pod = zone?.pods[0];
         if (zone === undefined || pod === undefined) return assert.fail();
-        return take([{ action: "delete", statefulSet: asStatefulSet(zone.statefulSet), pod }], "it goes", {
+        return take([{ action: "delete", statefulSet: asStatefulSet(zone.workload), pod }], "it goes", {
           requeueAfterMs,
         });
       },
     };
-    const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
+    const outcome = await played(harness.timeline, reconcileGroup(harness.context, reconciler, key, { sweep: false }));
     assert.equal(outcome.requeueAfterMs, requeueAfterMs ?? 7_000);
-    await passes.goOn(1_000);
+    await harness.goOn(1_000);
   }
 });
 
-test("a wait that ends within a millisecond is looked at again after it: no event may tell of it", async () => {
-  const passes = await new Passes().prepare();
+test("a wait that ends within a millisecond is read again after it: no event may report it", async () => {
+  const harness = await new Harness().prepare();
   const decide = () => wait("held", "for a moment", { requeueAfterMs: 1 });
-  const gate: GroupReconciler<GroupObservation, RolloutTarget> = {
+  const reconciler: GroupReconciler<GroupObservation, RolloutTarget> = {
     name: by,
     eventPolicy,
     actOn,
@@ -238,55 +238,55 @@ test("a wait that ends within a millisecond is looked at again after it: no even
     decide,
   };
   for (const written of [1, 1]) {
-    const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
-    assert.deepEqual([outcome.requeueAfterMs, passes.count("patch leases")], [1, written]);
+    const outcome = await played(harness.timeline, reconcileGroup(harness.context, reconciler, key, { sweep: false }));
+    assert.deepEqual([outcome.requeueAfterMs, harness.count("patch leases")], [1, written]);
   }
 });
 
-test("a verdict that may not be written yet is looked at again when it may, if that is sooner, and no Event tells of it before", async () => {
-  const passes = await new Passes({ paused: true }).prepare();
-  await passes.run();
-  passes.world.kubelet.breakPod(podKey("group-a-0"));
-  passes.world.kubelet.breakPod(podKey("group-b-0"));
-  await passes.goOn(100);
-  const requeueAfterMs = await passes.run();
-  assert.equal(passes.guard, "zones-down");
+test("a verdict that may not be written yet is read again when it may, if that is sooner, and no Event reports it before", async () => {
+  const harness = await new Harness({ paused: true }).prepare();
+  await harness.run();
+  harness.world.kubelet.breakPod(podKey("group-a-0"));
+  harness.world.kubelet.breakPod(podKey("group-b-0"));
+  await harness.goOn(100);
+  const requeueAfterMs = await harness.run();
+  assert.equal(harness.guard, "zones-down");
   assert.ok(requeueAfterMs !== undefined && requeueAfterMs > 0 && requeueAfterMs <= 5_000, `${requeueAfterMs} ms`);
-  const warned = () => passes.events.filter((event) => event.includes("zones-down"));
-  await passes.goOn(1_000);
-  assert.deepEqual([passes.ledger.verdicts[by]?.guard, warned()], ["paused", []]);
-  await passes.goOn(4_000);
-  await passes.run();
-  await passes.goOn(1_000);
-  assert.deepEqual([passes.ledger.verdicts[by]?.guard, warned().length], ["zones-down", 1]);
+  const warned = () => harness.events.filter((event) => event.includes("zones-down"));
+  await harness.goOn(1_000);
+  assert.deepEqual([harness.ledger.verdicts[by]?.guard, warned()], ["paused", []]);
+  await harness.goOn(4_000);
+  await harness.run();
+  await harness.goOn(1_000);
+  assert.deepEqual([harness.ledger.verdicts[by]?.guard, warned().length], ["zones-down", 1]);
 });
 
 test("what a ledger that cannot be used holds up is reported as what it is: in shadow mode, or not (R16)", async () => {
   for (const mode of ["act", "shadow"] as const) {
-    const passes = await new Passes().prepare();
-    passes.writeLedger({ "sluice.dev/reservations": "{" });
-    passes.restart({ mode });
-    await passes.run();
-    const [report] = passes.verdicts;
+    const harness = await new Harness().prepare();
+    harness.writeLedger({ "sluice.dev/reservations": "{" });
+    harness.restart({ mode });
+    await harness.run();
+    const [report] = harness.verdicts;
     assert.deepEqual([report?.guard, report?.shadow], ["ledger-unreadable", mode === "shadow"]);
   }
 });
 
-test("a warning about a malformed annotation that could not be sent is reported, and sent with the next pass", async () => {
-  const passes = new Passes({ maxUnavailable: "5 %" });
-  passes.interfere = ({ verb, resource }) => {
+test("a warning about a malformed annotation that could not be sent is reported, and sent with the next reconcile", async () => {
+  const harness = new Harness({ maxUnavailable: "5 %" });
+  harness.interfere = ({ verb, resource }) => {
     if (verb === "create" && resource === "events") throw refused(503);
   };
-  await passes.run();
-  await passes.goOn(5_000);
-  assert.deepEqual(passes.problems.toSorted(), [
+  await harness.run();
+  await harness.goOn(5_000);
+  assert.deepEqual(harness.problems.toSorted(), [
     "no Event could be sent about group-a",
     "no Event could be sent about group-b",
   ]);
-  const warnings = () => passes.events.filter((event) => event.startsWith("MalformedAnnotation"));
+  const warnings = () => harness.events.filter((event) => event.startsWith("MalformedAnnotation"));
   assert.equal(warnings().length, 0);
-  passes.interfere = () => {};
-  await passes.run();
-  await passes.goOn(1_000);
+  harness.interfere = () => {};
+  await harness.run();
+  await harness.goOn(1_000);
   assert.equal(warnings().length, 2);
 });

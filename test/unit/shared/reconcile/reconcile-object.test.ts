@@ -1,4 +1,4 @@
-/** The order of a pass over an object, whatever the function that brings its steps. */
+/** The order of a reconcile of an object, whatever the function that brings its steps. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
@@ -23,19 +23,19 @@ const writes = (kind: string): ObjectVerdict => ({
 });
 
 interface Played {
-  /** The verdict of each look; the last one stands for all that follow. */
+  /** The verdict of each reconcile; the last one stands for all that follow. */
   readonly verdicts: readonly ObjectVerdict[];
-  readonly told?: WriteResult;
+  readonly eventResult?: WriteResult;
   readonly written?: WriteResult;
   readonly mode?: Context["mode"];
-  /** How long each look takes, in milliseconds. */
-  readonly lookMs?: number;
+  /** How long each reconcile takes, in milliseconds. */
+  readonly readMs?: number;
 }
 
-/** One pass: what was done and reported, in its order, and when it is to be looked at again. */
-async function passOf({ verdicts, told, written = "done", mode = "act", lookMs = 0 }: Played) {
+/** One reconcile: what was done and reported, in its order, and when it is to be read again. */
+async function reconcileOnce({ verdicts, eventResult, written = "done", mode = "act", readMs = 0 }: Played) {
   const history: string[] = [];
-  let [nowMs, looks] = [0, 0];
+  let [nowMs, rounds] = [0, 0];
   const reporter = { ...silentReporter, verdict: ({ guard }: { guard: string }) => void history.push(guard) };
   const cluster = { monotonicMs: () => nowMs, serverTimeMs: () => nowMs };
   const context = { cluster, memoryOf: createMemory(), reporter, mode } as unknown as Context;
@@ -44,13 +44,13 @@ async function passOf({ verdicts, told, written = "done", mode = "act", lookMs =
     refusedForMs: 9_000,
     dispensable: "luxury",
     async observe() {
-      nowMs += lookMs;
-      return looks++;
+      nowMs += readMs;
+      return rounds++;
     },
-    decide: (look, isRefused) => (isRefused ? waits : (verdicts[look] ?? verdicts.at(-1) ?? waits)),
+    decide: (read, isRefused) => (isRefused ? waits : (verdicts[read] ?? verdicts.at(-1) ?? waits)),
     async record() {
       history.push("announce");
-      return told ?? "told";
+      return eventResult ?? "told";
     },
     async carryOut(_, { kind }) {
       history.push(`write ${kind}`);
@@ -61,39 +61,42 @@ async function passOf({ verdicts, told, written = "done", mode = "act", lookMs =
   return { history, requeueAfterMs };
 }
 
-test("each step is reported, then said, then done, and the object is looked at again until there is none", async () => {
-  const { history, requeueAfterMs } = await passOf({ verdicts: [writes("a"), writes("b"), waits] });
+test("each step is reported, then said, then done, and the object is read again until there is none", async () => {
+  const { history, requeueAfterMs } = await reconcileOnce({ verdicts: [writes("a"), writes("b"), waits] });
   assert.deepEqual(history, ["a", "announce", "write a", "b", "announce", "write b", "waits", "announce"]);
   assert.equal(requeueAfterMs, 2_000);
 });
 
-test("nothing is done before it could be said", async () => {
-  const { history, requeueAfterMs } = await passOf({ verdicts: [writes("a")], told: "refused" });
+test("nothing is done before it could be reported", async () => {
+  const { history, requeueAfterMs } = await reconcileOnce({ verdicts: [writes("a")], eventResult: "refused" });
   assert.deepEqual(history, ["a", "announce", "owner-refused"]);
   assert.equal(requeueAfterMs, 9_000);
 });
 
-test("a look that is too old is not acted on", async () => {
-  const atOnce = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnReadWithinMs });
+test("a reconcile that is too old is not acted on", async () => {
+  const atOnce = await reconcileOnce({ verdicts: [writes("a"), waits], readMs: actOnReadWithinMs });
   assert.ok(atOnce.history.includes("write a"));
-  const late = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnReadWithinMs + 1 });
+  const late = await reconcileOnce({ verdicts: [writes("a"), waits], readMs: actOnReadWithinMs + 1 });
   assert.deepEqual(late.history, ["a", "announce", "waits", "announce"]);
 });
 
-test("a refusal ends the pass, unless it can go on without that step", async () => {
-  const refused = await passOf({ verdicts: [writes("a")], written: "refused" });
+test("a refusal ends the reconcile, unless it can go on without that step", async () => {
+  const refused = await reconcileOnce({ verdicts: [writes("a")], written: "refused" });
   assert.deepEqual(refused, { history: ["a", "announce", "write a", "owner-refused"], requeueAfterMs: 9_000 });
-  const { history, requeueAfterMs } = await passOf({ verdicts: [writes("luxury")], written: "refused" });
+  const { history, requeueAfterMs } = await reconcileOnce({ verdicts: [writes("luxury")], written: "refused" });
   assert.deepEqual(history, ["luxury", "announce", "write luxury", "owner-refused", "waits", "announce"]);
   assert.equal(requeueAfterMs, 9_000, "the step is tried again then");
 });
 
-test("while other clients write the same a pass ends after ten looks, and comes again in half a second", async () => {
-  const { history, requeueAfterMs } = await passOf({ verdicts: [writes("a")], written: "changed" });
+test("while other clients write the same a reconcile ends after ten looks, and comes again in half a second", async () => {
+  const { history, requeueAfterMs } = await reconcileOnce({ verdicts: [writes("a")], written: "changed" });
   assert.equal(history.filter((line) => line === "write a").length, 10);
   assert.equal(requeueAfterMs, 500);
 });
 
-test("in shadow mode nothing is said and nothing done", async () => {
-  assert.deepEqual(await passOf({ verdicts: [writes("a")], mode: "shadow" }), { history: ["a"], requeueAfterMs: 7 });
+test("in shadow mode nothing is reported and nothing done", async () => {
+  assert.deepEqual(await reconcileOnce({ verdicts: [writes("a")], mode: "shadow" }), {
+    history: ["a"],
+    requeueAfterMs: 7,
+  });
 });

@@ -10,7 +10,7 @@ import { recordOf, recordVerdictEvent, writeAloneInMs } from "../../../../functi
 import { keptRefusals } from "../../../../functions/shared/transaction/claims.ts";
 import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";
-import { key, Passes, played, refused } from "./passes.ts";
+import { Harness, key, played, refused } from "./harness.ts";
 
 const by = "advance-zone-rollout";
 const paused: RecordedVerdict = {
@@ -22,8 +22,8 @@ const paused: RecordedVerdict = {
 };
 const done: RecordedVerdict = { ...paused, guard: "done", zone: "", sentence: "all pods are new" };
 
-/** A look at a group whose ledger says that `written` was said last, or nothing. */
-function look(
+/** A reconcile of a group whose ledger says that `written` was reported last, or nothing. */
+function reconcile(
   written: RecordedVerdict | undefined,
   {
     ledger = {},
@@ -67,7 +67,7 @@ function look(
 
 /** How long until a record is written alone, so long after this process last wrote. */
 function writtenIn(observed: GroupObservation, record: RecordedVerdict, quietMs = Number.POSITIVE_INFINITY) {
-  const { context } = new Passes();
+  const { context } = new Harness();
   const memory = context.memoryOf(key);
   const monotonicMs = () => 1_000_000;
   memory.ledgerWrittenMs = 1_000_000 - quietMs;
@@ -92,47 +92,47 @@ describe("when a verdict is written alone", () => {
         [0, 60_000, 5_000],
         [3_000, 1_000, 4_000],
       ] as const) {
-        assert.equal(writtenIn(look(ago(writtenAgoMs)), changed, quietMs), inMs);
+        assert.equal(writtenIn(reconcile(ago(writtenAgoMs)), changed, quietMs), inMs);
       }
     }
-    assert.equal(writtenIn(look(undefined), paused), 0, "the first word");
-    assert.equal(writtenIn(look(undefined), paused, 1_000), 4_000);
+    assert.equal(writtenIn(reconcile(undefined), paused), 0, "the first word");
+    assert.equal(writtenIn(reconcile(undefined), paused, 1_000), 4_000);
   });
 
   test("what has not changed is not written, unless it is a wait of four minutes", () => {
-    assert.equal(writtenIn(look(ago(239_999)), paused), undefined);
-    assert.equal(writtenIn(look(ago(240_000)), paused), 0);
-    assert.equal(writtenIn(look(ago(240_000, done)), done), undefined);
-    assert.equal(writtenIn(look(ago(9_000_000, done)), done), undefined);
+    assert.equal(writtenIn(reconcile(ago(239_999)), paused), undefined);
+    assert.equal(writtenIn(reconcile(ago(240_000)), paused), 0);
+    assert.equal(writtenIn(reconcile(ago(240_000, done)), done), undefined);
+    assert.equal(writtenIn(reconcile(ago(9_000_000, done)), done), undefined);
   });
 
   test("other words for the same are written after thirty seconds, by whichever clock", () => {
     const reworded = { ...paused, sentence: "a is paused with 2 pods" };
-    assert.equal(writtenIn(look(ago(0)), reworded), 30_000);
-    assert.equal(writtenIn(look(ago(29_999)), reworded), 1);
-    assert.equal(writtenIn(look(ago(40_000)), reworded), 0);
-    assert.equal(writtenIn(look(ago(-10_000)), reworded), 20_000, "of an API server whose clock is ahead");
-    assert.equal(writtenIn(look(ago(10_000, done)), { ...done, sentence: "all is well" }), 20_000);
+    assert.equal(writtenIn(reconcile(ago(0)), reworded), 30_000);
+    assert.equal(writtenIn(reconcile(ago(29_999)), reworded), 1);
+    assert.equal(writtenIn(reconcile(ago(40_000)), reworded), 0);
+    assert.equal(writtenIn(reconcile(ago(-10_000)), reworded), 20_000, "of an API server whose clock is ahead");
+    assert.equal(writtenIn(reconcile(ago(10_000, done)), { ...done, sentence: "all is well" }), 20_000);
   });
 
-  test("a group that never had anything to do is not told of", () => {
-    assert.equal(writtenIn(look(undefined), done), undefined);
-    assert.equal(writtenIn(look(ago(6_000)), done), 0, "but one that had is");
+  test("a group that never had anything to do is not reported", () => {
+    assert.equal(writtenIn(reconcile(undefined), done), undefined);
+    assert.equal(writtenIn(reconcile(ago(6_000)), done), 0, "but one that had is");
   });
 
   test("the last reservations that settle are written when all is done, and meanwhile by the next decision", () => {
     const ledger = { reservations: [reservation("a-0")] };
-    assert.equal(writtenIn(look(ago(60_000, done), { ledger }), done), 0);
-    assert.equal(writtenIn(look(undefined, { ledger }), done), 0);
-    assert.equal(writtenIn(look(ago(60_000), { ledger }), paused), undefined);
-    assert.equal(writtenIn(look(ago(60_000, done), { ledger, open: ledger.reservations }), done), undefined);
+    assert.equal(writtenIn(reconcile(ago(60_000, done), { ledger }), done), 0);
+    assert.equal(writtenIn(reconcile(undefined, { ledger }), done), 0);
+    assert.equal(writtenIn(reconcile(ago(60_000), { ledger }), paused), undefined);
+    assert.equal(writtenIn(reconcile(ago(60_000, done), { ledger, open: ledger.reservations }), done), undefined);
   });
 
   test("a refusal that the ledger does not tell is written, and one that it tells is not: by pod, function and moment", () => {
     const [uid, one] = refusal("a-0");
     const refusals = new Map([[uid, one]]);
-    const known = (...told: Refusal[]) =>
-      writtenIn(look(ago(60_000), { refusals, ledger: { refusals: told } }), paused);
+    const known = (...reported: Refusal[]) =>
+      writtenIn(reconcile(ago(60_000), { refusals, ledger: { refusals: reported } }), paused);
     assert.equal(known(one), undefined);
     assert.equal(known({ ...one, uid: "another" }, one), undefined);
     assert.equal(known(), 0);
@@ -140,47 +140,47 @@ describe("when a verdict is written alone", () => {
     assert.equal(known({ ...one, by: "evaluate-eviction" }), 0);
     assert.equal(known({ ...one, stampMs: one.stampMs - 600_000 }), 0);
     const both = new Map([...refusals, refusal("a-1")]);
-    assert.equal(writtenIn(look(ago(60_000), { refusals: both, ledger: { refusals: [one] } }), paused), 0);
+    assert.equal(writtenIn(reconcile(ago(60_000), { refusals: both, ledger: { refusals: [one] } }), paused), 0);
   });
 
   test("what is abandoned, mended or decided for the first time (R4, R10) is written at once, however quiet it was", () => {
     for (const changes of [{ abandoned: 1 }, { isMended: true }, { ledger: { settledThrough: undefined } }]) {
-      assert.equal(writtenIn(look(ago(0), changes), paused, 0), 0);
+      assert.equal(writtenIn(reconcile(ago(0), changes), paused, 0), 0);
     }
-    assert.equal(writtenIn(look(ago(0)), paused, 0), undefined);
+    assert.equal(writtenIn(reconcile(ago(0)), paused, 0), undefined);
   });
 });
 
 describe("since when a verdict holds", () => {
   const since = (
-    memory: ReturnType<Passes["context"]["memoryOf"]>,
+    memory: ReturnType<Harness["context"]["memoryOf"]>,
     observed: GroupObservation,
     guard = "paused",
     where = "a",
   ) => recordOf(memory, { name: by, eventPolicy }, observed, wait(guard, "words", { zone: where })).since;
 
   test("since it was first found, written or not, for as long as guard and zone stay", () => {
-    const memory = new Passes().context.memoryOf(key);
-    assert.equal(since(memory, look(undefined)), nowMs);
-    assert.equal(since(memory, look(undefined, { nowMs: nowMs + 5_000 })), nowMs);
-    assert.equal(since(memory, look({ ...paused, since: nowMs - 9_000 }, { nowMs: nowMs + 6_000 })), nowMs);
+    const memory = new Harness().context.memoryOf(key);
+    assert.equal(since(memory, reconcile(undefined)), nowMs);
+    assert.equal(since(memory, reconcile(undefined, { nowMs: nowMs + 5_000 })), nowMs);
+    assert.equal(since(memory, reconcile({ ...paused, since: nowMs - 9_000 }, { nowMs: nowMs + 6_000 })), nowMs);
     assert.equal(
-      since(memory, look(undefined, { nowMs: nowMs + 7_000 }), "paused", "b"),
+      since(memory, reconcile(undefined, { nowMs: nowMs + 7_000 }), "paused", "b"),
       nowMs + 7_000,
       "another zone",
     );
     assert.equal(
-      since(memory, look(undefined, { nowMs: nowMs + 8_000 }), "budget", "b"),
+      since(memory, reconcile(undefined, { nowMs: nowMs + 8_000 }), "budget", "b"),
       nowMs + 8_000,
       "another guard",
     );
   });
 
   test("a process that has just started goes on from the ledger, if that is of the same guard and zone", () => {
-    const fresh = () => new Passes().context.memoryOf(key);
-    assert.equal(since(fresh(), look(paused)), paused.since);
-    assert.equal(since(fresh(), look(paused), "budget"), nowMs);
-    assert.equal(since(fresh(), look(paused), "paused", "b"), nowMs);
+    const fresh = () => new Harness().context.memoryOf(key);
+    assert.equal(since(fresh(), reconcile(paused)), paused.since);
+    assert.equal(since(fresh(), reconcile(paused), "budget"), nowMs);
+    assert.equal(since(fresh(), reconcile(paused), "paused", "b"), nowMs);
   });
 });
 
@@ -192,7 +192,7 @@ test("the hundred newest refusals are kept, a rollout's and given-up reservation
         return [uid, { uid, pod: uid, message: "no", stampMs: from + index * 2 }];
       }),
     );
-  const kept = keptRefusals(look(undefined, { refusals: some(1, "odd"), givenUp: some(0, "even") }));
+  const kept = keptRefusals(reconcile(undefined, { refusals: some(1, "odd"), givenUp: some(0, "even") }));
   assert.deepEqual(
     kept.map(({ stampMs }) => stampMs),
     Array.from({ length: 100 }, (_, index) => index + 20),
@@ -200,107 +200,107 @@ test("the hundred newest refusals are kept, a rollout's and given-up reservation
 });
 
 describe("which Events", () => {
-  /** What is said when this is recorded after that. */
-  async function said(
+  /** What is reported when this is recorded after that. */
+  async function recordedAfter(
     before: RecordedVerdict | undefined,
     record: RecordedVerdict,
-    passes = new Passes(),
+    harness = new Harness(),
     changes = {},
   ) {
     await played(
-      passes.timeline,
-      recordVerdictEvent(passes.context, { name: by, eventPolicy }, look(before, changes), record),
+      harness.timeline,
+      recordVerdictEvent(harness.context, { name: by, eventPolicy }, reconcile(before, changes), record),
     );
-    return passes.events;
+    return harness.events;
   }
   const rolling: RecordedVerdict = { ...paused, guard: "rolling", sentence: "2 of 3 pods are outdated" };
   const budget: RecordedVerdict = { ...paused, guard: "budget", sentence: "one pod is down" };
 
   test("a zone that starts is one, and one that goes on after a guard of every rollout is none", async () => {
     const started = [`${eventReasons.rolling} a: 2 of 3 pods are outdated`];
-    const words = (before?: RecordedVerdict) => said(before, rolling);
-    assert.deepEqual(await words(), started);
-    assert.deepEqual(await words(paused), started, "after a user had held it up");
-    assert.deepEqual(await words({ ...budget, zone: "b" }), started, "after another zone");
-    assert.deepEqual(await words({ ...rolling, zone: "b" }), started);
-    assert.deepEqual(await words(budget), []);
-    assert.deepEqual(await words(rolling), []);
-    assert.deepEqual(await said(rolling, { ...rolling, since: nowMs - 90_000 }), [], "however long it takes");
+    const reportedAfter = (before?: RecordedVerdict) => recordedAfter(before, rolling);
+    assert.deepEqual(await reportedAfter(), started);
+    assert.deepEqual(await reportedAfter(paused), started, "after a user had held it up");
+    assert.deepEqual(await reportedAfter({ ...budget, zone: "b" }), started, "after another zone");
+    assert.deepEqual(await reportedAfter({ ...rolling, zone: "b" }), started);
+    assert.deepEqual(await reportedAfter(budget), []);
+    assert.deepEqual(await reportedAfter(rolling), []);
+    assert.deepEqual(await recordedAfter(rolling, { ...rolling, since: nowMs - 90_000 }), [], "however long it takes");
   });
 
   test("a guard of every rollout is one when it has held for a minute, any other at once, and only on change", async () => {
-    assert.deepEqual(await said(rolling, { ...budget, since: nowMs - 59_999 }), []);
-    const held = { ...budget, since: nowMs - 60_000 };
-    assert.deepEqual(await said(rolling, held), ["RolloutWaiting a: budget: one pod is down"]);
-    assert.deepEqual(await said(rolling, paused), ["RolloutWaiting a: paused: a is paused"]);
-    assert.deepEqual(await said(paused, paused), []);
-    assert.equal((await said({ ...paused, zone: "b" }, paused)).length, 1, "another zone is a change");
+    assert.deepEqual(await recordedAfter(rolling, { ...budget, since: nowMs - 59_999 }), []);
+    const blocked = { ...budget, since: nowMs - 60_000 };
+    assert.deepEqual(await recordedAfter(rolling, blocked), ["RolloutWaiting a: budget: one pod is down"]);
+    assert.deepEqual(await recordedAfter(rolling, paused), ["RolloutWaiting a: paused: a is paused"]);
+    assert.deepEqual(await recordedAfter(paused, paused), []);
+    assert.equal((await recordedAfter({ ...paused, zone: "b" }, paused)).length, 1, "another zone is a change");
   });
 
   test("that all is done is one where anything had been to do, and names no guard", async () => {
-    assert.deepEqual(await said(undefined, done), []);
-    assert.deepEqual(await said(done, done), []);
-    assert.deepEqual(await said(rolling, done), [`${eventReasons.completed} a: all pods are new`]);
+    assert.deepEqual(await recordedAfter(undefined, done), []);
+    assert.deepEqual(await recordedAfter(done, done), []);
+    assert.deepEqual(await recordedAfter(rolling, done), [`${eventReasons.completed} a: all pods are new`]);
   });
 
-  test("it is said about the zone of the verdict, or the first, and of a group without zones nothing is said", async () => {
-    assert.match((await said(undefined, { ...paused, zone: "b" }))[0] ?? "", /^RolloutWaiting b: /);
-    assert.match((await said(undefined, { ...paused, zone: "" }))[0] ?? "", /^RolloutWaiting a: /);
-    assert.deepEqual(await said(undefined, paused, new Passes(), { zones: [] }), []);
+  test("it is reported about the zone of the verdict, or the first, and of a group without zones nothing is reported", async () => {
+    assert.match((await recordedAfter(undefined, { ...paused, zone: "b" }))[0] ?? "", /^RolloutWaiting b: /);
+    assert.match((await recordedAfter(undefined, { ...paused, zone: "" }))[0] ?? "", /^RolloutWaiting a: /);
+    assert.deepEqual(await recordedAfter(undefined, paused, new Harness(), { zones: [] }), []);
   });
 
-  test("one that could not be sent is said, and is sent by the next pass", async () => {
-    const passes = new Passes();
-    passes.interfere = () => {
+  test("one that could not be sent is reported, and is sent by the next reconcile", async () => {
+    const harness = new Harness();
+    harness.interfere = () => {
       throw refused(503);
     };
-    assert.deepEqual(await said(undefined, paused, passes), []);
-    assert.deepEqual(passes.problems, ["no Event could be sent about a"]);
-    passes.interfere = () => {};
-    assert.equal((await said(undefined, paused, passes)).length, 1);
-    await said(undefined, paused, passes);
-    assert.equal(passes.count("create events"), 2, "and then no more");
+    assert.deepEqual(await recordedAfter(undefined, paused, harness), []);
+    assert.deepEqual(harness.problems, ["no Event could be sent about a"]);
+    harness.interfere = () => {};
+    assert.equal((await recordedAfter(undefined, paused, harness)).length, 1);
+    await recordedAfter(undefined, paused, harness);
+    assert.equal(harness.count("create events"), 2, "and then no more");
   });
 
-  test("what was said is remembered of a thousand Events at most", async () => {
-    for (const say of [
-      (passes: Passes) => said(undefined, paused, passes),
-      async (passes: Passes) => {
+  test("what was reported is remembered of a thousand Events at most", async () => {
+    for (const report of [
+      (harness: Harness) => recordedAfter(undefined, paused, harness),
+      async (harness: Harness) => {
         const denied = { guard: "zone-budget", message: "no" } as Parameters<typeof recordRefusal>[3];
-        recordRefusal(passes.context, by, statefulSet("a", { group: key.group }), denied, "EvictionRefused");
-        await passes.goOn(1);
+        recordRefusal(harness.context, by, statefulSet("a", { group: key.group }), denied, "EvictionRefused");
+        await harness.goOn(1);
       },
     ]) {
       for (const [already, remembered] of [
         [998, 999],
         [1_000, 1_000],
       ] as const) {
-        const passes = new Passes();
-        const { sentEvents } = passes.context.memoryOf(key);
+        const harness = new Harness();
+        const { sentEvents } = harness.context.memoryOf(key);
         for (let event = 0; event < already; event++) sentEvents.add(`${event}`);
-        await say(passes);
+        await report(harness);
         assert.equal(sentEvents.size, remembered);
       }
     }
   });
 
-  test("a refused eviction is said once a minute, and is remembered with the group, or with a StatefulSet that has none", async () => {
-    const passes = new Passes();
+  test("a refused eviction is reported once a minute, and is remembered with the group, or with a StatefulSet that has none", async () => {
+    const harness = new Harness();
     const denied = { guard: "zone-budget", message: "no" } as Parameters<typeof recordRefusal>[3];
-    const minuteMs = 60_000 - (passes.cluster.serverTimeMs() % 60_000);
-    await passes.goOn(minuteMs);
+    const minuteMs = 60_000 - (harness.cluster.serverTimeMs() % 60_000);
+    await harness.goOn(minuteMs);
     const grouped = statefulSet("a", { group: key.group });
-    recordRefusal(passes.context, by, grouped, denied, "EvictionRefused");
-    await passes.goOn(59_000);
-    recordRefusal(passes.context, by, grouped, denied, "EvictionRefused");
-    await passes.goOn(10);
-    assert.equal(passes.count("create events"), 1);
-    await passes.goOn(1_000);
-    recordRefusal(passes.context, by, grouped, denied, "EvictionRefused");
-    recordRefusal(passes.context, by, statefulSet("alone", { group: undefined }), denied, "EvictionRefused");
-    await passes.goOn(10);
-    assert.equal(passes.events.length, 3);
-    assert.equal(passes.context.memoryOf(key).sentEvents.size, 2);
-    assert.equal(passes.context.memoryOf({ ...key, group: "statefulset:alone" }).sentEvents.size, 1);
+    recordRefusal(harness.context, by, grouped, denied, "EvictionRefused");
+    await harness.goOn(59_000);
+    recordRefusal(harness.context, by, grouped, denied, "EvictionRefused");
+    await harness.goOn(10);
+    assert.equal(harness.count("create events"), 1);
+    await harness.goOn(1_000);
+    recordRefusal(harness.context, by, grouped, denied, "EvictionRefused");
+    recordRefusal(harness.context, by, statefulSet("alone", { group: undefined }), denied, "EvictionRefused");
+    await harness.goOn(10);
+    assert.equal(harness.events.length, 3);
+    assert.equal(harness.context.memoryOf(key).sentEvents.size, 2);
+    assert.equal(harness.context.memoryOf({ ...key, group: "statefulset:alone" }).sentEvents.size, 1);
   });
 });

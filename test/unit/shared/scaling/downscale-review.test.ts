@@ -37,7 +37,7 @@ const atScale = { subresource: "scale" } as const;
 const statefulSet = (replicas?: unknown, rest: object = {}) => object("StatefulSet", replicas, rest);
 
 /** The guard of an answer, and whether it has a warning; or the sizes of a downscale. */
-function told(request: AdmissionRequest): unknown {
+function parsed(request: AdmissionRequest): unknown {
   const read = readDownscale(request);
   if (!("allowed" in read)) return [read.from.replicas, read.to.replicas];
   assert.equal(read.allowed, true);
@@ -73,23 +73,23 @@ test("of an object its keys and its first ordinal are read, and nothing else is 
 });
 
 test("what stays as large, or becomes larger, is no downscale", () => {
-  assert.equal(told(review(statefulSet(3), statefulSet(3))), "not-a-downscale");
-  assert.equal(told(review(statefulSet(3), statefulSet(4))), "not-a-downscale");
-  assert.equal(told(review(scale(0), scale(1), atScale)), "not-a-downscale");
-  assert.deepEqual(told(review(statefulSet(1), statefulSet(0))), [1, 0]);
+  assert.equal(parsed(review(statefulSet(3), statefulSet(3))), "not-a-downscale");
+  assert.equal(parsed(review(statefulSet(3), statefulSet(4))), "not-a-downscale");
+  assert.equal(parsed(review(scale(0), scale(1), atScale)), "not-a-downscale");
+  assert.deepEqual(parsed(review(statefulSet(1), statefulSet(0))), [1, 0]);
 });
 
 test("two objects without replicas are no downscale; one without has a warning", () => {
-  assert.equal(told(review(statefulSet(), statefulSet(null))), "not-a-downscale");
-  assert.equal(told(review(statefulSet(), statefulSet(1))), "replicas-unclear and a warning");
-  assert.equal(told(review(statefulSet(3), statefulSet())), "replicas-unclear and a warning");
-  assert.equal(told(review(statefulSet(3), statefulSet(3, { spec: null }))), "replicas-unclear and a warning");
+  assert.equal(parsed(review(statefulSet(), statefulSet(null))), "not-a-downscale");
+  assert.equal(parsed(review(statefulSet(), statefulSet(1))), "replicas-unclear and a warning");
+  assert.equal(parsed(review(statefulSet(3), statefulSet())), "replicas-unclear and a warning");
+  assert.equal(parsed(review(statefulSet(3), statefulSet(3, { spec: null }))), "replicas-unclear and a warning");
 });
 
 test("a scale without replicas is one of 0", () => {
-  assert.deepEqual(told(review(scale(3), scale(), atScale)), [3, 0]);
-  assert.deepEqual(told(review(scale(3), { ...scale(), spec: undefined }, atScale)), [3, 0]);
-  assert.equal(told(review(scale(), scale(), atScale)), "not-a-downscale");
+  assert.deepEqual(parsed(review(scale(3), scale(), atScale)), [3, 0]);
+  assert.deepEqual(parsed(review(scale(3), { ...scale(), spec: undefined }, atScale)), [3, 0]);
+  assert.equal(parsed(review(scale(), scale(), atScale)), "not-a-downscale");
 });
 
 test("what cannot be read goes through, with a warning that says why", () => {
@@ -124,8 +124,8 @@ test("what cannot be read goes through, with a warning that says why", () => {
       assert.ok(read.warnings[0]?.includes(why), `${read.warnings[0]} says ${why}`);
     }
   }
-  assert.equal(told(review(good, statefulSet(1), atScale)), "unreadable-object and a warning");
-  assert.equal(told(review(scale(3), scale(1))), "unreadable-object and a warning");
+  assert.equal(parsed(review(good, statefulSet(1), atScale)), "unreadable-object and a warning");
+  assert.equal(parsed(review(scale(3), scale(1))), "unreadable-object and a warning");
 });
 
 test("ordinals-malformed: where Sluice cannot tell which pods leave, none does; other types have no ordinals", () => {
@@ -138,7 +138,7 @@ test("ordinals-malformed: where Sluice cannot tell which pods leave, none does; 
     }
     const type = { group: "apps", version: "v1", resource: "deployments" };
     const small = object("Deployment", 1, { spec: { replicas: 1, ordinals } });
-    assert.deepEqual(told(review(object("Deployment", 3), small, { resource: type })), [3, 1]);
+    assert.deepEqual(parsed(review(object("Deployment", 3), small, { resource: type })), [3, 1]);
   }
 });
 
@@ -153,19 +153,22 @@ test("a change of the first ordinal is a downscale where a pod leaves by it, and
       { start: 1, replicas: 3 },
     ],
   );
-  assert.deepEqual(told(review(statefulSet(3), at(1, 9))), [3, 9]);
-  assert.equal(told(review(at(1), at(0, 4))), "not-a-downscale");
-  assert.deepEqual(told(review(at(1), at(0))), [3, 3]);
-  assert.equal(told(review(at(0), at(null))), "not-a-downscale");
+  assert.deepEqual(parsed(review(statefulSet(3), at(1, 9))), [3, 9]);
+  assert.equal(parsed(review(at(1), at(0, 4))), "not-a-downscale");
+  assert.deepEqual(parsed(review(at(1), at(0))), [3, 3]);
+  assert.equal(parsed(review(at(0), at(null))), "not-a-downscale");
 });
 
 test("other types go through, with a warning", () => {
   for (const resource of ["pods", "", "replicationcontrollers", "toString"]) {
     const type = { group: "apps", version: "v1", resource };
-    assert.equal(told(review(statefulSet(3), statefulSet(1), { resource: type })), "unreadable-object and a warning");
+    assert.equal(parsed(review(statefulSet(3), statefulSet(1), { resource: type })), "unreadable-object and a warning");
   }
   const foreign = { group: "example.com", version: "v1", resource: "statefulsets" };
-  assert.equal(told(review(statefulSet(3), statefulSet(1), { resource: foreign })), "unreadable-object and a warning");
+  assert.equal(
+    parsed(review(statefulSet(3), statefulSet(1), { resource: foreign })),
+    "unreadable-object and a warning",
+  );
 });
 
 test("a label or a field that is null is none, as for Kubernetes", () => {

@@ -34,7 +34,7 @@ test("the same StatefulSet and the same target join the confirmed claim, however
 });
 
 test("any other change of the size is held, and says what the claim is for", () => {
-  const held = (claim: Claim, changes: Changes = {}) => {
+  const refused = (claim: Claim, changes: Changes = {}) => {
     const joining = join([claim], changes);
     assert.ok(joining.kind === "held", joining.kind);
     assert.equal(joining.guard, claim.isKnown ? "zone-scaling-down" : "zone-claim-unknown");
@@ -42,20 +42,20 @@ test("any other change of the size is held, and says what the claim is for", () 
   };
   const claim = confirmed("a:3-4");
   assert.match(
-    held(claim, { to: 2 }),
+    refused(claim, { to: 2 }),
     /^a: 3-4 claimed for a scale-down .+: it takes the ordinals 3-4, and this change takes 2-4$/,
   );
-  assert.match(held(claim, { to: 4 }), /takes the ordinals 3-4, and this change takes 4$/);
-  assert.match(held(claim, { to: 5 }), /takes the ordinals 3-4, and this change takes none$/);
-  assert.match(held(claim, { from: 3, to: 3 }), /takes the ordinals 3-4, and this change takes none$/);
-  assert.match(held(claim, { from: 6 }), /takes the ordinals 3-4, and this change takes 3-5$/);
-  assert.match(held(confirmed("a:3,5"), { from: 6 }), /takes the ordinals 3,5, and this change takes 3-5$/);
-  assert.match(held(claim, { newStart: 1, to: 2 }), /takes the ordinals 3-4, and this change takes 0,3-4$/);
-  assert.match(held(confirmed("a:0-1"), { newStart: 1 }), /takes the ordinals 0-1, and this change takes 0,4$/);
-  assert.match(held(claim, { uid: "another" }), /uid uid-of-a, and this one has another$/);
-  assert.match(held(confirmed("a:3-4", { phase: "preparing" })), /its pods have not all said that they may leave$/);
-  assert.match(held(confirmed("a:3-4", { phase: "undoing" })), /its pods have not all said/);
-  assert.match(held(foreignClaim("a")), /it cannot be told what for$/);
+  assert.match(refused(claim, { to: 4 }), /takes the ordinals 3-4, and this change takes 4$/);
+  assert.match(refused(claim, { to: 5 }), /takes the ordinals 3-4, and this change takes none$/);
+  assert.match(refused(claim, { from: 3, to: 3 }), /takes the ordinals 3-4, and this change takes none$/);
+  assert.match(refused(claim, { from: 6 }), /takes the ordinals 3-4, and this change takes 3-5$/);
+  assert.match(refused(confirmed("a:3,5"), { from: 6 }), /takes the ordinals 3,5, and this change takes 3-5$/);
+  assert.match(refused(claim, { newStart: 1, to: 2 }), /takes the ordinals 3-4, and this change takes 0,3-4$/);
+  assert.match(refused(confirmed("a:0-1"), { newStart: 1 }), /takes the ordinals 0-1, and this change takes 0,4$/);
+  assert.match(refused(claim, { uid: "another" }), /uid uid-of-a, and this one has another$/);
+  assert.match(refused(confirmed("a:3-4", { phase: "preparing" })), /its pods have not all said that they may leave$/);
+  assert.match(refused(confirmed("a:3-4", { phase: "undoing" })), /its pods have not all said/);
+  assert.match(refused(foreignClaim("a")), /it cannot be told what for$/);
 });
 
 test("a claim that this version does not know takes nothing back of what was confirmed, in whatever order they stand", () => {
@@ -114,7 +114,7 @@ test("the pods that leave are the ordinals of the old range that are not in the 
   }
 });
 
-test("a size is said in replicas, and in ordinals where the first one changes", () => {
+test("a size is reported in replicas, and in ordinals where the first one changes", () => {
   assert.equal(describeSizes({ start: 2, replicas: 5 }, { start: 2, replicas: 0 }), "from 5 to 0 replicas");
   assert.equal(describeSizes({ start: 0, replicas: 5 }, { start: 2, replicas: 1 }), "from ordinals 0-4 to 2");
   assert.equal(describeSizes({ start: 0, replicas: 5 }, { start: 2, replicas: 0 }), "from ordinals 0-4 to none");

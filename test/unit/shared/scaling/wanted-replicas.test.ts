@@ -107,12 +107,12 @@ test("3.1.4: it gets fewer when the newest downscale of another zone is longer a
   assert.equal(at("1h", "yesterday"), "last-downscale-malformed");
 });
 
-test("a wait for a time says until when, and is looked at again then", () => {
+test("a wait for a time says until when, and is read again then", () => {
   const leader = set("a", { replicas: 1, annotations: { "last-downscale": "2026-01-31T11:30:00Z" } });
   const labels = { "min-time-between-zones-downscale": "1h" };
   const statefulSet = set("b", { labels, annotations: follows("a") });
-  const held = wantedReplicas({ statefulSet, members: [statefulSet, leader], mirrored: undefined, nowMs });
-  assert.deepEqual(held, {
+  const blocked = wantedReplicas({ statefulSet, members: [statefulSet, leader], mirrored: undefined, nowMs });
+  assert.deepEqual(blocked, {
     guard: "min-time-between-zones",
     message: "b may have 1 replicas from 2026-01-31T12:30:00Z on: a was made smaller at 2026-01-31T11:30:00Z",
     requeueAfterMs: 1_800_001,

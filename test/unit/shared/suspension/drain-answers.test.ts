@@ -10,23 +10,23 @@ import { top, Volumes } from "./volumes.ts";
 
 const key = { namespace: "db", group: "db" };
 
-function made(replicas = 3, words: Readonly<Record<string, string>> = {}): Suspended {
+function made(replicas = 3, annotations: Readonly<Record<string, string>> = {}): Suspended {
   const on = Suspended.of(["a", "b"], replicas, {
     "suspend-duration": "1h",
     "drain-url": "http://:8080/drained?pod={pod}",
-    ...words,
+    ...annotations,
   });
   for (const zone of ["a", "b"]) on.spec(zone, { serviceName: `nodes-${zone}` });
   return on;
 }
 
 /** A context whose pods answer as `says` has it: a status, or nothing at all; and what they were asked. */
-function contextOf(says: Readonly<Record<string, number | "silent">> = {}, nowMs = 0) {
+function contextOf(answers: Readonly<Record<string, number | "silent">> = {}, nowMs = 0) {
   const asked: string[] = [];
   const clock = { monotonicMs: () => 0, serverTimeMs: () => nowMs, sleep: () => new Promise<never>(() => {}) };
   const send = async (address: { pod: string; service: string; port: number }, { path }: { path: string }) => {
     asked.push(`${address.pod}.${address.service}:${address.port}${path}`);
-    const status = says[address.pod] ?? 200;
+    const status = answers[address.pod] ?? 200;
     if (status === "silent") throw new PodHttpError("connection", `${address.pod} is not there`, { sent: false });
     return { status, body: "", contentType: "", retryAfterMs: undefined } as unknown as PodAnswer;
   };
@@ -66,17 +66,17 @@ test("those that stay are asked before those that go themselves, and before thos
 });
 
 test("one no or one silence of three witnesses keeps a volume, whichever of them it is", async () => {
-  const judged = async (says: Readonly<Record<string, number | "silent">>) => {
-    const members = await withDrainAnswers(contextOf(says).context, "me", key, made().members, () => true);
+  const decided = async (answers: Readonly<Record<string, number | "silent">>) => {
+    const members = await withDrainAnswers(contextOf(answers).context, "me", key, made().members, () => true);
     const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
     return [whyNeeded(member)?.guard, member.drain?.pod];
   };
-  assert.deepEqual(await judged({}), [undefined, "db-a-0"]);
+  assert.deepEqual(await decided({}), [undefined, "db-a-0"]);
   for (const witness of ["db-a-0", "db-a-1", "db-b-0"]) {
-    assert.deepEqual(await judged({ [witness]: 503 }), ["drain-refused", witness]);
-    assert.deepEqual(await judged({ [witness]: "silent" }), ["drain-unknown", witness]);
+    assert.deepEqual(await decided({ [witness]: 503 }), ["drain-refused", witness]);
+    assert.deepEqual(await decided({ [witness]: "silent" }), ["drain-unknown", witness]);
   }
-  assert.deepEqual(await judged({ "db-a-0": "silent", "db-b-0": 503 }), ["drain-refused", "db-b-0"], "a no says more");
+  assert.deepEqual(await decided({ "db-a-0": "silent", "db-b-0": 503 }), ["drain-refused", "db-b-0"], "a no says more");
 });
 
 test("with drain-witnesses 1 the first answer counts, as before; any other number has nothing go", async () => {
@@ -86,8 +86,8 @@ test("with drain-witnesses 1 the first answer counts, as before; any other numbe
   assert.deepEqual(shortly(asked), ["db-a-0", "db-a-1"]);
   const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
   assert.equal(whyNeeded(member), undefined);
-  const words = "db-a-1 alone says that the data of db-a-2 is not needed: sluice.dev/drain-witnesses is 1";
-  assert.equal(describeAgreeing(member), words);
+  const annotations = "db-a-1 alone says that the data of db-a-2 is not needed: sluice.dev/drain-witnesses is 1";
+  assert.equal(describeAgreeing(member), annotations);
   for (const text of ["0", "2", "all"]) {
     const [wrong] = made(3, { "drain-witnesses": text }).members as [Member];
     assert.equal(whyNeeded(wrong)?.guard, "drain-question-malformed", text);
@@ -147,7 +147,7 @@ test("a name that could change the path is written so that it cannot; where the 
 });
 
 test("an Event names the pods that say that the data is not needed, and says that a single pod decides with drain-witnesses 1", async () => {
-  for (const [witnesses, words] of [
+  for (const [witnesses, annotations] of [
     [
       null,
       /VolumeDrained data-group-a-2: group-a-0, group-a-1, group-b-0 say that the data of group-a-2 is not needed$/m,
@@ -159,12 +159,12 @@ test("an Event names the pods that say that the data is not needed, and says tha
   ] as const) {
     const on = new Volumes("1s", { "drain-url": "http://:8080/{pod}", "drain-witnesses": witnesses });
     on.restart({ pods: { send: async () => ({ status: 200, body: "", contentType: "" }) as PodAnswer } });
-    on.say(top, { suspend: "true" });
+    on.annotate(top, { suspend: "true" });
     await on.until(
-      () => on.said(top, "suspend-state") === "Suspended",
+      () => on.recorded(top, "suspend-state") === "Suspended",
       () => on.suspend(),
     );
-    assert.match(on.events.join("\n"), words);
+    assert.match(on.events.join("\n"), annotations);
     await on.until(
       () => on.claim(top) === undefined,
       () => on.collect(),

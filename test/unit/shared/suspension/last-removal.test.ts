@@ -9,7 +9,7 @@ test("a time on a volume claim that is days ahead says nothing: the group does n
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90);
   const last = (minutes: number) => {
-    on.say("a-0-data", { "suspended-at": minutesAgo(minutes) });
+    on.log("a-0-data", { "suspended-at": minutesAgo(minutes) });
     return lastRemovalOf({}, { members: on.members, zones: on.zones, nowMs }, on.members);
   };
   assert.equal(last(90), nowMs - 90 * 60_000);

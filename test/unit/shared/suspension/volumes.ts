@@ -4,7 +4,7 @@ import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/fun
 import type { PvcObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import type { GroupOptions } from "../../../fake-cluster/world.ts";
-import { key, namespace, Passes, played, refused } from "../reconcile/passes.ts";
+import { Harness, key, namespace, played, refused } from "../reconcile/harness.ts";
 
 export const volumes = "persistentvolumeclaims" as const;
 /** Of the highest pod of zone a. */
@@ -13,7 +13,7 @@ export const top = "data-group-a-2";
 const of = (name: string): string => `sluice.dev/${name}`;
 type Texts = Readonly<Record<string, string | null>>;
 
-export class Volumes extends Passes {
+export class Volumes extends Harness {
   constructor(duration = "600s", policy: Texts = {}, group: Partial<GroupOptions> = {}) {
     super({ zones: ["a", "b"], replicas: 3, volumes: ["data"], ...group });
     for (const { metadata } of this.world.store.list("statefulsets").items)
@@ -21,7 +21,7 @@ export class Volumes extends Passes {
   }
 
   /** Our annotations of a volume claim, without their prefix; null takes one away. */
-  say(name: string, texts: Texts): void {
+  annotate(name: string, texts: Texts): void {
     this.world.annotate({ namespace, name }, prefixed(texts), volumes);
   }
 
@@ -30,7 +30,7 @@ export class Volumes extends Passes {
     this.world.annotate({ namespace, name }, prefixed(texts));
   }
 
-  said(name: string, what: string): string | undefined {
+  recorded(name: string, what: string): string | undefined {
     return this.claim(name)?.metadata.annotations?.[of(what)];
   }
 
@@ -55,7 +55,7 @@ export class Volumes extends Passes {
 
   /** A user asks for it now, and says that its data is not needed. */
   ask(name: string): void {
-    this.say(name, { suspend: "true", "drained-at": new Date(this.timeline.nowMs()).toISOString() });
+    this.annotate(name, { suspend: "true", "drained-at": new Date(this.timeline.nowMs()).toISOString() });
   }
 
   /** The PersistentVolume of a volume claim, bound to the uid that is given. */
@@ -72,19 +72,19 @@ export class Volumes extends Passes {
   }
 
   async suspend(sweep = true): Promise<void> {
-    await this.#pass(suspendGroup, sweep);
+    await this.#reconcile(suspendGroup, sweep);
   }
 
   async collect(sweep = true): Promise<void> {
-    await this.#pass(gcSuspendedGroups, sweep);
+    await this.#reconcile(gcSuspendedGroups, sweep);
   }
 
-  /** What a sweep of the collector does besides waking groups. */
+  /** What a sweep of the collector does besides triggering groups. */
   async sweepStrays(): Promise<void> {
     await played(this.timeline, gcSuspendedGroups.sweep?.(this.context, []) ?? Promise.resolve());
   }
 
-  async #pass(definition: typeof suspendGroup | typeof gcSuspendedGroups, sweep: boolean): Promise<void> {
+  async #reconcile(definition: typeof suspendGroup | typeof gcSuspendedGroups, sweep: boolean): Promise<void> {
     const outcome = await played(this.timeline, definition.reconcile(this.context, key, { sweep }));
     if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
   }
@@ -100,9 +100,9 @@ export class Volumes extends Passes {
   }
 
   /** Time goes on, and sweeps look every five minutes, as they do in a cluster. */
-  async elapse(ms: number, look: () => Promise<void> = () => this.collect()): Promise<void> {
+  async elapse(ms: number, run: () => Promise<void> = () => this.collect()): Promise<void> {
     for (let leftMs = ms; leftMs > 0; leftMs -= 300_000) {
-      await look();
+      await run();
       await this.goOn(Math.min(leftMs, 300_000));
     }
   }
@@ -118,7 +118,7 @@ export class Volumes extends Passes {
   async suspended(name = top): Promise<void> {
     this.ask(name);
     await this.until(
-      () => this.said(name, "suspend-state") === "Suspended",
+      () => this.recorded(name, "suspend-state") === "Suspended",
       () => this.suspend(),
     );
   }
@@ -129,7 +129,7 @@ export class Volumes extends Passes {
       if (verb === "delete" && resource === volumes) throw refused(0, "died");
     };
     await this.until(
-      () => this.said(name, "suspend-state") === "Removing",
+      () => this.recorded(name, "suspend-state") === "Removing",
       () => this.collect(),
     );
     this.interfere = () => {};

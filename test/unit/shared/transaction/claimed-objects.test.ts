@@ -28,12 +28,12 @@ import {
   statefulSetObject,
 } from "../../functions/advance-zone-rollout/given.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, Passes, played } from "../reconcile/passes.ts";
+import { Harness, key, played } from "../reconcile/harness.ts";
 
 test("what is reserved of a StatefulSet stays so while its pods stand without it, though a frozen watch shows older ones (S3)", async () => {
   // What comes instead of a reserved pod never gets ready.
-  const passes = await new Passes({ replicas: 3, maxUnavailable: 3 }).prepare("app:broken");
-  const inner = createWorldCluster(passes.world);
+  const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare("app:broken");
+  const inner = createWorldCluster(harness.world);
   let isFrozen = false;
   const watch = (...[resource, query, options]: Parameters<Cluster["watch"]>) =>
     (async function* () {
@@ -42,24 +42,24 @@ test("what is reserved of a StatefulSet stays so while its pods stand without it
         yield event;
       }
     })();
-  const cluster = { ...passes.cluster, watch: watch as Cluster["watch"] };
+  const cluster = { ...harness.cluster, watch: watch as Cluster["watch"] };
   const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
-  await played(passes.timeline, cache.ready);
-  passes.restart({ cluster, cache });
-  await passes.run();
-  await passes.goOn(12_000);
-  await passes.run();
+  await played(harness.timeline, cache.ready);
+  harness.restart({ cluster, cache });
+  await harness.run();
+  await harness.goOn(12_000);
+  await harness.run();
   const zone = ["group-a-0", "group-a-1", "group-a-2"].map((name) => `${name} by advance-zone-rollout`);
-  assert.deepEqual(reserved(passes), zone);
-  await passes.goOn(100);
+  assert.deepEqual(reserved(harness), zone);
+  await harness.goOn(100);
   isFrozen = true;
-  await passes.goOn(3_000);
-  passes.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
-  await passes.goOn(200);
-  passes.forget();
-  await passes.run();
-  assert.deepEqual([passes.guard, passes.acts, reserved(passes)], ["zone-departed", [], zone]);
-  await played(passes.timeline, cache.stop());
+  await harness.goOn(3_000);
+  harness.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
+  await harness.goOn(200);
+  harness.forget();
+  await harness.run();
+  assert.deepEqual([harness.guard, harness.acts, reserved(harness)], ["zone-departed", [], zone]);
+  await played(harness.timeline, cache.stop());
 });
 
 interface Given {
@@ -99,13 +99,13 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
   const context = { cluster, cache } as unknown as Context;
   const ledger = { key, reservations, members: [] } as unknown as Ledger;
   const pod = (name: string) => shown.map(parsePod).find((one) => one.name === name);
-  const view = { statefulSets: members, neighbours: [], budgets: [], pod } as unknown as GroupView;
+  const view = { workloads: members, neighbours: [], budgets: [], pod } as unknown as GroupView;
   const find = async () => {
-    const strangers = await readUnknownSets(context, ledger, view);
-    const places = await findReserved(context, ledger, view, strangers);
+    const foreign = await readUnknownSets(context, ledger, view);
+    const places = await findReserved(context, ledger, view, foreign);
     return reservations.map((one) => {
       const where = places.get(one);
-      return [where?.pod?.uid, where?.statefulSet?.uid, where?.isMember, where?.orphans];
+      return [where?.pod?.uid, where?.workload?.uid, where?.isMember, where?.orphans];
     });
   };
   return { asked, context, ledger, view, find };
@@ -231,8 +231,8 @@ test("where the API server does not say whether a reserved pod or its StatefulSe
 
 test("a reservation of a member that the view has none of says that the view is from before it joined (S1)", () => {
   const { ledger, view } = given({ reservations: [reservation("b-0")] });
-  const isMissing = (...strangers: (StatefulSet | undefined)[]) =>
-    isMissingMember(ledger, view, new Map(strangers.map((one, index) => [`${index}`, one])));
+  const isMissing = (...foreign: (StatefulSet | undefined)[]) =>
+    isMissingMember(ledger, view, new Map(foreign.map((one, index) => [`${index}`, one])));
   assert.equal(isMissing(undefined, statefulSet("b", { group: "other" }), statefulSet("c")), true);
   assert.equal(isMissing(undefined, statefulSet("b", { group: "other" })), false);
 });
@@ -265,7 +265,7 @@ test("a view is asked to be as new as the ledger says, and taken where it is", a
   assert.equal((await asNew(nothing, { pods: 0, statefulSets: 0 })).number, 1);
 });
 
-test("a ledger that tells of a revision which a consistent LIST has not got to begins anew: it is from elsewhere (R5)", async () => {
+test("a ledger that reports a revision which a consistent LIST has not got to begins anew: it is from elsewhere (R5)", async () => {
   const known = { settledThrough: 20, membersThrough: 10 };
   for (const behind of [
     { pods: 19, statefulSets: 10 },
@@ -279,7 +279,7 @@ test("a ledger that tells of a revision which a consistent LIST has not got to b
   }
 });
 
-test("where the API server has not got so far (504) a consistent LIST tells whether it ever will; other errors are passed on", async () => {
+test("where the API server has not got so far (504) a consistent LIST shows whether it ever will; other errors are passed on", async () => {
   const known = { settledThrough: 20, membersThrough: 10 };
   const { needs, number } = await asNew(known, failure(504), { pods: 30, statefulSets: 30 });
   assert.deepEqual([needs[1], number], [{ permitSinceMs: 7, consistent: true, ...known }, 2]);

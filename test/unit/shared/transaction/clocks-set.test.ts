@@ -3,30 +3,30 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findEnd } from "../../../../functions/shared/transaction/claims.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
-import { key, Passes, played } from "../reconcile/passes.ts";
+import { Harness, key, played } from "../reconcile/harness.ts";
 
 /** A claim that was written a second ago, by the API servers' clock as it was. */
 function written() {
-  const passes = new Passes({ replicas: 3 });
+  const harness = new Harness({ replicas: 3 });
   let setMs = 0;
-  const cluster = { ...passes.cluster, serverTimeMs: () => passes.cluster.serverTimeMs() + setMs };
-  const context = { ...passes.context, cluster };
+  const cluster = { ...harness.cluster, serverTimeMs: () => harness.cluster.serverTimeMs() + setMs };
+  const context = { ...harness.context, cluster };
   const claim = claimOf("group-a:2", "scale-down", { stampMs: cluster.serverTimeMs() - 1_000 });
   return {
-    passes,
+    harness,
     claim,
     setClocks: (ms: number) => (setMs = ms),
-    end: async () => (await played(passes.timeline, findEnd(context, key, claim))).kind,
+    end: async () => (await played(harness.timeline, findEnd(context, key, claim))).kind,
   };
 }
 
 test("a claim stands for ten seconds from when a process first saw it, whatever the API servers' clocks say", async () => {
-  const { passes, setClocks, end } = written();
+  const { harness, setClocks, end } = written();
   setClocks(156_000);
   assert.equal(await end(), "stands");
-  await passes.goOn(9_000);
+  await harness.goOn(9_000);
   assert.equal(await end(), "stands");
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   assert.equal(await end(), "abandoned");
 });
 
@@ -37,9 +37,9 @@ test("a claim of a quarter of an hour ends by its age, also for a process that h
 });
 
 test("what a process has known for longer ends by its age, and one that is renewed is known anew", async () => {
-  const { passes, claim, setClocks, end } = written();
+  const { harness, claim, setClocks, end } = written();
   assert.equal(await end(), "stands");
-  await passes.goOn(20_000);
+  await harness.goOn(20_000);
   assert.equal(await end(), "stands");
   setClocks(156_000);
   assert.equal(await end(), "abandoned");

@@ -3,60 +3,60 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readClaimedObjects } from "../../../../functions/shared/transaction/claimed-objects.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
-import { namespace, Passes, played, refused } from "../reconcile/passes.ts";
+import { Harness, namespace, played, refused } from "../reconcile/harness.ts";
 
-async function found(passes: Passes, claim: Parameters<typeof readClaimedObjects>[2]) {
-  return played(passes.timeline, readClaimedObjects(passes.cluster, namespace, claim));
+async function found(harness: Harness, claim: Parameters<typeof readClaimedObjects>[2]) {
+  return played(harness.timeline, readClaimedObjects(harness.cluster, namespace, claim));
 }
 
 test("the StatefulSet and the pods of a claim are read of the API server, and no other zone's", async () => {
-  const passes = new Passes({ replicas: 3 });
-  const { statefulSet, pods } = await found(passes, claimOf("group-a:1-7", "scale-down"));
+  const harness = new Harness({ replicas: 3 });
+  const { statefulSet, pods } = await found(harness, claimOf("group-a:1-7", "scale-down"));
   assert.equal(statefulSet?.name, "group-a");
   assert.deepEqual(
     [...pods.values()].map(({ name }) => name),
     ["group-a-1", "group-a-2"],
   );
-  assert.deepEqual(passes.words.sort(), ["get statefulsets", "list pods"]);
-  const [list] = passes.calls.filter(({ verb }) => verb === "list");
+  assert.deepEqual(harness.requests.sort(), ["get statefulsets", "list pods"]);
+  const [list] = harness.calls.filter(({ verb }) => verb === "list");
   assert.deepEqual(list?.given[1], { namespace }, "a consistent LIST");
 });
 
 test("a StatefulSet that is gone leaves the pods that stand", async () => {
-  const { statefulSet, pods } = await found(new Passes(), claimOf("gone:0", "scale-down"));
+  const { statefulSet, pods } = await found(new Harness(), claimOf("gone:0", "scale-down"));
   assert.deepEqual([statefulSet, pods.size], [undefined, 0]);
 });
 
 test("an anchor holds while it names the claim: not when it is gone, names another one, or says nothing (R10a)", async () => {
-  const passes = new Passes();
+  const harness = new Harness();
   const claim = claimOf("group-a:0", "process", {
     anchor: { resource: "pods", name: "group-a-0", annotation: "example.dev/claim" },
   });
   const isAnchored = async (value: string | null) => {
-    passes.world.annotate({ namespace, name: "group-a-0" }, { "example.dev/claim": value }, "pods");
-    return (await found(passes, claim)).isAnchored;
+    harness.world.annotate({ namespace, name: "group-a-0" }, { "example.dev/claim": value }, "pods");
+    return (await found(harness, claim)).isAnchored;
   };
   assert.equal(await isAnchored(claim.id), true);
   assert.equal(await isAnchored("another"), false);
   assert.equal(await isAnchored(null), false);
   const gone = { ...claim, anchor: { resource: "leases", name: "no-such-fence", annotation: "example.dev/claim" } };
-  assert.equal((await found(passes, gone)).isAnchored, false);
-  assert.equal((await found(passes, claimOf("group-a:0", "scale-down"))).isAnchored, false);
+  assert.equal((await found(harness, gone)).isAnchored, false);
+  assert.equal((await found(harness, claimOf("group-a:0", "scale-down"))).isAnchored, false);
 });
 
 test("an anchor of a type that only a later version knows holds, and a ledger names no path that is asked for (R10a)", async () => {
   for (const resource of ["fences", "constructor", "__proto__", "/api/v1/secrets"]) {
-    const passes = new Passes();
+    const harness = new Harness();
     const anchor = { resource, name: "group-a-0", annotation: "example.dev/claim" };
-    assert.equal((await found(passes, claimOf("group-a:0", "process", { anchor }))).isAnchored, true);
-    assert.deepEqual(passes.words.sort(), ["get statefulsets", "list pods"]);
+    assert.equal((await found(harness, claimOf("group-a:0", "process", { anchor }))).isAnchored, true);
+    assert.deepEqual(harness.requests.sort(), ["get statefulsets", "list pods"]);
   }
 });
 
 test("an API server that does not answer is no anchor that is gone: nothing is known then", async () => {
-  const passes = new Passes();
-  passes.interfere = ({ verb, resource }) => {
+  const harness = new Harness();
+  harness.interfere = ({ verb, resource }) => {
     if (verb === "get" && resource === "leases") throw refused(503);
   };
-  await assert.rejects(found(passes, claimOf("group-a:0", "node")), { code: 503 });
+  await assert.rejects(found(harness, claimOf("group-a:0", "node")), { code: 503 });
 });

@@ -7,96 +7,96 @@ import { findJoining } from "../../../../functions/shared/transaction/joining.ts
 import { refuseJoining } from "../../../../functions/shared/transaction/ledger-age.ts";
 import { nowMs, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 import { addBudget, governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, Passes, played } from "../reconcile/passes.ts";
+import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 
 /** Two groups of two zones under a budget each; nothing is wrong, and the ledgers of both are old. */
-async function twoGroups(): Promise<Passes> {
-  const passes = new Passes({ replicas: 2 });
-  passes.world.addGroup({ namespace, group: "other", zones: ["x", "y"], replicas: 2 });
-  passes.world.settle();
-  addBudget(passes);
-  addBudget(passes, { selector: { matchLabels: { "rollout-group": "other" } }, maxUnavailable: 1 }, "others");
-  const first = new Replica(passes);
+async function twoGroups(): Promise<Harness> {
+  const harness = new Harness({ replicas: 2 });
+  harness.world.addGroup({ namespace, group: "other", zones: ["x", "y"], replicas: 2 });
+  harness.world.settle();
+  addBudget(harness);
+  addBudget(harness, { selector: { matchLabels: { "rollout-group": "other" } }, maxUnavailable: 1 }, "others");
+  const first = new Replica(harness);
   await first.guards(first.review("group-a-0"), first.review("other-x-0"));
-  await passes.goOn(60_000);
-  return passes;
+  await harness.goOn(60_000);
+  return harness;
 }
 
-function move(passes: Passes, name: string, group: string): void {
+function move(harness: Harness, name: string, group: string): void {
   const labels = { "rollout-group": group };
-  passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
+  harness.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
 }
 
 test("zone-joined: nothing goes for ten seconds after a zone has come whose pod another group's ledger has reserved", async () => {
   for (const watches of [false, true]) {
-    const passes = await twoGroups();
-    const cache = watches ? await passes.watch() : undefined;
+    const harness = await twoGroups();
+    const cache = watches ? await harness.watch() : undefined;
     // A review that has to wait is refused at once: the test looks at why.
     const settings = { evictionWaitMs: 0 };
-    const replica = new Replica(passes, () => ({ settings, ...(cache === undefined ? {} : { cache }) }));
+    const replica = new Replica(harness, () => ({ settings, ...(cache === undefined ? {} : { cache }) }));
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
-    passes.world.store.delete("pods", { namespace, name: "group-a-0" }, {});
-    passes.world.settle();
+    harness.world.store.delete("pods", { namespace, name: "group-a-0" }, {});
+    harness.world.settle();
     assert.deepEqual(await replica.guards(replica.review("other-x-0")), ["allowed"]);
-    move(passes, "other-x", "group");
-    await passes.goOn(20);
+    move(harness, "other-x", "group");
+    await harness.goOn(20);
     assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zone-joined"]);
-    await passes.goOn(9_900);
+    await harness.goOn(9_900);
     assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zone-joined"]);
     // As late as an eviction may be that the other group's ledger holds.
-    passes.world.store.delete("pods", { namespace, name: "other-x-0" }, { gracePeriodSeconds: 0 });
-    await passes.goOn(200);
+    harness.world.store.delete("pods", { namespace, name: "other-x-0" }, { gracePeriodSeconds: 0 });
+    await harness.goOn(200);
     assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zones-down"]);
-    passes.world.settle();
+    harness.world.settle();
     assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["allowed"]);
-    assert.deepEqual(passes.ledger.members, ["group-a", "group-b", "other-x"]);
-    if (cache !== undefined) await played(passes.timeline, cache.stop());
+    assert.deepEqual(harness.ledger.members, ["group-a", "group-b", "other-x"]);
+    if (cache !== undefined) await played(harness.timeline, cache.stop());
   }
 });
 
 test("a rollout waits for a zone that has joined from elsewhere, and looks at it afresh", async () => {
-  const passes = await new Passes({ replicas: 2, maxUnavailable: 1 }).prepare();
-  passes.world.addGroup({ namespace, group: "other", zones: ["x"], replicas: 2 });
-  await passes.run();
-  assert.deepEqual(passes.ledger.members, ["group-a", "group-b"]);
-  passes.world.settle();
-  await passes.run();
-  await passes.goOn(40_000);
-  move(passes, "other-x", "group");
-  const cache = await passes.watch();
-  passes.forget();
-  await passes.run();
-  assert.equal(passes.guard, "zone-joined");
-  assert.match(passes.verdicts.at(-1)?.message ?? "", /^other-x has joined the group, .+ may still be acting$/);
-  assert.deepEqual([passes.acts, passes.ledger.members], [[], ["group-a", "group-b"]]);
-  await passes.goOn(10_000);
-  passes.forget();
-  await passes.run();
-  assert.equal(passes.guard, "rolling");
-  assert.equal(passes.count("list pods"), 3, "a consistent LIST of each zone");
-  assert.deepEqual(passes.ledger.members, ["group-a", "group-b", "other-x"]);
-  await passes.goOn(5_000);
-  passes.forget();
-  await passes.run();
-  assert.deepEqual([passes.guard, passes.count("list pods")], ["rolling", 0]);
-  await played(passes.timeline, cache.stop());
+  const harness = await new Harness({ replicas: 2, maxUnavailable: 1 }).prepare();
+  harness.world.addGroup({ namespace, group: "other", zones: ["x"], replicas: 2 });
+  await harness.run();
+  assert.deepEqual(harness.ledger.members, ["group-a", "group-b"]);
+  harness.world.settle();
+  await harness.run();
+  await harness.goOn(40_000);
+  move(harness, "other-x", "group");
+  const cache = await harness.watch();
+  harness.forget();
+  await harness.run();
+  assert.equal(harness.guard, "zone-joined");
+  assert.match(harness.verdicts.at(-1)?.message ?? "", /^other-x has joined the group, .+ may still be acting$/);
+  assert.deepEqual([harness.acts, harness.ledger.members], [[], ["group-a", "group-b"]]);
+  await harness.goOn(10_000);
+  harness.forget();
+  await harness.run();
+  assert.equal(harness.guard, "rolling");
+  assert.equal(harness.count("list pods"), 3, "a consistent LIST of each zone");
+  assert.deepEqual(harness.ledger.members, ["group-a", "group-b", "other-x"]);
+  await harness.goOn(5_000);
+  harness.forget();
+  await harness.run();
+  assert.deepEqual([harness.guard, harness.count("list pods")], ["rolling", 0]);
+  await played(harness.timeline, cache.stop());
 });
 
 test("no eviction waits for a zone that has just been made, and the zone is listed once", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
-  assert.deepEqual(passes.ledger.members, ["group-a", "group-b"]);
-  passes.world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 1 });
-  passes.world.settle();
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
+  assert.deepEqual(harness.ledger.members, ["group-a", "group-b"]);
+  harness.world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 1 });
+  harness.world.settle();
   assert.deepEqual(await replica.guards(replica.review("group-c-0")), ["allowed"]);
-  assert.deepEqual(reserved(passes), ["group-c-0 by evaluate-eviction"]);
-  assert.deepEqual(passes.ledger.members, ["group-a", "group-b", "group-c"]);
-  assert.equal(passes.ledger.key.group, key.group);
+  assert.deepEqual(reserved(harness), ["group-c-0 by evaluate-eviction"]);
+  assert.deepEqual(harness.ledger.members, ["group-a", "group-b", "group-c"]);
+  assert.equal(harness.ledger.key.group, key.group);
 });
 
 const cluster = { monotonicMs: () => 50_000, serverTimeMs: () => nowMs };
-const view = (...names: string[]): Pick<GroupView, "statefulSets" | "consistentAt"> => ({
-  statefulSets: names.map((name) => statefulSet(name)),
+const view = (...names: string[]): Pick<GroupView, "workloads" | "consistentAt"> => ({
+  workloads: names.map((name) => statefulSet(name)),
   consistentAt: { pods: 1, statefulSets: 1 },
 });
 const find = (members: readonly string[] | undefined, seen: object, since = new Map<string, number>()) =>
@@ -134,19 +134,19 @@ test("a zone that has joined counts after ten seconds and from a consistent LIST
 test("a zone that a process has seen in another group is not just made, whatever the API servers' clocks say", () => {
   let passedMs = 0;
   const cluster = { monotonicMs: () => passedMs, serverTimeMs: () => nowMs };
-  const made = { statefulSets: [statefulSet("b", { createdMs: nowMs - 1_000 })] } as unknown as GroupView;
+  const made = { workloads: [statefulSet("b", { createdMs: nowMs - 1_000 })] } as unknown as GroupView;
   const since = new Map<string, number>();
-  const look = (group: string, members: readonly string[]) => [
+  const ledgerOf = (group: string, members: readonly string[]) => [
     ...findJoining(cluster, since, { key: { namespace, group }, members }, made).awaited.values(),
   ];
-  assert.deepEqual(look("first", []), [], "it is new to everybody");
-  assert.deepEqual(look("first", ["b"]), []);
-  assert.deepEqual(look("second", []), [10_000]);
+  assert.deepEqual(ledgerOf("first", []), [], "it is new to everybody");
+  assert.deepEqual(ledgerOf("first", ["b"]), []);
+  assert.deepEqual(ledgerOf("second", []), [10_000]);
   passedMs = 9_999;
-  assert.deepEqual(look("second", []), [1]);
+  assert.deepEqual(ledgerOf("second", []), [1]);
   passedMs = 10_000;
-  assert.deepEqual(look("second", []), []);
-  assert.deepEqual(look("second", ["b"]), []);
+  assert.deepEqual(ledgerOf("second", []), []);
+  assert.deepEqual(ledgerOf("second", ["b"]), []);
 });
 
 test("a zone counts as just made for 30 s, and one of the far future, or that does not say when it was made, does not", () => {
@@ -157,7 +157,7 @@ test("a zone counts as just made for 30 s, and one of the far future, or that do
     [nowMs + 30_000, 1],
     [Number.NaN, 1],
   ] as const) {
-    const made = { statefulSets: [statefulSet("b", { createdMs })], consistentAt: { pods: 1, statefulSets: 1 } };
+    const made = { workloads: [statefulSet("b", { createdMs })], consistentAt: { pods: 1, statefulSets: 1 } };
     assert.equal(find([], made).awaited.size, awaited, `${createdMs}`);
   }
 });

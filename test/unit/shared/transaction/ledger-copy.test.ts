@@ -15,7 +15,7 @@ import {
 } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { type GroupObservation, observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
-import { key, Passes, played, refused } from "../reconcile/passes.ts";
+import { Harness, key, played, refused } from "../reconcile/harness.ts";
 
 /** A connection whose monotonic clock is set by hand. */
 function clockAt(startMs = 0): { cluster: Cluster; set(ms: number): void } {
@@ -101,74 +101,74 @@ test("a conflict is a ledger that was written, is gone, or is another one by its
 
 describe("the copy", () => {
   test("what a function has written itself asks for no new look at StatefulSets, what another one has written does (R5)", async () => {
-    const passes = await new Passes().prepare();
+    const harness = await new Harness().prepare();
     const memoryIn = createMemory(createLedgerCopies());
-    const mine = { ...passes.context, memoryOf: memoryIn };
+    const mine = { ...harness.context, memoryOf: memoryIn };
     const memory = memoryIn(key);
     const other = createMemory(() => memory.copy)(key);
-    await played(passes.timeline, loadLedger(mine, key, other));
+    await played(harness.timeline, loadLedger(mine, key, other));
     const readMs = other.ledgerReadMs;
-    await passes.goOn(3_000);
+    await harness.goOn(3_000);
     const write = async () => {
       const loaded = knownLedger(mine, memory) ?? assert.fail();
       const need = { permitSinceMs: undefined, consistent: false };
-      const observed = await played(passes.timeline, observeGroup(mine, loaded, need));
+      const observed = await played(harness.timeline, observeGroup(mine, loaded, need));
       const { seenThrough, membersThrough } = observed.view;
       const change = { reservations: [], seenThrough, membersThrough, refusals: [], verdicts: {} };
-      await played(passes.timeline, writeChange(mine, observed, change));
+      await played(harness.timeline, writeChange(mine, observed, change));
     };
     await write();
-    const writtenMs = passes.cluster.monotonicMs();
+    const writtenMs = harness.cluster.monotonicMs();
     assert.equal(memory.ledgerWrittenMs, writtenMs);
-    assert.equal(knownLedger(mine, memory)?.resourceVersion, passes.ledger.resourceVersion);
+    assert.equal(knownLedger(mine, memory)?.resourceVersion, harness.ledger.resourceVersion);
     assert.equal(memory.ledgerReadMs, readMs, "it has only taken over what the other one read");
-    assert.equal(knownLedger(mine, other)?.resourceVersion, passes.ledger.resourceVersion);
+    assert.equal(knownLedger(mine, other)?.resourceVersion, harness.ledger.resourceVersion);
     assert.equal(other.ledgerReadMs, writtenMs);
   });
 
   test("a ledger that is gone again as soon as it was made is a conflict", async () => {
-    const passes = new Passes();
-    const protocol = { ...passes.context.protocol, createLedger: async () => undefined };
-    const loading = loadLedger({ ...passes.context, protocol }, key, passes.context.memoryOf(key));
-    await assert.rejects(played(passes.timeline, loading), Conflict);
+    const harness = new Harness();
+    const protocol = { ...harness.context.protocol, createLedger: async () => undefined };
+    const loading = loadLedger({ ...harness.context, protocol }, key, harness.context.memoryOf(key));
+    await assert.rejects(played(harness.timeline, loading), Conflict);
   });
 });
 
 describe("a write", () => {
-  /** A group that is looked at, and a write of what it holds. */
+  /** A group that is read, and a write of what it holds. */
   async function writer() {
-    const passes = await new Passes().prepare();
-    const memory = passes.context.memoryOf(key);
+    const harness = await new Harness().prepare();
+    const memory = harness.context.memoryOf(key);
     const need = { permitSinceMs: undefined, consistent: false };
-    const look = () => played(passes.timeline, observeGroup(passes.context, passes.ledger, need));
-    const write = async (reservations = passes.ledger.reservations, observed?: GroupObservation) => {
+    const observe = () => played(harness.timeline, observeGroup(harness.context, harness.ledger, need));
+    const write = async (reservations = harness.ledger.reservations, observed?: GroupObservation) => {
       forgetLedger(memory);
-      const seen = observed ?? (await look());
+      const seen = observed ?? (await observe());
       const { seenThrough, membersThrough } = seen.view;
       const change = { reservations, seenThrough, membersThrough, refusals: [], verdicts: {} };
-      return played(passes.timeline, writeChange(passes.context, seen, change));
+      return played(harness.timeline, writeChange(harness.context, seen, change));
     };
-    return { passes, memory, look, write };
+    return { harness, memory, observe, write };
   }
 
   test("one that was refused for good is not sent again for thirty seconds, and then it is", async () => {
-    const { passes, look, write } = await writer();
-    passes.interfere = ({ verb }) => {
+    const { harness, observe, write } = await writer();
+    harness.interfere = ({ verb }) => {
       if (verb === "patch") throw refused(422, "no");
     };
-    const observed = await look();
-    const startMs = passes.cluster.monotonicMs();
-    const goTo = (ms: number) => passes.goOn(startMs + ms - passes.cluster.monotonicMs());
+    const observed = await observe();
+    const startMs = harness.cluster.monotonicMs();
+    const goTo = (ms: number) => harness.goOn(startMs + ms - harness.cluster.monotonicMs());
     const fails = () => assert.rejects(write([], observed), { name: "LedgerRefused", message: /with 422: no\. / });
     await fails();
     await goTo(29_999);
     await fails();
-    assert.equal(passes.count("patch leases"), 1);
+    assert.equal(harness.count("patch leases"), 1);
     await goTo(30_000);
-    passes.interfere = () => {};
+    harness.interfere = () => {};
     await write([], observed);
     await write();
-    assert.equal(passes.count("patch leases"), 3, "and once it was taken the next one is sent at once");
+    assert.equal(harness.count("patch leases"), 3, "and once it was taken the next one is sent at once");
   });
 
   test("of withdrawn reservations only those that the ledger still holds, stamp by stamp, are withdrawn further", async () => {
@@ -176,17 +176,17 @@ describe("a write", () => {
       undefined,
       new ClusterError({ code: 0, reason: "", message: "", verb: "patch", resource: "leases" }),
     ]) {
-      const { passes, memory, write } = await writer();
-      const held = [0, 1].map((ordinal) => ({
+      const { harness, memory, write } = await writer();
+      const reserved = [0, 1].map((ordinal) => ({
         ...reservation(`group-a-${ordinal}`),
-        stampMs: passes.cluster.serverTimeMs() + ordinal,
+        stampMs: harness.cluster.serverTimeMs() + ordinal,
       }));
-      await write(held);
-      const [one, two] = held as [(typeof held)[0], (typeof held)[0]];
+      await write(reserved);
+      const [one, two] = reserved as [(typeof reserved)[0], (typeof reserved)[0]];
       const set = (name: string, changes: object) => memory.refusedOnce.set(name, { ...one, uid: name, ...changes });
       set(one.uid, {});
       set(two.uid, { by: "evaluate-eviction", stampMs: two.stampMs });
-      passes.interfere = ({ verb }) => {
+      harness.interfere = ({ verb }) => {
         if (verb === "patch" && answer !== undefined) throw answer;
       };
       set("of-no-pod", {});
@@ -200,11 +200,11 @@ describe("a write", () => {
 });
 
 test("a ledger that was only imagined is never written (R16)", async () => {
-  const passes = new Passes();
-  const { context } = passes;
-  const imagined = await played(passes.timeline, loadLedger(context, key, context.memoryOf(key), true));
+  const harness = new Harness();
+  const { context } = harness;
+  const imagined = await played(harness.timeline, loadLedger(context, key, context.memoryOf(key), true));
   assert.equal(imagined?.kind, "imagined");
   const observed = { key, ledger: imagined } as GroupObservation;
   await assert.rejects(writeChange(context, observed, {} as LedgerChange), /imagined, and is never written/);
-  assert.equal(passes.count("patch leases"), 0);
+  assert.equal(harness.count("patch leases"), 0);
 });

@@ -1,4 +1,4 @@
-/** One look at a group: what is read once more before it counts, what is old enough to be dropped, and which refusals hold. */
+/** One read of a group: what is read once more before it counts, what is old enough to be dropped, and which refusals hold. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -16,14 +16,14 @@ import {
   observeGroup,
   retryRefusedAfterMs,
 } from "../../../../functions/shared/transaction/observe-group.ts";
-import { key, namespace, Passes, played } from "../reconcile/passes.ts";
+import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 
 const by = "evaluate-eviction";
 type Need = Parameters<typeof observeGroup>[2];
 
 /** A group with a ledger that is old, and what one process of it makes of ledgers that a test thinks up. */
-class Looks {
-  readonly passes: Passes;
+class Transactions {
+  readonly harness: Harness;
   /** What the API server's clock and the process's own say, where they do not go as the world's do. */
   serverMs = 0;
   ownMs = 1_000_000;
@@ -31,12 +31,12 @@ class Looks {
   readonly asked: Reservation[] = [];
   readonly context: Context;
 
-  constructor(passes: Passes, changes: Partial<Context> = {}) {
-    this.passes = passes;
-    this.serverMs = passes.cluster.serverTimeMs();
-    const cluster: Cluster = { ...passes.cluster, serverTimeMs: () => this.serverMs, monotonicMs: () => this.ownMs };
-    const { protocol } = passes.context;
-    passes.restart({
+  constructor(harness: Harness, changes: Partial<Context> = {}) {
+    this.harness = harness;
+    this.serverMs = harness.cluster.serverTimeMs();
+    const cluster: Cluster = { ...harness.cluster, serverTimeMs: () => this.serverMs, monotonicMs: () => this.ownMs };
+    const { protocol } = harness.context;
+    harness.restart({
       cluster,
       protocol: {
         ...protocol,
@@ -47,31 +47,31 @@ class Looks {
       },
       ...changes,
     });
-    this.context = passes.context;
+    this.context = harness.context;
   }
 
-  look(changes: Partial<StoredLedger>, need: Partial<Need> = {}): Promise<GroupObservation> {
-    const ledger = { ...this.passes.ledger, ...changes };
+  observe(changes: Partial<StoredLedger>, need: Partial<Need> = {}): Promise<GroupObservation> {
+    const ledger = { ...this.harness.ledger, ...changes };
     const asked = { permitSinceMs: undefined, consistent: false, ...need };
-    return played(this.passes.timeline, observeGroup(this.context, ledger, asked));
+    return played(this.harness.timeline, observeGroup(this.context, ledger, asked));
   }
 
   /** A reservation of a pod that stands, of which only this much time has passed by the API server's clock. */
   reserve(pod: string, ageMs: number, changes: Partial<Reservation> = {}): Reservation {
-    const { uid } = this.passes.world.store.get("pods", { namespace, name: pod }).metadata;
+    const { uid } = this.harness.world.store.get("pods", { namespace, name: pod }).metadata;
     const [statefulSet = "", ordinal = ""] = pod.split(/-(?=\d+$)/);
     return { statefulSet, ordinal: Number(ordinal), uid, by, stampMs: this.serverMs - ageMs, ...changes };
   }
 
-  pass(ms: number): void {
+  reconcile(ms: number): void {
     this.serverMs += ms;
     this.ownMs += ms;
   }
 }
 
 /** Views of which all but consistent LISTs are from before some change. */
-function lateViews(passes: Passes, before: (view: GroupView) => GroupView, needs: ViewNeed[] = []): Partial<Context> {
-  const { cache } = passes.context;
+function lateViews(harness: Harness, before: (view: GroupView) => GroupView, needs: ViewNeed[] = []): Partial<Context> {
+  const { cache } = harness.context;
   return {
     cache: {
       ...cache,
@@ -86,58 +86,58 @@ function lateViews(passes: Passes, before: (view: GroupView) => GroupView, needs
 
 const without = (name: string) => (view: GroupView) => ({
   ...view,
-  statefulSets: view.statefulSets.filter((one) => one.name !== name),
+  workloads: view.workloads.filter((one) => one.name !== name),
 });
 
 const names = (list: readonly { readonly statefulSet: string; readonly ordinal: number }[]) =>
   list.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`);
 
-async function threeZones(): Promise<Passes> {
-  return new Passes({ zones: ["a", "b", "c"], replicas: 2 }).prepare();
+async function threeZones(): Promise<Harness> {
+  return new Harness({ zones: ["a", "b", "c"], replicas: 2 }).prepare();
 }
 
 /** A pod that is gone, and that the StatefulSet controller does not make again. */
-function lose(passes: Passes, pod: string): void {
-  passes.world.statefulSetController.stop();
-  passes.world.store.delete("pods", { namespace, name: pod }, { gracePeriodSeconds: 0 });
+function lose(harness: Harness, pod: string): void {
+  harness.world.statefulSetController.stop();
+  harness.world.store.delete("pods", { namespace, name: pod }, { gracePeriodSeconds: 0 });
 }
 
 /** A StatefulSet that belongs to another group from now on. */
-function moveAway(passes: Passes, name: string): void {
+function moveAway(harness: Harness, name: string): void {
   const labels = { "rollout-group": "other" };
-  passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
+  harness.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
 }
 
 test("a reservation of a member that the view does not know has the group listed afresh: it counts, and so does its zone (S1)", async () => {
-  const passes = await threeZones();
-  const looks = new Looks(passes, lateViews(passes, without("group-c")));
-  const reserved = looks.reserve("group-c-1", 1_000);
-  lose(passes, "group-c-1");
-  const { open, departed, zones } = await looks.look({ reservations: [reserved] });
+  const harness = await threeZones();
+  const transactions = new Transactions(harness, lateViews(harness, without("group-c")));
+  const reserved = transactions.reserve("group-c-1", 1_000);
+  lose(harness, "group-c-1");
+  const { open, departed, zones } = await transactions.observe({ reservations: [reserved] });
   assert.deepEqual([names(open), names(departed)], [["group-c-1"], []]);
   assert.deepEqual(
-    zones.map(({ statefulSet, down }) => `${statefulSet.name} ${[...down.values()].join()}`),
+    zones.map(({ workload, down }) => `${workload.name} ${[...down.values()].join()}`),
     ["group-a ", "group-b ", "group-c missing"],
   );
 });
 
-test("what leaves the group between two such looks is looked for where it is now: its lost pod counts there", async () => {
+test("what leaves the group between two such looks is searched for where it is now: its lost pod counts there", async () => {
   for (const isSeen of [false, true]) {
-    const passes = await threeZones();
+    const harness = await threeZones();
     const needs: ViewNeed[] = [];
-    const before = await played(passes.timeline, passes.context.cache.read(key, { ...none, consistent: true }));
+    const before = await played(harness.timeline, harness.context.cache.read(key, { ...none, consistent: true }));
     const late = isSeen ? before : without("group-c")(before);
-    const looks = new Looks(
-      passes,
-      lateViews(passes, () => ({ ...late, consistentAt: undefined }), needs),
+    const transactions = new Transactions(
+      harness,
+      lateViews(harness, () => ({ ...late, consistentAt: undefined }), needs),
     );
-    const moved = looks.reserve("group-b-1", 1_000);
-    const kept = looks.reserve("group-c-1", 1_000);
-    lose(passes, "group-b-1");
-    moveAway(passes, "group-b");
+    const moved = transactions.reserve("group-b-1", 1_000);
+    const kept = transactions.reserve("group-c-1", 1_000);
+    lose(harness, "group-b-1");
+    moveAway(harness, "group-b");
     // It is listed afresh for a member that it does not know, or for one that the ledger has not counted yet.
     const members = isSeen ? ["group-a", "group-b"] : ["group-a", "group-b", "group-c"];
-    const observed = await looks.look({ reservations: [moved, kept], members }, { permitSinceMs: 0 });
+    const observed = await transactions.observe({ reservations: [moved, kept], members }, { permitSinceMs: 0 });
     assert.deepEqual(
       needs.map(({ consistent }) => consistent),
       [false, true],
@@ -150,122 +150,128 @@ const none = { settledThrough: undefined, permitSinceMs: undefined };
 
 test("a zone that has joined has the group listed afresh before anything is permitted, and not in order to wait", async () => {
   for (const permitSinceMs of [undefined, 0]) {
-    const passes = await threeZones();
+    const harness = await threeZones();
     const needs: ViewNeed[] = [];
-    const looks = new Looks(
-      passes,
-      lateViews(passes, (view) => view, needs),
+    const transactions = new Transactions(
+      harness,
+      lateViews(harness, (view) => view, needs),
     );
-    const { joining } = await looks.look({ members: ["group-a", "group-b"] }, { permitSinceMs });
+    const { joining } = await transactions.observe({ members: ["group-a", "group-b"] }, { permitSinceMs });
     assert.equal(joining.needsList, permitSinceMs === undefined);
     assert.equal(needs.length, permitSinceMs === undefined ? 1 : 2);
   }
 });
 
 test("a GET is spent only on what is 150 s old and stands, as far as the view shows (R10)", async () => {
-  const passes = await threeZones();
-  const looks = new Looks(passes);
-  const overdueSeenMs = looks.serverMs - dropAfterMs;
-  const old = looks.reserve("group-a-0", dropAfterMs, { overdueSeenMs });
-  const young = looks.reserve("group-a-1", dropAfterMs - 1, { overdueSeenMs });
-  const another = looks.reserve("group-b-0", dropAfterMs, { overdueSeenMs, uid: "of-the-pod-before" });
-  const gone = looks.reserve("group-b-1", dropAfterMs, { overdueSeenMs });
-  const leaving = looks.reserve("group-c-0", dropAfterMs, { overdueSeenMs });
-  lose(passes, "group-b-1");
-  passes.world.store.delete("pods", { namespace, name: "group-b-0" }, { gracePeriodSeconds: 30 });
-  passes.world.store.delete("pods", { namespace, name: "group-c-0" }, { gracePeriodSeconds: 30 });
-  const { open, abandoned } = await looks.look({ reservations: [old, young, another, gone, leaving] });
-  assert.deepEqual(names(looks.asked), ["group-a-0"]);
+  const harness = await threeZones();
+  const transactions = new Transactions(harness);
+  const overdueSeenMs = transactions.serverMs - dropAfterMs;
+  const old = transactions.reserve("group-a-0", dropAfterMs, { overdueSeenMs });
+  const recent = transactions.reserve("group-a-1", dropAfterMs - 1, { overdueSeenMs });
+  const another = transactions.reserve("group-b-0", dropAfterMs, { overdueSeenMs, uid: "of-the-pod-before" });
+  const gone = transactions.reserve("group-b-1", dropAfterMs, { overdueSeenMs });
+  const leaving = transactions.reserve("group-c-0", dropAfterMs, { overdueSeenMs });
+  lose(harness, "group-b-1");
+  harness.world.store.delete("pods", { namespace, name: "group-b-0" }, { gracePeriodSeconds: 30 });
+  harness.world.store.delete("pods", { namespace, name: "group-c-0" }, { gracePeriodSeconds: 30 });
+  const { open, abandoned } = await transactions.observe({ reservations: [old, recent, another, gone, leaving] });
+  assert.deepEqual(names(transactions.asked), ["group-a-0"]);
   assert.equal(abandoned, 1);
   assert.deepEqual(names(open), ["group-a-1", "group-b-0", "group-b-1", "group-c-0"]);
 });
 
 /** A process that lives on, whose views say so. */
-async function lasting(): Promise<Looks> {
-  const passes = await threeZones();
-  return new Looks(passes, { cache: { ...passes.context.cache, isLasting: true } });
+async function lasting(): Promise<Transactions> {
+  const harness = await threeZones();
+  return new Transactions(harness, { cache: { ...harness.context.cache, isLasting: true } });
 }
 
 test("a process that lives on drops a reservation after two minutes by its own clock, to the millisecond (R10)", async () => {
-  const looks = await lasting();
-  const old = looks.reserve("group-a-0", 10 * dropAfterMs);
-  assert.equal((await looks.look({ reservations: [old] })).abandoned, 0);
-  looks.pass(knownForMs - 1);
-  assert.equal((await looks.look({ reservations: [old] })).abandoned, 0);
-  looks.pass(1);
-  assert.equal((await looks.look({ reservations: [old] })).abandoned, 1);
+  const transactions = await lasting();
+  const old = transactions.reserve("group-a-0", 10 * dropAfterMs);
+  assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 0);
+  transactions.reconcile(knownForMs - 1);
+  assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 0);
+  transactions.reconcile(1);
+  assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 1);
 });
 
 test("a reservation that was taken out and stands again has been known since then, and no longer (R10)", async () => {
-  const looks = await lasting();
-  const old = looks.reserve("group-a-0", dropAfterMs);
-  await looks.look({ reservations: [old] });
-  looks.pass(knownForMs - 1);
-  await looks.look({ reservations: [] });
-  looks.pass(1);
-  assert.equal((await looks.look({ reservations: [old] })).abandoned, 0);
-  looks.pass(knownForMs);
-  assert.equal((await looks.look({ reservations: [old] })).abandoned, 1);
+  const transactions = await lasting();
+  const old = transactions.reserve("group-a-0", dropAfterMs);
+  await transactions.observe({ reservations: [old] });
+  transactions.reconcile(knownForMs - 1);
+  await transactions.observe({ reservations: [] });
+  transactions.reconcile(1);
+  assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 0);
+  transactions.reconcile(knownForMs);
+  assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 1);
 });
 
-/** What the next write of this look makes of the ledger's reservations. */
+/** What the next write of this reconcile makes of the ledger's reservations. */
 const written = ({ open }: GroupObservation): Partial<StoredLedger> => ({ reservations: open });
 
 test("a process that comes and goes does not take a reservation for old by its stamp alone: the clock may have been set (R10)", async () => {
-  const passes = await threeZones();
-  const looks = new Looks(passes);
-  const reserved = looks.reserve("group-a-0", 10_000);
-  looks.serverMs += 3_600_000;
-  const first = await looks.look({ reservations: [reserved] });
-  assert.deepEqual([first.abandoned, first.isMended, looks.asked.length], [0, true, 0]);
-  assert.deepEqual(first.open, [{ ...reserved, overdueSeenMs: looks.serverMs }], "it says so");
+  const harness = await threeZones();
+  const transactions = new Transactions(harness);
+  const reserved = transactions.reserve("group-a-0", 10_000);
+  transactions.serverMs += 3_600_000;
+  const first = await transactions.observe({ reservations: [reserved] });
+  assert.deepEqual([first.abandoned, first.isMended, transactions.asked.length], [0, true, 0]);
+  assert.deepEqual(first.open, [{ ...reserved, overdueSeenMs: transactions.serverMs }], "it says so");
   assert.equal(first.reserved.get(first.open[0] as Reservation)?.pod?.uid, reserved.uid);
-  looks.pass(knownForMs - 1);
-  const later = await looks.look(written(first));
+  transactions.reconcile(knownForMs - 1);
+  const later = await transactions.observe(written(first));
   assert.deepEqual([later.abandoned, later.isMended, later.open], [0, false, first.open], "once");
-  looks.pass(1);
-  assert.equal((await looks.look(written(first))).abandoned, 1, "it has known it for two minutes by its own clock");
+  transactions.reconcile(1);
+  assert.equal(
+    (await transactions.observe(written(first))).abandoned,
+    1,
+    "it has known it for two minutes by its own clock",
+  );
 });
 
 test("the next one that comes and goes drops what was sighted two and a half minutes ago; one that lives on does not (R10)", async () => {
   for (const isLasting of [false, true]) {
-    const passes = await threeZones();
-    const fresh = () => new Looks(passes, { cache: { ...passes.context.cache, isLasting } });
-    const looks = fresh();
-    const sighted = looks.reserve("group-a-0", 2 * dropAfterMs, { overdueSeenMs: looks.serverMs - dropAfterMs + 1 });
-    assert.equal((await looks.look({ reservations: [sighted] })).abandoned, 0);
+    const harness = await threeZones();
+    const fresh = () => new Transactions(harness, { cache: { ...harness.context.cache, isLasting } });
+    const transactions = fresh();
+    const overdue = transactions.reserve("group-a-0", 2 * dropAfterMs, {
+      overdueSeenMs: transactions.serverMs - dropAfterMs + 1,
+    });
+    assert.equal((await transactions.observe({ reservations: [overdue] })).abandoned, 0);
     const next = fresh();
-    next.pass(1);
-    assert.equal((await next.look({ reservations: [sighted] })).abandoned, isLasting ? 0 : 1);
+    next.reconcile(1);
+    assert.equal((await next.observe({ reservations: [overdue] })).abandoned, isLasting ? 0 : 1);
   }
 });
 
 test("one that lives on sights nothing: it has a clock of its own (R10)", async () => {
-  const looks = await lasting();
-  const old = looks.reserve("group-a-0", 10 * dropAfterMs);
-  const { open, isMended } = await looks.look({ reservations: [old] });
+  const transactions = await lasting();
+  const old = transactions.reserve("group-a-0", 10 * dropAfterMs);
+  const { open, isMended } = await transactions.observe({ reservations: [old] });
   assert.deepEqual([open, isMended], [[old], false]);
 });
 
 test("only what was renewed until it lapsed is remembered as given up, not all that is dropped", async () => {
-  const looks = new Looks(await threeZones());
-  const overdueSeenMs = looks.serverMs - dropAfterMs;
-  const dropped = looks.reserve("group-a-0", dropAfterMs, { overdueSeenMs });
-  const lapsed = looks.reserve("group-a-1", dropAfterMs, { overdueSeenMs, sinceMs: overdueSeenMs - 60_000 });
-  const { abandoned, givenUp } = await looks.look({ reservations: [dropped, lapsed] });
+  const transactions = new Transactions(await threeZones());
+  const overdueSeenMs = transactions.serverMs - dropAfterMs;
+  const dropped = transactions.reserve("group-a-0", dropAfterMs, { overdueSeenMs });
+  const lapsed = transactions.reserve("group-a-1", dropAfterMs, { overdueSeenMs, sinceMs: overdueSeenMs - 60_000 });
+  const { abandoned, givenUp } = await transactions.observe({ reservations: [dropped, lapsed] });
   assert.equal(abandoned, 2);
   assert.deepEqual([...givenUp.keys()], [lapsed.uid]);
 });
 
 test("a refusal holds for ten minutes, and not a millisecond longer", async () => {
-  const looks = new Looks(await threeZones());
-  const refusal: Refusal = { uid: "u", pod: "group-a-0", message: "no", stampMs: looks.serverMs };
+  const transactions = new Transactions(await threeZones());
+  const refusal: Refusal = { uid: "u", pod: "group-a-0", message: "no", stampMs: transactions.serverMs };
   const refusals = [refusal, { ...refusal, by }];
-  looks.pass(retryRefusedAfterMs - 1);
-  const before = await looks.look({ refusals });
+  transactions.reconcile(retryRefusedAfterMs - 1);
+  const before = await transactions.observe({ refusals });
   assert.deepEqual([before.refusals.size, before.givenUp.size], [1, 1]);
-  looks.pass(1);
-  const after = await looks.look({ refusals });
+  transactions.reconcile(1);
+  const after = await transactions.observe({ refusals });
   assert.deepEqual([after.refusals.size, after.givenUp.size], [0, 0]);
 });
 
@@ -275,12 +281,12 @@ test("where two processes were refused the same pod the newest word counts, and 
     [0, "the ledger's"],
     [1, "our own"],
   ] as const) {
-    const looks = new Looks(await threeZones());
-    const stampMs = looks.serverMs - 1_000;
+    const transactions = new Transactions(await threeZones());
+    const stampMs = transactions.serverMs - 1_000;
     const written: Refusal = { uid: "u", pod: "group-a-0", message: "the ledger's", stampMs };
     const own = { ...written, message: "our own", stampMs: stampMs + ownMs };
-    looks.context.memoryOf(key).refusals.set("u", own);
-    const { refusals } = await looks.look({ refusals: [written] });
+    transactions.context.memoryOf(key).refusals.set("u", own);
+    const { refusals } = await transactions.observe({ refusals: [written] });
     assert.equal(refusals.get("u")?.message, expected);
   }
 });

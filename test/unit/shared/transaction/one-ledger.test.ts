@@ -7,26 +7,26 @@ import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/sha
 import { askedOf } from "../../../support/asked-eviction.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { createTestWorld } from "../../triggers/server/world.ts";
-import { type Call, key, played } from "../reconcile/passes.ts";
+import { type Call, key, played } from "../reconcile/harness.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
 /** A rollout and an eviction function of one process: one connection, the same views, one copy of the ledger. */
 async function oneProcess(replicas = 4) {
-  const passes = await governedGroup({ maxUnavailable: 2 }, { replicas, maxUnavailable: 2 });
-  const cache = await passes.watch();
+  const harness = await governedGroup({ maxUnavailable: 2 }, { replicas, maxUnavailable: 2 });
+  const cache = await harness.watch();
   const copyOf = createLedgerCopies();
-  passes.restart({ cluster: passes.cluster, cache, memoryOf: createMemory(copyOf) });
-  const rollout = passes.context;
-  const replica = new Replica(passes, () => ({ ...rollout, memoryOf: createMemory(copyOf) }));
-  const evict = (pod: string) => replica.submit(pod, { deadlineMs: passes.cluster.monotonicMs() + 9_000 });
-  return { passes, rollout, evict, evicted: async (pod: string) => (await replica.answer(evict(pod))).guard };
+  harness.restart({ cluster: harness.cluster, cache, memoryOf: createMemory(copyOf) });
+  const rollout = harness.context;
+  const replica = new Replica(harness, () => ({ ...rollout, memoryOf: createMemory(copyOf) }));
+  const evict = (pod: string) => replica.submit(pod, { deadlineMs: harness.cluster.monotonicMs() + 9_000 });
+  return { harness, rollout, evict, evicted: async (pod: string) => (await replica.answer(evict(pod))).guard };
 }
 
 test("a rollout and evictions in one process write one ledger without a conflict, and both come to their end", async () => {
   const { world, cluster, start, goTo, changeTemplates, isRolled, calls, reporting } = createTestWorld({
     admissions: [evaluateEviction],
-    // A review gets its answer at once: an eviction that waits is let go beside a pass.
+    // A review gets its answer at once: an eviction that waits is let go beside a reconcile.
     settings: { evictionWaitMs: 0 },
   });
   world.store.create("zoneawarepoddisruptionbudgets", "app", {
@@ -38,7 +38,7 @@ test("a rollout and evictions in one process write one ledger without a conflict
   changeTemplates("app:2");
   let evicted = 0;
   for (let second = 46; second < 120; second++) {
-    // Between two passes, as reviews and events come: nothing is under way at the same moment.
+    // Between two reconciles, as reviews and events come: nothing is under way at the same moment.
     await goTo(second + 0.5);
     const name = `ingester-${"abc"[second % 3]}-${second % 2}`;
     const pod = world.store.find("pods", { namespace: "app", name });
@@ -63,65 +63,65 @@ test("a rollout and evictions in one process write one ledger without a conflict
 });
 
 test("what another function of the process has written is permitted on only by StatefulSets that are read after it (R5)", async () => {
-  const { passes, rollout, evicted } = await oneProcess();
-  passes.changeImage("app:2");
-  await passes.goOn(100);
-  passes.forget();
+  const { harness, rollout, evicted } = await oneProcess();
+  harness.changeImage("app:2");
+  await harness.goOn(100);
+  harness.forget();
   assert.equal(await evicted("group-a-0"), "allowed");
-  const [written] = [passes.ledger.resourceVersion];
+  const [written] = [harness.ledger.resourceVersion];
   assert.equal(
     knownLedger(rollout, rollout.memoryOf(key))?.resourceVersion,
     written,
     "the rollout knows of it without a request",
   );
-  passes.forget();
-  await passes.run();
-  assert.deepEqual([passes.count("get leases"), passes.count("get statefulsets"), passes.conflicts], [0, 2, 0]);
-  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction", "group-a-1 by advance-zone-rollout"]);
+  harness.forget();
+  await harness.run();
+  assert.deepEqual([harness.count("get leases"), harness.count("get statefulsets"), harness.conflicts], [0, 2, 0]);
+  assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction", "group-a-1 by advance-zone-rollout"]);
 });
 
 test("of the copy that a failed write rested on nothing is kept, and what another function has written since stays", async () => {
-  const { passes, rollout, evicted } = await oneProcess();
+  const { harness, rollout, evicted } = await oneProcess();
   const memory = rollout.memoryOf(key);
-  await played(passes.timeline, loadLedger(rollout, key, memory));
+  await played(harness.timeline, loadLedger(rollout, key, memory));
   const stale = knownLedger(rollout, memory);
   assert.equal(await evicted("group-a-0"), "allowed");
   forgetLedger(memory, stale);
-  assert.equal(knownLedger(rollout, memory)?.resourceVersion, passes.ledger.resourceVersion);
+  assert.equal(knownLedger(rollout, memory)?.resourceVersion, harness.ledger.resourceVersion);
   forgetLedger(memory, knownLedger(rollout, memory));
   assert.equal(knownLedger(rollout, memory), undefined);
 });
 
 test("a conflict with another function of the process is settled without reading the ledger again", async () => {
-  const { passes, evict, evicted } = await oneProcess();
+  const { harness, evict, evicted } = await oneProcess();
   assert.equal(await evicted("group-a-0"), "allowed");
-  passes.changeImage("app:2");
-  await passes.goOn(100);
-  passes.forget();
+  harness.changeImage("app:2");
+  await harness.goOn(100);
+  harness.forget();
   let isFirst = true;
-  passes.interfere = async (call) => {
+  harness.interfere = async (call) => {
     if (!isWrite(call) || !isFirst) return;
     isFirst = false;
     assert.equal((await evict("group-a-0")).guard, "allowed");
   };
-  await passes.run();
-  assert.deepEqual([passes.conflicts, passes.count("get leases")], [1, 0]);
-  assert.equal(passes.ledger.reservations.length, 2);
+  await harness.run();
+  assert.deepEqual([harness.conflicts, harness.count("get leases")], [1, 0]);
+  assert.equal(harness.ledger.reservations.length, 2);
 });
 
 test("an answer that is overtaken by another function's write does not bring the older ledger back", async () => {
-  const { passes, rollout, evicted } = await oneProcess();
+  const { harness, rollout, evicted } = await oneProcess();
   const memory = rollout.memoryOf(key);
   forgetLedger(memory);
   const slow = { ...rollout.protocol };
   slow.readLedger = async (...given) => {
     const read = await rollout.protocol.readLedger(...given);
-    await passes.cluster.sleep(1_000);
+    await harness.cluster.sleep(1_000);
     return read;
   };
   const loading = loadLedger({ ...rollout, protocol: slow }, key, memory);
   assert.equal(await evicted("group-a-0"), "allowed");
-  const loaded = await played(passes.timeline, loading);
-  assert.equal(loaded?.resourceVersion, passes.ledger.resourceVersion);
-  assert.equal(memory.ledgerReadMs, passes.cluster.monotonicMs(), "and StatefulSets are read after it");
+  const loaded = await played(harness.timeline, loading);
+  assert.equal(loaded?.resourceVersion, harness.ledger.resourceVersion);
+  assert.equal(memory.ledgerReadMs, harness.cluster.monotonicMs(), "and StatefulSets are read after it");
 });

@@ -5,7 +5,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import { writeChange } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { type Call, key, ledgerKey, namespace, Passes, played, refused } from "../reconcile/passes.ts";
+import { type Call, Harness, key, ledgerKey, namespace, played, refused } from "../reconcile/harness.ts";
 
 function isDeletionOf(pod: string, { verb, resource, given }: Call): boolean {
   return verb === "delete" && resource === "pods" && (given[1] as { name: string }).name === pod;
@@ -13,121 +13,121 @@ function isDeletionOf(pod: string, { verb, resource, given }: Call): boolean {
 
 /** The answer of a webhook that says no, to the last of so many tries. */
 function refusedAfter(attempts: number): ClusterError {
-  const said = { code: 403, reason: "Forbidden", message: "a webhook said no", verb: "delete", resource: "pods" };
-  return new ClusterError({ ...said, attempts });
+  const refusal = { code: 403, reason: "Forbidden", message: "a webhook said no", verb: "delete", resource: "pods" };
+  return new ClusterError({ ...refusal, attempts });
 }
 
 /** Runs the rollout until that pod is replaced: how long it took in milliseconds. */
-async function waitFor(passes: Passes, pod: string): Promise<number> {
-  const startMs = passes.timeline.nowMs();
-  for (let pass = 0; pass < 400 && passes.imageOf(pod) !== "app:2"; pass++) {
-    const requeueAfterMs = (await passes.run()) ?? 5_000;
-    await passes.goOn(Math.max(20, Math.min(requeueAfterMs, 5_000)));
+async function waitFor(harness: Harness, pod: string): Promise<number> {
+  const startMs = harness.timeline.nowMs();
+  for (let round = 0; round < 400 && harness.imageOf(pod) !== "app:2"; round++) {
+    const requeueAfterMs = (await harness.run()) ?? 5_000;
+    await harness.goOn(Math.max(20, Math.min(requeueAfterMs, 5_000)));
   }
-  return passes.timeline.nowMs() - startMs;
+  return harness.timeline.nowMs() - startMs;
 }
 
 test("with a budget of 1 the sibling of a refused pod goes within seconds: nothing of the refused deletion is under way", async () => {
-  const passes = await new Passes().prepare();
-  passes.interfere = (call) => {
+  const harness = await new Harness().prepare();
+  harness.interfere = (call) => {
     if (isDeletionOf("group-a-0", call)) throw refusedAfter(1);
   };
-  const tookMs = await waitFor(passes, "group-a-1");
+  const tookMs = await waitFor(harness, "group-a-1");
   assert.ok(tookMs < 10_000, `${tookMs} ms`);
-  assert.ok(passes.verdicts.every(({ guard }) => guard !== "delete-refused"));
-  const tries = passes.calls.filter((call) => isDeletionOf("group-a-0", call));
+  assert.ok(harness.verdicts.every(({ guard }) => guard !== "delete-refused"));
+  const tries = harness.calls.filter((call) => isDeletionOf("group-a-0", call));
   assert.equal(tries.length, 1, "it is not tried again for ten minutes");
 });
 
 test("where nothing else is left to do, the next write takes the reservation out all the same", async () => {
-  const passes = await new Passes({ replicas: 1 }).prepare();
-  passes.interfere = (call) => {
+  const harness = await new Harness({ replicas: 1 }).prepare();
+  harness.interfere = (call) => {
     if (isDeletionOf("group-a-0", call) || isDeletionOf("group-b-0", call)) throw refusedAfter(1);
   };
-  for (let pass = 0; pass < 10; pass++) {
-    await passes.run();
-    await passes.goOn(2_000);
+  for (let round = 0; round < 10; round++) {
+    await harness.run();
+    await harness.goOn(2_000);
   }
-  assert.equal(passes.guard, "delete-refused");
-  assert.deepEqual(passes.ledger.reservations, []);
-  assert.deepEqual(passes.ledger.refusals.map(({ pod }) => pod).sort(), ["group-a-0", "group-b-0"]);
+  assert.equal(harness.guard, "delete-refused");
+  assert.deepEqual(harness.ledger.reservations, []);
+  assert.deepEqual(harness.ledger.refusals.map(({ pod }) => pod).sort(), ["group-a-0", "group-b-0"]);
 });
 
 test("a refusal after a repeated try withdraws nothing: the first try may still arrive (R10)", async () => {
-  const passes = await new Passes().prepare();
-  passes.interfere = (call) => {
+  const harness = await new Harness().prepare();
+  harness.interfere = (call) => {
     if (isDeletionOf("group-a-0", call)) throw refusedAfter(2);
   };
-  const tookMs = await waitFor(passes, "group-a-1");
+  const tookMs = await waitFor(harness, "group-a-1");
   assert.ok(tookMs >= 145_000 && tookMs < 170_000, `${tookMs} ms`);
 });
 
 test("nor does one of a reservation that renews another, whose deletion was never answered (R10)", async () => {
-  const passes = await new Passes().prepare();
+  const harness = await new Harness().prepare();
   let tries = 0;
-  passes.interfere = (call) => {
+  harness.interfere = (call) => {
     if (isDeletionOf("group-a-0", call)) throw ++tries === 1 ? refused(0, "no answer came") : refusedAfter(1);
   };
-  const tookMs = await waitFor(passes, "group-a-1");
+  const tookMs = await waitFor(harness, "group-a-1");
   assert.equal(tries, 2);
   assert.ok(tookMs >= 145_000 && tookMs < 170_000, `${tookMs} ms`);
 });
 
 test("a pod that is reserved anew within one tick of the clock keeps its reservation: the withdrawn one had the same stamp", async () => {
   for (const isAnswered of [true, false]) {
-    const passes = await governedGroup();
-    const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
-    const stampMs = passes.cluster.serverTimeMs();
+    const harness = await governedGroup();
+    const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+    const stampMs = harness.cluster.serverTimeMs();
     const made = { statefulSet: "group-a", ordinal: 0, uid, by: "advance-zone-rollout", stampMs };
-    const { refusedOnce } = passes.context.memoryOf(key);
+    const { refusedOnce } = harness.context.memoryOf(key);
     refusedOnce.set(uid, made);
     const need = { permitSinceMs: undefined, consistent: false };
-    const observed = await played(passes.timeline, observeGroup(passes.context, passes.ledger, need));
-    passes.interfere = ({ verb, given }) => {
+    const observed = await played(harness.timeline, observeGroup(harness.context, harness.ledger, need));
+    harness.interfere = ({ verb, given }) => {
       if (verb !== "patch" || isAnswered) return;
-      passes.world.store.patch("leases", ledgerKey, given[2] as { readonly metadata: object });
+      harness.world.store.patch("leases", ledgerKey, given[2] as { readonly metadata: object });
       throw refused(0, "no answer came");
     };
     const { seenThrough, membersThrough } = observed.view;
     const change = { reservations: [made], seenThrough, membersThrough, refusals: [], verdicts: {} };
-    await played(passes.timeline, writeChange(passes.context, observed, change)).catch(() => undefined);
+    await played(harness.timeline, writeChange(harness.context, observed, change)).catch(() => undefined);
     assert.equal(refusedOnce.size, 0);
-    passes.interfere = () => {};
-    await passes.goOn(6_000);
-    await passes.run(true);
-    assert.deepEqual(reserved(passes), ["group-a-0 by advance-zone-rollout"]);
+    harness.interfere = () => {};
+    await harness.goOn(6_000);
+    await harness.run(true);
+    assert.deepEqual(reserved(harness), ["group-a-0 by advance-zone-rollout"]);
   }
 });
 
 test("nor is what the same function has renewed in another process taken out: a stamp is one attempt (R10)", async () => {
-  const passes = await governedGroup();
-  const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
-  const stampMs = passes.cluster.serverTimeMs();
+  const harness = await governedGroup();
+  const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+  const stampMs = harness.cluster.serverTimeMs();
   const by = "advance-zone-rollout";
-  const { refusedOnce } = passes.context.memoryOf(key);
+  const { refusedOnce } = harness.context.memoryOf(key);
   refusedOnce.set(uid, { statefulSet: "group-a", ordinal: 0, uid, by, stampMs: stampMs - 1 });
-  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": { 0: [uid, by, stampMs] } }) });
-  passes.changeImage("app:2");
-  await passes.goOn(100);
-  await passes.run(true);
-  assert.deepEqual(reserved(passes), ["group-a-0 by advance-zone-rollout"]);
-  assert.deepEqual([passes.acts, refusedOnce.size], [[], 0]);
+  harness.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": { 0: [uid, by, stampMs] } }) });
+  harness.changeImage("app:2");
+  await harness.goOn(100);
+  await harness.run(true);
+  assert.deepEqual(reserved(harness), ["group-a-0 by advance-zone-rollout"]);
+  assert.deepEqual([harness.acts, refusedOnce.size], [[], 0]);
 });
 
 test("what another function has renewed meanwhile stays: it is another stamp, and another attempt", async () => {
-  const passes = await governedGroup({ maxUnavailable: 1 });
-  passes.changeImage("app:2");
-  await passes.goOn(100);
-  const webhook = new Replica(passes);
-  passes.interfere = async (call) => {
+  const harness = await governedGroup({ maxUnavailable: 1 });
+  harness.changeImage("app:2");
+  await harness.goOn(100);
+  const webhook = new Replica(harness);
+  harness.interfere = async (call) => {
     if (!isDeletionOf("group-a-0", call)) return;
     assert.equal((await webhook.submit("group-a-0")).guard, "allowed");
     throw refusedAfter(1);
   };
-  await passes.run();
-  await passes.goOn(1_000);
-  await passes.run();
-  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
-  assert.equal(passes.imageOf("group-a-1"), "app:1");
-  assert.equal(passes.context.memoryOf(key).refusedOnce.size, 0, "and it is not remembered any longer");
+  await harness.run();
+  await harness.goOn(1_000);
+  await harness.run();
+  assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
+  assert.equal(harness.imageOf("group-a-1"), "app:1");
+  assert.equal(harness.context.memoryOf(key).refusedOnce.size, 0, "and it is not remembered any longer");
 });

@@ -15,21 +15,21 @@ function lasting(clock: ReturnType<typeof createVirtualClock>, ms: number) {
 function play(workMs: number) {
   const clock = createVirtualClock();
   const caller = new AbortController();
-  const told: unknown[] = [];
+  const fired: unknown[] = [];
   const errorOf = (error: unknown, why?: string) => {
-    told.push([error instanceof Error ? error.message : error, why]);
+    fired.push([error instanceof Error ? error.message : error, why]);
     return new Error(`told ${why}`);
   };
   const run = (work = lasting(clock, workMs)) =>
     withTimeout({ clock, timeoutMs: 1_000, signal: caller.signal, errorOf }, work).catch(
       (error: unknown) => (error as Error).message,
     );
-  return { clock, caller, told, run };
+  return { clock, caller, reported: fired, run };
 }
 
 describe("the time of a call", () => {
   test("work that ends in time leaves no timer, and no listener that would end it later", async () => {
-    const { clock, caller, told, run } = play(999);
+    const { clock, caller, reported: fired, run } = play(999);
     let ending: AbortSignal | undefined;
     const outcome = run((signal) => {
       ending = signal;
@@ -39,25 +39,25 @@ describe("the time of a call", () => {
     assert.equal(await outcome, "done");
     assert.equal(clock.pending, 0);
     caller.abort();
-    assert.deepEqual([ending?.aborted, told], [false, []]);
+    assert.deepEqual([ending?.aborted, fired], [false, []]);
   });
 
   test("work that takes longer is ended, and its error says so", async () => {
-    const { clock, told, run } = play(1_001);
+    const { clock, reported: fired, run } = play(1_001);
     const outcome = run();
     await clock.goTo(1_000);
     assert.equal(await outcome, "told time");
-    assert.deepEqual([told, clock.pending], [[["ended", "time"]], 0]);
+    assert.deepEqual([fired, clock.pending], [[["ended", "time"]], 0]);
   });
 
   test("a caller that gives up ends the work, and one that has given up before starts none", async () => {
-    const { clock, caller, told, run } = play(500);
+    const { clock, caller, reported: fired, run } = play(500);
     const outcome = run();
     await clock.goTo(100);
     caller.abort();
     assert.equal(await outcome, "told aborted");
     assert.equal(await run(() => assert.fail("it was started")), "told aborted");
-    assert.deepEqual(told, [
+    assert.deepEqual(fired, [
       ["ended", "aborted"],
       [undefined, "aborted"],
     ]);
@@ -65,8 +65,8 @@ describe("the time of a call", () => {
   });
 
   test("an error of the work itself is told with no reason", async () => {
-    const { clock, told, run } = play(0);
+    const { clock, reported: fired, run } = play(0);
     assert.equal(await run(() => Promise.reject(new Error("broke"))), "told undefined");
-    assert.deepEqual([told, clock.pending], [[["broke", undefined]], 0]);
+    assert.deepEqual([fired, clock.pending], [[["broke", undefined]], 0]);
   });
 });

@@ -49,12 +49,12 @@ test("what the cluster owns is its own whatever its labels say, and what another
   assert.equal(belongs(metadata({ app: "fdb" }, { name: "payments", uid: "uid-payments" }), marks), false);
   assert.equal(belongs(metadata({ app: "fdb" }, { name: "orders", uid: "uid-before" }), marks), true, "by its labels");
   assert.equal(belongs(metadata({}, { name: "orders", uid: "uid-before" }), marks), false);
-  const held = metadata({});
+  const marked = metadata({});
   const annotations = {
     "sluice.dev/owner": "FoundationDBCluster.apps.foundationdb.org/orders",
     "sluice.dev/removal-held": "true",
   };
-  assert.equal(belongs({ ...held, annotations }, marks), true, "we hold it back");
+  assert.equal(belongs({ ...marked, annotations }, marks), true, "we hold it back");
 });
 
 test("of a cluster that is gone its owner reference tells, or the usual label", () => {
@@ -73,9 +73,9 @@ test("labels of wrong types find nothing by labels, and what Sluice cannot read 
     [{ matchLabels: { "a b": "c" } }, /matchLabels/],
     [{ matchLabels: { app: "a,b" } }, /matchLabels/],
   ];
-  for (const [labels, words] of cases) {
+  for (const [labels, message] of cases) {
     const marks = marksOf(labels);
-    assert.match(marks.unreadable ?? "", words);
+    assert.match(marks.unreadable ?? "", message);
     assert.equal(selectorOf(marks), undefined, JSON.stringify(labels));
     assert.equal(belongs(metadata({ [usualCluster]: "orders" }), marks), false);
     assert.equal(belongs(metadata({}, { name: "orders", uid: "uid-orders" }), marks), true);

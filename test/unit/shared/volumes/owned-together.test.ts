@@ -14,9 +14,9 @@ function gone(together: string | undefined): Owned {
   on.suspend("a-1", 120);
   const { annotations = {}, finalizers = [] } = on.claims.get("a-1-data")?.metadata ?? {};
   on.change("a-1-journal", { annotations: { ...annotations }, finalizers });
-  for (const name of ["a-1-data", "a-1-journal"]) on.say(name, { "suspend-pod-uid": undefined });
-  on.say("a-1-data", { "suspend-together": together });
-  on.say("a-1-journal", { "suspend-state": "Suspending", "suspended-at": undefined, "drained-at": undefined });
+  for (const name of ["a-1-data", "a-1-journal"]) on.log(name, { "suspend-pod-uid": undefined });
+  on.log("a-1-data", { "suspend-together": together });
+  on.log("a-1-journal", { "suspend-state": "Suspending", "suspended-at": undefined, "drained-at": undefined });
   return on;
 }
 
@@ -31,7 +31,7 @@ const removed = (on: Owned): readonly string[] => {
 test("a volume is not removed while the other one of its pod says that its data is needed, though that pod went by itself", () => {
   const on = gone("a-1-data,a-1-journal");
   assert.deepEqual(removed(on), []);
-  on.say("a-1-journal", { "suspend-state": "Suspended", "suspended-at": minutesAgo(90), "drained-at": minutesAgo(90) });
+  on.log("a-1-journal", { "suspend-state": "Suspended", "suspended-at": minutesAgo(90), "drained-at": minutesAgo(90) });
   assert.deepEqual(removed(on), ["a-1-data", "a-1-journal"]);
 });
 
@@ -56,19 +56,19 @@ test("our finalizer comes with the names of all volume claims of the pod, where 
   assert.deepEqual(both && partnerAnnotations(both), { "sluice.dev/suspend-together": "a-0-data,a-0-journal" });
 });
 
-test("from the first request on, each volume claim of a pod is told of the others, though only one of them asks", () => {
+test("from the first request on, each volume claim of a pod names the others, though only one of them asks", () => {
   const on = Owned.of(["a"], 1);
   on.addClaim("a-0-journal", { owner, zone: "a", "suspend-duration": "1h" });
   on.addPod("a-0", {}, ["a-0-data", "a-0-journal"]);
-  const told = (): boolean => {
+  const isReported = (): boolean => {
     const around = { refused: new Map(), protects: true, disruptionBudgets: [] };
     const verdict = decideToSuspend({ ...on.around("suspend-group", "scale-down"), ...around });
     const targets = verdict.kind === "take" ? verdict.targets : [];
     return targets.some((target) => target.kind === "tell" && hasNewPartners(target.member));
   };
-  assert.equal(told(), false, "no volume claim asks");
-  on.say("a-0-data", { suspend: "true" });
-  assert.equal(told(), true);
-  for (const name of ["a-0-data", "a-0-journal"]) on.say(name, { "suspend-together": "a-0-data,a-0-journal" });
-  assert.equal(told(), false, "each of them says so");
+  assert.equal(isReported(), false, "no volume claim asks");
+  on.log("a-0-data", { suspend: "true" });
+  assert.equal(isReported(), true);
+  for (const name of ["a-0-data", "a-0-journal"]) on.log(name, { "suspend-together": "a-0-data,a-0-journal" });
+  assert.equal(isReported(), false, "each of them says so");
 });

@@ -29,14 +29,14 @@ test("a pod that was let go is leaving, and then nothing; wanted back it is miss
   const on = Owned.of(["a"], 2);
   on.protect("a-1");
   assert.deepEqual(zonesOf(on), ["a: ready"]);
-  on.say("a-1-data", { "suspend-pod-uid": "uid-a-1" });
+  on.log("a-1-data", { "suspend-pod-uid": "uid-a-1" });
   on.terminate("a-1");
   assert.deepEqual(zonesOf(on), ["a: 1 leaving"]);
   on.suspend("a-1", 1);
   assert.deepEqual(zonesOf(on), ["a: ready"]);
-  on.say("a-1-data", { recover: "true" });
+  on.log("a-1-data", { recover: "true" });
   assert.deepEqual(zonesOf(on), ["a: 1 of 2 down (1 missing)"]);
-  on.say("a-1-data", { recover: undefined, suspend: undefined });
+  on.log("a-1-data", { recover: undefined, suspend: undefined });
   assert.deepEqual(zonesOf(on), ["a: 1 of 2 down (1 missing)"]);
 });
 
@@ -51,7 +51,7 @@ test("a pod that is asked for and went before anything was begun is missing, and
 
 test("what the owner controls and what a selector selects counts, in the zone that a label says, or in none that is known", () => {
   const on = Owned.of(["a"], 1);
-  on.say("a-0-data", { "zone-label": "zone", "pod-selector": "app=orders,tier=log" });
+  on.log("a-0-data", { "zone-label": "zone", "pod-selector": "app=orders,tier=log" });
   on.addPod("proxy-1", { labels: { zone: "a" } }, []);
   on.addPod("proxy-2", {}, []);
   on.addPod("log-1", { ownerReferences: [], labels: { app: "orders", tier: "log", zone: "b" } }, []);
@@ -85,7 +85,7 @@ test("the volume claims of one pod are one member, also when the pod is gone; ea
   on.addPod("a-0", {}, ["a-0-data", "a-0-log"]);
   assert.deepEqual(names(), [["a-0", "a-0-data", "a-0-log"]]);
   const [before] = on.members;
-  for (const claim of ["a-0-data", "a-0-log"]) on.say(claim, { "suspend-pod-uid": "uid-a-0" });
+  for (const claim of ["a-0-data", "a-0-log"]) on.log(claim, { "suspend-pod-uid": "uid-a-0" });
   on.pods.delete("a-0");
   assert.deepEqual(names(), [["a-0-data", "a-0-data", "a-0-log"]]);
   assert.equal(on.members[0]?.ordinal, before?.ordinal, "the ledger knows it by one number");
@@ -107,13 +107,13 @@ test("the numbers of 20,000 members of a zone are all different, stay, and are n
 
 test("the zone is what the annotation says, else a label of the volume claim, else one of its pod, else unknown", () => {
   const on = new Owned();
-  const said = { owner: "Database.example.com/orders", "zone-label": "zone" };
-  on.addClaim("one-data", { ...said, zone: "a" }, { zone: "b" });
-  on.addClaim("two-data", said, { zone: "b" });
-  on.addClaim("three-data", said);
+  const annotations = { owner: "Database.example.com/orders", "zone-label": "zone" };
+  on.addClaim("one-data", { ...annotations, zone: "a" }, { zone: "b" });
+  on.addClaim("two-data", annotations, { zone: "b" });
+  on.addClaim("three-data", annotations);
   on.addPod("three", { labels: { zone: "c" } });
-  on.addClaim("four-data", said);
-  on.addClaim("five-data", { ...said, zone: "a" });
+  on.addClaim("four-data", annotations);
+  on.addClaim("five-data", { ...annotations, zone: "a" });
   on.addPod("five", { labels: { zone: "c" } });
   const claims = [...on.claims.values()].map(parsePvc);
   const members = findAll([], claims, [...on.pods.values()].map(parseVolumeUser));
@@ -124,7 +124,7 @@ test("the zone is what the annotation says, else a label of the volume claim, el
 test("the strictest mode counts for all of a group, and the longest wait; what Sluice cannot read lets nothing go", () => {
   const policy = (...texts: readonly Record<string, string>[]) => {
     const on = Owned.of(["a"], texts.length);
-    for (const [number, one] of texts.entries()) on.say(`a-${number}-data`, one);
+    for (const [number, one] of texts.entries()) on.log(`a-${number}-data`, one);
     const [first] = on.members;
     return [first?.set.policy.mode, first?.set.policy.waitMs];
   };

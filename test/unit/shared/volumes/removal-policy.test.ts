@@ -3,17 +3,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseOwnerRemovalPolicy } from "../../../../functions/shared/volumes/removal-policy.ts";
 
-function paceOf(spec: unknown, annotations: Readonly<Record<string, string>> = {}) {
+function policyOf(spec: unknown, annotations: Readonly<Record<string, string>> = {}) {
   const metadata = { name: "orders", namespace: "db", uid: "u", resourceVersion: "1", annotations };
   return parseOwnerRemovalPolicy({ metadata, spec } as Parameters<typeof parseOwnerRemovalPolicy>[0]);
 }
 
 const withOptions = (automationOptions: unknown, annotations: Readonly<Record<string, string>> = {}) =>
-  paceOf({ automationOptions }, annotations);
+  policyOf({ automationOptions }, annotations);
 
 test("what a cluster leaves out is what its operator does by itself: Zone, and 60 s", () => {
   for (const spec of [undefined, null, {}, { automationOptions: null }, { automationOptions: { removalMode: "" } }]) {
-    const { mode, waitMs, unreadable } = paceOf(spec);
+    const { mode, waitMs, unreadable } = policyOf(spec);
     assert.deepEqual([mode, waitMs, unreadable], ["Zone", 60_000, undefined]);
   }
 });
@@ -36,10 +36,10 @@ test("what Sluice cannot read counts as None, and the warning names the field an
     ["All", /^spec\.automationOptions of orders is "All", and no object/],
     [["All"], /^spec\.automationOptions of orders is \["All"\], and no object/],
   ];
-  for (const [options, words] of cases) {
+  for (const [options, message] of cases) {
     const { mode, unreadable, frozenBecause } = withOptions(options);
     assert.equal(mode, "None", JSON.stringify(options));
-    assert.match(unreadable ?? "", words);
+    assert.match(unreadable ?? "", message);
     assert.match(unreadable ?? "", /until a user corrects it$/);
     assert.equal(frozenBecause, unreadable);
   }

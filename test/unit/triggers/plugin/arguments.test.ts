@@ -39,7 +39,7 @@ test("help is given for nothing at all, and wherever it is asked for", () => {
     assert.deepEqual(read(line), { command: "help" });
 });
 
-test("a mistake is answered by one sentence that names it", () => {
+test("a mistake is answered by one message that names it", () => {
   const mistakes: Record<string, RegExp> = {
     "-n mimir": /^there is no command: write why, release, suspended or recover$/,
     whyy: /^there is no command "whyy": write why, release, suspended or recover$/,

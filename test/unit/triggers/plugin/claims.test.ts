@@ -1,24 +1,24 @@
-/** What kubectl sluice why tells of claims. */
+/** What kubectl sluice why reports claims. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupInspection } from "../../../../triggers/plugin/inspection.ts";
 import { claimOf, foreignClaim } from "../../functions/advance-zone-rollout/given.ts";
-import { Passes } from "../../shared/reconcile/passes.ts";
+import { Harness } from "../../shared/reconcile/harness.ts";
 import { sluice, writes } from "./terminal.ts";
 
-async function claimed(...lines: readonly string[]): Promise<Passes> {
-  const passes = await new Passes().prepare();
-  passes.writeLedger({ "sluice.dev/claims": lines.join("\n") });
-  return passes;
+async function claimed(...lines: readonly string[]): Promise<Harness> {
+  const harness = await new Harness().prepare();
+  harness.writeLedger({ "sluice.dev/claims": lines.join("\n") });
+  return harness;
 }
 
-test("a claim is told of with what it is for, whose it is, since when, and how it ends; and nothing is written", async () => {
-  const passes = await claimed();
-  const stampMs = passes.cluster.serverTimeMs() - 65_000;
+test("a claim is reported with what it is for, whose it is, since when, and how it ends; and nothing is written", async () => {
+  const harness = await claimed();
+  const stampMs = harness.cluster.serverTimeMs() - 65_000;
   const { line } = claimOf("group-b:1", "scale-down", { stampMs, by: "prepare-downscale", phase: "preparing" });
-  passes.writeLedger({ "sluice.dev/claims": line });
-  const { out } = await sluice(passes, "why group");
-  assert.deepEqual(writes(passes), []);
+  harness.writeLedger({ "sluice.dev/claims": line });
+  const { out } = await sluice(harness, "why group");
+  assert.deepEqual(writes(harness), []);
   assert.match(out, /^CLAIMED +FOR +FUNCTION +AGE +ENDS$/m);
   assert.match(out, /^group-b: 1 +scale-down \(preparing\) +prepare-downscale +65 s +when its StatefulSet wants none/m);
   assert.match(out, /^group-b +2\/2 +2 +1 +claimed: 1$/m);
@@ -30,8 +30,8 @@ test("a claim is told of with what it is for, whose it is, since when, and how i
 
 test("programs are told everything of a claim, and of an unknown kind what can be known", async () => {
   const { line } = claimOf("group-a:0", "node", { terms: "announced" });
-  const passes = await claimed(line, foreignClaim("group-b").line);
-  const { claims } = JSON.parse((await sluice(passes, "why group -o json")).out) as GroupInspection;
+  const harness = await claimed(line, foreignClaim("group-b").line);
+  const { claims } = JSON.parse((await sluice(harness, "why group -o json")).out) as GroupInspection;
   assert.deepEqual(claims[0], {
     id: "claim-of-group-a:0",
     kind: "node",
@@ -47,18 +47,18 @@ test("programs are told everything of a claim, and of an unknown kind what can b
     ends: "when each member is back elsewhere and ready, or its StatefulSet does not want it any more",
   });
   assert.deepEqual([claims[1]?.kind, claims[1]?.guard, claims[1]?.members], ["later", "zone-claim-unknown", null]);
-  assert.match((await sluice(passes, "why group")).out, /^group-b +later +- +- +by the function of a later version/m);
+  assert.match((await sluice(harness, "why group")).out, /^group-b +later +- +- +by the function of a later version/m);
 });
 
 test("releasing a reservation leaves the claims beside it as they are", async () => {
-  const passes = await claimed(foreignClaim("group-b").line);
+  const harness = await claimed(foreignClaim("group-b").line);
   const uid = "no-such-uid";
   const reservations = JSON.stringify({
-    gone: { 0: [uid, "another-function", passes.cluster.serverTimeMs() - 200_000] },
+    gone: { 0: [uid, "another-function", harness.cluster.serverTimeMs() - 200_000] },
   });
-  passes.writeLedger({ "sluice.dev/reservations": reservations });
-  const { code } = await sluice(passes, "release group gone-0");
+  harness.writeLedger({ "sluice.dev/reservations": reservations });
+  const { code } = await sluice(harness, "release group gone-0");
   assert.equal(code, 0);
-  assert.deepEqual(passes.ledger.reservations, []);
-  assert.deepEqual(passes.ledger.claims, [foreignClaim("group-b")]);
+  assert.deepEqual(harness.ledger.reservations, []);
+  assert.deepEqual(harness.ledger.claims, [foreignClaim("group-b")]);
 });

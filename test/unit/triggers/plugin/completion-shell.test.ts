@@ -7,7 +7,7 @@ import { delimiter, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { run } from "../../../../triggers/plugin/command.ts";
-import { namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { Harness, namespace, played } from "../../shared/reconcile/harness.ts";
 import { addLedger } from "./leases.ts";
 
 const execute = promisify(execFile);
@@ -44,18 +44,18 @@ const honest = ["budget:guarded", "group", "owner:Deployment.apps/web", "UPPER_c
 
 /** What the plugin prints for the words after `kubectl sluice`, over a namespace with ledgers of such groups. */
 async function offered(words: readonly string[], groups: readonly string[]): Promise<string> {
-  const passes = await new Passes().prepare();
-  for (const group of groups) if (group !== "group") addLedger(passes, group);
+  const harness = await new Harness().prepare();
+  for (const group of groups) if (group !== "group") addLedger(harness, group);
   let out = "";
   const terminal = {
-    connect: async () => ({ cluster: passes.cluster, namespace, close: async () => {} }),
+    connect: async () => ({ cluster: harness.cluster, namespace, close: async () => {} }),
     out(text: string) {
       out += text;
     },
     err: () => {},
     emphasize: (text: string) => text,
   };
-  await played(passes.timeline, run(["__complete", ...words], terminal));
+  await played(harness.timeline, run(["__complete", ...words], terminal));
   return out;
 }
 

@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { complete, readWritten } from "../../../../triggers/plugin/completion.ts";
-import { Passes } from "../../shared/reconcile/passes.ts";
+import { Harness } from "../../shared/reconcile/harness.ts";
 import { sluice, writes } from "./terminal.ts";
 
 /** A bar is where the word begins that is being written; what was looked up is told, too. */
 async function offered(line: string): Promise<readonly string[]> {
-  const looked: string[] = [];
+  const listed: string[] = [];
   const found = async <T>(what: string, names: T): Promise<T> => {
-    looked.push(what);
+    listed.push(what);
     return names;
   };
   const names = {
@@ -18,7 +18,7 @@ async function offered(line: string): Promise<readonly string[]> {
     suspended: () => found("suspended", { claims: ["data-db-0"], groups: ["db"] }),
   };
   const words = await complete(line.split(" "), names);
-  return [...looked.map((what) => `(${what})`), ...words];
+  return [...listed.map((what) => `(${what})`), ...words];
 }
 
 test("commands first, by their beginning; no request is made for them", async () => {
@@ -54,11 +54,11 @@ test("the options that the command has, and the words that an option takes", asy
   });
 });
 
-test("the shell hears of no file, of no failure, and of what there is; nothing is written", async () => {
-  const passes = new Passes({});
-  const { code, out, said } = await sluice(passes, "__complete why gr");
-  assert.deepEqual([code, out, said], [0, "group\n:4\n", []]);
-  const failing = { ...passes.cluster, list: () => Promise.reject(new Error("away")) } as never;
-  assert.deepEqual(await sluice(passes, "__complete why gr", failing), { code: 0, out: ":4\n", said: [] });
-  assert.deepEqual(writes(passes), []);
+test("the shell learns of no file, of no failure, and of what there is; nothing is written", async () => {
+  const harness = new Harness({});
+  const { code, out, err } = await sluice(harness, "__complete why gr");
+  assert.deepEqual([code, out, err], [0, "group\n:4\n", []]);
+  const failing = { ...harness.cluster, list: () => Promise.reject(new Error("away")) } as never;
+  assert.deepEqual(await sluice(harness, "__complete why gr", failing), { code: 0, out: ":4\n", err: [] });
+  assert.deepEqual(writes(harness), []);
 });

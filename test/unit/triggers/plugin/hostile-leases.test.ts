@@ -2,30 +2,30 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
-import { Passes } from "../../shared/reconcile/passes.ts";
+import { Harness } from "../../shared/reconcile/harness.ts";
 import { addLease, addLedger } from "./leases.ts";
 import { sluice } from "./terminal.ts";
 
 const long = "x".repeat(200_000);
 
 /** A group with a ledger of its own, and one of which only the ledger is left. */
-async function twoGroups(): Promise<Passes> {
-  const passes = await new Passes().prepare();
-  addLedger(passes, "other");
-  return passes;
+async function twoGroups(): Promise<Harness> {
+  const harness = await new Harness().prepare();
+  addLedger(harness, "other");
+  return harness;
 }
 
-test("a Lease with the label of a ledger and the name of none is left out with one warning, and why tells of all groups", async () => {
-  const passes = await twoGroups();
-  addLease(passes, "foreign", { "sluice.dev/group": "group" });
-  const { code, out, said } = await sluice(passes, "why");
+test("a Lease with the label of a ledger and the name of none is left out with one warning, and why reports all groups", async () => {
+  const harness = await twoGroups();
+  addLease(harness, "foreign", { "sluice.dev/group": "group" });
+  const { code, out, err } = await sluice(harness, "why");
   assert.equal(code, 0);
   assert.match(out, /^group +2 +4\/4 /m);
   assert.match(out, /^other +0 +0\/0 /m);
-  assert.deepEqual(said, [
+  assert.deepEqual(err, [
     "Lease foreign has the label app.kubernetes.io/managed-by=sluice, is no ledger, and is left out",
   ]);
-  const { groups } = JSON.parse((await sluice(passes, "why -o json")).out);
+  const { groups } = JSON.parse((await sluice(harness, "why -o json")).out);
   assert.deepEqual(
     groups.map(({ group }: { group: string }) => group),
     ["group", "other"],
@@ -33,18 +33,18 @@ test("a Lease with the label of a ledger and the name of none is left out with o
 });
 
 test("of many such Leases one line tells: how many there are, and the name of the first", async () => {
-  const passes = await twoGroups();
-  for (let index = 0; index < 300; index++) addLease(passes, `foreign-${index}`, { "sluice.dev/group": `g${index}` });
-  addLease(passes, "a-without-group", {});
-  addLease(passes, "sluice-long", { "sluice.dev/group": long });
-  addLease(passes, ledgerName(long), { "sluice.dev/group": long });
-  const { code, out, said } = await sluice(passes, "why");
+  const harness = await twoGroups();
+  for (let index = 0; index < 300; index++) addLease(harness, `foreign-${index}`, { "sluice.dev/group": `g${index}` });
+  addLease(harness, "a-without-group", {});
+  addLease(harness, "sluice-long", { "sluice.dev/group": long });
+  addLease(harness, ledgerName(long), { "sluice.dev/group": long });
+  const { code, out, err } = await sluice(harness, "why");
   assert.equal(code, 0);
   assert.deepEqual(
     out.split("\n").map((line) => line.split(" ")[0]),
     ["GROUP", "group", "other", ""],
   );
-  assert.deepEqual(said, [
+  assert.deepEqual(err, [
     "303 Leases have the label app.kubernetes.io/managed-by=sluice, are no ledgers, and are left out; the first is a-without-group",
   ]);
 });
@@ -74,31 +74,31 @@ const names = [
   "",
 ];
 
-test("whatever stands in a ledger, and whatever its group is called, the other groups are told of", async () => {
+test("whatever stands in a ledger, and whatever its group is called, the other groups are reported", async () => {
   for (const [index, annotations] of contents.entries()) {
-    const passes = await twoGroups();
-    addLedger(passes, "hostile", annotations);
-    const { code, out, said } = await sluice(passes, "why");
-    assert.deepEqual([code, said], [0, []], `contents ${index}`);
+    const harness = await twoGroups();
+    addLedger(harness, "hostile", annotations);
+    const { code, out, err } = await sluice(harness, "why");
+    assert.deepEqual([code, err], [0, []], `contents ${index}`);
     assert.match(out, /^group +2 +4\/4 /m);
     assert.match(out, /^other +0 +0\/0 /m);
     assert.ok(out.length < 20_000, "no text of a Lease floods the terminal");
-    assert.match((await sluice(passes, "why group")).out, /^group in namespace db: 4 of 4 pods ready/);
-    assert.equal((await sluice(passes, "suspended")).code, 0);
+    assert.match((await sluice(harness, "why group")).out, /^group in namespace db: 4 of 4 pods ready/);
+    assert.equal((await sluice(harness, "suspended")).code, 0);
   }
   for (const name of names) {
-    const passes = await twoGroups();
-    addLedger(passes, name);
-    const { code, out, said } = await sluice(passes, "why");
-    assert.deepEqual([code, said], [0, []], JSON.stringify(name));
+    const harness = await twoGroups();
+    addLedger(harness, name);
+    const { code, out, err } = await sluice(harness, "why");
+    assert.deepEqual([code, err], [0, []], JSON.stringify(name));
     assert.match(out, /^other +0 +0\/0 /m);
   }
 });
 
 test("where the ledger that was named cannot be read, and nothing else is there, that is an error", async () => {
-  const passes = await twoGroups();
-  addLedger(passes, "hostile", { "sluice.dev/reservations": "no JSON" });
-  addLease(passes, "sluice-stolen", { "sluice.dev/group": "another" });
+  const harness = await twoGroups();
+  addLedger(harness, "hostile", { "sluice.dev/reservations": "no JSON" });
+  addLease(harness, "sluice-stolen", { "sluice.dev/group": "another" });
   for (const line of [
     "why hostile",
     "why stolen",
@@ -106,16 +106,16 @@ test("where the ledger that was named cannot be read, and nothing else is there,
     "release hostile no-0",
     "release stolen no-0",
   ]) {
-    const { code, said } = await sluice(passes, line);
+    const { code, err } = await sluice(harness, line);
     assert.equal(code, 1, line);
-    assert.match(said.join("\n"), /^Lease sluice-(hostile|stolen) cannot be read as a ledger: [^\n]+$/, line);
+    assert.match(err.join("\n"), /^Lease sluice-(hostile|stolen) cannot be read as a ledger: [^\n]+$/, line);
   }
 });
 
-test("a group that is not there is told of beside ten of those that are, however many there are", async () => {
-  const passes = await twoGroups();
-  for (let index = 0; index < 50; index++) addLedger(passes, `g-${index}`);
-  const { code, said } = await sluice(passes, "why nothing");
+test("a group that is not there is reported beside ten of those that are, however many there are", async () => {
+  const harness = await twoGroups();
+  for (let index = 0; index < 50; index++) addLedger(harness, `g-${index}`);
+  const { code, err } = await sluice(harness, "why nothing");
   assert.equal(code, 1);
-  assert.match(said.join("\n"), /there are "g-0", ("g-\d+", ){9}…$/);
+  assert.match(err.join("\n"), /there are "g-0", ("g-\d+", ){9}…$/);
 });

@@ -7,12 +7,12 @@ import { formatOrdinals } from "../../../../triggers/plugin/text.ts";
 import { nowMs, pod, reservation, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 
 /** A reservation of `a-1` by the rollout, a second old, of the pod that stands there. */
-function told(changes: Partial<Situation> = {}): string {
+function described(changes: Partial<Situation> = {}): string {
   const situation: Situation = {
     reservation: reservation("a-1"),
     standing: "open",
     pod: pod("a-1"),
-    statefulSet: statefulSet("a"),
+    workload: statefulSet("a"),
     nowMs,
     ...changes,
   };
@@ -24,45 +24,51 @@ const aged = (seconds: number, by?: string) => ({
 });
 
 test("a pod that stands: acted on for 5 s, finished from 7 s on, dropped at 150 s (R9, R10)", () => {
-  assert.equal(told(aged(1)), "its function acts on it now; otherwise dropped in 149 s if its pod is still there");
-  assert.equal(told(aged(4.999)), "its function acts on it now; otherwise dropped in 146 s if its pod is still there");
-  assert.match(told(aged(5)), /^finished by its function in 2 s, if it still decides so; otherwise dropped in 145 s/);
+  assert.equal(described(aged(1)), "its function acts on it now; otherwise dropped in 149 s if its pod is still there");
+  assert.equal(
+    described(aged(4.999)),
+    "its function acts on it now; otherwise dropped in 146 s if its pod is still there",
+  );
   assert.match(
-    told(aged(7)),
+    described(aged(5)),
+    /^finished by its function in 2 s, if it still decides so; otherwise dropped in 145 s/,
+  );
+  assert.match(
+    described(aged(7)),
     /^finished by its function's next reconcile, if it still decides so; otherwise dropped in/,
   );
 });
 
 test("what a review allowed is finished by no sweep: the next review renews it (R12)", () => {
   const expected = "renewed when its eviction is asked for again; dropped in 90 s if its pod is still there";
-  assert.equal(told(aged(60, "evaluate-eviction")), expected);
+  assert.equal(described(aged(60, "evaluate-eviction")), expected);
 });
 
 test("a pod on its way out settles when what replaces it is ready, or when it is gone and not wanted any more (R6)", () => {
   const terminating = { pod: pod("a-1", { terminating: true }) };
-  assert.equal(told(terminating), "terminating; settles when the pod that replaces it is ready");
-  const unwanted = { ...terminating, statefulSet: statefulSet("a", { replicas: 1 }) };
-  assert.equal(told(unwanted), "terminating; settles when it is gone");
-  assert.equal(told({ ...terminating, statefulSet: undefined }), "terminating; settles when it is gone");
+  assert.equal(described(terminating), "terminating; settles when the pod that replaces it is ready");
+  const unwanted = { ...terminating, workload: statefulSet("a", { replicas: 1 }) };
+  assert.equal(described(unwanted), "terminating; settles when it is gone");
+  assert.equal(described({ ...terminating, workload: undefined }), "terminating; settles when it is gone");
 });
 
 test("a pod that is not there yet, or not ready yet, is waited for, and what keeps it is named (R6)", () => {
-  assert.equal(told({ pod: undefined }), "settles when the pod that replaces it is made and ready");
+  assert.equal(described({ pod: undefined }), "settles when the pod that replaces it is made and ready");
   const replaced = { uid: "another", readySinceMs: undefined };
-  assert.equal(told({ pod: pod("a-1", replaced) }), "settles when the pod that replaces it is ready");
+  assert.equal(described({ pod: pod("a-1", replaced) }), "settles when the pod that replaces it is ready");
   const broken = pod("a-1", { ...replaced, stuck: "ImagePullBackOff" });
   assert.equal(
-    told({ pod: broken }),
+    described({ pod: broken }),
     "settles when the pod that replaces it is ready; the new pod is in ImagePullBackOff",
   );
-  const young = pod("a-1", { uid: "another", readySinceMs: nowMs - 4_000 });
+  const recent = pod("a-1", { uid: "another", readySinceMs: nowMs - 4_000 });
   const patient = statefulSet("a", { minReadySeconds: 10 });
-  assert.match(told({ pod: young, statefulSet: patient }), /is ready, in 6 s if the new pod stays ready$/);
+  assert.match(described({ pod: recent, workload: patient }), /is ready, in 6 s if the new pod stays ready$/);
 });
 
 test("what is settled or abandoned goes with the next write", () => {
-  assert.match(told({ standing: "settled" }), /^settled; the next write of the ledger removes it$/);
-  assert.match(told({ standing: "abandoned" }), /^dropped by the next write of the ledger: no function can act/);
+  assert.match(described({ standing: "settled" }), /^settled; the next write of the ledger removes it$/);
+  assert.match(described({ standing: "abandoned" }), /^dropped by the next write of the ledger: no function can act/);
 });
 
 test("spans are one number with the unit that suits it", () => {

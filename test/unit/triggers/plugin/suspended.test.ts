@@ -1,19 +1,19 @@
-/** What kubectl sluice tells of suspended volumes, and what it writes to have one back. */
+/** What kubectl sluice shows of suspended volumes, and what it writes to have one back. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
+import { Harness, namespace, refused } from "../../shared/reconcile/harness.ts";
 import { sluice, writes } from "./terminal.ts";
 
 const claim = "data-group-a-1";
 const at = { namespace, name: claim };
 
 /** A volume claim of a zone of one pod, as suspend-group leaves it. */
-function suspended(annotations: Readonly<Record<string, string>> = {}): Passes {
-  const passes = new Passes({ replicas: 1, volumes: ["data"] });
-  const { world } = passes;
+function suspended(annotations: Readonly<Record<string, string>> = {}): Harness {
+  const harness = new Harness({ replicas: 1, volumes: ["data"] });
+  const { world } = harness;
   world.annotate({ namespace, name: "group-a" }, { "sluice.dev/suspend-duration": "7d" });
-  const sinceMs = passes.cluster.serverTimeMs() - 86_400_000;
-  const said = {
+  const sinceMs = harness.cluster.serverTimeMs() - 86_400_000;
+  const err = {
     "sluice.dev/suspend": "true",
     "sluice.dev/suspend-state": "Suspended",
     "sluice.dev/suspended-at": new Date(sinceMs).toISOString(),
@@ -21,50 +21,50 @@ function suspended(annotations: Readonly<Record<string, string>> = {}): Passes {
     ...annotations,
   };
   world.store.create("persistentvolumeclaims", namespace, {
-    metadata: { name: claim, annotations: said, finalizers: ["sluice.dev/volume-hold"] },
+    metadata: { name: claim, annotations: err, finalizers: ["sluice.dev/volume-hold"] },
     spec: { volumeName: "pv-1" },
   } as never);
   const status = { phase: "Bound", capacity: { storage: "10Gi" } };
   world.store.patch("persistentvolumeclaims", at, { status } as never, "status");
-  passes.forget();
-  return passes;
+  harness.forget();
+  return harness;
 }
 
-const wish = (passes: Passes) =>
-  passes.world.store.get("persistentvolumeclaims", at).metadata.annotations?.["sluice.dev/recover"];
+const wish = (harness: Harness) =>
+  harness.world.store.get("persistentvolumeclaims", at).metadata.annotations?.["sluice.dev/recover"];
 
 test("it says what is kept, since when, for how long, what it waits for, and how much it is; and writes nothing", async () => {
-  const passes = suspended();
-  const { code, out } = await sluice(passes, "suspended");
+  const harness = suspended();
+  const { code, out } = await sluice(harness, "suspended");
   assert.equal(code, 0);
   assert.match(out, /^data-group-a-1 +group-a +Suspended +24 h +6 d +10Gi +suspended$/m);
   assert.match(out, /^suspended: group-a-1 is gone$/m);
   assert.match(out, /^1 volume claim, 10Gi$/m);
-  assert.deepEqual(writes(passes), []);
-  const [first] = JSON.parse((await sluice(passes, "suspended group -o json")).out).claims;
+  assert.deepEqual(writes(harness), []);
+  const [first] = JSON.parse((await sluice(harness, "suspended group -o json")).out).claims;
   assert.deepEqual(
     [first.pod, first.volume, first.bytes, first.recovering],
     ["group-a-1", "pv-1", 10 * 2 ** 30, false],
   );
-  const other = await sluice(passes, "suspended absent");
-  assert.deepEqual([other.code, other.out, other.said.length], [0, "", 1]);
+  const other = await sluice(harness, "suspended absent");
+  assert.deepEqual([other.code, other.out, other.err.length], [0, "", 1]);
 });
 
 test("recover writes the wish and nothing else, under the revision that was read; --dry-run writes nothing", async () => {
-  const passes = suspended();
-  const pretended = await sluice(passes, `recover ${claim} --dry-run`);
-  assert.deepEqual([pretended.code, writes(passes), wish(passes)], [0, [], undefined]);
-  const { code, out } = await sluice(passes, "recover group");
-  assert.deepEqual([code, wish(passes)], [0, "true"]);
+  const harness = suspended();
+  const pretended = await sluice(harness, `recover ${claim} --dry-run`);
+  assert.deepEqual([pretended.code, writes(harness), wish(harness)], [0, [], undefined]);
+  const { code, out } = await sluice(harness, "recover group");
+  assert.deepEqual([code, wish(harness)], [0, "true"]);
   assert.match(out, /^data-group-a-1: nothing removes it any more/);
-  assert.deepEqual(writes(passes), ["patch persistentvolumeclaims"]);
+  assert.deepEqual(writes(harness), ["patch persistentvolumeclaims"]);
 });
 
 test("past the point of no return it is refused, also where that comes between its read and its write", async () => {
-  const passes = suspended({ "sluice.dev/suspend-state": "Removing" });
-  const late = await sluice(passes, `recover ${claim}`);
-  assert.deepEqual([late.code, late.out, wish(passes)], [1, "", undefined]);
-  assert.match(late.said[0] ?? "", /it is too late.*kubectl patch pv pv-1/);
+  const harness = suspended({ "sluice.dev/suspend-state": "Removing" });
+  const late = await sluice(harness, `recover ${claim}`);
+  assert.deepEqual([late.code, late.out, wish(harness)], [1, "", undefined]);
+  assert.match(late.err[0] ?? "", /it is too late.*kubectl patch pv pv-1/);
   const raced = suspended();
   let isRaced = false;
   raced.interfere = ({ verb, resource }) => {
@@ -76,63 +76,63 @@ test("past the point of no return it is refused, also where that comes between i
   assert.deepEqual([lost.code, lost.out, wish(raced)], [1, "", undefined]);
 });
 
-test("who asks for what is not there, or for what is not suspended, is told so; a missing right is one sentence", async () => {
-  const passes = suspended();
-  const stranger = await sluice(passes, "recover data-group-b-0");
-  assert.deepEqual([stranger.code, stranger.said.length], [1, 1]);
-  passes.interfere = ({ verb }) => {
+test("who asks for what is not there, or for what is not suspended, is told so; a missing right is one message", async () => {
+  const harness = suspended();
+  const foreign = await sluice(harness, "recover data-group-b-0");
+  assert.deepEqual([foreign.code, foreign.err.length], [1, 1]);
+  harness.interfere = ({ verb }) => {
     if (verb === "patch") throw refused(403, "persistentvolumeclaims is forbidden");
   };
-  const forbidden = await sluice(passes, `recover ${claim}`);
+  const forbidden = await sluice(harness, `recover ${claim}`);
   assert.equal(forbidden.code, 1);
-  assert.match(forbidden.said[0] ?? "", /^a right is missing/);
+  assert.match(forbidden.err[0] ?? "", /^a right is missing/);
 });
 
-test("a process group is found by its cluster and its id; an id that has no volume there is said, and the others are recovered", async () => {
-  const passes = suspended();
+test("a process group is found by its cluster and its id; an id that has no volume there is reported, and the others are recovered", async () => {
+  const harness = suspended();
   const labels = {
     "foundationdb.org/fdb-cluster-name": "orders",
     "foundationdb.org/fdb-process-group-id": "storage-1",
   };
-  passes.world.store.patch("persistentvolumeclaims", at, { metadata: { labels } } as never);
-  const elsewhere = await sluice(passes, "recover process-groups customers storage-1");
-  assert.deepEqual([elsewhere.code, wish(passes)], [1, undefined]);
-  const { code, said } = await sluice(passes, "recover process-groups orders storage-1 storage-2");
-  assert.deepEqual([code, wish(passes)], [1, "true"]);
-  assert.match(said.join(), /there is no volume of a process group "storage-2" in the FoundationDBCluster orders/);
+  harness.world.store.patch("persistentvolumeclaims", at, { metadata: { labels } } as never);
+  const elsewhere = await sluice(harness, "recover process-groups customers storage-1");
+  assert.deepEqual([elsewhere.code, wish(harness)], [1, undefined]);
+  const { code, err } = await sluice(harness, "recover process-groups orders storage-1 storage-2");
+  assert.deepEqual([code, wish(harness)], [1, "true"]);
+  assert.match(err.join(), /there is no volume of a process group "storage-2" in the FoundationDBCluster orders/);
 });
 
 test("--wait ends when nothing of ours stands on it, or when the wish is answered with a refusal", async () => {
-  const passes = suspended();
-  passes.timeline.after(5_000, () => {
+  const harness = suspended();
+  harness.timeline.after(5_000, () => {
     const gone = { "sluice.dev/suspend": null, "sluice.dev/suspend-state": null, "sluice.dev/recover": null };
     const more = { "sluice.dev/suspended-at": null, "sluice.dev/suspend-message": null };
     const metadata = { annotations: { ...gone, ...more }, finalizers: [] };
-    passes.world.store.patch("persistentvolumeclaims", at, { metadata } as never);
+    harness.world.store.patch("persistentvolumeclaims", at, { metadata } as never);
   });
-  const { code, out } = await sluice(passes, `recover ${claim} --wait`);
+  const { code, out } = await sluice(harness, `recover ${claim} --wait`);
   assert.deepEqual([code, out], [0, `${claim}: its pod is ready with the same volume, after 6 s\n`]);
 });
 
 test("of what a user has deleted and our protection keeps, it says how the volume is saved before the operator lets go of it", async () => {
-  const passes = suspended();
+  const harness = suspended();
   const finalizers = ["sluice.dev/volume-protection"];
-  passes.world.store.patch("persistentvolumeclaims", at, { metadata: { finalizers } } as never);
-  passes.world.store.delete("persistentvolumeclaims", at);
-  const { code, said } = await sluice(passes, `recover ${claim}`);
+  harness.world.store.patch("persistentvolumeclaims", at, { metadata: { finalizers } } as never);
+  harness.world.store.delete("persistentvolumeclaims", at);
+  const { code, err } = await sluice(harness, `recover ${claim}`);
   assert.equal(code, 1);
   assert.match(
-    said[0] ?? "",
+    err[0] ?? "",
     /kubectl patch pv pv-1 .*"Retain".* take sluice.dev\/volume-protection from data-group-a-1; when FoundationDB's operator does not list/,
   );
-  assert.equal(wish(passes), undefined);
+  assert.equal(wish(harness), undefined);
 });
 
 test("a volume claim that is only protected is not suspended, and not listed", async () => {
-  const passes = suspended();
+  const harness = suspended();
   const none = { "sluice.dev/suspend": null, "sluice.dev/suspend-state": null, "sluice.dev/suspended-at": null };
   const annotations = { ...none, "sluice.dev/suspend-message": null };
   const finalizers = ["sluice.dev/volume-protection"];
-  passes.world.store.patch("persistentvolumeclaims", at, { metadata: { annotations, finalizers } } as never);
-  assert.equal((await sluice(passes, "suspended")).out, "");
+  harness.world.store.patch("persistentvolumeclaims", at, { metadata: { annotations, finalizers } } as never);
+  assert.equal((await sluice(harness, "suspended")).out, "");
 });

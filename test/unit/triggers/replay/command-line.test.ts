@@ -66,7 +66,7 @@ describe("npm start -- --replay FILE", () => {
   });
 
   test("a file that is none, or holds no request, is code 2 and one line that says what is expected", async () => {
-    for (const [args, said] of [
+    for (const [args, reported] of [
       [["--replay", join(folder, "nowhere")], /^sluice: \S+\/nowhere cannot be read: ENOENT.*\n$/],
       [["--replay", kubeconfig], /^sluice: \S+ cannot be replayed; write a CloudEvent in .*: it is none of them\n$/],
       [["--replay"], /^sluice: -replay has no value; write -replay=FILE\n$/],
@@ -74,7 +74,7 @@ describe("npm start -- --replay FILE", () => {
     ] as const) {
       const { code, stdout, stderr } = await run(args);
       assert.deepEqual([code, stdout], [2, ""], stderr);
-      assert.match(stderr, said);
+      assert.match(stderr, reported);
     }
   });
 

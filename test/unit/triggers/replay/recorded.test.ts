@@ -16,10 +16,10 @@ function mistakeOf(value: unknown): string {
   return "mistake" in recorded ? recorded.mistake : "";
 }
 
-test("an event in structured mode goes to the door of events, letter for letter", () => {
+test("an event in structured mode goes to the server of events, letter for letter", () => {
   const text = '{ "specversion": "1.0" }';
   assert.deepEqual(read(text), { path: "/", headers: { "content-type": "application/cloudevents+json" }, body: text });
-  assert.equal("path" in read({ type: "a", source: "b" }), true, "the door says that its specversion is missing");
+  assert.equal("path" in read({ type: "a", source: "b" }), true, "the server says that its specversion is missing");
 });
 
 test("a request keeps its headers but for those of its transfer, and its body whether it is a text or JSON", () => {
@@ -67,8 +67,8 @@ test("a file that holds none of them is told what is expected, and what it is in
 
 test("a cluster that is only looked at refuses every write, and sends none", async () => {
   const sent: string[] = [];
-  const say = (verb: string) => async () => void sent.push(verb);
-  const whole = { get: say("get"), create: say("create"), patch: say("patch"), delete: say("delete") };
+  const record = (verb: string) => async () => void sent.push(verb);
+  const whole = { get: record("get"), create: record("create"), patch: record("patch"), delete: record("delete") };
   const cluster = readOnly(whole as never);
   const key = { namespace: "a", name: "b" };
   await cluster.get("pods", key);

@@ -128,7 +128,7 @@ describe("a recorded request is replayed", () => {
   /** What was asked of the API server, but for what the kubelets and controllers of the world do by themselves. */
   const verbs = () => new Set(stage.served.requests().map(({ verb }) => verb));
 
-  test("every fixture is decided by the function that it is for, with zone, guard, sentence and what it would do", async () => {
+  test("every fixture is decided by the function that it is for, with zone, guard, message and what it would do", async () => {
     assert.deepEqual(
       (await readdir(folder)).filter((file) => file.endsWith(".json")).sort(),
       Object.keys(expected).sort(),
@@ -136,9 +136,9 @@ describe("a recorded request is replayed", () => {
     for (const [file, lines] of Object.entries(expected)) {
       const { text, troubles } = await replayFile(`${folder}${file}`);
       assert.deepEqual(troubles, [], file);
-      const said = text.split("\n");
-      for (const line of lines) assert.ok(said.includes(line), `${file}: no line "${line}" in\n${text}`);
-      assert.equal(said.at(-1), "Nothing was written: a replay decides in shadow mode.");
+      const reported = text.split("\n");
+      for (const line of lines) assert.ok(reported.includes(line), `${file}: no line "${line}" in\n${text}`);
+      assert.equal(reported.at(-1), "Nothing was written: a replay decides in shadow mode.");
     }
   });
 

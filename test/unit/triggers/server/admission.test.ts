@@ -6,7 +6,7 @@ import type { AdmissionRequest } from "../../../../functions/shared/admission/de
 import { webhookConfiguration } from "../../../../knative/render/webhooks.ts";
 import { createAdmissionApp } from "../../../../triggers/server/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
-import { createTestApp, quietDoor, validation } from "../../../support/app.ts";
+import { createTestApp, quietServer, validation } from "../../../support/app.ts";
 
 const path = "/admission/zpdb-validation";
 const json = { "content-type": "application/json" };
@@ -65,7 +65,7 @@ test("a review is answered in its own version, with its uid", async () => {
   }
 });
 
-test("a refusal is a 400 with a sentence and the field, on dry runs too", async () => {
+test("a refusal is a 400 with a message and the field, on dry runs too", async () => {
   for (const dryRun of [false, true]) {
     const { response } = await answerTo(review({ dryRun, object: budget({ maxUnavailable: -1 }) }));
     const message = "spec.maxUnavailable is -1: write an integer of at least 0, or use maxUnavailablePercentage";
@@ -83,36 +83,35 @@ test("a refusal is a 400 with a sentence and the field, on dry runs too", async 
   }
 });
 
-/** Each row of the README's table of bad input: what is sent, the status, the sentence. */
-const badRequests: [row: string, status: number, sentence: RegExp, body: unknown, headers?: Record<string, string>][] =
+/** Each row of the README's table of bad input: what is sent, the status, the message. */
+const badRequests: [row: string, status: number, message: RegExp, body: unknown, headers?: Record<string, string>][] = [
+  ["no JSON", 400, /the body is not JSON/, "{"],
+  ["no body", 400, /the body is empty/, ""],
+  ["no AdmissionReview", 400, /its kind is "Pod"/, { kind: "Pod", apiVersion: "v1" }],
+  ["no AdmissionReview", 400, /its kind is missing/, "[]"],
+  ["another version", 400, /"admission\.k8s\.io\/v2", and not admission\.k8s\.io\/v1 or/, review({}, "v2")],
+  ["no request, or one without uid", 400, /no request with a uid/, { ...review(), request: undefined }],
+  ["no request, or one without uid", 400, /no request with a uid/, review({ uid: "" })],
   [
-    ["no JSON", 400, /the body is not JSON/, "{"],
-    ["no body", 400, /the body is empty/, ""],
-    ["no AdmissionReview", 400, /its kind is "Pod"/, { kind: "Pod", apiVersion: "v1" }],
-    ["no AdmissionReview", 400, /its kind is missing/, "[]"],
-    ["another version", 400, /"admission\.k8s\.io\/v2", and not admission\.k8s\.io\/v1 or/, review({}, "v2")],
-    ["no request, or one without uid", 400, /no request with a uid/, { ...review(), request: undefined }],
-    ["no request, or one without uid", 400, /no request with a uid/, review({ uid: "" })],
-    [
-      "another content type",
-      415,
-      /wrong content type, "text\/plain": send application\/json/,
-      review(),
-      { "content-type": "text/plain" },
-    ],
-    ["another content type", 415, /wrong content type/, review(), { "content-type": "application/jsonx" }],
-    ["a body of more than 5 MiB", 413, /larger than 5242880 bytes/, review({ object: "x".repeat(10_000_000) })],
-    ["a uid of 257 characters", 400, /its uid is longer than 256 characters/, review({ uid: "u".repeat(257) })],
-    ["a name that is none", 400, /its name "a\/b" is not a name that Kubernetes accepts/, review({ name: "a/b" })],
-    ["a name that is none", 400, /its namespace "x{80}" is not a name/, review({ namespace: "x".repeat(100) })],
-    ["JSON of 101 levels", 400, /nested more than 100 deep/, `${"[".repeat(101)}${"]".repeat(101)}`],
-  ];
+    "another content type",
+    415,
+    /wrong content type, "text\/plain": send application\/json/,
+    review(),
+    { "content-type": "text/plain" },
+  ],
+  ["another content type", 415, /wrong content type/, review(), { "content-type": "application/jsonx" }],
+  ["a body of more than 5 MiB", 413, /larger than 5242880 bytes/, review({ object: "x".repeat(10_000_000) })],
+  ["a uid of 257 characters", 400, /its uid is longer than 256 characters/, review({ uid: "u".repeat(257) })],
+  ["a name that is none", 400, /its name "a\/b" is not a name that Kubernetes accepts/, review({ name: "a/b" })],
+  ["a name that is none", 400, /its namespace "x{80}" is not a name/, review({ namespace: "x".repeat(100) })],
+  ["JSON of 101 levels", 400, /nested more than 100 deep/, `${"[".repeat(101)}${"]".repeat(101)}`],
+];
 
-test("what is no review has a status and a sentence, each in the README", async () => {
-  for (const [row, status, sentence, body, headers] of badRequests) {
+test("what is no review has a status and a message, each in the README", async () => {
+  for (const [row, status, expected, body, headers] of badRequests) {
     const response = await post(body, headers);
     assert.equal(response.status, status, row);
-    assert.match(await response.text(), sentence, row);
+    assert.match(await response.text(), expected, row);
     assert.match(readme, new RegExp(`\\| ${row} +\\| HTTP ${status} `), row);
   }
   const { app } = createTestApp();
@@ -139,7 +138,7 @@ test("a content type may carry parameters, and capitals", async () => {
 });
 
 test("reviews of something else are refused with a 400, each in the README", async () => {
-  for (const [row, request, sentence] of [
+  for (const [row, request, expected] of [
     ["another operation", { operation: "DELETE", object: null }, /operation "DELETE": register .+ CREATE and UPDATE/],
     ["another operation", { operation: undefined }, /of no operation/],
     ["no object", { object: undefined }, /^spec is missing/],
@@ -148,12 +147,12 @@ test("reviews of something else are refused with a 400, each in the README", asy
   ] as const) {
     const { response } = await answerTo(review(request));
     assert.deepEqual([response.allowed, response.status?.code], [false, 400], row);
-    assert.match(response.status?.message ?? "", sentence);
+    assert.match(response.status?.message ?? "", expected);
     assert.match(readme, new RegExp(`\\| ${row} +\\| denied, 400 `), row);
   }
 });
 
-test("a function that breaks leaves its door closed or open, and the table says which", async () => {
+test("a function that breaks leaves its server closed or open, and the table says which", async () => {
   for (const whenBroken of ["closed", "open"] as const) {
     const broken = {
       definition: { ...validation.definition, whenBroken },
@@ -161,13 +160,13 @@ test("a function that breaks leaves its door closed or open, and the table says 
     };
     const { app, lines } = createTestApp({ admissions: [broken] });
     const { response } = await answerTo(review(), app);
-    const sentence = "validate-zone-budget could not judge this: the sky fell";
-    if (whenBroken === "open") assert.deepEqual(response, { uid: "u-1", allowed: true, warnings: [sentence] });
-    else assert.deepEqual([response.allowed, response.status?.code, response.status?.message], [false, 500, sentence]);
+    const expected = "validate-zone-budget could not decide this: the sky fell";
+    if (whenBroken === "open") assert.deepEqual(response, { uid: "u-1", allowed: true, warnings: [expected] });
+    else assert.deepEqual([response.allowed, response.status?.code, response.status?.message], [false, 500, expected]);
     assert.ok(lines.some(({ level }) => level === "error"));
   }
   const { paths, whenBroken } = validation.definition;
-  for (const one of paths) assert.match(readme, new RegExp(`\\| \`${one}\` +\\| ${whenBroken} `), "the table of doors");
+  for (const one of paths) assert.match(readme, new RegExp(`\\| \`${one}\` +\\| ${whenBroken} `), "the table of paths");
 });
 
 test("a function is told which type of object a review is about, and who asked, with the whole name", async () => {
@@ -244,7 +243,7 @@ test("a review that is told never-possible is a metric at once, and a dry run is
 test("the app of the TLS port has reviews and nothing else, and answers while the process is ending", async () => {
   const { reporting } = createTestApp();
   const app = createAdmissionApp({
-    ...quietDoor,
+    ...quietServer,
     reporting,
     admissions: [validation],
     notReady: () => "this process is ending",

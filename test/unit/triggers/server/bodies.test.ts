@@ -1,4 +1,4 @@
-/** What is posted at a door: how much of it may be in memory, and how long it may take. */
+/** What is posted at a server: how much of it may be in memory, and how long it may take. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -15,10 +15,10 @@ const reviewPath = "/admission/zpdb-validation";
 const json = { "content-type": "application/json" };
 
 async function serve(context: TestContext, options: Parameters<typeof createTestApp>[0] = {}) {
-  const door = createTestApp(options);
-  const listening = await listen(door.app, { port: 0, requestTimeoutMs: 60_000 });
+  const testApp = createTestApp(options);
+  const listening = await listen(testApp.app, { port: 0, requestTimeoutMs: 60_000 });
   context.after(() => listening.close(AbortSignal.abort()));
-  return { ...door, port: listening.port, url: `http://127.0.0.1:${listening.port}` };
+  return { ...testApp, port: listening.port, url: `http://127.0.0.1:${listening.port}` };
 }
 
 interface Begun {
@@ -49,16 +49,16 @@ function statuses(begun: readonly Begun[]): string[] {
 }
 
 test("128 posts that stand still turn no event away: bytes count as they arrive, and not as they are told", async (context) => {
-  const { port, url, woken } = await serve(context);
+  const { port, url, triggered } = await serve(context);
   const length = mebibyte;
   const stalled = await Promise.all(Array.from({ length: 200 }, () => begin(context, port, { length, body: "[" })));
   const answer = await fetch(url, { method: "POST", headers: binaryHeaders, body: "{}" });
   assert.equal(answer.status, 204);
-  assert.equal(woken.length, 1);
+  assert.equal(triggered.length, 1);
   assert.deepEqual(statuses(stalled), []);
 });
 
-test("a body that stands still is 408 with a sentence after three seconds, and one that moves is taken", async (context) => {
+test("a body that stands still is 408 with a message after three seconds, and one that moves is taken", async (context) => {
   const { port, lines } = await serve(context);
   const startedMs = performance.now();
   const still = await begin(context, port, { length: 10, body: "[" });
@@ -122,11 +122,11 @@ async function postChunked(context: TestContext, port: number, path: string, chu
 }
 
 test("a body in pieces of one byte counts for its bytes: an honest one is taken beside others", async (context) => {
-  const { port, woken } = await serve(context);
+  const { port, triggered } = await serve(context);
   // 300,000 pieces were 77 MB when each counted for 256 bytes.
   const answers = Array.from({ length: 3 }, () => postChunked(context, port, "/", inBytes(100_000)));
   assert.deepEqual(await Promise.all(answers), ["204", "204", "204"]);
-  assert.equal(woken.length, 3);
+  assert.equal(triggered.length, 3);
 });
 
 test("a body of 5 MiB is read, and one of 5 MiB and one byte is 413, whether its client told its length or not", async (context) => {
@@ -136,8 +136,8 @@ test("a body of 5 MiB is read, and one of 5 MiB and one byte is 413, whether its
     [1, 413],
   ] as const) {
     const length = 5 * mebibyte + more;
-    const told = await fetch(`${url}${reviewPath}`, { method: "POST", headers: json, body: " ".repeat(length) });
-    assert.equal(told.status, status);
+    const response = await fetch(`${url}${reviewPath}`, { method: "POST", headers: json, body: " ".repeat(length) });
+    assert.equal(response.status, status);
     const piece = `${(65_536).toString(16)}\r\n${" ".repeat(65_536)}\r\n`;
     const last = more > 0 ? "1\r\n \r\n" : "";
     const untold = await postChunked(context, port, reviewPath, `${piece.repeat(80)}${last}0\r\n\r\n`);
@@ -145,7 +145,7 @@ test("a body of 5 MiB is read, and one of 5 MiB and one byte is 413, whether its
   }
 });
 
-/** A door with little room for bodies, of any length each. */
+/** A server with little room for bodies, of any length each. */
 function serveBodies(mostBytes: number) {
   const bodies = new Bodies(mostBytes);
   const malformed = (because: string) => new HTTPException(400, { message: because });
@@ -175,9 +175,9 @@ test("of two bodies at once that are too much together the larger comes again, a
 });
 
 test("bodies that say how short they are are taken by the thousand", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   const request = { method: "POST", headers: { ...binaryHeaders, "content-length": "2" }, body: "{}" };
-  const answers = await Promise.all(Array.from({ length: 2_000 }, () => door.app.request("/", request)));
+  const answers = await Promise.all(Array.from({ length: 2_000 }, () => testApp.app.request("/", request)));
   assert.ok(answers.every(({ status }) => status === 204));
 });
 
@@ -189,12 +189,12 @@ test("a client that goes away in the middle of its body is a line at debug, and 
     ...Array.from({ length: 10 }, () => begin(context, port, reviews)),
   ]);
   for (const { socket } of begun) socket.destroy();
-  const said = () => lines.filter(({ msg }) => String(msg).includes("the client went away"));
-  await eventually("a line for each", 5_000, async () => (said().length === begun.length ? true : undefined));
+  const logged = () => lines.filter(({ msg }) => String(msg).includes("the client went away"));
+  await eventually("a line for each", 5_000, async () => (logged().length === begun.length ? true : undefined));
   assert.deepEqual([...new Set(lines.map(({ level }) => level))], ["debug"]);
 });
 
-test("what cannot be read is 400 with a sentence, and no fault of ours: deep nesting, a query or a host that is none", async (context) => {
+test("what cannot be read is 400 with a message, and no fault of ours: deep nesting, a query or a host that is none", async (context) => {
   const { port, url, lines } = await serve(context);
   const deep = "[".repeat(200_000) + "]".repeat(200_000);
   for (const [path, body] of [

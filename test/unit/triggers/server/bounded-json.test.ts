@@ -1,4 +1,4 @@
-/** JSON of strangers: what is read, and what is not because of how it is nested. */
+/** JSON of unproven clients: what is read, and what is not because of how it is nested. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deepestJson, mostJsonValues, parseBoundedJson } from "../../../../triggers/server/bounded-json.ts";

@@ -29,7 +29,7 @@ function replaceData(world: CertificateWorld, data: object): void {
   world.store.patch("secrets", settings.secret, { data });
 }
 
-test("what the Secret says is presented is the pair; what is wrong with it is a sentence", async () => {
+test("what the Secret says is presented is the pair; what is wrong with it is a message", async () => {
   const world = new CertificateWorld();
   const source = sourceIn(world);
   await assert.rejects(source.read(), {
@@ -47,7 +47,7 @@ test("what the Secret says is presented is the pair; what is wrong with it is a 
     notAfter: "2026-11-21T12:01:00.000Z",
     reviewKeys: { current: undefined, next: undefined, previous: undefined },
   });
-  world.passSeconds(60);
+  world.advanceSeconds(60);
   await assert.rejects(source.read(), /certificate in Secret mimir\/certificate expired at 2026-11-21T12:01:00\.000Z/);
   replaceData(world, { cert: "eA==" });
   await assert.rejects(source.read(), (error: Error) => {
@@ -58,25 +58,25 @@ test("what the Secret says is presented is the pair; what is wrong with it is a 
   });
 });
 
-test("a Secret is looked at twenty times before what is renewed expires, but neither all the time nor hardly ever", () => {
+test("a Secret is read twenty times before what is renewed expires, but neither all the time nor hardly ever", () => {
   const world = new CertificateWorld();
   const everyMs = [60_000, 300_000, 365 * 24 * 3_600_000].map((lifetimeMs) => sourceIn(world, lifetimeMs).everyMs);
   assert.deepEqual(everyMs, [1_000, 5_000, 10_000]);
 });
 
-test("the first certificate is waited for, each reason is said once, and what waiting does not help ends it", async () => {
+test("the first certificate is waited for, each reason is reported once, and what waiting does not help ends it", async () => {
   const world = new CertificateWorld();
   const generation = await generationOf(world.timeline.nowMs());
   const troubles: string[] = [];
   const steps = [() => {}, () => world.addSecret({}), () => replaceData(world, dataOf("presented", generation))];
   const waiting = {
     sleep: async () => steps.shift()?.(),
-    onTrouble: (sentence: string) => void troubles.push(sentence),
+    onTrouble: (expected: string) => void troubles.push(expected),
   };
   const pair = await awaitCertificate(sourceIn(world), waiting, new AbortController().signal);
   assert.equal(pair?.cert, generation.cert);
   assert.deepEqual(
-    troubles.map((sentence) => sentence.split(":")[0]),
+    troubles.map((expected) => expected.split(":")[0]),
     ["there is no Secret mimir/certificate yet", "Secret mimir/certificate is empty"],
   );
   replaceData(world, { key: "eA==" });
@@ -102,37 +102,37 @@ test("the TLS port opens once there is a certificate, says so, and shows the nex
     return { cert, key, subject: "DNS:a", notAfter: "2030-01-01T00:00:00.000Z" };
   };
   let pair: KeyPair | undefined;
-  let look = Promise.withResolvers<void>();
-  const clock = { monotonicMs: () => 0, sleep: () => look.promise };
+  let poll = Promise.withResolvers<void>();
+  const clock = { monotonicMs: () => 0, sleep: () => poll.promise };
   const read = async (): Promise<KeyPair> => {
     if (pair === undefined) throw new Error("not yet");
     return pair;
   };
   const source = { kind: "secret", everyMs: 1_000, read };
   const stopping = new AbortController();
-  const door = openTlsPort({ app, port: 0, requestTimeoutMs: 1_000, source, clock, reporting }, stopping.signal);
-  assert.equal(door.notReady(), "there is no certificate to present yet");
-  const lookAgain = async (): Promise<void> => {
+  const server = openTlsPort({ app, port: 0, requestTimeoutMs: 1_000, source, clock, reporting }, stopping.signal);
+  assert.equal(server.notReady(), "there is no certificate to present yet");
+  const readAgain = async (): Promise<void> => {
     // Until it sleeps.
     await new Promise(setImmediate);
-    const before = look;
-    look = Promise.withResolvers();
+    const before = poll;
+    poll = Promise.withResolvers();
     before.resolve();
     await new Promise(setImmediate);
   };
   pair = pairOf(first);
-  await lookAgain();
-  await door.opened;
+  await readAgain();
+  await server.opened;
   context.after(() => {
     stopping.abort();
-    look.resolve();
-    return door.close(AbortSignal.abort());
+    poll.resolve();
+    return server.close(AbortSignal.abort());
   });
-  assert.equal(door.notReady(), undefined);
+  assert.equal(server.notReady(), undefined);
   const port = Number(lines.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
   assert.equal(await shown(port), first.cert);
   pair = pairOf(second);
-  await lookAgain();
+  await readAgain();
   assert.equal(await shown(port), second.cert);
   assert.match(
     await reporting.metrics.registry.metrics(),
@@ -157,7 +157,7 @@ function startTestCron(run: () => Promise<CronOutcome>) {
   return { clock, cron, lines };
 }
 
-test("cron's function runs at once, when it is woken, when it asked for it, and at least every five minutes", async () => {
+test("cron's function runs at once, when it is triggered, when it asked for it, and at least every five minutes", async () => {
   const runs: number[] = [];
   const requeues = [10_000, 3_600_000, 3_600_000];
   const { clock, cron, lines } = startTestCron(async () => {
@@ -170,7 +170,7 @@ test("cron's function runs at once, when it is woken, when it asked for it, and 
   cron.enqueue();
   await clock.goTo(400_000);
   assert.deepEqual(runs, [200, 10_400, 20_200, 320_400]);
-  assert.equal(lines.filter(({ msg }) => msg === "all is well").length, 1, "what has not changed is said once");
+  assert.equal(lines.filter(({ msg }) => msg === "all is well").length, 1, "what has not changed is reported once");
   assert.equal(await cron.stop(clock.monotonicMs() + 1_000), true);
   assert.equal(cron.enqueue(), false);
 });

@@ -40,7 +40,7 @@ async function createWatch(context: TestContext) {
   const troubles: string[] = [];
   const { files, write, replace } = await createFiles(context);
   await write(await authority.issue());
-  let look = Promise.withResolvers<void>();
+  let read = Promise.withResolvers<void>();
   let asleep = Promise.withResolvers<void>();
   const stopping = new AbortController();
   const watching = watchCertificate(
@@ -49,30 +49,30 @@ async function createWatch(context: TestContext) {
       first: await readKeyPair(files),
       sleep() {
         asleep.resolve();
-        return look.promise;
+        return read.promise;
       },
       onPair: (pair) => void pairs.push(pair),
-      onTrouble: (sentence) => void troubles.push(sentence),
+      onTrouble: (message) => void troubles.push(message),
     },
     stopping.signal,
   );
   await asleep.promise;
   const once = async (): Promise<void> => {
-    const before = look;
-    look = Promise.withResolvers();
+    const before = read;
+    read = Promise.withResolvers();
     asleep = Promise.withResolvers();
     before.resolve();
     await asleep.promise;
   };
   const stop = async (): Promise<void> => {
     stopping.abort();
-    look.resolve();
+    read.resolve();
     await watching;
   };
-  return { files, write, replace, pairs, troubles, look: once, stop };
+  return { files, write, replace, pairs, troubles, read: once, stop };
 }
 
-test("files that are missing, no PEM, or no pair are told of by name", async (context) => {
+test("files that are missing, no PEM, or no pair are reported by name", async (context) => {
   const { files, write } = await createFiles(context);
   await assert.rejects(readKeyPair(files), /^Error: TLS_CERT_FILE cannot be read: ENOENT.+tls\.crt/);
   const [one, other] = [await authority.issue(), await authority.issue()];
@@ -88,35 +88,35 @@ test("files that are missing, no PEM, or no pair are told of by name", async (co
   assert.ok(Date.parse(pair.notAfter) > Date.now());
 });
 
-test("a new pair is told of once, and the same one again never", async (context) => {
-  const { write, pairs, troubles, look, stop } = await createWatch(context);
-  await look();
+test("a new pair is reported once, and the same one again never", async (context) => {
+  const { write, pairs, troubles, read, stop } = await createWatch(context);
+  await read();
   assert.equal(pairs.length, 0);
   const next = await authority.issue();
   await write(next);
-  await look();
-  await look();
+  await read();
+  await read();
   assert.deepEqual([pairs.length, pairs[0]?.cert], [1, next.cert]);
   await stop();
   assert.deepEqual(troubles, []);
 });
 
-test("half of a new pair is waited for, and a broken one is told of once, until it is mended", async (context) => {
-  const { files, write, replace, pairs, troubles, look, stop } = await createWatch(context);
+test("half of a new pair is waited for, and a broken one is reported once, until it is mended", async (context) => {
+  const { files, write, replace, pairs, troubles, read, stop } = await createWatch(context);
   const next = await authority.issue();
   await replace(files.certFile, next.cert);
-  await look();
+  await read();
   assert.equal(pairs.length + troubles.length, 0, "the key may be on its way");
-  await look();
-  await look();
+  await read();
+  await read();
   assert.equal(troubles.length, 1);
   assert.match(troubles[0] ?? "", /holds no key of the certificate .+ the certificate in use is kept until 20/);
   await replace(files.keyFile, next.key);
-  await look();
+  await read();
   assert.equal(pairs.length, 1);
   await write({ cert: "", key: "" });
-  await look();
-  await look();
+  await read();
+  await read();
   assert.equal(troubles.length, 2);
   await stop();
 });

@@ -12,7 +12,7 @@ import {
 } from "../../../../triggers/server/certificate-source.ts";
 import { createAdmissionApp, listen } from "../../../../triggers/server/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
-import { createTestApp, quietDoor, validation } from "../../../support/app.ts";
+import { createTestApp, quietServer, validation } from "../../../support/app.ts";
 import { createAuthority, type IssuedPair } from "../../../support/certificates.ts";
 
 const [ours, clients, others] = await Promise.all([createAuthority(), createAuthority(), createAuthority()]);
@@ -35,7 +35,7 @@ async function createSource(context: TestContext) {
   const files = await createFiles(context);
   const troubles: string[] = [];
   const first = await readClientAuthorities(files.caFile);
-  const onTrouble = (sentence: string) => void troubles.push(sentence);
+  const onTrouble = (message: string) => void troubles.push(message);
   const source = withClientAuthorities(certificateInFiles(files), { file: files.caFile, first, onTrouble });
   return { files, troubles, source };
 }
@@ -65,7 +65,7 @@ async function serve(context: TestContext) {
   const { files, source } = await createSource(context);
   const { reporting } = createTestApp();
   const app = createAdmissionApp({
-    ...quietDoor,
+    ...quietServer,
     reporting,
     admissions: [validation],
     asksForCertificates: true,
@@ -78,9 +78,9 @@ async function serve(context: TestContext) {
 
 const shown = ({ cert, key }: IssuedPair) => ({ cert, key, agent: false });
 
-test("reviews are refused on the plain port with a sentence, at every path of every function, unless they are asked for", async () => {
-  const judges = admissionFunctions.map((definition) => ({ ...validation, definition }));
-  const { app } = createTestApp({ admissions: judges, reviewsOnPort: false });
+test("reviews are refused on the plain port with a message, at every path of every function, unless they are asked for", async () => {
+  const invariants = admissionFunctions.map((definition) => ({ ...validation, definition }));
+  const { app } = createTestApp({ admissions: invariants, reviewsOnPort: false });
   const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(review) };
   for (const { paths } of admissionFunctions) {
     for (const one of paths) {
@@ -92,7 +92,7 @@ test("reviews are refused on the plain port with a sentence, at every path of ev
   assert.equal((await createTestApp({ reviewsOnPort: true }).app.request(path, asked)).status, 200);
 });
 
-test("a client that shows a certificate of the authorities is answered, and no other client is: 401 with a sentence", async (context) => {
+test("a client that shows a certificate of the authorities is answered, and no other client is: 401 with a message", async (context) => {
   const { port } = await serve(context);
   const known = await ask(port, shown(await clients.issue()));
   assert.equal(known.status, 200, known.text);
@@ -101,8 +101,8 @@ test("a client that shows a certificate of the authorities is answered, and no o
     [bare.status, /^Show a certificate of an authority in TLS_CLIENT_CA_FILE /.test(bare.text)],
     [401, true],
   );
-  const stranger = await ask(port, shown(await others.issue()));
-  assert.equal(stranger.status, 401, stranger.text);
+  const foreign = await ask(port, shown(await others.issue()));
+  assert.equal(foreign.status, 401, foreign.text);
   // What is no review is no secret, and a probe has no certificate.
   assert.equal((await ask(port, { agent: false }, "/healthz")).status, 404);
 });
@@ -120,21 +120,21 @@ test("other authorities are those of new connections, and tickets and idle conne
   assert.equal((await ask(port, shown(await others.issue()))).status, 200);
 });
 
-test("a file that is wrong is told of by name", async (context) => {
+test("a file that is wrong is reported by name", async (context) => {
   const { caFile } = await createFiles(context);
   await assert.rejects(readClientAuthorities(`${caFile}.none`), /^Error: TLS_CLIENT_CA_FILE cannot be read: ENOENT/);
-  for (const [text, says] of [
+  for (const [text, pattern] of [
     ["", /holds no certificate in PEM/],
     ["-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----", /holds a certificate that cannot be read/],
   ] as const) {
     await writeFile(caFile, text);
-    await assert.rejects(readClientAuthorities(caFile), says);
+    await assert.rejects(readClientAuthorities(caFile), pattern);
   }
   await writeFile(caFile, clients.cert + others.cert);
   assert.equal((await readClientAuthorities(caFile)).match(/BEGIN/g)?.length, 2);
 });
 
-test("one that becomes wrong later is told of once, and keeps no renewed certificate from being presented", async (context) => {
+test("one that becomes wrong later is reported once, and keeps no renewed certificate from being presented", async (context) => {
   const { files, troubles, source } = await createSource(context);
   await writeFile(files.caFile, "half a fi");
   const renewed = await ours.issue();

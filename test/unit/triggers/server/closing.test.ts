@@ -11,7 +11,7 @@ import { createAuthority } from "../../../support/certificates.ts";
 const never = new AbortController().signal;
 const get = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
 
-const doors = { plain: async () => ({}), TLS: async () => ({ pair: await (await createAuthority()).issue() }) };
+const ports = { plain: async () => ({}), TLS: async () => ({ pair: await (await createAuthority()).issue() }) };
 
 async function serve(context: TestContext, options: Partial<ListenOptions>) {
   const { app } = createTestApp();
@@ -31,7 +31,7 @@ async function serve(context: TestContext, options: Partial<ListenOptions>) {
   return { listening, open };
 }
 
-for (const [name, optionsOf] of Object.entries(doors)) {
+for (const [name, optionsOf] of Object.entries(ports)) {
   test(`over ${name}: a connection on which no request ever came ends, and does not hold up the close`, async (context) => {
     const { listening, open } = await serve(context, await optionsOf());
     const unused = await open();

@@ -3,22 +3,22 @@ import { test } from "node:test";
 import type { KnownResource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { binaryHeaders, createTestApp, reference, structured, without } from "../../../support/app.ts";
 
-type Door = ReturnType<typeof createTestApp>;
+type TestApp = ReturnType<typeof createTestApp>;
 
-function post({ app }: Door, headers: Record<string, string>, body: string | undefined, path = "/") {
+function post({ app }: TestApp, headers: Record<string, string>, body: string | undefined, path = "/") {
   return app.request(path, { method: "POST", headers, ...(body === undefined ? {} : { body }) });
 }
 
-function postStructured(door: Door, event: unknown, contentType = "application/cloudevents+json") {
-  return post(door, { "content-type": contentType }, JSON.stringify(event));
+function postStructured(testApp: TestApp, event: unknown, contentType = "application/cloudevents+json") {
+  return post(testApp, { "content-type": contentType }, JSON.stringify(event));
 }
 
-/** A refusal is one sentence of plain text. */
-async function assertRefused(response: Response, status: number, sentence: RegExp): Promise<void> {
+/** A refusal is one message of plain text. */
+async function assertRefused(response: Response, status: number, message: RegExp): Promise<void> {
   const body = await response.text();
   assert.equal(response.status, status, body);
   assert.match(response.headers.get("content-type") ?? "", /^text\/plain/);
-  assert.match(body, sentence);
+  assert.match(body, message);
   assert.match(body, /^[A-Z][^\n]*\.$/);
 }
 
@@ -29,28 +29,28 @@ async function assertTaken(response: Response): Promise<void> {
 
 const bare = without(binaryHeaders, "ce-kind", "ce-name", "ce-namespace", "ce-apiversion");
 
-test("a Reference event in binary mode is answered 204 without a body, and its StatefulSet is woken", async () => {
+test("a Reference event in binary mode is answered 204 without a body, and its StatefulSet is triggered", async () => {
   for (const path of ["/", "/events"]) {
-    const door = createTestApp();
-    await assertTaken(await post(door, binaryHeaders, JSON.stringify(reference), path));
-    assert.deepEqual(door.woken, ["statefulsets app/ingester-zone-a"]);
+    const testApp = createTestApp();
+    await assertTaken(await post(testApp, binaryHeaders, JSON.stringify(reference), path));
+    assert.deepEqual(testApp.triggered, ["statefulsets app/ingester-zone-a"]);
   }
 });
 
-test("add, update and delete of both modes wake, and no other type does", async () => {
+test("add, update and delete of both modes trigger, and no other type does", async () => {
   for (const mode of ["ref", "resource"]) {
     for (const change of ["add", "update", "delete"]) {
-      const door = createTestApp();
+      const testApp = createTestApp();
       await assertTaken(
-        await post(door, { ...binaryHeaders, "ce-type": `dev.knative.apiserver.${mode}.${change}` }, "{}"),
+        await post(testApp, { ...binaryHeaders, "ce-type": `dev.knative.apiserver.${mode}.${change}` }, "{}"),
       );
-      assert.equal(door.woken.length, 1);
+      assert.equal(testApp.triggered.length, 1);
     }
   }
   for (const type of ["dev.knative.apiserver.ref.patch", "com.example.order", "xdev.knative.apiserver.ref.add"]) {
-    const door = createTestApp();
-    await assertTaken(await post(door, { ...binaryHeaders, "ce-type": type }, "{}"));
-    assert.deepEqual(door.woken, []);
+    const testApp = createTestApp();
+    await assertTaken(await post(testApp, { ...binaryHeaders, "ce-type": type }, "{}"));
+    assert.deepEqual(testApp.triggered, []);
   }
 });
 
@@ -60,38 +60,38 @@ test("without extensions the key comes from a Reference's data, or from a Resour
     reference,
     { kind, apiVersion, metadata: { namespace, name, uid: "u" }, spec: { replicas: 3 } },
   ]) {
-    const door = createTestApp();
-    await assertTaken(await post(door, bare, JSON.stringify(data)));
-    await assertTaken(await postStructured(door, { ...structured, data }));
-    assert.deepEqual(door.woken, ["statefulsets app/ingester-zone-a", "statefulsets app/ingester-zone-a"]);
+    const testApp = createTestApp();
+    await assertTaken(await post(testApp, bare, JSON.stringify(data)));
+    await assertTaken(await postStructured(testApp, { ...structured, data }));
+    assert.deepEqual(testApp.triggered, ["statefulsets app/ingester-zone-a", "statefulsets app/ingester-zone-a"]);
   }
 });
 
 test("in structured mode the extensions are taken as well, and data in base64", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   const { data, ...rest } = structured;
-  await assertTaken(await postStructured(door, { ...rest, kind: "Pod", namespace: "app", name: "compactor-12" }));
+  await assertTaken(await postStructured(testApp, { ...rest, kind: "Pod", namespace: "app", name: "compactor-12" }));
   const base64 = Buffer.from(JSON.stringify(data)).toString("base64");
-  await assertTaken(await postStructured(door, { ...rest, data_base64: base64 }));
-  assert.deepEqual(door.woken, ["pods app/compactor-12", "statefulsets app/ingester-zone-a"]);
+  await assertTaken(await postStructured(testApp, { ...rest, data_base64: base64 }));
+  assert.deepEqual(testApp.triggered, ["pods app/compactor-12", "statefulsets app/ingester-zone-a"]);
 });
 
-test("a pod is told of by its own name: what that wakes is for each function to say", async () => {
-  const door = createTestApp();
+test("a pod is reported by its own name: what that triggers is for each function to say", async () => {
+  const testApp = createTestApp();
   for (const name of ["ingester-zone-a-0", "web-7d9f8c6b5-x2x4z"]) {
     const headers = { ...binaryHeaders, "ce-kind": "Pod", "ce-apiversion": "v1", "ce-name": name };
-    await assertTaken(await post(door, headers, "{}"));
+    await assertTaken(await post(testApp, headers, "{}"));
   }
-  assert.deepEqual(door.woken, ["pods app/ingester-zone-a-0", "pods app/web-7d9f8c6b5-x2x4z"]);
+  assert.deepEqual(testApp.triggered, ["pods app/ingester-zone-a-0", "pods app/web-7d9f8c6b5-x2x4z"]);
 });
 
-test("what is of the whole cluster needs no namespace, and wakes whatever namespaces are served", async () => {
-  const door = createTestApp({ watches: new Set<KnownResource>(["nodes"]), namespaces: ["app"] });
+test("what is of the whole cluster needs no namespace, and triggers whatever namespaces are served", async () => {
+  const testApp = createTestApp({ watches: new Set<KnownResource>(["nodes"]), namespaces: ["app"] });
   const node = { ...without(binaryHeaders, "ce-namespace"), "ce-kind": "Node", "ce-apiversion": "v1" };
-  await assertTaken(await post(door, { ...node, "ce-name": "worker-1" }, "{}"));
-  await assertTaken(await post(door, bare, JSON.stringify({ kind: "Node", apiVersion: "v1", name: "worker-2" })));
-  assert.deepEqual(door.woken, ["nodes /worker-1", "nodes /worker-2"]);
-  await assertRefused(await post(door, { ...node, "ce-name": "../x" }, "{}"), 400, /is no name of an object/);
+  await assertTaken(await post(testApp, { ...node, "ce-name": "worker-1" }, "{}"));
+  await assertTaken(await post(testApp, bare, JSON.stringify({ kind: "Node", apiVersion: "v1", name: "worker-2" })));
+  assert.deepEqual(testApp.triggered, ["nodes /worker-1", "nodes /worker-2"]);
+  await assertRefused(await post(testApp, { ...node, "ce-name": "../x" }, "{}"), 400, /is no name of an object/);
 });
 
 /** Of a webhook configuration, as captured from Knative's adapter: what is of no namespace has an empty one. */
@@ -105,60 +105,60 @@ const ofConfiguration = {
   "ce-subject": "/apis/admissionregistration.k8s.io/v1/namespaces//validatingwebhookconfigurations/zpdb-validation-app",
 };
 
-test("an event of a webhook configuration wakes a function that waits for it, is ignored elsewhere, and needs a name", async () => {
+test("an event of a webhook configuration triggers a function that waits for it, is ignored elsewhere, and needs a name", async () => {
   const watches = new Set<KnownResource>(["validatingwebhookconfigurations"]);
   const body = JSON.stringify({ kind: "ValidatingWebhookConfiguration", namespace: "", name: "zpdb-validation-app" });
-  const door = createTestApp({ watches, namespaces: ["app"] });
-  await assertTaken(await post(door, ofConfiguration, body));
-  await assertTaken(await post(door, without(ofConfiguration, "ce-namespace"), "{}"));
-  assert.deepEqual(door.woken, Array(2).fill("validatingwebhookconfigurations /zpdb-validation-app"));
+  const testApp = createTestApp({ watches, namespaces: ["app"] });
+  await assertTaken(await post(testApp, ofConfiguration, body));
+  await assertTaken(await post(testApp, without(ofConfiguration, "ce-namespace"), "{}"));
+  assert.deepEqual(testApp.triggered, Array(2).fill("validatingwebhookconfigurations /zpdb-validation-app"));
   const foreign = { ...ofConfiguration, "ce-apiversion": "example.com/v1" };
-  await assertTaken(await post(door, foreign, "{}"));
-  assert.equal(door.woken.length, 2, "of another group it is another type");
+  await assertTaken(await post(testApp, foreign, "{}"));
+  assert.equal(testApp.triggered.length, 2, "of another group it is another type");
   await assertRefused(
-    await post(door, { ...ofConfiguration, "ce-name": "../x" }, "{}"),
+    await post(testApp, { ...ofConfiguration, "ce-name": "../x" }, "{}"),
     400,
     /is no name of an object/,
   );
-  await assertRefused(await post(door, without(ofConfiguration, "ce-name"), "{}"), 400, /does not say the name/);
+  await assertRefused(await post(testApp, without(ofConfiguration, "ce-name"), "{}"), 400, /does not say the name/);
   const full = createTestApp({ watches, full: true });
   await assertRefused(await post(full, ofConfiguration, body), 503, /Send it again later/);
   const other = createTestApp();
   await assertTaken(await post(other, ofConfiguration, body));
-  assert.deepEqual(other.woken, []);
+  assert.deepEqual(other.triggered, []);
 });
 
 test("an object of a type that no function waits for is never taken for a StatefulSet of its name", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   for (const kind of ["PersistentVolumeClaim", "ConfigMap", "Node", "Namespace"]) {
     const headers = { ...binaryHeaders, "ce-kind": kind, "ce-apiversion": "v1" };
-    await assertTaken(await post(door, headers, "{}"));
-    await assertTaken(await post(door, without(headers, "ce-namespace"), "{}"));
+    await assertTaken(await post(testApp, headers, "{}"));
+    await assertTaken(await post(testApp, without(headers, "ce-namespace"), "{}"));
   }
-  assert.deepEqual(door.woken, []);
+  assert.deepEqual(testApp.triggered, []);
 });
 
 test("an unknown kind, a StatefulSet of another API group and a namespace that is not ours cost nothing", async () => {
-  const door = createTestApp({ namespaces: ["app"] });
+  const testApp = createTestApp({ namespaces: ["app"] });
   for (const changed of [
     { "ce-kind": "Node" },
     { "ce-kind": "Lease" },
     { "ce-apiversion": "apps.kruise.io/v1beta1" },
     { "ce-namespace": "other" },
   ]) {
-    await assertTaken(await post(door, { ...binaryHeaders, ...changed }, "{}"));
+    await assertTaken(await post(testApp, { ...binaryHeaders, ...changed }, "{}"));
   }
-  assert.deepEqual(door.woken, []);
+  assert.deepEqual(testApp.triggered, []);
 });
 
-test("a kind that wakes no function costs nothing", async () => {
-  const door = createTestApp({ watches: new Set<KnownResource>(["pods"]) });
-  await assertTaken(await post(door, binaryHeaders, "{}"));
-  assert.deepEqual(door.woken, []);
+test("a kind that triggers no function costs nothing", async () => {
+  const testApp = createTestApp({ watches: new Set<KnownResource>(["pods"]) });
+  await assertTaken(await post(testApp, binaryHeaders, "{}"));
+  assert.deepEqual(testApp.triggered, []);
 });
 
 test("a name that is none in Kubernetes is refused before it can reach a URL", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   for (const changed of [
     { "ce-name": "../../secrets/x" },
     { "ce-name": "A" },
@@ -168,152 +168,158 @@ test("a name that is none in Kubernetes is refused before it can reach a URL", a
     { "ce-namespace": "a".repeat(64) },
     { "ce-namespace": "-a" },
   ]) {
-    await assertRefused(await post(door, { ...binaryHeaders, ...changed }, "{}"), 400, /is no name of/);
+    await assertRefused(await post(testApp, { ...binaryHeaders, ...changed }, "{}"), 400, /is no name of/);
   }
-  assert.deepEqual(door.woken, []);
+  assert.deepEqual(testApp.triggered, []);
 });
 
 test("extensions and data that are not strings are refused, and so is an object without a name", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   for (const changed of [{ name: 5 }, { kind: true }, { namespace: ["app"] }, { apiversion: 1 }]) {
     await assertRefused(
-      await postStructured(door, { ...structured, ...changed }),
+      await postStructured(testApp, { ...structured, ...changed }),
       400,
       /is not a string|invalid payload/,
     );
   }
   await assertRefused(
-    await post(door, bare, JSON.stringify({ ...reference, name: { a: 1 } })),
+    await post(testApp, bare, JSON.stringify({ ...reference, name: { a: 1 } })),
     400,
     /name is not a string/,
   );
   for (const data of [{}, [], null, "text", 5]) {
-    await assertRefused(await post(door, bare, JSON.stringify(data)), 400, /does not say the kind/);
+    await assertRefused(await post(testApp, bare, JSON.stringify(data)), 400, /does not say the kind/);
   }
-  await assertRefused(await post(door, bare, JSON.stringify({ kind: "Pod" })), 400, /does not say the namespace/);
-  assert.deepEqual(door.woken, []);
+  await assertRefused(await post(testApp, bare, JSON.stringify({ kind: "Pod" })), 400, /does not say the namespace/);
+  assert.deepEqual(testApp.triggered, []);
 });
 
 test("a content type counts without its parameters and in any case", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   for (const type of [
     "application/json; charset=utf-8",
     "Application/JSON;charset=UTF-8",
     "application/vnd.k8s+json",
   ]) {
-    await assertTaken(await post(door, { ...bare, "content-type": type }, JSON.stringify(reference)));
+    await assertTaken(await post(testApp, { ...bare, "content-type": type }, JSON.stringify(reference)));
   }
   for (const type of ["application/cloudevents+json; charset=utf-8", "Application/CloudEvents+JSON"]) {
-    await assertTaken(await postStructured(door, structured, type));
+    await assertTaken(await postStructured(testApp, structured, type));
   }
-  assert.equal(door.woken.length, 5);
+  assert.equal(testApp.triggered.length, 5);
 });
 
 test("malformed JSON is 400 in both modes, and so is an event that is no object", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   for (const body of ["{", "garbage", '{"a":1}}']) {
-    await assertRefused(await post(door, binaryHeaders, body), 400, /not JSON/);
-    await assertRefused(await post(door, { "content-type": "application/cloudevents+json" }, body), 400, /not JSON/);
+    await assertRefused(await post(testApp, binaryHeaders, body), 400, /not JSON/);
+    await assertRefused(await post(testApp, { "content-type": "application/cloudevents+json" }, body), 400, /not JSON/);
   }
   for (const event of [null, 5, "text", [], [structured]]) {
-    await assertRefused(await postStructured(door, event), 400, /has no specversion/);
+    await assertRefused(await postStructured(testApp, event), 400, /has no specversion/);
   }
   await assertRefused(
-    await post(door, { "content-type": "application/cloudevents+json" }, undefined),
+    await post(testApp, { "content-type": "application/cloudevents+json" }, undefined),
     400,
     /specversion/,
   );
-  assert.deepEqual(door.woken, []);
+  assert.deepEqual(testApp.triggered, []);
 });
 
 test("leading white space is JSON all the same", async () => {
-  const door = createTestApp();
-  await assertTaken(await post(door, bare, `\n  ${JSON.stringify(reference)}`));
+  const testApp = createTestApp();
+  await assertTaken(await post(testApp, bare, `\n  ${JSON.stringify(reference)}`));
   await assertTaken(
-    await post(door, { "content-type": "application/cloudevents+json" }, ` ${JSON.stringify(structured)}`),
+    await post(testApp, { "content-type": "application/cloudevents+json" }, ` ${JSON.stringify(structured)}`),
   );
-  assert.equal(door.woken.length, 2);
+  assert.equal(testApp.triggered.length, 2);
 });
 
 test("an event without one of the attributes that it must have is 400, though the SDK would invent some", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   for (const name of ["specversion", "id", "source", "type"]) {
     const missing = new RegExp(`has no ${name}`);
-    await assertRefused(await post(door, without(binaryHeaders, `ce-${name}`), "{}"), 400, missing);
-    await assertRefused(await postStructured(door, { ...structured, [name]: undefined }), 400, missing);
-    await assertRefused(await postStructured(door, { ...structured, [name]: "" }), 400, missing);
-    await assertRefused(await postStructured(door, { ...structured, [name]: 1 }), 400, /is not a string/);
+    await assertRefused(await post(testApp, without(binaryHeaders, `ce-${name}`), "{}"), 400, missing);
+    await assertRefused(await postStructured(testApp, { ...structured, [name]: undefined }), 400, missing);
+    await assertRefused(await postStructured(testApp, { ...structured, [name]: "" }), 400, missing);
+    await assertRefused(await postStructured(testApp, { ...structured, [name]: 1 }), 400, /is not a string/);
   }
-  assert.deepEqual(door.woken, []);
+  assert.deepEqual(testApp.triggered, []);
 });
 
 test("a specversion that is not 1.0 is 400: the SDK's validate() answers false to it, and does not throw", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   for (const version of ["0.3", "2.0", "1"]) {
-    await assertRefused(await post(door, { ...binaryHeaders, "ce-specversion": version }, "{}"), 400, /specversion/);
-    await assertRefused(await postStructured(door, { ...structured, specversion: version }), 400, /specversion/);
+    await assertRefused(await post(testApp, { ...binaryHeaders, "ce-specversion": version }, "{}"), 400, /specversion/);
+    await assertRefused(await postStructured(testApp, { ...structured, specversion: version }), 400, /specversion/);
   }
 });
 
 test("what the specification forbids is 400", async () => {
-  const door = createTestApp();
-  await assertRefused(await postStructured(door, { ...structured, "Not-A-Name": "x" }), 400, /attribute name/);
-  await assertRefused(await postStructured(door, { ...structured, schemaurl: "http://x" }), 400, /schemaurl/);
+  const testApp = createTestApp();
+  await assertRefused(await postStructured(testApp, { ...structured, "Not-A-Name": "x" }), 400, /attribute name/);
+  await assertRefused(await postStructured(testApp, { ...structured, schemaurl: "http://x" }), 400, /schemaurl/);
 });
 
 test("a request that is no CloudEvent is 400, and one in a content type that carries none 415", async () => {
-  const door = createTestApp();
-  await assertRefused(await post(door, { "content-type": "application/json" }, "{}"), 400, /neither ce- headers/);
+  const testApp = createTestApp();
+  await assertRefused(await post(testApp, { "content-type": "application/json" }, "{}"), 400, /neither ce- headers/);
   for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/cloudevents+avro"]) {
-    await assertRefused(await post(door, { "content-type": type }, "a=b"), 415, /^Send application\/cloudevents\+json/);
+    await assertRefused(
+      await post(testApp, { "content-type": type }, "a=b"),
+      415,
+      /^Send application\/cloudevents\+json/,
+    );
   }
-  await assertRefused(await post(door, {}, undefined), 415, /no content type/);
+  await assertRefused(await post(testApp, {}, undefined), 415, /no content type/);
 });
 
 test("a batch is 400", async () => {
-  const door = createTestApp();
-  const batch = await postStructured(door, [structured], "application/cloudevents-batch+json");
+  const testApp = createTestApp();
+  const batch = await postStructured(testApp, [structured], "application/cloudevents-batch+json");
   await assertRefused(batch, 400, /one event at a time/);
 });
 
 test("a tick of any content type starts a sweep", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   const headers = {
     ...bare,
     "ce-type": "dev.knative.sources.ping",
     "ce-source": "/apis/v1/namespaces/app/pingsources/sweep",
   };
-  await assertTaken(await post(door, headers, '{"op":"resync"}'));
-  await assertTaken(await post(door, { ...headers, "content-type": "text/plain" }, "tick"));
-  await assertTaken(await postStructured(door, { ...structured, type: "dev.knative.sources.ping", data: "tick" }));
-  assert.deepEqual(door.woken, ["sweep", "sweep", "sweep"]);
+  await assertTaken(await post(testApp, headers, '{"op":"resync"}'));
+  await assertTaken(await post(testApp, { ...headers, "content-type": "text/plain" }, "tick"));
+  await assertTaken(await postStructured(testApp, { ...structured, type: "dev.knative.sources.ping", data: "tick" }));
+  assert.deepEqual(testApp.triggered, ["sweep", "sweep", "sweep"]);
 });
 
 test("a tick of a function's own schedule, told by the name of its source, starts no sweep", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   for (const name of ["release-prepared-due", "release-prepared", "due"]) {
     const source = `/apis/v1/namespaces/app/pingsources/${name}`;
-    await assertTaken(await post(door, { ...bare, "ce-type": "dev.knative.sources.ping", "ce-source": source }, "{}"));
+    await assertTaken(
+      await post(testApp, { ...bare, "ce-type": "dev.knative.sources.ping", "ce-source": source }, "{}"),
+    );
   }
-  assert.deepEqual(door.woken, ["due", "sweep", "sweep"]);
+  assert.deepEqual(testApp.triggered, ["due", "sweep", "sweep"]);
 });
 
 test("a body beyond the limit is 413, whether it says its length or not", async () => {
-  const door = createTestApp({ bodyLimitBytes: 1_024 });
+  const testApp = createTestApp({ bodyLimitBytes: 1_024 });
   const large = JSON.stringify({ ...reference, filler: "x".repeat(1_024) });
   await assertRefused(
-    await post(door, { ...binaryHeaders, "content-length": String(large.length) }, large),
+    await post(testApp, { ...binaryHeaders, "content-length": String(large.length) }, large),
     413,
     /1024 bytes/,
   );
-  await assertRefused(await post(door, binaryHeaders, large), 413, /1024 bytes/);
-  assert.deepEqual(door.woken, []);
+  await assertRefused(await post(testApp, binaryHeaders, large), 413, /1024 bytes/);
+  assert.deepEqual(testApp.triggered, []);
 });
 
 test("while events are not welcome, or the queue is full, they are 503 with Retry-After", async () => {
-  for (const door of [createTestApp({ notReady: () => "this process is ending" }), createTestApp({ full: true })]) {
+  for (const testApp of [createTestApp({ notReady: () => "this process is ending" }), createTestApp({ full: true })]) {
     const headers = { ...binaryHeaders, "ce-type": "dev.knative.sources.ping" };
-    for (const response of [await post(door, binaryHeaders, "{}"), await post(door, headers, "{}")]) {
+    for (const response of [await post(testApp, binaryHeaders, "{}"), await post(testApp, headers, "{}")]) {
       assert.match(response.headers.get("retry-after") ?? "", /^\d+$/);
       await assertRefused(response, 503, /^Send it again later/);
     }
@@ -321,23 +327,23 @@ test("while events are not welcome, or the queue is full, they are 503 with Retr
 });
 
 test("an unexpected error is 503 with Retry-After, and is logged", async () => {
-  const door = createTestApp({
+  const testApp = createTestApp({
     notReady: () => {
       throw new Error("boom");
     },
   });
-  const response = await post(door, binaryHeaders, "{}");
+  const response = await post(testApp, binaryHeaders, "{}");
   assert.equal(response.headers.get("retry-after"), "1");
   await assertRefused(response, 503, /later/);
-  assert.ok(door.lines.some(({ level, msg }) => level === "error" && String(msg).includes("boom")));
+  assert.ok(testApp.lines.some(({ level, msg }) => level === "error" && String(msg).includes("boom")));
 });
 
 test("events are counted by what became of them", async () => {
-  const door = createTestApp();
-  await post(door, binaryHeaders, "{}");
-  await post(door, { ...binaryHeaders, "ce-kind": "Node" }, "{}");
-  await post(door, binaryHeaders, "{");
-  const text = await (await door.app.request("/metrics")).text();
+  const testApp = createTestApp();
+  await post(testApp, binaryHeaders, "{}");
+  await post(testApp, { ...binaryHeaders, "ce-kind": "Node" }, "{}");
+  await post(testApp, binaryHeaders, "{");
+  const text = await (await testApp.app.request("/metrics")).text();
   for (const result of ["queued", "ignored", "malformed"]) {
     assert.match(text, new RegExp(`^sluice_events_total\\{result="${result}"\\} 1$`, "m"));
   }

@@ -14,10 +14,10 @@ import { binaryHeaders, createTestApp } from "../../../support/app.ts";
 import { createAuthority } from "../../../support/certificates.ts";
 
 async function serve(context: TestContext, options: Partial<ListenOptions> = {}) {
-  const door = createTestApp();
+  const testApp = createTestApp();
   const cuts: Cut[] = [];
   const onCut = (how: Cut) => void cuts.push(how);
-  const listening = await listen(door.app, { port: 0, requestTimeoutMs: 10_000, onCut, ...options });
+  const listening = await listen(testApp.app, { port: 0, requestTimeoutMs: 10_000, onCut, ...options });
   context.after(() => listening.close(AbortSignal.abort()));
   const open = async (): Promise<Socket> => {
     const socket = connect(listening.port, "127.0.0.1");
@@ -26,7 +26,7 @@ async function serve(context: TestContext, options: Partial<ListenOptions> = {})
     await once(socket, "connect");
     return socket;
   };
-  return { ...door, cuts, open, port: listening.port, url: `http://127.0.0.1:${listening.port}` };
+  return { ...testApp, cuts, open, port: listening.port, url: `http://127.0.0.1:${listening.port}` };
 }
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
@@ -92,7 +92,7 @@ test("a client that reads late is answered in the end, however Node and we have 
 });
 
 test("bodies come whole, however they are cut, and whatever stands behind them", async (context) => {
-  const { open, woken } = await serve(context);
+  const { open, triggered } = await serve(context);
   const socket = await open();
   const received: string[] = [];
   socket.on("data", (chunk) => received.push(String(chunk)));
@@ -104,10 +104,10 @@ test("bodies come whole, however they are cut, and whatever stands behind them",
   const answers = () => received.join("").match(/HTTP\/1\.1 \d+/g) ?? [];
   await eventually("all answers", 10_000, async () => (answers().length === 40 ? true : undefined));
   assert.deepEqual(answers(), Array(20).fill(["HTTP/1.1 204", "HTTP/1.1 200"]).flat());
-  assert.equal(woken.length, 20);
+  assert.equal(triggered.length, 20);
 });
 
-test("what is no request has a status and a sentence all the same", async (context) => {
+test("what is no request has a status and a message all the same", async (context) => {
   const { open } = await serve(context, { requestTimeoutMs: 1_000 });
   for (const [sent, status] of [
     ["P@ST / HTTP/1.1\r\n\r\n", 400],
@@ -163,7 +163,7 @@ test("a client that never reads its answer is ended, and one that waits long for
   assert.deepEqual(cuts, ["unread"]);
 });
 
-test("what comes before it is answered first, and a request that breaks off has a sentence in its place", async (context) => {
+test("what comes before it is answered first, and a request that breaks off has a message in its place", async (context) => {
   const { open, app } = await serve(context, { requestTimeoutMs: 1_000 });
   app.get("/slow", async (c) => {
     await delay(300);

@@ -1,4 +1,4 @@
-/** A review whose objects are of another namespace or name than it says: 400 at each door, and no function decides by it. */
+/** A review whose objects are of another namespace or name than it says: 400 at each server, and no function decides by it. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -13,13 +13,13 @@ interface Sent {
   readonly namespace?: string;
 }
 
-function openDoors() {
-  const judged: string[] = [];
+function openServers() {
+  const decided: string[] = [];
   const admissions = admissionFunctions.map((definition) => ({
     definition,
     handler: {
       async review({ namespace, name }: { readonly namespace: string; readonly name: string }) {
-        judged.push(`${namespace}/${name}`);
+        decided.push(`${namespace}/${name}`);
         return allow("allowed");
       },
     },
@@ -36,7 +36,7 @@ function openDoors() {
     const { response } = (await answer.json()) as { response: { allowed: boolean; status?: Record<string, unknown> } };
     return response;
   };
-  return { post, judged };
+  return { post, decided };
 }
 
 const metadataOf = (metadata: unknown) => ({ apiVersion: "v1", kind: "Any", metadata });
@@ -59,13 +59,13 @@ const contradictions: readonly (readonly [string, Sent, RegExp])[] = [
 
 for (const { name, paths } of admissionFunctions) {
   for (const path of paths) {
-    test(`invalid-request: ${path} answers a review that contradicts itself with 400 and a sentence`, async () => {
-      for (const [what, request, sentence] of contradictions) {
-        const { post, judged } = openDoors();
+    test(`invalid-request: ${path} answers a review that contradicts itself with 400 and a message`, async () => {
+      for (const [what, request, message] of contradictions) {
+        const { post, decided } = openServers();
         const { allowed, status } = await post(path, request);
         assert.deepEqual([allowed, status?.code, status?.reason], [false, 400, "BadRequest"], what);
-        assert.match(String(status?.message), sentence, what);
-        assert.deepEqual(judged, [], what);
+        assert.match(String(status?.message), message, what);
+        assert.deepEqual(decided, [], what);
       }
       const readme = await readFile(new URL(`../../../../functions/${name}/README.md`, import.meta.url), "utf8");
       assert.ok(readme.includes("`invalid-request`"));
@@ -82,8 +82,8 @@ test("an object without a namespace, or that has no name yet, contradicts nothin
     { object: null, oldObject: same },
     { object: "nonsense", oldObject: { metadata: ["x"] } },
   ] satisfies Sent[]) {
-    const { post, judged } = openDoors();
+    const { post, decided } = openServers();
     assert.equal((await post("/admission/zpdb-validation", request)).allowed, true, JSON.stringify(request));
-    assert.equal(judged.length, 1);
+    assert.equal(decided.length, 1);
   }
 });

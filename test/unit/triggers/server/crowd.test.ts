@@ -77,7 +77,7 @@ describe("which connection makes room", () => {
     assert.equal(goes([...many(10, "api", "working"), ...working], "crowd-7"), "newcomer");
   });
 
-  test("a client that has shown who it is never goes for a stranger", () => {
+  test("a client that has shown who it is never counts as unproven", () => {
     const proved = many(999, "api", "idle", { isProved: true });
     assert.equal(goes([...proved, ...many(1, "crowd", "working")], "probe"), "newcomer");
     assert.equal(goes([...proved, ...many(1, "crowd", "moving")], "probe"), "crowd moving 0");

@@ -6,8 +6,8 @@ import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 function createTestHealth() {
   const clock = createVirtualClock();
-  const said: string[] = [];
-  return { clock, said, health: createHealth(clock, (sentence) => said.push(sentence)) };
+  const messages: string[] = [];
+  return { clock, messages, health: createHealth(clock, (message) => messages.push(message)) };
 }
 
 function failure(code: number): ClusterError {
@@ -34,7 +34,7 @@ test("it counts as away once every call has failed for 10 s, and one answer ends
   assert.equal(health.away(), undefined);
 });
 
-test("among failures one answer, also a refusal, is enough", async () => {
+test("one answer among failures, even a refusal, keeps the API server from counting as away", async () => {
   const { health, clock } = createTestHealth();
   health.observe({ statusCode: "error" });
   await clock.goTo(9_000);
@@ -44,7 +44,7 @@ test("among failures one answer, also a refusal, is enough", async () => {
   assert.equal(health.away(), undefined);
 });
 
-test("an API server that does not know us is no use", async () => {
+test("an API server that rejects our credentials counts as away", async () => {
   const { health, clock } = createTestHealth();
   health.observe({ statusCode: 200 });
   health.observe({ statusCode: 401 });
@@ -52,8 +52,8 @@ test("an API server that does not know us is no use", async () => {
   assert.notEqual(health.away(), undefined);
 });
 
-test("while calls fail it is asked every 2 s, each outage is told of once, and so is its end", async () => {
-  const { health, clock, said } = createTestHealth();
+test("while calls fail it is asked every 2 s, each outage is reported once, and so is its end", async () => {
+  const { health, clock, messages } = createTestHealth();
   const asked: number[] = [];
   const stopping = new AbortController();
   const probing = health.probe(async () => {
@@ -62,7 +62,7 @@ test("while calls fail it is asked every 2 s, each outage is told of once, and s
   }, stopping.signal);
   await clock.goTo(20_000);
   assert.deepEqual(asked, [0, 2_000, 4_000, 6_000]);
-  assert.deepEqual(said, [
+  assert.deepEqual(messages, [
     "the API server does not answer: words; trying again every 2 s",
     "the API server answers again",
   ]);
@@ -74,9 +74,9 @@ test("while calls fail it is asked every 2 s, each outage is told of once, and s
   await probing;
 });
 
-test("credentials that are not accepted are called so", async () => {
-  const { health, clock, said } = createTestHealth();
+test("the message says that the credentials are not accepted", async () => {
+  const { health, clock, messages } = createTestHealth();
   void health.probe(() => Promise.reject(failure(401)), new AbortController().signal);
   await clock.goTo(1_000);
-  assert.match(said[0] ?? "", /^the API server does not accept our credentials/);
+  assert.match(messages[0] ?? "", /^the API server does not accept our credentials/);
 });

@@ -1,4 +1,4 @@
-/** A client that leaves while its review is under way: the function hears of it, and of no client that has got an answer. */
+/** A client that leaves while its review is under way: the function learns of it, and of no client that has got an answer. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -15,7 +15,7 @@ const review = {
 };
 
 /** A function that answers when it is told to, and the port where it is asked. */
-async function door() {
+async function testApp() {
   const asked: { request: AdmissionRequest; answer: (answer: AdmissionAnswer) => void }[] = [];
   const handler = {
     review: (request: AdmissionRequest) => new Promise<AdmissionAnswer>((answer) => asked.push({ request, answer })),
@@ -35,8 +35,8 @@ async function door() {
   return { post, whenAsked, close: () => listening.close(AbortSignal.abort()) };
 }
 
-test("a client that goes away while its review waits is told of to the function, and no other client is", async () => {
-  const { post, whenAsked, close } = await door();
+test("a client that goes away while its review waits is reported to the function, and no other client is", async () => {
+  const { post, whenAsked, close } = await testApp();
   const stays = post();
   const first = await whenAsked(1);
   const leaves = post();

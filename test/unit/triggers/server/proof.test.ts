@@ -36,15 +36,15 @@ async function open(times: number, one: () => Promise<Socket>): Promise<Socket[]
   return sockets;
 }
 
-test("strangers have 10 of 60 places while the key is asked for, and a client that has shown it once keeps its connection", async (context) => {
+test("unproven clients have 10 of 60 places while the key is asked for, and a client that has shown it once keeps its connection", async (context) => {
   const dial = await serve(context, { isAsked: true });
   const known = await open(20, async () => {
     const socket = await dial(honest, keyed);
     await once(socket, "data");
     return socket;
   });
-  const strangers = await open(50, () => dial(crowd, ""));
-  await eventually("10 strangers", 5_000, async () => (standing(strangers) === 10 ? true : undefined));
+  const foreign = await open(50, () => dial(crowd, ""));
+  await eventually("10 unproven clients", 5_000, async () => (standing(foreign) === 10 ? true : undefined));
   assert.equal(standing(known), 20);
   for (const socket of known) {
     const answered = once(socket, "data");
@@ -53,24 +53,26 @@ test("strangers have 10 of 60 places while the key is asked for, and a client th
   }
 });
 
-test("a newcomer of another address finds a place among strangers, and is known once it has shown the key", async (context) => {
+test("a newcomer of another address finds a place among unproven clients, and is known once it has shown the key", async (context) => {
   const dial = await serve(context, { isAsked: true });
-  const strangers = await open(30, () => dial(crowd, ""));
+  const foreign = await open(30, () => dial(crowd, ""));
   const newcomer = await dial(honest, keyed);
   assert.match(String((await once(newcomer, "data"))[0]), /^HTTP\/1\.1 200/);
-  strangers.push(...(await open(30, () => dial(crowd, ""))));
-  await eventually("10 strangers", 5_000, async () => (standing(strangers) === 10 ? true : undefined));
+  foreign.push(...(await open(30, () => dial(crowd, ""))));
+  await eventually("10 unproven clients", 5_000, async () => (standing(foreign) === 10 ? true : undefined));
   assert.ok(!newcomer.destroyed);
 });
 
-test("while no key is asked for, all places are for any client; once it is, each newcomer ends some of the strangers", async (context) => {
+test("while no key is asked for, all places are for any client; once it is, each newcomer ends some of the unproven clients", async (context) => {
   const asked = { isAsked: false };
   const dial = await serve(context, asked);
-  const strangers = await open(50, () => dial(crowd, ""));
+  const foreign = await open(50, () => dial(crowd, ""));
   const newcomer = await dial(honest, plain);
   await once(newcomer, "data");
-  assert.equal(standing(strangers), 50);
+  assert.equal(standing(foreign), 50);
   asked.isAsked = true;
-  for (let count = 0; count < 5; count++) strangers.push(await dial(crowd, ""));
-  await eventually("9 strangers of one address", 5_000, async () => (standing(strangers) <= 10 ? true : undefined));
+  for (let count = 0; count < 5; count++) foreign.push(await dial(crowd, ""));
+  await eventually("9 unproven clients of one address", 5_000, async () =>
+    standing(foreign) <= 10 ? true : undefined,
+  );
 });

@@ -17,7 +17,7 @@ test("a buffer that shares its memory is left alone: others read what is beside 
   assert.equal(small.byteLength, 1_024);
 });
 
-test("what is being parsed is given back only when that is over", async () => {
+test("a buffer that is being parsed is given back only afterwards", async () => {
   const large = Buffer.from(new ArrayBuffer(64 * 1024));
   releaseSoon(large);
   assert.equal(large.byteLength, 64 * 1024);

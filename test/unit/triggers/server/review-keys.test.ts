@@ -6,11 +6,11 @@ import type { AdmissionHandler } from "../../../../functions/shared/admission/de
 import type { WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { ReviewKeyCheck } from "../../../../triggers/server/review-keys.ts";
 import { createAdmissionApp } from "../../../../triggers/server/server.ts";
-import { createTestApp, quietDoor, validation } from "../../../support/app.ts";
+import { createTestApp, quietServer, validation } from "../../../support/app.ts";
 
 const [eviction, downscale] = ["/admission/pod-eviction", "/admission/no-downscale"];
 const newKey = () => randomBytes(32).toString("hex");
-const [key, other, stranger] = [newKey(), newKey(), newKey()];
+const [key, other, foreign] = [newKey(), newKey(), newKey()];
 const none = { current: undefined, next: undefined, previous: undefined };
 
 /** A configuration of one webhook, by its path in our namespace, its path elsewhere, or its URL; its label, if it has one. */
@@ -34,7 +34,7 @@ function createKeys(paths = [eviction, downscale]) {
   const keys = new ReviewKeyCheck({ namespace: "mimir", paths, clock: { monotonicMs: () => nowMs, sleep } });
   const goOn = (ms: number) => {
     nowMs += ms;
-    for (const wake of sleeps.splice(0)) wake();
+    for (const resume of sleeps.splice(0)) resume();
   };
   keys.know({ ...none, current: key });
   const see = (...found: readonly string[]) => keys.see(found.map((path) => configurationOf(path)));
@@ -48,7 +48,7 @@ test("the key is asked for once every configuration of a path has had it for 10 
   assert.ok(!keys.asks(eviction) && !keys.asksEverywhere());
   goOn(1);
   assert.ok(keys.asks(eviction) && keys.asksEverywhere());
-  for (const plain of [eviction, `/${stranger}${eviction}`, `https://proxy.example:8443${eviction}`]) {
+  for (const plain of [eviction, `/${foreign}${eviction}`, `https://proxy.example:8443${eviction}`]) {
     see(`/${key}${eviction}`, plain);
     assert.ok(!keys.asks(eviction) && !keys.asksEverywhere(), plain);
     goOn(60_000);
@@ -116,11 +116,11 @@ test("a renewal breaks nothing: each of the three keys of the Secret counts, in 
   ]) {
     keys.know(known);
     assert.ok(keys.asks(eviction) && keys.isShown(`/${key}${eviction}`) && keys.isShown(`/${other}${eviction}`));
-    assert.ok(!keys.isShown(`/${stranger}${eviction}`) && !keys.isShown(eviction) && !keys.isShown(undefined));
+    assert.ok(!keys.isShown(`/${foreign}${eviction}`) && !keys.isShown(eviction) && !keys.isShown(undefined));
   }
   see(`/${other}${eviction}`);
   assert.ok(keys.asks(eviction));
-  keys.know({ current: stranger, next: undefined, previous: other });
+  keys.know({ current: foreign, next: undefined, previous: other });
   assert.ok(keys.asks(eviction) && !keys.isShown(`/${key}${eviction}`), "two renewals ago");
 });
 
@@ -138,27 +138,27 @@ test("while the keys or the configurations are not known no key is asked for", (
 });
 
 /** The app of the TLS port, which asks for the key. */
-function createDoor() {
+function createServer() {
   const { keys, see, goOn } = createKeys(validation.definition.paths as string[]);
   const [path = ""] = validation.definition.paths;
   see(`/${key}${path}`);
   goOn(10_000);
   const { reporting, lines } = createTestApp();
-  const judged: string[] = [];
+  const decided: string[] = [];
   const handler: AdmissionHandler = {
     ...validation.handler,
     review(asked) {
-      judged.push(asked.name);
+      decided.push(asked.name);
       return validation.handler.review(asked);
     },
   };
   const app = createAdmissionApp({
-    ...quietDoor,
+    ...quietServer,
     reporting,
     admissions: [{ ...validation, handler }],
     reviewKeys: keys,
   });
-  return { app, see, goOn, path, lines, judged };
+  return { app, see, goOn, path, lines, decided };
 }
 
 const request = { uid: "1", operation: "CREATE", namespace: "mimir", name: "budget", object: {} };
@@ -166,12 +166,12 @@ const review = JSON.stringify({ kind: "AdmissionReview", apiVersion: "admission.
 const post = { method: "POST", headers: { "content-type": "application/json" }, body: review };
 
 test("without the key every request gets one constant answer: no function is asked, no body is read, and no line is logged", async () => {
-  const { app, goOn, path, lines, judged } = createDoor();
+  const { app, goOn, path, lines, decided } = createServer();
   const swapped = `/${key.toUpperCase()}${path}`;
   const strange = [
     path,
-    `/${stranger}${path}`,
-    `/${stranger}/${key}${path}`,
+    `/${foreign}${path}`,
+    `/${foreign}/${key}${path}`,
     `${path}?key=${key}`,
     `${path}/${key}`,
     ...(swapped === `/${key}${path}` ? [] : [swapped]),
@@ -197,31 +197,31 @@ test("without the key every request gets one constant answer: no function is ask
   answers.add(`${(await gotten).status} ${JSON.stringify([...(await gotten).headers])} ${await (await gotten).text()}`);
   assert.deepEqual([...answers].length, 1, [...answers].join("\n"));
   assert.match([...answers].join(), /^401 .*Show the key of API servers/);
-  assert.deepEqual([judged, lines], [[], []]);
+  assert.deepEqual([decided, lines], [[], []]);
 });
 
-test("with the key a review is judged, and what is no review has its own answer", async () => {
-  const { app, path, judged } = createDoor();
+test("with the key a review is decided, and what is no review has its own answer", async () => {
+  const { app, path, decided } = createServer();
   assert.equal((await app.request(`/${key}${path}`, post)).status, 200);
-  assert.deepEqual(judged, ["budget"]);
+  assert.deepEqual(decided, ["budget"]);
   assert.equal((await app.request(`/${key}${path}`)).status, 405);
   assert.equal((await app.request(`/${key}/nothing`, post)).status, 404);
   assert.equal((await app.request(`/${key}/${key}${path}`, post)).status, 404);
 });
 
-test("a review under the plain path that was just written back is answered as soon as our watch tells of it", async () => {
-  const { app, see, path, judged } = createDoor();
+test("a review under the plain path that was just written back is answered as soon as our watch reports it", async () => {
+  const { app, see, path, decided } = createServer();
   const answer = app.request(path, post);
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
-  assert.deepEqual(judged, []);
+  assert.deepEqual(decided, []);
   see(path);
   assert.equal((await answer).status, 200);
-  assert.deepEqual(judged, ["budget"]);
+  assert.deepEqual(decided, ["budget"]);
 });
 
 test("where no key is asked for, a path with any key is that path", async () => {
-  const { app, see, path } = createDoor();
+  const { app, see, path } = createServer();
   see(path);
-  for (const where of [path, `/${key}${path}`, `/${stranger}${path}`])
+  for (const where of [path, `/${key}${path}`, `/${foreign}${path}`])
     assert.equal((await app.request(where, post)).status, 200, where);
 });

@@ -10,10 +10,10 @@ async function serve(
   options: Parameters<typeof createTestApp>[0] = {},
   requestTimeoutMs = 10_000,
 ) {
-  const door = createTestApp(options);
-  const listening = await listen(door.app, { port: 0, requestTimeoutMs });
+  const testApp = createTestApp(options);
+  const listening = await listen(testApp.app, { port: 0, requestTimeoutMs });
   context.after(() => listening.close(AbortSignal.abort()));
-  return { ...door, listening, url: `http://127.0.0.1:${listening.port}` };
+  return { ...testApp, listening, url: `http://127.0.0.1:${listening.port}` };
 }
 
 /** All that a server sends on a connection until it closes it. */
@@ -38,7 +38,7 @@ test("health is that the process answers; readiness says why not", async () => {
   assert.equal((await app.request("/readyz")).status, 200);
 });
 
-test("other paths and methods are 404 with a sentence, never a bare error", async () => {
+test("other paths and methods are 404 with a message, never a bare error", async () => {
   const { app } = createTestApp();
   for (const [path, method] of [
     ["/nothing", "POST"],
@@ -98,19 +98,19 @@ test("a review's answer says its type and length in bytes, over a socket too, an
 });
 
 test("over a socket an event is answered 204 with no body at all", async (context) => {
-  const { url, woken } = await serve(context);
+  const { url, triggered } = await serve(context);
   const response = await fetch(url, { method: "POST", headers: binaryHeaders, body: JSON.stringify(reference) });
   assert.equal(response.status, 204);
   assert.equal(response.body, null);
-  assert.deepEqual(woken, ["statefulsets app/ingester-zone-a"]);
+  assert.deepEqual(triggered, ["statefulsets app/ingester-zone-a"]);
 });
 
 test("over a socket a body beyond the limit is 413, with a length told before or not", async (context) => {
-  const { url, woken } = await serve(context, { bodyLimitBytes: 1_024 });
+  const { url, triggered } = await serve(context, { bodyLimitBytes: 1_024 });
   const large = JSON.stringify({ filler: "x".repeat(100_000) });
-  const told = await fetch(url, { method: "POST", headers: binaryHeaders, body: large });
-  assert.equal(told.status, 413);
-  assert.match(await told.text(), /larger than 1024 bytes/);
+  const reported = await fetch(url, { method: "POST", headers: binaryHeaders, body: large });
+  assert.equal(reported.status, 413);
+  assert.match(await reported.text(), /larger than 1024 bytes/);
   const streamed = new ReadableStream({
     start(controller) {
       controller.enqueue(new TextEncoder().encode(large));
@@ -119,7 +119,7 @@ test("over a socket a body beyond the limit is 413, with a length told before or
   });
   const untold = await fetch(url, { method: "POST", headers: binaryHeaders, body: streamed, duplex: "half" });
   assert.equal(untold.status, 413);
-  assert.deepEqual(woken, []);
+  assert.deepEqual(triggered, []);
 });
 
 test("a client that does not finish its request is cut off with 408", async (context) => {
@@ -175,7 +175,7 @@ test("a connection that never ends is cut off in the end", async () => {
   await Promise.all([closed, readAll(socket)]);
 });
 
-test("a port that is taken is told of", async (context) => {
+test("a port that is taken is reported", async (context) => {
   const { listening, app } = await serve(context);
   await assert.rejects(listen(app, { port: listening.port, requestTimeoutMs: 10_000 }), /EADDRINUSE/);
 });

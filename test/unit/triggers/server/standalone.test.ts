@@ -7,7 +7,7 @@ import { type FunctionDefinition, listGroupKeys } from "../../../../functions/sh
 import { groupOfPod, groupOfStatefulSet } from "../../../../functions/shared/contract/keys.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { createTestWorld, type TestDoorsOptions } from "./world.ts";
+import { createTestWorld, type TestWorldOptions } from "./world.ts";
 
 function forbidden(verb: string, resource: string): ClusterError {
   const message = `${resource} is forbidden: User "sluice" cannot ${verb} resource "${resource}" in the namespace "app"`;
@@ -18,9 +18,9 @@ function unanswered(verb: string, resource: string): ClusterError {
   return new ClusterError({ code: 0, reason: "ConnectionFailed", message: "connection refused", verb, resource });
 }
 
-/** A function that remembers its passes. */
+/** A function that remembers its reconciles. */
 function createRecorder(run?: FunctionDefinition<GroupKey>["reconcile"]) {
-  const passes: string[] = [];
+  const harness: string[] = [];
   const swept: string[][] = [];
   const definition: FunctionDefinition<GroupKey> = {
     name: "record",
@@ -34,25 +34,25 @@ function createRecorder(run?: FunctionDefinition<GroupKey>["reconcile"]) {
     needs: [],
     reads: [],
     writes: [],
-    async reconcile(context, key, wake) {
-      passes.push(`${key.namespace}/${key.group}${wake.sweep ? " sweep" : ""}`);
-      return (await run?.(context, key, wake)) ?? { requeueAfterMs: undefined, pendingActs: undefined };
+    async reconcile(context, key, trigger) {
+      harness.push(`${key.namespace}/${key.group}${trigger.sweep ? " sweep" : ""}`);
+      return (await run?.(context, key, trigger)) ?? { requeueAfterMs: undefined, pendingActs: undefined };
     },
     async sweep(_context, groups) {
       swept.push(groups.map(({ namespace, group }) => `${namespace}/${group}`));
     },
   };
-  return { passes, swept, definition };
+  return { harness, swept, definition };
 }
 
-async function started(options: TestDoorsOptions) {
-  const doors = createTestWorld(options);
-  const standalone = doors.start();
-  await doors.goTo(1);
-  return { ...doors, standalone };
+async function started(options: TestWorldOptions) {
+  const testWorld = createTestWorld(options);
+  const standalone = testWorld.start();
+  await testWorld.goTo(1);
+  return { ...testWorld, standalone };
 }
 
-test("watches wake the function: a change of template is rolled without a sweep", async () => {
+test("watches trigger the function: a change of template is rolled without a sweep", async () => {
   const { goTo, changeTemplates, isRolled, lines } = await started({});
   await goTo(20);
   changeTemplates("app:2");
@@ -83,24 +83,24 @@ test("with lists alone, events and sweeps roll a group", async () => {
 });
 
 test("it is not ready before the first lists have come", async () => {
-  const doors = createTestWorld();
-  const standalone = doors.start();
+  const testWorld = createTestWorld();
+  const standalone = testWorld.start();
   assert.match(standalone.notReady() ?? "", /have not come yet/);
-  await doors.goTo(1);
+  await testWorld.goTo(1);
   assert.equal(standalone.notReady(), undefined);
 });
 
 test("a sweep runs at the start and then at least as often as the setting says, over every group", async () => {
-  const { definition, passes, swept } = createRecorder();
+  const { definition, harness, swept } = createRecorder();
   const { goTo, world } = await started({
     definitions: [definition],
     settings: { views: "list", sweepIntervalMs: 60_000 },
   });
   world.addGroup({ namespace: "db", group: "etcd", zones: ["a"], replicas: 1 });
   await goTo(59);
-  assert.deepEqual(passes, ["app/ingester sweep"]);
+  assert.deepEqual(harness, ["app/ingester sweep"]);
   await goTo(61);
-  assert.deepEqual(passes.slice(1).sort(), ["app/ingester sweep", "db/etcd sweep"]);
+  assert.deepEqual(harness.slice(1).sort(), ["app/ingester sweep", "db/etcd sweep"]);
   assert.deepEqual(swept, [["app/ingester"], ["app/ingester", "db/etcd"]]);
 });
 
@@ -112,52 +112,52 @@ test("a sweep that is queued or runs is not started twice", async () => {
   assert.equal(swept.length, 2);
 });
 
-/** A group that no sweep has told of yet. */
+/** A group that no sweep has reported yet. */
 function addLate({ world }: Pick<ReturnType<typeof createTestWorld>, "world">): void {
   world.addGroup({ namespace: "app", group: "late", zones: ["a"], replicas: 1 });
 }
 
-test("a burst of events of one StatefulSet costs one read and one pass; an object that is gone, one read", async () => {
-  const { definition, passes } = createRecorder();
-  const doors = await started({ definitions: [definition], settings: { views: "list" } });
-  const { goTo, standalone, calls } = doors;
-  addLate(doors);
+test("a burst of events of one StatefulSet costs one read and one reconcile; an object that is gone, one read", async () => {
+  const { definition, harness } = createRecorder();
+  const testWorld = await started({ definitions: [definition], settings: { views: "list" } });
+  const { goTo, standalone, calls } = testWorld;
+  addLate(testWorld);
   calls.length = 0;
-  passes.length = 0;
+  harness.length = 0;
   for (let event = 0; event < 3; event++)
     standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "late-a" });
   standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "gone" });
   await goTo(2);
   assert.deepEqual(calls.map(({ verb, name }) => `${verb} ${name}`).sort(), ["get gone", "get late-a"]);
-  assert.deepEqual(passes, ["app/late"]);
+  assert.deepEqual(harness, ["app/late"]);
 });
 
 test("a StatefulSet that cannot be read is read again later, and nothing is lost", async () => {
   let away = false;
-  const { definition, passes } = createRecorder();
-  const doors = await started({
+  const { definition, harness } = createRecorder();
+  const testWorld = await started({
     definitions: [definition],
     settings: { views: "list" },
     beforeCall({ verb, resource }) {
       if (away) throw unanswered(verb, resource);
     },
   });
-  const { goTo, standalone, lines } = doors;
-  addLate(doors);
-  passes.length = 0;
+  const { goTo, standalone, lines } = testWorld;
+  addLate(testWorld);
+  harness.length = 0;
   away = true;
   standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "late-a" });
   await goTo(10);
-  assert.deepEqual(passes, []);
+  assert.deepEqual(harness, []);
   assert.ok(lines.some(({ level, object, reason }) => level === "warn" && object === "late-a" && reason));
   away = false;
   await goTo(45);
-  assert.deepEqual(passes, ["app/late"]);
+  assert.deepEqual(harness, ["app/late"]);
 });
 
 test("a start without the API server is no crash: the first sweep is tried until it succeeds", async () => {
   let away = true;
-  const { definition, passes } = createRecorder();
+  const { definition, harness } = createRecorder();
   const { goTo, standalone } = await started({
     definitions: [definition],
     beforeCall({ verb, resource }) {
@@ -169,59 +169,59 @@ test("a start without the API server is no crash: the first sweep is tried until
   away = false;
   await goTo(95);
   assert.equal(standalone.notReady(), undefined);
-  assert.ok(passes.includes("app/ingester sweep"));
+  assert.ok(harness.includes("app/ingester sweep"));
 });
 
-test("what one function's sweep cannot do does not keep the groups from being woken", async () => {
-  const { definition, passes } = createRecorder();
+test("what one function's sweep cannot do does not keep the groups from being triggered", async () => {
+  const { definition, harness } = createRecorder();
   const failing = { ...definition, sweep: () => Promise.reject(forbidden("create", "leases")) };
   const { lines } = await started({ definitions: [failing], settings: { views: "list" } });
-  assert.deepEqual(passes, ["app/ingester sweep"]);
+  assert.deepEqual(harness, ["app/ingester sweep"]);
   assert.ok(lines.some(({ level, msg }) => level === "warn" && String(msg).includes("leases is forbidden")));
 });
 
 test("a missing right is an Event on a StatefulSet that names verb and resource, a log line, and a try every 30 s", async () => {
   let granted = false;
-  const { definition, passes } = createRecorder(async (_, { group }) => {
+  const { definition, harness } = createRecorder(async (_, { group }) => {
     if (group === "ingester" && !granted) throw forbidden("patch", "leases");
     return { requeueAfterMs: undefined, pendingActs: undefined };
   });
   const { goTo, world, lines, calls } = await started({ definitions: [definition], settings: { views: "list" } });
   world.addGroup({ namespace: "app", group: "other", zones: ["a"], replicas: 1 });
   await goTo(29);
-  assert.deepEqual(passes, ["app/ingester sweep"]);
+  assert.deepEqual(harness, ["app/ingester sweep"]);
   await goTo(100);
-  assert.equal(passes.length, 4);
+  assert.equal(harness.length, 4);
   const events = world.store.list("events").items as {
     reason?: string;
     message?: string;
     involvedObject?: { name: string };
   }[];
-  const said = events.filter(({ reason }) => reason === "RightMissing");
-  assert.equal(said.length, 1);
+  const missing = events.filter(({ reason }) => reason === "RightMissing");
+  assert.equal(missing.length, 1);
   assert.equal(calls.filter(({ verb, resource }) => verb === "create" && resource === "events").length, 1);
-  assert.match(said[0]?.message ?? "", /^Sluice lacks the right to patch leases: /);
-  assert.equal(said[0]?.involvedObject?.name, "ingester-a");
+  assert.match(missing[0]?.message ?? "", /^Sluice lacks the right to patch leases: /);
+  assert.equal(missing[0]?.involvedObject?.name, "ingester-a");
   const line = lines.find(({ msg }) => String(msg).startsWith("Sluice lacks the right to patch leases"));
   assert.deepEqual([line?.level, line?.namespace, line?.group], ["warn", "app", "ingester"]);
   granted = true;
   await goTo(131);
-  assert.equal(passes.length, 5);
+  assert.equal(harness.length, 5);
 });
 
 test("where no StatefulSet can be read either, the Event is about the ledger's Lease", async () => {
   const { definition } = createRecorder(() => Promise.reject(forbidden("list", "statefulsets")));
-  const doors = createTestWorld({
+  const testWorld = createTestWorld({
     definitions: [definition],
     beforeCall({ verb, resource }) {
       if (verb === "list" && resource === "statefulsets") throw forbidden(verb, resource);
     },
     settings: { views: "list" },
   });
-  const { enqueuer } = doors.start();
+  const { enqueuer } = testWorld.start();
   enqueuer.group({ namespace: "app", group: "ingester" }, "statefulsets");
-  await doors.goTo(1);
-  const [event] = doors.world.store.list("events").items as { involvedObject?: { kind: string; name: string } }[];
+  await testWorld.goTo(1);
+  const [event] = testWorld.world.store.list("events").items as { involvedObject?: { kind: string; name: string } }[];
   assert.deepEqual([event?.involvedObject?.kind, event?.involvedObject?.name], ["Lease", "sluice-ingester"]);
 });
 
@@ -232,7 +232,7 @@ test("in shadow mode a missing right is logged, and no Event is written", async 
   assert.ok(lines.some(({ msg }) => String(msg).startsWith("Sluice lacks the right")));
 });
 
-test("each function that judges reviews is opened in the mode of its process (R16)", async () => {
+test("each function that decides reviews is opened in the mode of its process (R16)", async () => {
   const open = () => ({ review: async () => askAgain("held", "not now") });
   const admissions = [{ ...guardDownscale, open }];
   for (const mode of ["act", "shadow"] as const) {
@@ -267,7 +267,7 @@ test("stopping in the middle of a rollout ends what runs, and takes nothing afte
   assert.equal(standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "refused");
 });
 
-test("a pass that hangs does not hold a shutdown for longer than its time", async () => {
+test("a reconcile that hangs does not hold a shutdown for longer than its time", async () => {
   const { definition } = createRecorder(() => new Promise(() => {}));
   const { goTo, standalone, cluster } = await started({ definitions: [definition] });
   const stopped = standalone.stop(cluster.monotonicMs() + 25_000);
@@ -275,7 +275,7 @@ test("a pass that hangs does not hold a shutdown for longer than its time", asyn
   assert.equal(await stopped, false);
 });
 
-test("rollout-operator's metrics of reconciles count the passes of functions that reconcile, and no others", async () => {
+test("rollout-operator's metrics of reconciles count the reconciles of functions that reconcile, and no others", async () => {
   const { definition } = createRecorder();
   for (const isReconcile of [true, false]) {
     const { reporting, goTo } = await started({ definitions: [{ ...definition, isReconcile }] });

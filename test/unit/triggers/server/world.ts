@@ -1,4 +1,4 @@
-/** The doors over the embedded world, in virtual time. */
+/** The servers over the embedded world, in virtual time. */
 
 import type { AdmissionDefinition } from "../../../../functions/shared/admission/definition.ts";
 import type { FunctionDefinition } from "../../../../functions/shared/contract/definition.ts";
@@ -20,7 +20,7 @@ export interface Call {
 /** The look of a function's own schedule, which goes on whatever happens. */
 export const isOfSchedule = ({ verb, resource }: Call): boolean => verb === "list" && resource === "leases";
 
-export interface TestDoorsOptions {
+export interface TestWorldOptions {
   readonly settings?: Partial<StandaloneOptions["settings"]> & { readonly evictionWaitMs?: number };
   readonly namespaces?: readonly string[];
   readonly definitions?: readonly FunctionDefinition[];
@@ -29,8 +29,8 @@ export interface TestDoorsOptions {
   readonly beforeCall?: (call: Call) => void;
 }
 
-/** A settled world with one group of three zones, and the doors, which are yet to be started. */
-export function createTestWorld(options: TestDoorsOptions = {}) {
+/** A settled world with one group of three zones, and the servers, which are yet to be started. */
+export function createTestWorld(options: TestWorldOptions = {}) {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
   const group = world.addGroup({ namespace: "app", group: "ingester", zones: ["a", "b", "c"], replicas: 3 });

@@ -165,7 +165,7 @@ test("the API server's address and the kubeconfig come together", () => {
   assert.deepEqual(understood("-kubernetes.api-url= -kubernetes.config-file=").access, {});
 });
 
-/** A command line, and how each line of what is said begins. */
+/** A command line, and how each line of what is reported begins. */
 const refused: readonly [string, ...string[]][] = [
   ["-server.prot=1", "-server.prot: there is no such flag; similar: -server.port"],
   ["--namespace=mimir", "-namespace: there is no such flag; similar: -kubernetes.namespace"],
@@ -228,14 +228,14 @@ const refused: readonly [string, ...string[]][] = [
   ],
 ];
 
-for (const [line, ...sentences] of refused) {
+for (const [line, ...messages] of refused) {
   test(`${line} is refused, with a line for each mistake`, () => {
     const mistakes = [...mistakesOf(line)];
-    assert.equal(mistakes.length, sentences.length, mistakes.join("\n"));
-    for (const sentence of sentences) {
+    assert.equal(mistakes.length, messages.length, mistakes.join("\n"));
+    for (const message of messages) {
       assert.ok(
-        mistakes.some((mistake) => mistake.startsWith(sentence)),
-        `${sentence}\n in \n${mistakes.join("\n")}`,
+        mistakes.some((mistake) => mistake.startsWith(message)),
+        `${message}\n in \n${mistakes.join("\n")}`,
       );
     }
   });

@@ -8,7 +8,7 @@ import { startStandalone } from "../../../../triggers/standalone.ts";
 import { createGroupReader } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
 import { refreshAfterMs, refreshWithinMs } from "../../../../triggers/telemetry/live-gauges.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
-import { createTestWorld, type TestDoorsOptions } from "../server/world.ts";
+import { createTestWorld, type TestWorldOptions } from "../server/world.ts";
 
 const group = { namespace: "app", rollout_group: "ingester" };
 const zoneA = { ...group, zone: "ingester-a" };
@@ -17,17 +17,17 @@ const reconciled = "rollout_operator_last_successful_group_reconcile_timestamp_s
 const waitingSince = "sluice_waiting_since_timestamp_seconds";
 const progress = "sluice_group_last_progress_timestamp_seconds";
 
-interface SceneOptions extends TestDoorsOptions {
+interface SceneOptions extends TestWorldOptions {
   /** What becomes of the replica's LISTs of ledgers in place of an answer. */
   readonly listLedgers?: (namespace: string | undefined) => Promise<never> | undefined;
 }
 
 /** A settled world of one group, with a function that rolls it and a replica that answers reviews, which is scraped. */
 async function createScene(options: SceneOptions = {}) {
-  const doors = createTestWorld(options);
-  const { world, cluster, goTo } = doors;
+  const testWorld = createTestWorld(options);
+  const { world, cluster, goTo } = testWorld;
   const startedMs = world.timeline.nowMs();
-  const functions = doors.start();
+  const functions = testWorld.start();
   const list: typeof cluster.list = (resource, query, given) =>
     (resource === "leases" ? options.listLedgers?.(query.namespace) : undefined) ??
     cluster.list(resource, query, given);
@@ -72,7 +72,7 @@ async function createScene(options: SceneOptions = {}) {
     assert.equal(await stopped, true);
   };
   const nowSeconds = () => Math.floor(startedMs / 1000) + passedSeconds;
-  return { ...doors, replica, startReplica, scrapeIn, stopFunctions, nowSeconds };
+  return { ...testWorld, replica, startReplica, scrapeIn, stopFunctions, nowSeconds };
 }
 
 function samplesOf(text: string) {
@@ -133,7 +133,7 @@ test("a rollout that stands still shows guard, zone and since when, from its led
   assert.ok(nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0) > 3_600);
 });
 
-test("work that no pass has looked at is seen by its age, also where no function has ever written anything", async () => {
+test("work that no reconcile has looked at is seen by its age, also where no function has ever written anything", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world } = await createScene();
   await stopFunctions();
   world.addGroup({ namespace: "app", group: "store", zones: ["a"], replicas: 2 });
@@ -246,7 +246,7 @@ test("while the API server is away what was last seen is told, in time, and ages
   assert.ok(age >= 900 && age < 920, `${age} s`);
 });
 
-test("a ledger that cannot be read is told of, and says nothing else", async () => {
+test("a ledger that cannot be read is reported, and says nothing else", async () => {
   const { scrapeIn, stopFunctions, world } = await createScene();
   await stopFunctions();
   world.annotate(ledgerKey, { "sluice.dev/reservations": "nonsense" }, "leases");
@@ -261,9 +261,15 @@ test("times to come and thousands of names that a client has written into a ledg
   await stopFunctions();
   changeTemplates("app:2");
   const far = Date.UTC(2100, 0);
-  const said = (length: number) => ({ guard: "budget", zone: "x".repeat(length), sentence: "", since: far, at: far });
-  const names = Array.from({ length: 600 }, (_, index) => [`f${index}`, said(253)]);
-  const verdicts = Object.fromEntries([["first", said(5_000)], ...names]);
+  const verdict = (length: number) => ({
+    guard: "budget",
+    zone: "x".repeat(length),
+    sentence: "",
+    since: far,
+    at: far,
+  });
+  const names = Array.from({ length: 600 }, (_, index) => [`f${index}`, verdict(253)]);
+  const verdicts = Object.fromEntries([["first", verdict(5_000)], ...names]);
   world.annotate(ledgerKey, { "sluice.dev/verdicts": JSON.stringify(verdicts) }, "leases");
   const samples = await scrapeIn(30);
   const series = samples.of(waitingSince);
@@ -284,12 +290,12 @@ test("a group that vanishes takes its series along, whatever its ledger still sa
   for (const name of names) assert.deepEqual(samples.of(name), [], name);
 });
 
-test("a group that the watches tell of once, while others are looked at, is seen by the next look", async () => {
+test("a group that the watches report once, while others are read, is seen by the next reconcile", async () => {
   let nowMs = 0;
   const seen = new Map([["app/ingester", { namespace: "app", group: "ingester" }]]);
   const metadata = { name: "a", namespace: "app", uid: "1", resourceVersion: "1" };
-  const view = { statefulSets: [parseStatefulSet({ metadata, spec: { replicas: 0 } })], podsOf: () => [] };
-  const look = createGroupReader({
+  const view = { workloads: [parseStatefulSet({ metadata, spec: { replicas: 0 } })], podsOf: () => [] };
+  const readGroups = createGroupReader({
     cluster: {
       list: async () => ({ items: [], resourceVersion: "1" }),
       monotonicMs: () => nowMs,
@@ -305,9 +311,9 @@ test("a group that the watches tell of once, while others are looked at, is seen
     namespaces: undefined,
     seen,
   });
-  assert.equal((await look()).length, 1);
+  assert.equal((await readGroups()).length, 1);
   nowMs += refreshAfterMs;
-  assert.equal((await look()).length, 2);
+  assert.equal((await readGroups()).length, 2);
 });
 
 test("a namespace whose ledgers may not be listed hides no other one, and its groups age", async () => {
@@ -338,7 +344,7 @@ test("a scrape waits two seconds for the API server, and no longer", async () =>
   assert.equal((await scrapeIn(900)).of("sluice_group_outdated_pods").length, 3);
 });
 
-test("where passes are made they tell of guard and last success, and the ledger of the rest", async () => {
+test("where a process reconciles, it reports guard and last success, and the ledger of the rest", async () => {
   const { reporting, goTo, changeTemplates, lines } = await createScene();
   changeTemplates(broken);
   await goTo(60);

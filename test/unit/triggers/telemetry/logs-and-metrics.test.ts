@@ -8,7 +8,7 @@ import { createTestApp } from "../../../support/app.ts";
 import { withPods } from "../../../support/played-pods.ts";
 
 const key = { namespace: "app", group: "ingester" };
-const pass: ReconcileReport = {
+const report: ReconcileReport = {
   key,
   function: "advance-zone-rollout",
   guard: "budget",
@@ -24,13 +24,13 @@ async function seriesOf({ reporting }: ReturnType<typeof createTestApp>, name: s
   return text.split("\n").filter((line) => line.startsWith(name));
 }
 
-test("a verdict is logged when its guard or zone changes, not when it is said again", () => {
+test("a verdict is logged when its guard or zone changes, not when it is reported again", () => {
   const { reporting, lines } = createTestApp();
-  reporting.verdict(pass);
-  reporting.verdict({ ...pass, message: "other words" });
-  reporting.verdict({ ...pass, zone: "ingester-b" });
-  reporting.verdict({ ...pass, guard: "paused", zone: "ingester-b" });
-  reporting.verdict({ ...pass, key: { ...key, namespace: "other" } });
+  reporting.verdict(report);
+  reporting.verdict({ ...report, message: "other words" });
+  reporting.verdict({ ...report, zone: "ingester-b" });
+  reporting.verdict({ ...report, guard: "paused", zone: "ingester-b" });
+  reporting.verdict({ ...report, key: { ...key, namespace: "other" } });
   assert.deepEqual(
     lines.map(({ level, namespace, group, guard, zone }) => [level, namespace, group, guard, zone]),
     [
@@ -46,103 +46,104 @@ test("a verdict is logged when its guard or zone changes, not when it is said ag
 
 test("when it was last said that something can never be is a metric, by zone, and is gone an hour later (R25)", async (context) => {
   context.mock.timers.enable({ apis: ["Date"], now: 1_767_225_600_000 });
-  const door = createTestApp();
-  const told = () => seriesOf(door, "sluice_never_possible_timestamp_seconds");
-  door.reporting.verdict(pass);
-  assert.deepEqual(await told(), []);
-  door.reporting.verdict({ ...pass, guard: "never-possible" });
+  const testApp = createTestApp();
+  const never = () => seriesOf(testApp, "sluice_never_possible_timestamp_seconds");
+  testApp.reporting.verdict(report);
+  assert.deepEqual(await never(), []);
+  testApp.reporting.verdict({ ...report, guard: "never-possible" });
   context.mock.timers.setTime(1_767_225_600_000 + 3_600_000);
-  door.reporting.verdict({ ...pass, guard: "never-possible", zone: "ingester-b" });
+  testApp.reporting.verdict({ ...report, guard: "never-possible", zone: "ingester-b" });
   const series = (zone: string, at: number) =>
     `sluice_never_possible_timestamp_seconds{namespace="app",function="advance-zone-rollout",zone="${zone}"} ${at}`;
-  assert.deepEqual(await told(), [series("ingester-a", 1_767_225_600), series("ingester-b", 1_767_229_200)]);
+  assert.deepEqual(await never(), [series("ingester-a", 1_767_225_600), series("ingester-b", 1_767_229_200)]);
   context.mock.timers.setTime(1_767_225_600_000 + 3_601_000);
-  assert.deepEqual(await told(), [series("ingester-b", 1_767_229_200)]);
+  assert.deepEqual(await never(), [series("ingester-b", 1_767_229_200)]);
 });
 
-test("so many zones are told of that can never be, and the one told of longest ago makes room", async () => {
-  const door = createTestApp();
-  const tell = (zone: number) => door.reporting.verdict({ ...pass, guard: "never-possible", zone: `zone-${zone}` });
-  for (let zone = 0; zone < 1_000; zone++) tell(zone);
-  tell(0);
-  tell(1_000);
-  const told = await seriesOf(door, "sluice_never_possible_timestamp_seconds");
-  const zones = told.map((line) => /zone="zone-(\d+)"/.exec(line)?.[1]);
+test("so many zones are reported that can never be, and the one reported longest ago makes room", async () => {
+  const testApp = createTestApp();
+  const notify = (zone: number) =>
+    testApp.reporting.verdict({ ...report, guard: "never-possible", zone: `zone-${zone}` });
+  for (let zone = 0; zone < 1_000; zone++) notify(zone);
+  notify(0);
+  notify(1_000);
+  const never = await seriesOf(testApp, "sluice_never_possible_timestamp_seconds");
+  const zones = never.map((line) => /zone="zone-(\d+)"/.exec(line)?.[1]);
   assert.equal(zones.length, 1_000);
   assert.ok(zones.includes("0") && zones.includes("1000") && !zones.includes("1"));
 });
 
-test("every pass is counted, and each group that is not done has one waiting series: that of its guard", async () => {
-  const door = createTestApp();
-  const waiting = () => seriesOf(door, "sluice_waiting_since_timestamp_seconds");
-  door.reporting.verdict(pass);
-  door.reporting.verdict({ ...pass, guard: "paused", sinceMs: 1_767_225_660_000 });
-  door.reporting.verdict({ ...pass, guard: "paused", sinceMs: 1_767_225_660_000 });
+test("every reconcile is counted, and each group that is not done has one waiting series: that of its guard", async () => {
+  const testApp = createTestApp();
+  const waiting = () => seriesOf(testApp, "sluice_waiting_since_timestamp_seconds");
+  testApp.reporting.verdict(report);
+  testApp.reporting.verdict({ ...report, guard: "paused", sinceMs: 1_767_225_660_000 });
+  testApp.reporting.verdict({ ...report, guard: "paused", sinceMs: 1_767_225_660_000 });
   assert.deepEqual(await waiting(), [
     'sluice_waiting_since_timestamp_seconds{namespace="app",rollout_group="ingester",function="advance-zone-rollout",guard="paused",zone="ingester-a"} 1767225660',
   ]);
-  door.reporting.verdict({ ...pass, guard: "done", zone: "" });
+  testApp.reporting.verdict({ ...report, guard: "done", zone: "" });
   assert.deepEqual(await waiting(), []);
-  assert.deepEqual(await seriesOf(door, "sluice_verdicts_total"), [
+  assert.deepEqual(await seriesOf(testApp, "sluice_verdicts_total"), [
     'sluice_verdicts_total{function="advance-zone-rollout",guard="budget"} 1',
     'sluice_verdicts_total{function="advance-zone-rollout",guard="paused"} 2',
     'sluice_verdicts_total{function="advance-zone-rollout",guard="done"} 1',
   ]);
 });
 
-test("a time that is no date, from a ledger that a user edited, ends no pass", () => {
+test("a time that is no date, from a ledger that a user edited, ends no reconcile", () => {
   const { reporting, lines } = createTestApp();
-  reporting.verdict({ ...pass, sinceMs: Number.MAX_SAFE_INTEGER });
-  reporting.verdict({ ...pass, zone: "b", sinceMs: Number.NaN });
+  reporting.verdict({ ...report, sinceMs: Number.MAX_SAFE_INTEGER });
+  reporting.verdict({ ...report, zone: "b", sinceMs: Number.NaN });
   assert.equal(lines.length, 2);
 });
 
 test("failures begin at 0, and the last success moves with successes only: until the first it is this process's start", async () => {
   const bornSeconds = Date.now() / 1000;
-  const door = createTestApp();
-  const failed = () => seriesOf(door, "rollout_operator_group_reconciles_failed_total");
-  door.reporting.reconciled(key, 0.2, new Error("no"));
-  const [born = ""] = await seriesOf(door, "rollout_operator_last_successful");
+  const testApp = createTestApp();
+  const failed = () => seriesOf(testApp, "rollout_operator_group_reconciles_failed_total");
+  testApp.reporting.reconciled(key, 0.2, new Error("no"));
+  const [born = ""] = await seriesOf(testApp, "rollout_operator_last_successful");
   assert.ok(Math.abs(Number(born.split("} ")[1]) - bornSeconds) < 60, born);
-  door.reporting.reconciled(key, 0.2, new Error("no"));
-  assert.deepEqual(await seriesOf(door, "rollout_operator_last_successful"), [born]);
+  testApp.reporting.reconciled(key, 0.2, new Error("no"));
+  assert.deepEqual(await seriesOf(testApp, "rollout_operator_last_successful"), [born]);
   assert.deepEqual(await failed(), ['rollout_operator_group_reconciles_failed_total{rollout_group="ingester"} 2']);
-  door.reporting.reconciled({ ...key, group: "other" }, 0.2);
+  testApp.reporting.reconciled({ ...key, group: "other" }, 0.2);
   assert.equal((await failed())[1], 'rollout_operator_group_reconciles_failed_total{rollout_group="other"} 0');
-  const [, seconds] = ((await seriesOf(door, "rollout_operator_last_successful"))[1] ?? "").split("} ");
+  const [, seconds] = ((await seriesOf(testApp, "rollout_operator_last_successful"))[1] ?? "").split("} ");
   assert.ok(Math.abs(Number(seconds) - Date.now() / 1000) < 60);
 });
 
 test("a group that is gone takes its series along; one of the same name elsewhere keeps the shared ones", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   const other = { ...key, namespace: "other" };
   for (const one of [key, other]) {
-    door.reporting.verdict({ ...pass, key: one });
-    door.reporting.malformed(one, "ingester-a", "rollout-max-unavailable", "write an integer");
-    door.reporting.reconciled(one, 0.1);
+    testApp.reporting.verdict({ ...report, key: one });
+    testApp.reporting.malformed(one, "ingester-a", "rollout-max-unavailable", "write an integer");
+    testApp.reporting.reconciled(one, 0.1);
   }
-  door.reporting.keepOnly([other]);
-  assert.equal((await seriesOf(door, "sluice_waiting_since")).length, 1);
-  assert.equal((await seriesOf(door, "sluice_malformed_annotations_total")).length, 1);
-  assert.equal((await seriesOf(door, "rollout_operator_group_reconciles_total")).length, 1);
-  door.reporting.keepOnly([]);
-  const text = await door.reporting.metrics.registry.metrics();
+  testApp.reporting.keepOnly([other]);
+  assert.equal((await seriesOf(testApp, "sluice_waiting_since")).length, 1);
+  assert.equal((await seriesOf(testApp, "sluice_malformed_annotations_total")).length, 1);
+  assert.equal((await seriesOf(testApp, "rollout_operator_group_reconciles_total")).length, 1);
+  testApp.reporting.keepOnly([]);
+  const text = await testApp.reporting.metrics.registry.metrics();
   assert.doesNotMatch(text, /ingester/);
 });
 
 test("while a namespace cannot be listed its groups keep their series, and those that are gone elsewhere do not", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   const closed = { namespace: "closed", group: "store" };
   for (const one of [key, closed]) {
-    door.reporting.verdict({ ...pass, key: one });
-    door.reporting.reconciled(one, 0.1);
+    testApp.reporting.verdict({ ...report, key: one });
+    testApp.reporting.reconciled(one, 0.1);
   }
   const reason = { code: 503, reason: "ServiceUnavailable", message: "later", verb: "list", resource: "statefulsets" };
   const listKeys = async (_context: unknown, namespace: string | undefined) => {
     if (namespace === "closed") throw new ClusterError(reason);
     return [];
   };
-  const { reporting } = door;
+  const { reporting } = testApp;
   const served = { definition: { keyedBy: "groups", listKeys }, context: {} } as unknown as ServedFunction;
   const namespaces = ["closed", "app"];
   await assert.rejects(sweep({ served: [served], reporting, namespaces, enqueue: () => true }), /later/);
@@ -153,18 +154,18 @@ test("while a namespace cannot be listed its groups keep their series, and those
 });
 
 test("acts are counted and logged with object, zone and reason; those that failed as warnings", async () => {
-  const door = createTestApp();
+  const testApp = createTestApp();
   const act = { key, function: "f", action: "delete", object: "ingester-a-0", zone: "ingester-a" };
-  door.reporting.act({ ...act, result: "done", reason: "as decided" });
-  door.reporting.act({ ...act, result: "refused", reason: "a webhook said no" });
+  testApp.reporting.act({ ...act, result: "done", reason: "as decided" });
+  testApp.reporting.act({ ...act, result: "refused", reason: "a webhook said no" });
   assert.deepEqual(
-    door.lines.map(({ level, object, zone, reason }) => [level, object, zone, reason]),
+    testApp.lines.map(({ level, object, zone, reason }) => [level, object, zone, reason]),
     [
       ["info", "ingester-a-0", "ingester-a", "as decided"],
       ["warn", "ingester-a-0", "ingester-a", "a webhook said no"],
     ],
   );
-  assert.equal((await seriesOf(door, "sluice_acts_total")).length, 2);
+  assert.equal((await seriesOf(testApp, "sluice_acts_total")).length, 2);
 });
 
 test("what the API server does is a warning without a stack, anything else that throws an error with its stack", () => {

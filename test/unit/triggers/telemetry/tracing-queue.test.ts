@@ -10,16 +10,16 @@ function spanOf(number: number): SpanContext {
 
 const [first, second, third] = [spanOf(1), spanOf(2), spanOf(3)];
 
-test("a run is told of every span that woke it, again when it is tried again, and of none when it only looks again", async () => {
+test("a run gets every span that triggered it, again when it is tried again, and none when it only reconciles again", async () => {
   const clock = createVirtualClock();
-  const told: number[][] = [];
+  const reported: number[][] = [];
   const queue = new KeyedQueue<string>({
     clock,
     nameOf: (key) => key,
     async run(_, { triggeredBy = [] }) {
-      told.push(triggeredBy.map(({ spanId }) => Number(spanId)));
-      if (told.length === 1) throw new Error("the first run fails");
-      return { requeueAfterMs: told.length === 2 ? 1_000 : undefined, pendingActs: undefined };
+      reported.push(triggeredBy.map(({ spanId }) => Number(spanId)));
+      if (reported.length === 1) throw new Error("the first run fails");
+      return { requeueAfterMs: reported.length === 2 ? 1_000 : undefined, pendingActs: undefined };
     },
     onFailure() {},
     gatherMs: 20,
@@ -31,10 +31,10 @@ test("a run is told of every span that woke it, again when it is tried again, an
   await clock.goTo(50);
   queue.offer("a", { sweep: false, triggeredBy: [third] });
   await clock.goTo(10_000);
-  assert.deepEqual(told, [[1, 2], [1, 2, 3], []]);
+  assert.deepEqual(reported, [[1, 2], [1, 2, 3], []]);
 });
 
-test("a flood of wake-ups leaves as many links as a span keeps", () => {
+test("a flood of triggers leaves as many links as a span keeps", () => {
   const many = Array.from({ length: 1_000 }, (_, number) => spanOf(number));
   const joined = many.reduce<readonly SpanContext[]>((some, one) => joinSpans(some, [one]), []);
   assert.deepEqual(joined, many.slice(0, 128));

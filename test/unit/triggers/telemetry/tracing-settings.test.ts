@@ -85,7 +85,7 @@ test("an endpoint that is no URL is warned of without its text, and nothing is s
   }
 });
 
-test("rollout-operator's variables for Jaeger are said to be unknown", () => {
+test("rollout-operator's variables for Jaeger are reported to be unknown", () => {
   for (const name of ["JAEGER_AGENT_HOST", "JAEGER_ENDPOINT", "JAEGER_SAMPLER_MANAGER_HOST_PORT"]) {
     const { tracing, warnings } = readTracing({ [name]: "jaeger" });
     assert.equal(tracing, undefined);

@@ -73,9 +73,9 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.equal(await post(`${server.url}/admission/pod-eviction`, headers, review), 200);
   }
 
-  test("they join their callers, are linked to what woke them, reach the API server, and are sent at SIGTERM", async () => {
+  test("they join their callers, are linked to what triggered them, reach the API server, and are sent at SIGTERM", async () => {
     const server = await start({
-      // Both events, and nothing but them, wake the second pass.
+      // Both events, and nothing but them, trigger the second reconcile.
       GATHER_MS: "1000",
       ...notBeforeTheEnd,
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -94,8 +94,8 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.deepEqual([resource["service.name"], resource["deployment.environment.name"]], ["my-sluice", "test"]);
     const spans = collector.spans();
     const [binary, inBody] = assertEvents(spans);
-    const pass = assertPasses(spans, [idOf(binary), idOf(inBody)]);
-    assertRequests(spans, pass);
+    const reconcile = assertReconciles(spans, [idOf(binary), idOf(inBody)]);
+    assertRequests(spans, reconcile);
     assertReview(spans);
   });
 
@@ -115,37 +115,37 @@ describe("traces of a rollout, a review and their requests", () => {
     return [binary, inBody];
   }
 
-  /** The pass that both events woke. */
-  function assertPasses(spans: readonly ReceivedSpan[], wakers: readonly string[]): ReceivedSpan {
-    const passes = spans.filter(({ name }) => name === "pass advance-zone-rollout");
+  /** The reconcile that both events triggered. */
+  function assertReconciles(spans: readonly ReceivedSpan[], triggers: readonly string[]): ReceivedSpan {
+    const reconciles = spans.filter(({ name }) => name === "pass advance-zone-rollout");
     const [sweep, ...more] = spans.filter(({ name }) => name === "sweep");
-    assert.ok(sweep !== undefined && passes.some(({ links }) => links.includes(idOf(sweep))));
+    assert.ok(sweep !== undefined && reconciles.some(({ links }) => links.includes(idOf(sweep))));
     assert.deepEqual(more, [], "the schedules of functions have spans of their own name");
     const due = spans.map(({ name }) => name).filter((name) => name.startsWith("due "));
     const scheduled = groupFunctions.filter(({ schedule }) => schedule !== undefined).map(({ name }) => `due ${name}`);
     assert.deepEqual([...new Set(due)].sort(), scheduled.sort());
-    const woken = passes.find(({ links }) => wakers.every((one) => links.includes(one)));
-    assert.ok(woken !== undefined, JSON.stringify(passes));
-    assert.deepEqual([woken.parentSpanId, woken.kind], ["", spanKinds.internal]);
-    assert.equal(woken.attributes["k8s.namespace.name"], namespace);
-    assert.equal(woken.attributes["sluice.group"], stage.group.group);
-    assert.equal(woken.attributes["sluice.guard"], "rolling");
-    return woken;
+    const triggered = reconciles.find(({ links }) => triggers.every((one) => links.includes(one)));
+    assert.ok(triggered !== undefined, JSON.stringify(reconciles));
+    assert.deepEqual([triggered.parentSpanId, triggered.kind], ["", spanKinds.internal]);
+    assert.equal(triggered.attributes["k8s.namespace.name"], namespace);
+    assert.equal(triggered.attributes["sluice.group"], stage.group.group);
+    assert.equal(triggered.attributes["sluice.guard"], "rolling");
+    return triggered;
   }
 
-  /** What the pass asked of the API server is in it, and the API server was told so. */
-  function assertRequests(spans: readonly ReceivedSpan[], pass: ReceivedSpan): void {
-    const inPass = spans.filter(({ parentSpanId }) => parentSpanId === pass.spanId);
-    const names = new Set(inPass.map(({ name }) => name));
+  /** What the reconcile asked of the API server is in it, and the API server was told so. */
+  function assertRequests(spans: readonly ReceivedSpan[], reconcile: ReceivedSpan): void {
+    const inReconcile = spans.filter(({ parentSpanId }) => parentSpanId === reconcile.spanId);
+    const names = new Set(inReconcile.map(({ name }) => name));
     for (const name of ["PATCH coordination.k8s.io/v1/leases object", "DELETE core/v1/pods object"]) {
       assert.ok(names.has(name), [...names].join());
     }
     for (const span of spans.filter(({ kind }) => kind === spanKinds.client)) {
       const { "http.request.method": method, "url.path": path, "server.port": port } = span.attributes;
       assert.equal(port, stage.served.port);
-      const told = asked.filter(({ traceparent }) => traceparent === `00-${idOf(span)}-01`);
-      assert.equal(told.length, 1, span.name);
-      assert.equal(told[0]?.what.split("?")[0], `${method} ${path}`);
+      const requests = asked.filter(({ traceparent }) => traceparent === `00-${idOf(span)}-01`);
+      assert.equal(requests.length, 1, span.name);
+      assert.equal(requests[0]?.what.split("?")[0], `${method} ${path}`);
     }
     assert.ok(asked.every(({ traceparent }) => traceparent !== ""));
   }

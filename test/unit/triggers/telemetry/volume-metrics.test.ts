@@ -1,4 +1,4 @@
-/** What a process that lives tells of suspended volumes, while every function is at zero. */
+/** What a process that lives reports about suspended volumes, while every function is at zero. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
@@ -44,11 +44,11 @@ test("it tells how many volumes are suspended in each zone, how large they are, 
   ]);
 });
 
-test("no time is told of what a user holds, or wants back, or of what is kept for an unknown time", async () => {
+test("no time is reported for what a user holds, or wants back, or for what is kept for an unknown time", async () => {
   const changes: readonly ((on: Suspended) => void)[] = [
-    (on) => on.say("a", 2, { hold: "true" }),
+    (on) => on.annotate("a", 2, { hold: "true" }),
     (on) => on.policy("a", { hold: "true" }),
-    (on) => on.say("a", 2, { recover: "true" }),
+    (on) => on.annotate("a", 2, { recover: "true" }),
     (on) => on.policy("a", { "suspend-duration": "soon" }),
     (on) => on.sets.delete("a"),
   ];
@@ -62,7 +62,7 @@ test("no time is told of what a user holds, or wants back, or of what is kept fo
   }
 });
 
-test("a flood of scrapes is one look in ten seconds; where nothing is suspended no StatefulSet is listed", async () => {
+test("a flood of scrapes is one reconcile in ten seconds; where nothing is suspended no StatefulSet is listed", async () => {
   const on = Suspended.of(["a"]);
   const { scrape, asked, goOn } = scene(on);
   assert.deepEqual(await scrape(), []);
@@ -77,7 +77,7 @@ test("a flood of scrapes is one look in ten seconds; where nothing is suspended 
 test("what the API server does not let be listed stands as it was last seen", async () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
-  on.say("a", 2, { "suspended-at": minutesAgo(5) });
+  on.annotate("a", 2, { "suspended-at": minutesAgo(5) });
   const { scrape, refusing, goOn } = scene(on);
   const before = await scrape();
   refusing.add("persistentvolumeclaims");

@@ -1,4 +1,4 @@
-/** Functions that cron wakes are woken by events about objects of certain types, and only by these. */
+/** Functions that cron triggers are triggered by events about objects of certain types, and only by these. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { webhookNamespace } from "../../../../functions/shared/annotations/table.ts";
@@ -13,12 +13,12 @@ import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 const rest = { concern: "", needs: [], reads: [], writes: [] };
 
-/** Two functions after their first run. Webhook configurations wake one of them. Each run is noted with its time. */
+/** Two functions after their first run. Webhook configurations trigger one of them. Each run is noted with its time. */
 async function started() {
   const clock = createVirtualClock();
   const runs: string[] = [];
-  const function_ = (name: string, waking: Pick<CronDefinition, "watches">): CronDefinition => ({
-    ...{ name, ...rest, ...waking },
+  const function_ = (name: string, watching: Pick<CronDefinition, "watches">): CronDefinition => ({
+    ...{ name, ...rest, ...watching },
     open: () => async () => {
       runs.push(`${name} ${clock.monotonicMs()}`);
       return { guard: "done", message: "all is well", requeueAfterMs: 3_600_000 };
@@ -26,27 +26,27 @@ async function started() {
   });
   const { reporting } = createTestApp();
   const resource = "validatingwebhookconfigurations";
-  const hearing = function_("hearing", { watches: [{ resource, selector: webhookNamespace }] });
+  const receiving = function_("receiving", { watches: [{ resource, selector: webhookNamespace }] });
   const cron = startCron({
     cluster: clock as unknown as Cluster,
-    definitions: [hearing, function_("deaf", {})],
+    definitions: [receiving, function_("deaf", {})],
     certificate: settings,
     mode: "act",
     reporting,
     atLeastEveryMs: 3_600_000,
   });
   await clock.goTo(1_000);
-  assert.deepEqual(runs.splice(0), ["hearing 200", "deaf 200"]);
+  assert.deepEqual(runs.splice(0), ["receiving 200", "deaf 200"]);
   return { clock, cron, runs };
 }
 
-test("an event of a type that wakes a function wakes that function alone, and an event of any other type none", async () => {
+test("an event of a type that triggers a function triggers that function alone, and an event of any other type none", async () => {
   const { clock, cron, runs } = await started();
   assert.equal(cron.changed("validatingwebhookconfigurations"), "queued");
   assert.equal(cron.changed("mutatingwebhookconfigurations"), "ignored");
   assert.equal(cron.changed("pods"), "ignored");
   await clock.goTo(100_000);
-  assert.deepEqual(runs, ["hearing 1200"]);
+  assert.deepEqual(runs, ["receiving 1200"]);
 });
 
 test("a flood of events costs a run every five seconds, after the first three, and the last event has its run", async () => {
@@ -56,12 +56,12 @@ test("a flood of events costs a run every five seconds, after the first three, a
     await clock.goTo(ms + 10);
   }
   await clock.goTo(100_000);
-  const times = runs.map((run) => Number(run.replace("hearing ", "")));
+  const times = runs.map((run) => Number(run.replace("receiving ", "")));
   assert.ok(times.length >= 4 && times.length <= 3 + 4, times.join());
   assert.ok((times.at(-1) ?? 0) >= 20_990, times.join());
 });
 
-test("while the process ends, an event is refused, so that its sender sends it again, and what wakes no function is ignored", async () => {
+test("while the process ends, an event is refused, so that its sender sends it again, and what triggers no function is ignored", async () => {
   const { clock, cron, runs } = await started();
   assert.equal(await cron.stop(clock.monotonicMs() + 1_000), true);
   assert.equal(cron.changed("validatingwebhookconfigurations"), "refused");

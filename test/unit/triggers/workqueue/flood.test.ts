@@ -11,16 +11,16 @@ import { groupFunctions } from "../../../../triggers/table.ts";
 import { KnownGroups, mostKnown } from "../../../../triggers/workqueue/known-groups.ts";
 import { limitTicks } from "../../../../triggers/workqueue/sweep.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
-import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../server/world.ts";
+import { createTestWorld, isOfSchedule, type TestWorldOptions } from "../server/world.ts";
 
-const lists: TestDoorsOptions = { settings: { views: "list" } };
+const lists: TestWorldOptions = { settings: { views: "list" } };
 
-/** Doors after their first sweep, and nothing counted yet. */
-async function started(options: TestDoorsOptions) {
-  const doors = createTestWorld(options);
-  const standalone = doors.start();
-  await doors.goTo(30);
-  doors.calls.length = 0;
+/** Servers after their first sweep, and nothing counted yet. */
+async function started(options: TestWorldOptions) {
+  const testWorld = createTestWorld(options);
+  const standalone = testWorld.start();
+  await testWorld.goTo(30);
+  testWorld.calls.length = 0;
   const statefulSet = (namespace: string, name: string) =>
     standalone.enqueuer.changed("statefulsets", { namespace, name });
   /** For ten seconds, every millisecond one event, of whatever `nameOf` says. */
@@ -29,11 +29,11 @@ async function started(options: TestDoorsOptions) {
     for (let event = 0; event < 10_000; event++) {
       const result = statefulSet("app", nameOf(event));
       results[result] = (results[result] ?? 0) + 1;
-      await doors.goTo(30 + event / 1_000);
+      await testWorld.goTo(30 + event / 1_000);
     }
     return results;
   };
-  return { ...doors, standalone, flood };
+  return { ...testWorld, standalone, flood };
 }
 
 test("a flood of StatefulSets that do not exist costs a bounded number of reads, and what is left over is left to the sweep", async () => {
@@ -57,8 +57,8 @@ test("a flood of the same StatefulSet, which is none, costs each function a read
 test("a flood of a group's own StatefulSet costs a bounded number of passes", async () => {
   const { flood, calls } = await started(lists);
   assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
-  const passes = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
-  assert.ok(passes > 100 && passes <= 100 + 10 * 10 + groupFunctions.length, `${passes} passes in ten seconds`);
+  const harness = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
+  assert.ok(harness > 100 && harness <= 100 + 10 * 10 + groupFunctions.length, `${harness} passes in ten seconds`);
   // A function that has other keys than groups looks it up.
   const others = calls.filter(({ verb }) => verb !== "list").map(({ verb, name }) => `${verb} ${name}`);
   assert.ok(others.length <= 3 && others.every((call) => call === "get ingester-a"), others.join());
@@ -81,11 +81,11 @@ test("a budget that comes makes the ledger of StatefulSets of no group, and a fl
   for (let event = 0; event < 10_000; event++) results.add(changed(`forged-${event}`));
   await goTo(41);
   assert.deepEqual([...results].sort(), ["deferred", "queued"]);
-  const looks = calls.filter(({ verb, resource }) => verb === "get" && resource === "leases").length;
-  assert.ok(looks > 100 && looks <= 100 + 10 * 20 + 1, `${looks} looks in ten seconds`);
+  const rounds = calls.filter(({ verb, resource }) => verb === "get" && resource === "leases").length;
+  assert.ok(rounds > 100 && rounds <= 100 + 10 * 20 + 1, `${rounds} looks in ten seconds`);
 });
 
-test("where a watch tells of changes, no flood costs a request", async () => {
+test("where a watch reports changes, no flood costs a request", async () => {
   const { flood, calls } = await started({});
   assert.deepEqual(await flood((event) => `forged-${event}`), { ignored: 10_000 });
   assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
@@ -95,7 +95,7 @@ test("where a watch tells of changes, no flood costs a request", async () => {
   );
 });
 
-test("a rollout goes on through a flood, woken by its own events, and the sweep runs", async () => {
+test("a rollout goes on through a flood, triggered by its own events, and the sweep runs", async () => {
   const { changeTemplates, isRolled, goTo, standalone, lines, world } = await started(lists);
   const statefulSet = (namespace: string, name: string) =>
     standalone.enqueuer.changed("statefulsets", { namespace, name });
@@ -127,22 +127,22 @@ test("when as many groups are queued as may be, events of others are refused, an
       return new Promise(() => {});
     },
   };
-  const doors = createTestWorld({ definitions: [hanging], settings: { views: "list", queueKeys: 2 } });
-  doors.world.addGroup({ namespace: "app", group: "second", zones: ["x"], replicas: 1 });
-  doors.world.addGroup({ namespace: "app", group: "third", zones: ["x"], replicas: 1 });
-  const { enqueuer } = doors.start();
-  await doors.goTo(1);
+  const testWorld = createTestWorld({ definitions: [hanging], settings: { views: "list", queueKeys: 2 } });
+  testWorld.world.addGroup({ namespace: "app", group: "second", zones: ["x"], replicas: 1 });
+  testWorld.world.addGroup({ namespace: "app", group: "third", zones: ["x"], replicas: 1 });
+  const { enqueuer } = testWorld.start();
+  await testWorld.goTo(1);
   const results = ["ingester-a", "second-x", "third-x"].map((name) =>
     enqueuer.changed("statefulsets", { namespace: "app", name }),
   );
   assert.deepEqual(results.toSorted(), ["queued", "queued", "refused"]);
-  doors.calls.length = 0;
+  testWorld.calls.length = 0;
   assert.equal(enqueuer.sweep(), true);
-  await doors.goTo(60);
-  assert.ok(doors.calls.some(({ verb, resource }) => verb === "list" && resource === "statefulsets"));
+  await testWorld.goTo(60);
+  assert.ok(testWorld.calls.some(({ verb, resource }) => verb === "list" && resource === "statefulsets"));
 });
 
-test("a StatefulSet that comes to another group wakes that group, too", async () => {
+test("a StatefulSet that comes to another group triggers that group, too", async () => {
   const { world, goTo, standalone } = await started(lists);
   world.addGroup({ namespace: "app", group: "other", zones: ["x"], replicas: 1 });
   world.settle();
@@ -151,7 +151,7 @@ test("a StatefulSet that comes to another group wakes that group, too", async ()
   assert.equal(standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-c" }), "queued");
   await goTo(60);
   const ledger = world.store.find("leases", { namespace: "app", name: "sluice-other" });
-  assert.ok(ledger, "the other group has had its first pass");
+  assert.ok(ledger, "the other group has had its first reconcile");
 });
 
 test("of StatefulSets that were read so many are remembered, and one that has left its group is not", async () => {
@@ -162,15 +162,15 @@ test("of StatefulSets that were read so many are remembered, and one that has le
     name,
     group,
   });
-  let statefulSets = Array.from({ length: mostKnown + 1 }, (_, index) => named(`one-${index}`, "all"));
-  const read = async () => ({ statefulSets, neighbours: [named("other", undefined)] });
+  let workloads = Array.from({ length: mostKnown + 1 }, (_, index) => named(`one-${index}`, "all"));
+  const read = async () => ({ workloads, neighbours: [named("other", undefined)] });
   const views = known.learningFrom({ read } as unknown as GroupCache);
-  const look = () => views.read({ namespace: "app", group: "all" }, {} as ViewNeed);
-  await look();
+  const readView = () => views.read({ namespace: "app", group: "all" }, {} as ViewNeed);
+  await readView();
   const groupsOf = (...names: string[]) => names.map((name) => known.groupOf("app", name)?.group);
   assert.deepEqual(groupsOf("one-0", "one-1", `one-${mostKnown}`, "other"), [undefined, "all", "all", undefined]);
-  statefulSets = [];
-  await look();
+  workloads = [];
+  await readView();
   assert.deepEqual(groupsOf("one-1"), [undefined]);
 });
 
@@ -178,7 +178,7 @@ test("a zone of another owner is not taken for a StatefulSet of its name", async
   const known = new KnownGroups(() => undefined);
   const group = "owner:FoundationDBCluster.apps.foundationdb.org/orders";
   const zone = { kind: "OwnedZone", namespace: "app", name: "zone-a", group };
-  const read = async () => ({ statefulSets: [zone], neighbours: [] });
+  const read = async () => ({ workloads: [zone], neighbours: [] });
   await known.learningFrom({ read } as unknown as GroupCache).read({ namespace: "app", group }, {} as ViewNeed);
   assert.equal(known.groupOf("app", "zone-a"), undefined);
 });

@@ -1,4 +1,4 @@
-/** Keys belong to functions: which events wake which function, for which of its keys. In virtual time. */
+/** Keys belong to functions: which events trigger which function, for which of its keys. In virtual time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -17,15 +17,15 @@ import {
 } from "../../../../functions/shared/contract/keys.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../server/world.ts";
+import { createTestWorld, isOfSchedule, type TestWorldOptions } from "../server/world.ts";
 
-const lists: TestDoorsOptions["settings"] = { views: "list" };
+const lists: TestWorldOptions["settings"] = { views: "list" };
 const nothing = { requeueAfterMs: undefined, pendingActs: undefined };
 type Parts<K extends Key> = Pick<FunctionDefinition<K>, "name" | "keyedBy" | "watches" | "listKeys">;
 
 /** A function that remembers for which keys it ran, and which lists of keys its sweeps were given. */
 function recording<K extends Key>(parts: Parts<K>) {
-  const passes: string[] = [];
+  const reconciled: string[] = [];
   const swept: string[][] = [];
   const definition: FunctionDefinition<K> = {
     ...parts,
@@ -34,17 +34,17 @@ function recording<K extends Key>(parts: Parts<K>) {
     reads: [],
     writes: [],
     async reconcile(_context, key, { sweep }) {
-      passes.push(`${pathOf(key)}${sweep ? " sweep" : ""}`);
+      reconciled.push(`${pathOf(key)}${sweep ? " sweep" : ""}`);
       return nothing;
     },
     async sweep(_context, keys) {
       swept.push(keys.map(pathOf));
     },
   };
-  return { definition, passes, swept };
+  return { definition, reconciled, swept };
 }
 
-/** Deployments, each woken by the ConfigMaps that it owns. */
+/** Deployments, each triggered by the ConfigMaps that it owns. */
 function byOwner() {
   return recording<ObjectRef>({
     name: "watch-settings",
@@ -90,98 +90,98 @@ const brokenBudget = {
   spec: { maxUnavailable: "no", selector: { matchLabels: { "rollout-group": "ingester" } } },
 };
 
-type Doors = ReturnType<typeof createTestWorld>;
+type TestWorld = ReturnType<typeof createTestWorld>;
 
-function owned(doors: Doors, name: string): void {
+function owned(testWorld: TestWorld, name: string): void {
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u", controller: true }];
   // Its owner is none, and it would soon be gone, too.
-  doors.world.garbageCollector.stop();
-  doors.world.store.create("configmaps", "app", { metadata: { name, ownerReferences } });
+  testWorld.world.garbageCollector.stop();
+  testWorld.world.store.create("configmaps", "app", { metadata: { name, ownerReferences } });
 }
 
-async function started(options: TestDoorsOptions, prepare: (doors: Doors) => void = () => undefined) {
-  const doors = createTestWorld(options);
-  prepare(doors);
-  const standalone = doors.start();
-  await doors.goTo(1);
-  return { ...doors, standalone, ...standalone.enqueuer };
+async function started(options: TestWorldOptions, prepare: (testWorld: TestWorld) => void = () => undefined) {
+  const testWorld = createTestWorld(options);
+  prepare(testWorld);
+  const standalone = testWorld.start();
+  await testWorld.goTo(1);
+  return { ...testWorld, standalone, ...standalone.enqueuer };
 }
 
-test("an event about an object with an owner wakes the owner, and one about an object that is gone wakes no owner", async () => {
-  const { definition, passes } = byOwner();
-  const doors = await started({ definitions: [definition], settings: lists }, (prepared) => owned(prepared, "one"));
-  assert.deepEqual(passes, []);
-  assert.equal(doors.changed("configmaps", { namespace: "app", name: "one" }), "queued");
-  assert.equal(doors.changed("configmaps", { namespace: "app", name: "gone" }), "queued");
-  await doors.goTo(10);
-  assert.deepEqual(passes, ["deployments app/web"]);
+test("an event about an object with an owner triggers the owner, and one about an object that is gone triggers no owner", async () => {
+  const { definition, reconciled } = byOwner();
+  const testWorld = await started({ definitions: [definition], settings: lists }, (prepared) => owned(prepared, "one"));
+  assert.deepEqual(reconciled, []);
+  assert.equal(testWorld.changed("configmaps", { namespace: "app", name: "one" }), "queued");
+  assert.equal(testWorld.changed("configmaps", { namespace: "app", name: "gone" }), "queued");
+  await testWorld.goTo(10);
+  assert.deepEqual(reconciled, ["deployments app/web"]);
 });
 
 test("a look-up for an object of no namespace is told which namespaces are served: it may read no other", async () => {
-  const told: unknown[] = [];
+  const notified: unknown[] = [];
   const find = async ({ namespaces }: KeySources) => {
-    told.push(namespaces);
+    notified.push(namespaces);
     return [];
   };
   const asks = { name: "who is on it", find };
   const definition = { ...byNode().definition, watches: [{ resource: "nodes" as const, keysOf: () => asks }] };
-  const doors = await started({ definitions: [definition], settings: lists, namespaces: ["app", "other"] });
-  assert.equal(doors.changed("nodes", { namespace: "", name: "n" }), "queued");
-  await doors.goTo(10);
-  assert.deepEqual(told, [["app", "other"]]);
+  const testWorld = await started({ definitions: [definition], settings: lists, namespaces: ["app", "other"] });
+  assert.equal(testWorld.changed("nodes", { namespace: "", name: "n" }), "queued");
+  await testWorld.goTo(10);
+  assert.deepEqual(notified, [["app", "other"]]);
 });
 
 test("many events of one object cost one read in five seconds, whatever their function looks up", async () => {
   const { definition } = byOwner();
-  const doors = await started({ definitions: [definition], settings: lists });
-  doors.calls.length = 0;
-  for (let event = 0; event < 100; event++) doors.changed("configmaps", { namespace: "app", name: "forged" });
-  await doors.goTo(4);
+  const testWorld = await started({ definitions: [definition], settings: lists });
+  testWorld.calls.length = 0;
+  for (let event = 0; event < 100; event++) testWorld.changed("configmaps", { namespace: "app", name: "forged" });
+  await testWorld.goTo(4);
   assert.deepEqual(
-    doors.calls.map(({ verb, resource, name }) => [verb, resource, name]),
+    testWorld.calls.map(({ verb, resource, name }) => [verb, resource, name]),
     [["get", "configmaps", "forged"]],
   );
 });
 
-test("an object of a type that a function does not wait for wakes nothing, though a StatefulSet has its name", async () => {
-  const { definition, passes } = byOwner();
-  const doors = await started({ definitions: [advanceZoneRollout, definition], settings: lists });
-  doors.calls.length = 0;
+test("an object of a type that a function does not wait for triggers nothing, though a StatefulSet has its name", async () => {
+  const { definition, reconciled } = byOwner();
+  const testWorld = await started({ definitions: [advanceZoneRollout, definition], settings: lists });
+  testWorld.calls.length = 0;
   for (const resource of ["persistentvolumeclaims", "nodes"] as const)
-    assert.equal(doors.changed(resource, { namespace: "app", name: "ingester-a" }), "ignored");
-  await doors.goTo(10);
-  assert.deepEqual([doors.calls, passes], [[], []]);
+    assert.equal(testWorld.changed(resource, { namespace: "app", name: "ingester-a" }), "ignored");
+  await testWorld.goTo(10);
+  assert.deepEqual([testWorld.calls, reconciled], [[], []]);
 });
 
-test("where a process lives, it watches what wakes a function and no view tells of: what is there, comes, changes and goes", async () => {
-  const { definition, passes } = byOwner();
+test("where a process lives, it watches what triggers a function and no view reports: what is there, comes, changes and goes", async () => {
+  const { definition, reconciled } = byOwner();
   const nodes = byNode();
-  const doors = await started({ definitions: [definition, nodes.definition], namespaces: ["app"] }, (prepared) => {
+  const testWorld = await started({ definitions: [definition, nodes.definition], namespaces: ["app"] }, (prepared) => {
     owned(prepared, "one");
     prepared.world.store.create("nodes", "", { metadata: { name: "worker-1" } });
   });
-  await doors.goTo(10);
-  assert.deepEqual(passes, ["deployments app/web"]);
-  assert.ok(nodes.passes.some((pass) => pass.startsWith("nodes /worker-1")));
-  for (const list of [passes, nodes.passes]) list.length = 0;
-  owned(doors, "two");
-  doors.world.store.create("configmaps", "elsewhere", { metadata: { name: "three" } });
-  doors.world.store.patch("nodes", { namespace: "", name: "worker-1" }, { metadata: { labels: { a: "1" } } });
-  await doors.goTo(20);
-  assert.deepEqual([passes, nodes.passes], [["deployments app/web"], ["nodes /worker-1"]]);
-  doors.world.store.delete("nodes", { namespace: "", name: "worker-1" });
-  await doors.goTo(30);
-  assert.deepEqual(nodes.passes, ["nodes /worker-1", "nodes /worker-1"]);
-  assert.ok(!doors.calls.some(({ name }) => name === "three"), "what is not served is not looked up");
-  const stopped = doors.standalone.stop(doors.cluster.monotonicMs() + 5_000);
-  await doors.goTo(31);
+  await testWorld.goTo(10);
+  assert.deepEqual(reconciled, ["deployments app/web"]);
+  assert.ok(nodes.reconciled.some((round) => round.startsWith("nodes /worker-1")));
+  for (const list of [reconciled, nodes.reconciled]) list.length = 0;
+  owned(testWorld, "two");
+  testWorld.world.store.create("configmaps", "elsewhere", { metadata: { name: "three" } });
+  testWorld.world.store.patch("nodes", { namespace: "", name: "worker-1" }, { metadata: { labels: { a: "1" } } });
+  await testWorld.goTo(20);
+  assert.deepEqual([reconciled, nodes.reconciled], [["deployments app/web"], ["nodes /worker-1"]]);
+  testWorld.world.store.delete("nodes", { namespace: "", name: "worker-1" });
+  await testWorld.goTo(30);
+  assert.deepEqual(nodes.reconciled, ["nodes /worker-1", "nodes /worker-1"]);
+  assert.ok(!testWorld.calls.some(({ name }) => name === "three"), "what is not served is not looked up");
+  const stopped = testWorld.standalone.stop(testWorld.cluster.monotonicMs() + 5_000);
+  await testWorld.goTo(31);
   assert.equal(await stopped, true);
 });
 
-test("a watch of all objects of a type wakes no function that waits for those with a label alone", async () => {
-  const heard: string[] = [];
+test("a watch of all objects of a type triggers no function that waits for those with a label alone", async () => {
+  const received: string[] = [];
   const keysOf = (by: string) => (changed: { readonly name: string }) => {
-    heard.push(`${by} ${changed.name}`);
+    received.push(`${by} ${changed.name}`);
     return [];
   };
   const parts = { ...byNode().definition, keyedBy: "persistentvolumeclaims" as const, listKeys: async () => [] };
@@ -190,15 +190,15 @@ test("a watch of all objects of a type wakes no function that waits for those wi
     { ...parts, name: "watch-all", watches: [{ resource, keysOf: keysOf("all") }] },
     { ...parts, name: "watch-some", watches: [{ resource, selector: clusterName, keysOf: keysOf("some") }] },
   ];
-  const doors = await started({ definitions, namespaces: ["app"] });
+  const testWorld = await started({ definitions, namespaces: ["app"] });
   const labels = { [clusterName.key]: "orders" };
-  doors.world.store.create(resource, "app", { metadata: { name: "plain" } } as never);
-  doors.world.store.create(resource, "app", { metadata: { name: "labelled", labels } } as never);
-  await doors.goTo(10);
-  assert.deepEqual([...new Set(heard)].sort(), ["all labelled", "all plain", "some labelled"]);
+  testWorld.world.store.create(resource, "app", { metadata: { name: "plain" } } as never);
+  testWorld.world.store.create(resource, "app", { metadata: { name: "labelled", labels } } as never);
+  await testWorld.goTo(10);
+  assert.deepEqual([...new Set(received)].sort(), ["all labelled", "all plain", "some labelled"]);
 });
 
-test("one whose keys are StatefulSets hears of those with its label by a watch of its own, though views tell groups of all", async () => {
+test("one whose keys are StatefulSets learns of those with its label by a watch of its own, though views report groups of all", async () => {
   const groups = recording<GroupKey>({
     name: "watch-groups",
     keyedBy: "groups",
@@ -206,25 +206,25 @@ test("one whose keys are StatefulSets hears of those with its label by a watch o
     listKeys: listGroupKeys,
   });
   const definitions = [rebalanceQueues, groups.definition] as FunctionDefinition[];
-  const doors = await started({ definitions, namespaces: ["app"] });
-  const gets = () => doors.calls.filter(({ verb }) => verb === "get").map(({ name }) => name);
+  const testWorld = await started({ definitions, namespaces: ["app"] });
+  const gets = () => testWorld.calls.filter(({ verb }) => verb === "get").map(({ name }) => name);
   assert.deepEqual(gets(), []);
-  groups.passes.length = 0;
+  groups.reconciled.length = 0;
   const labels = { [wantsRebalance.key]: "true" };
-  doors.world.store.patch("statefulsets", { namespace: "app", name: "ingester-b" }, { metadata: { labels } });
-  await doors.goTo(3);
-  // The look-up, and the pass.
+  testWorld.world.store.patch("statefulsets", { namespace: "app", name: "ingester-b" }, { metadata: { labels } });
+  await testWorld.goTo(3);
+  // The look-up, and the reconcile.
   assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
-  assert.deepEqual(groups.passes, [], "no other function is woken by that watch");
-  // What any client may post costs nothing where watches tell.
-  assert.equal(doors.changed("statefulsets", { namespace: "app", name: "forged" }), "ignored");
-  // The sweep has told of this one: its group has a pass, from memory.
-  assert.equal(doors.changed("statefulsets", { namespace: "app", name: "ingester-b" }), "queued");
-  await doors.goTo(20);
+  assert.deepEqual(groups.reconciled, [], "no other function is triggered by that watch");
+  // What any client may post costs nothing where watches report.
+  assert.equal(testWorld.changed("statefulsets", { namespace: "app", name: "forged" }), "ignored");
+  // The sweep has reported this one: its group has a reconcile, from memory.
+  assert.equal(testWorld.changed("statefulsets", { namespace: "app", name: "ingester-b" }), "queued");
+  await testWorld.goTo(20);
   assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
 });
 
-test("a sweep wakes each function for its own keys; those of the whole cluster are listed once, whatever namespaces are served", async () => {
+test("a sweep triggers each function for its own keys; those of the whole cluster are listed once, whatever namespaces are served", async () => {
   const nodes = byNode();
   const owners = byOwner();
   const groups = recording<GroupKey>({
@@ -234,17 +234,17 @@ test("a sweep wakes each function for its own keys; those of the whole cluster a
     listKeys: listGroupKeys,
   });
   const definitions = [nodes, owners, groups].map(({ definition }) => definition as FunctionDefinition);
-  const doors = await started({ definitions, settings: lists, namespaces: ["app", "db"] }, ({ world }) => {
+  const testWorld = await started({ definitions, settings: lists, namespaces: ["app", "db"] }, ({ world }) => {
     world.store.create("nodes", "", { metadata: { name: "worker-1" } });
     for (const namespace of ["app", "db", "elsewhere"])
       world.store.create("deployments", namespace, { metadata: { name: "web" } });
   });
-  assert.deepEqual(nodes.passes, ["nodes /worker-1 sweep"]);
+  assert.deepEqual(nodes.reconciled, ["nodes /worker-1 sweep"]);
   assert.deepEqual(nodes.swept, [["nodes /worker-1"]]);
-  assert.deepEqual(owners.passes.toSorted(), ["deployments app/web sweep", "deployments db/web sweep"]);
+  assert.deepEqual(owners.reconciled.toSorted(), ["deployments app/web sweep", "deployments db/web sweep"]);
   assert.deepEqual(owners.swept, [["deployments app/web"], ["deployments db/web"]]);
-  assert.deepEqual(groups.passes, ["app/ingester sweep"]);
-  assert.ok(doors.lines.some(({ msg }) => msg === "swept 4 keys"));
+  assert.deepEqual(groups.reconciled, ["app/ingester sweep"]);
+  assert.ok(testWorld.lines.some(({ msg }) => msg === "swept 4 keys"));
 });
 
 test("what a function does besides in a sweep, however long it takes, keeps no other function's keys waiting", async () => {
@@ -261,9 +261,9 @@ test("what a function does besides in a sweep, however long it takes, keeps no o
     },
   };
   const definitions = [definition, other.definition].map((one) => one as FunctionDefinition);
-  const doors = await started({ definitions, settings: lists, namespaces: ["app", "db"] });
-  assert.deepEqual([slow.passes, other.passes, ended], [["app/ingester sweep"], ["app/ingester sweep"], 0]);
-  await doors.goTo(121);
+  const testWorld = await started({ definitions, settings: lists, namespaces: ["app", "db"] });
+  assert.deepEqual([slow.reconciled, other.reconciled, ended], [["app/ingester sweep"], ["app/ingester sweep"], 0]);
+  await testWorld.goTo(121);
   assert.equal(ended, 2, "in each namespace");
 });
 
@@ -280,12 +280,12 @@ test("functions that list their keys in the same way share one list in a sweep",
   const [one, two] = ["one", "two"].map((name) => recording<GroupKey>({ ...parts, watches, name }));
   assert.ok(one && two);
   const definitions = [one, two].map(({ definition }) => definition as FunctionDefinition);
-  const doors = await started({ definitions, settings: lists });
-  assert.deepEqual([one.passes, two.passes], [["app/ingester sweep"], ["app/ingester sweep"]]);
-  assert.equal(doors.calls.filter(({ verb }) => verb === "list").length, 1);
+  const testWorld = await started({ definitions, settings: lists });
+  assert.deepEqual([one.reconciled, two.reconciled], [["app/ingester sweep"], ["app/ingester sweep"]]);
+  assert.equal(testWorld.calls.filter(({ verb }) => verb === "list").length, 1);
 });
 
-test("one function is not woken by what another waits for, in events and in watches", async () => {
+test("one function is not triggered by what another waits for, in events and in watches", async () => {
   for (const settings of [lists, {}]) {
     const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
     const pods = recording<GroupKey>({ ...parts, name: "pods", watches: [{ resource: "pods", keysOf: groupOfPod }] });
@@ -295,42 +295,47 @@ test("one function is not woken by what another waits for, in events and in watc
       watches: [{ resource: "statefulsets", keysOf: groupOfStatefulSet }],
     });
     const definitions = [pods, sets].map(({ definition }) => definition as FunctionDefinition);
-    const doors = await started({ definitions, settings });
-    await doors.goTo(30);
-    for (const { passes } of [pods, sets]) passes.length = 0;
-    doors.world.store.patch("pods", { namespace: "app", name: "ingester-a-0" }, { metadata: { labels: { a: "1" } } });
-    if (settings === lists) doors.changed("pods", { namespace: "app", name: "ingester-a-0" });
-    await doors.goTo(60);
-    assert.deepEqual([pods.passes, sets.passes], [["app/ingester"], []]);
+    const testWorld = await started({ definitions, settings });
+    await testWorld.goTo(30);
+    for (const { reconciled } of [pods, sets]) reconciled.length = 0;
+    testWorld.world.store.patch(
+      "pods",
+      { namespace: "app", name: "ingester-a-0" },
+      { metadata: { labels: { a: "1" } } },
+    );
+    if (settings === lists) testWorld.changed("pods", { namespace: "app", name: "ingester-a-0" });
+    await testWorld.goTo(60);
+    assert.deepEqual([pods.reconciled, sets.reconciled], [["app/ingester"], []]);
   }
 });
 
-test("a group whose budget no function can keep goes on as soon as an event tells that its budget was mended", async () => {
-  const doors = createTestWorld({ settings: lists });
+test("a group whose budget no function can keep goes on as soon as an event reports that its budget was mended", async () => {
+  const testWorld = createTestWorld({ settings: lists });
   const key = { namespace: "app", name: "budget" };
-  doors.world.store.create("zoneawarepoddisruptionbudgets", "app", brokenBudget);
-  const standalone = doors.start();
-  await doors.goTo(20);
-  doors.changeTemplates("app:2");
+  testWorld.world.store.create("zoneawarepoddisruptionbudgets", "app", brokenBudget);
+  const standalone = testWorld.start();
+  await testWorld.goTo(20);
+  testWorld.changeTemplates("app:2");
   standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" });
-  await doors.goTo(60);
-  const deletions = () => doors.calls.filter(({ verb, resource }) => verb === "delete" && resource === "pods").length;
+  await testWorld.goTo(60);
+  const deletions = () =>
+    testWorld.calls.filter(({ verb, resource }) => verb === "delete" && resource === "pods").length;
   assert.equal(deletions(), 0);
-  doors.world.store.patch("zoneawarepoddisruptionbudgets", key, { spec: { maxUnavailable: 1 } });
-  doors.calls.length = 0;
+  testWorld.world.store.patch("zoneawarepoddisruptionbudgets", key, { spec: { maxUnavailable: 1 } });
+  testWorld.calls.length = 0;
   assert.equal(standalone.enqueuer.changed("zoneawarepoddisruptionbudgets", key), "queued");
-  await doors.goTo(61);
+  await testWorld.goTo(61);
   assert.equal(deletions(), 1);
 });
 
-test("a budget that a view tells of costs no read", async () => {
-  const doors = await started({});
-  await doors.goTo(20);
-  doors.calls.length = 0;
-  assert.equal(doors.changed("zoneawarepoddisruptionbudgets", { namespace: "app", name: "budget" }), "ignored");
-  await doors.goTo(25);
+test("a budget that a view reports costs no read", async () => {
+  const testWorld = await started({});
+  await testWorld.goTo(20);
+  testWorld.calls.length = 0;
+  assert.equal(testWorld.changed("zoneawarepoddisruptionbudgets", { namespace: "app", name: "budget" }), "ignored");
+  await testWorld.goTo(25);
   assert.deepEqual(
-    doors.calls.filter((call) => !isOfSchedule(call)),
+    testWorld.calls.filter((call) => !isOfSchedule(call)),
     [],
   );
 });

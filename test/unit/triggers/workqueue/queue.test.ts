@@ -48,7 +48,7 @@ function createQueue(
   return { queue, clock, runs, failures, overlapping, mostRunning: () => mostRunning };
 }
 
-test("wake-ups of a key are gathered for 20 ms from the first, and one run serves them", async () => {
+test("triggers of a key are gathered for 20 ms from the first, and one run serves them", async () => {
   const { queue, clock, runs } = createQueue();
   queue.offer("a");
   await clock.goTo(15);
@@ -61,7 +61,7 @@ test("wake-ups of a key are gathered for 20 ms from the first, and one run serve
   );
 });
 
-test("a key that is woken while it runs is run once more, never twice at once", async () => {
+test("a key that is triggered while it runs is run once more, never twice at once", async () => {
   const { queue, clock, runs, overlapping } = createQueue({ runMs: 100 });
   queue.offer("a");
   for (const ms of [30, 40, 119]) {
@@ -76,7 +76,7 @@ test("a key that is woken while it runs is run once more, never twice at once", 
   assert.equal(overlapping.size, 0);
 });
 
-test("a key that is woken as its run ends still gathers for 20 ms", async () => {
+test("a key that is triggered as its run ends still gathers for 20 ms", async () => {
   const { queue, clock, runs } = createQueue({ runMs: 100 });
   queue.offer("a");
   await clock.goTo(115);
@@ -88,7 +88,7 @@ test("a key that is woken as its run ends still gathers for 20 ms", async () => 
   );
 });
 
-test("a key woken by an event and a sweep runs once, as a sweep", async () => {
+test("a key triggered by an event and a sweep runs once, as a sweep", async () => {
   const { queue, clock, runs } = createQueue({ runMs: 50 });
   queue.offer("a");
   queue.offer("a", { sweep: true });
@@ -114,7 +114,7 @@ test("a sweep that came while the key ran is the next run's", async () => {
   );
 });
 
-test("a requeue wakes the key by itself, and an earlier wake-up wins over it", async () => {
+test("a requeue triggers the key by itself, and an earlier trigger wins over it", async () => {
   const { queue, clock, runs } = createQueue({
     end: (_, run) => ({ ...done, requeueAfterMs: run < 3 ? 1_000 : undefined }),
   });
@@ -141,7 +141,7 @@ test("of two requeues the earlier one counts", async () => {
   );
 });
 
-test("a requeue that is no number wakes nothing, and one of days does not fire at once", async () => {
+test("a requeue that is no number triggers nothing, and one of days does not fire at once", async () => {
   const { queue, clock, runs } = createQueue({
     end: (key) => ({ ...done, requeueAfterMs: key === "a" ? Number.NaN : Number.POSITIVE_INFINITY }),
   });
@@ -151,7 +151,7 @@ test("a requeue that is no number wakes nothing, and one of days does not fire a
   assert.equal(runs.length, 2);
 });
 
-test("acts do not hold back the next run, and what they resolve to wakes the key", async () => {
+test("acts do not hold back the next run, and what they resolve to triggers the key", async () => {
   const acts = Promise.withResolvers<number | undefined>();
   const { queue, clock, runs } = createQueue({
     end: (_, run) => (run === 1 ? { requeueAfterMs: undefined, pendingActs: acts.promise } : done),
@@ -166,7 +166,7 @@ test("acts do not hold back the next run, and what they resolve to wakes the key
   assert.equal(runs[2]?.atMs, 1_220);
 });
 
-test("acts that throw are told of, and wake the key 30 s later", async () => {
+test("acts that throw are reported, and trigger the key 30 s later", async () => {
   const { queue, clock, runs, failures } = createQueue({
     end: (_, run) => (run === 1 ? { ...done, pendingActs: Promise.reject(new Error("broken")) } : done),
   });
@@ -212,7 +212,7 @@ test("back-off has jitter: between half and all of it, and never under 100 ms", 
   );
 });
 
-test("a key that fails does not run sooner because it is woken, and success ends its back-off", async () => {
+test("a key that fails does not run sooner because it is triggered, and success ends its back-off", async () => {
   let healthy = false;
   const { queue, clock, runs, failures } = createQueue({
     leastBackoffMs: () => 30_000,
@@ -291,7 +291,7 @@ test("no more keys run at once than allowed", async () => {
   assert.equal(mostRunning(), 3);
 });
 
-test("a full queue refuses new keys, takes wake-ups of known ones, and has room again afterwards", async () => {
+test("a full queue refuses new keys, takes triggers of known ones, and has room again afterwards", async () => {
   const { queue, clock } = createQueue({ capacity: 2 });
   assert.deepEqual([queue.offer("a"), queue.offer("b"), queue.offer("c"), queue.offer("a")], [true, true, false, true]);
   await clock.goTo(100);
@@ -307,7 +307,7 @@ test("keys that only wait for a requeue take no room from others", async () => {
   assert.equal(queue.offer("b"), true);
 });
 
-test("draining runs what is queued at once, lets what was woken meanwhile run, and takes nothing new", async () => {
+test("draining runs what is queued at once, lets what was triggered meanwhile run, and takes nothing new", async () => {
   const { queue, clock, runs } = createQueue({ runMs: 100, gatherMs: 1_000 });
   queue.offer("a");
   await clock.goTo(1_050);

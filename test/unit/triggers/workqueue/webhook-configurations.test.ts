@@ -88,11 +88,11 @@ test("the failure policies of our configurations are shown, those of others are 
     series("MutatingWebhook", "eviction", "Fail", 1),
     series("MutatingWebhook", "eviction", "Ignore", 0),
   ]);
-  assert.equal(seen.changes, listed + 2, "each change wakes the listeners");
+  assert.equal(seen.changes, listed + 2, "each change triggers the listeners");
   await stop();
 });
 
-test("a right that is missing is told of once, and asked for again and again", async () => {
+test("a right that is missing is reported once, and asked for again and again", async () => {
   const message = 'User "x" cannot list resource "…" in API group "admissionregistration.k8s.io" at the cluster scope';
   let lists = 0;
   const { lines, goTo, stop } = follow({
@@ -103,12 +103,12 @@ test("a right that is missing is told of once, and asked for again and again", a
   });
   await goTo(65);
   assert.equal(lists, 6, "every thirty seconds, for two kinds");
-  const told = lines.map(({ msg }) => String(msg)).filter((msg) => msg.includes("Sluice lacks the right to list"));
-  assert.equal(told.length, 2);
+  const messages = lines.map(({ msg }) => String(msg)).filter((msg) => msg.includes("Sluice lacks the right to list"));
+  assert.equal(messages.length, 2);
   await stop();
 });
 
-test("all configurations are told of, those of others too, and others wake no function", async () => {
+test("all configurations are reported, those of others too, and others trigger no function", async () => {
   const { world, seen, goTo, add, stop } = follow();
   add("validatingwebhookconfigurations", "zpdb", "Fail");
   await goTo(1);

@@ -2,45 +2,45 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerNewMs } from "../../../../../functions/shared/ledger/reservation.ts";
-import { type Call, key, ledgerKey, Passes, refused } from "../../../shared/reconcile/passes.ts";
+import { type Call, Harness, key, ledgerKey, refused } from "../../../shared/reconcile/harness.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./reviews.ts";
 
 const by = "evaluate-eviction";
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
 test("ledger-contended: after five conflicts in a row the answer is a 429 (R3), and the next question begins anew", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   let writes = 0;
   replica.interfere = (call) => {
-    if (isWrite(call) && ++writes <= 5) passes.writeLedger({ other: String(writes) });
+    if (isWrite(call) && ++writes <= 5) harness.writeLedger({ other: String(writes) });
   };
   const answer = await replica.answer(replica.submit("group-a-0"));
   assert.deepEqual([answer.allowed, answer.guard, !answer.allowed && answer.code], [false, "ledger-contended", 429]);
-  assert.deepEqual([writes, passes.conflicts], [5, 5]);
-  assert.deepEqual(reserved(passes), []);
+  assert.deepEqual([writes, harness.conflicts], [5, 5]);
+  assert.deepEqual(reserved(harness), []);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
 });
 
 test("a ledger that is removed and made anew meanwhile is a conflict, and a new ledger permits nothing (R3, R4)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   replica.interfere = (call) => {
-    if (isWrite(call)) passes.world.store.delete("leases", ledgerKey);
+    if (isWrite(call)) harness.world.store.delete("leases", ledgerKey);
   };
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["ledger-new"]);
-  assert.equal(passes.conflicts, 1);
-  assert.deepEqual(reserved(passes), []);
+  assert.equal(harness.conflicts, 1);
+  assert.deepEqual(reserved(harness), []);
 });
 
 test("a write without an answer is a 429; what it may have reserved counts, and the same pod may be asked for again", async () => {
   for (const arrives of [true, false]) {
-    const passes = await governedGroup();
-    const replica = new Replica(passes);
+    const harness = await governedGroup();
+    const replica = new Replica(harness);
     replica.interfere = (call) => {
       if (!isWrite(call)) return;
       const body = call.given[2] as { readonly metadata: object };
-      if (arrives) passes.world.store.patch("leases", ledgerKey, body);
+      if (arrives) harness.world.store.patch("leases", ledgerKey, body);
       throw refused(0, "no answer came");
     };
     const answer = await replica.answer(replica.submit("group-a-0"));
@@ -49,14 +49,14 @@ test("a write without an answer is a 429; what it may have reserved counts, and 
     const other = await replica.guards(replica.submit("group-b-0", { dryRun: true }));
     assert.deepEqual(other, [arrives ? "zones-down" : "allowed"]);
     assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
-    assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`]);
+    assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`]);
   }
 });
 
 test("a write that never arrived undoes nothing of what another process reserved at the same moment", async () => {
-  const passes = await governedGroup();
-  const one = new Replica(passes);
-  const two = new Replica(passes);
+  const harness = await governedGroup();
+  const one = new Replica(harness);
+  const two = new Replica(harness);
   one.interfere = (call) => {
     if (isWrite(call)) throw refused(0, "no answer came");
   };
@@ -64,19 +64,19 @@ test("a write that never arrived undoes nothing of what another process reserved
   one.interfere = () => {};
   assert.deepEqual(await two.guards(two.submit("group-a-0")), ["allowed"]);
   assert.deepEqual(await one.guards(one.submit("group-a-1")), ["zone-budget"]);
-  assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`]);
+  assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`]);
 });
 
 test("ledger-new: a ledger that is made by the first question permits nothing for ten seconds, and is not written (R4)", async () => {
-  const passes = new Passes();
-  addBudget(passes);
-  const replica = new Replica(passes);
+  const harness = new Harness();
+  addBudget(harness);
+  const replica = new Replica(harness);
   const answer = await replica.answer(replica.submit("group-a-0"));
   assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["ledger-new", 429]);
-  await passes.goOn(ledgerNewMs - 1_000);
+  await harness.goOn(ledgerNewMs - 1_000);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["ledger-new"]);
   assert.deepEqual(replica.writes, ["create leases"]);
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   for (const { given } of replica.calls.filter(({ verb, resource }) => verb === "list" && resource === "pods")) {
     assert.equal((given[1] as { notOlderThan?: string }).notOlderThan, undefined, "the first decision lists afresh");
@@ -84,9 +84,9 @@ test("ledger-new: a ledger that is made by the first question permits nothing fo
 });
 
 test("ledger-unreadable: a ledger that another client has broken permits nothing and is never overwritten", async () => {
-  const passes = await governedGroup();
-  passes.writeLedger({ "sluice.dev/reservations": "{" });
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  harness.writeLedger({ "sluice.dev/reservations": "{" });
+  const replica = new Replica(harness);
   const answer = await replica.answer(replica.submit("group-a-0"));
   assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["ledger-unreadable", 429]);
   assert.match(answer.allowed ? "" : answer.message, /^Lease sluice-group cannot be read as a ledger: .+ delete it/);
@@ -100,22 +100,25 @@ test("api-server-away, right-missing: what the API server would not do is a 429 
     [504, "api-server-away"],
     [403, "right-missing"],
   ] as const) {
-    const passes = await governedGroup();
-    const replica = new Replica(passes);
+    const harness = await governedGroup();
+    const replica = new Replica(harness);
     replica.interfere = ({ verb, resource }) => {
       if (verb === "list" && resource === "pods") throw refused(code, "it would not");
     };
     const answer = await replica.answer(replica.submit("group-a-0"));
     assert.deepEqual([answer.guard, !answer.allowed && answer.code], [guard, 429]);
-    assert.match(answer.allowed ? "" : answer.message, /^to judge pods of group, Sluice has to .+: it would not$/);
+    assert.match(
+      answer.allowed ? "" : answer.message,
+      /^to decide about pods of group, Sluice has to .+: it would not$/,
+    );
     replica.interfere = () => {};
     assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   }
 });
 
 test("credentials-refused: a 401 is a 429 that names the credentials, and is over with the first call that succeeds", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   replica.interfere = ({ verb, resource }) => {
     if (verb === "list" && resource === "pods") throw refused(401, "Unauthorized");
   };
@@ -130,20 +133,20 @@ test("credentials-refused: a 401 is a 429 that names the credentials, and is ove
 });
 
 test("pod-unseen: of a group that has vanished no ledger is made", async () => {
-  const passes = new Passes();
-  const replica = new Replica(passes);
+  const harness = new Harness();
+  const replica = new Replica(harness);
   const eviction = { name: "gone-0", uid: "u", isPinned: true, pin: [] };
-  const petition = { eviction, dryRun: false, deadlineMs: replica.cluster.monotonicMs() + 9_000 };
-  const answer = await replica.answer(replica.commit.submit({ ...key, group: "gone" }, petition));
+  const review = { eviction, dryRun: false, deadlineMs: replica.cluster.monotonicMs() + 9_000 };
+  const answer = await replica.answer(replica.commit.submit({ ...key, group: "gone" }, review));
   assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["pod-unseen", 429]);
   assert.deepEqual(replica.writes, []);
 });
 
 test("a decision that throws fails the reviews that asked for it, and no later one", async () => {
-  const passes = await governedGroup();
+  const harness = await governedGroup();
   let isBroken = true;
-  const shipped = new Replica(passes);
-  const replica = new Replica(passes, () => ({}), {
+  const shipped = new Replica(harness);
+  const replica = new Replica(harness, () => ({}), {
     decide: (group) => {
       if (isBroken) throw new TypeError("the sky fell");
       return group.asked.map(() => ({ answer: { allowed: true, guard: "allowed", warnings: [] } }));
@@ -155,8 +158,8 @@ test("a decision that throws fails the reviews that asked for it, and no later o
   assert.deepEqual(await shipped.guards(shipped.submit("group-a-0")), ["allowed"]);
 });
 
-test("ledger-unwritable: what could not be read again is not written, the answer is a 429, and the next review is judged", async () => {
-  const passes = await governedGroup();
+test("ledger-unwritable: what could not be read again is not written, the answer is a 429, and the next review is decided", async () => {
+  const harness = await governedGroup();
   let ordinal = 1e30;
   const decide: ConstructorParameters<typeof Replica>[2] = {
     decide: ({ asked }) =>
@@ -165,11 +168,11 @@ test("ledger-unwritable: what could not be read again is not written, the answer
         reserve: { statefulSet: "group-a", ordinal, uid },
       })),
   };
-  const replica = new Replica(passes, () => ({}), decide);
-  const before = JSON.stringify(passes.world.store.get("leases", ledgerKey));
+  const replica = new Replica(harness, () => ({}), decide);
+  const before = JSON.stringify(harness.world.store.get("leases", ledgerKey));
   const answer = await replica.answer(replica.submit("group-a-0"));
   assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["ledger-unwritable", 429]);
-  assert.equal(JSON.stringify(passes.world.store.get("leases", ledgerKey)), before);
+  assert.equal(JSON.stringify(harness.world.store.get("leases", ledgerKey)), before);
   ordinal = 0;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
 });

@@ -5,7 +5,7 @@ import type { EvictionSnapshot } from "../../../../../functions/evaluate-evictio
 import type { BatchDecider } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { Decision } from "../../../../../functions/evaluate-eviction/group-commit/sort-decisions.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
-import { type Call, Passes, refused } from "../../../shared/reconcile/passes.ts";
+import { type Call, Harness, refused } from "../../../shared/reconcile/harness.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 
 const by = "evaluate-eviction";
@@ -19,22 +19,22 @@ async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise
   const guards = await replica.guards(...pods.map((pod) => replica.submit(pod, { deadlineMs })));
   assert.deepEqual([...new Set(guards)], ["late"]);
   replica.interfere = () => {};
-  await replica.passes.goOn(2_000);
+  await replica.harness.goOn(2_000);
 }
 
 /** A process that allows whatever it is asked for, and reserves it. */
-function generous(passes: Passes, changes: Partial<BatchDecider<EvictionSnapshot>> = {}): Replica {
+function generous(harness: Harness, changes: Partial<BatchDecider<EvictionSnapshot>> = {}): Replica {
   const decide = ({ asked }: EvictionSnapshot): Decision[] =>
     asked.map(({ eviction: { name, uid } }) => {
       const [statefulSet = "", ordinal = ""] = name.split(/-(?=\d+$)/);
       return { answer: allowed, reserve: { statefulSet, ordinal: Number(ordinal), uid } };
     });
-  return new Replica(passes, () => ({}), { decide, ...changes });
+  return new Replica(harness, () => ({}), { decide, ...changes });
 }
 
 test("only what was told too late is withdrawn: what else the same write reserved stays, and what stood before", async () => {
-  const passes = await governedGroup({ maxUnavailable: 4 }, { replicas: 8 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 4 }, { replicas: 8 });
+  const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-7"));
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(1_000) : undefined);
   const first = replica.submit("group-a-7");
@@ -42,53 +42,53 @@ test("only what was told too late is withdrawn: what else the same write reserve
   const [late, inTime] = [replica.submit("group-a-0", { deadlineMs }), replica.submit("group-a-1")];
   assert.deepEqual(await replica.guards(first, late, inTime), ["allowed", "late", "allowed"]);
   replica.interfere = () => {};
-  assert.equal(reservationOf(passes, "group-a-0")?.stampMs, reservationOf(passes, "group-a-1")?.stampMs);
+  assert.equal(reservationOf(harness, "group-a-0")?.stampMs, reservationOf(harness, "group-a-1")?.stampMs);
   assert.deepEqual(await replica.guards(replica.submit("group-a-2")), ["allowed"]);
   assert.deepEqual(
-    reserved(passes),
+    reserved(harness),
     ["group-a-1", "group-a-2", "group-a-7"].map((pod) => `${pod} by ${by}`),
   );
 });
 
 test("what another process has renewed meanwhile is not withdrawn: that allowance is under way (R12)", async () => {
-  const passes = await governedGroup({ maxUnavailable: 2 });
-  const one = new Replica(passes);
-  const two = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 2 });
+  const one = new Replica(harness);
+  const two = new Replica(harness);
   await askTooLate(one, "group-a-0");
   assert.deepEqual(await two.guards(two.submit("group-a-0")), ["allowed"]);
-  const renewed = reservationOf(passes, "group-a-0");
-  one.context.memoryOf(passes.ledger.key).copy.ledger = undefined;
+  const renewed = reservationOf(harness, "group-a-0");
+  one.context.memoryOf(harness.ledger.key).copy.ledger = undefined;
   assert.deepEqual(await one.guards(one.submit("group-a-1")), ["allowed"]);
-  assert.deepEqual(reservationOf(passes, "group-a-0"), renewed);
+  assert.deepEqual(reservationOf(harness, "group-a-0"), renewed);
 });
 
 test("nor is what another function has made of it at the same moment", async () => {
-  const passes = await governedGroup({ maxUnavailable: 2 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 2 });
+  const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");
-  const { uid, stampMs } = reservationOf(passes, "group-a-0") ?? {};
+  const { uid, stampMs } = reservationOf(harness, "group-a-0") ?? {};
   const entry = [uid, "advance-zone-rollout", stampMs];
-  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": { 0: entry } }) });
-  replica.context.memoryOf(passes.ledger.key).copy.ledger = undefined;
+  harness.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": { 0: entry } }) });
+  replica.context.memoryOf(harness.ledger.key).copy.ledger = undefined;
   assert.deepEqual(await replica.guards(replica.submit("group-a-1")), ["allowed"]);
-  assert.deepEqual(reserved(passes), ["group-a-0 by advance-zone-rollout", `group-a-1 by ${by}`]);
+  assert.deepEqual(reserved(harness), ["group-a-0 by advance-zone-rollout", `group-a-1 by ${by}`]);
 });
 
 test("a conflict undoes no withdrawal: the write that comes through takes it out", async () => {
-  const passes = await governedGroup({ maxUnavailable: 2 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 2 });
+  const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");
   let writes = 0;
   replica.interfere = (call) => {
-    if (isWrite(call) && ++writes === 1) passes.writeLedger({ other: "1" });
+    if (isWrite(call) && ++writes === 1) harness.writeLedger({ other: "1" });
   };
   assert.deepEqual(await replica.guards(replica.submit("group-a-1")), ["allowed"]);
-  assert.deepEqual([writes, reserved(passes)], [2, [`group-a-1 by ${by}`]]);
+  assert.deepEqual([writes, reserved(harness)], [2, [`group-a-1 by ${by}`]]);
 });
 
 test("after a write without an answer nothing is withdrawn any more: another process may have reserved the same pod", async () => {
-  const passes = await governedGroup({ maxUnavailable: 2 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 2 });
+  const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");
   replica.interfere = (call) => {
     if (isWrite(call)) throw refused(0, "no answer came");
@@ -97,56 +97,56 @@ test("after a write without an answer nothing is withdrawn any more: another pro
   replica.interfere = () => {};
   assert.deepEqual(await replica.guards(replica.submit("group-a-1")), ["allowed"]);
   assert.deepEqual(
-    reserved(passes),
+    reserved(harness),
     ["group-a-0", "group-a-1"].map((pod) => `${pod} by ${by}`),
   );
 });
 
 test("a reservation renews the one of its own ordinal, whatever else is reserved (R12)", async () => {
-  const passes = await governedGroup({ maxUnavailable: 2 });
-  const replica = generous(passes);
-  const nowMs = passes.cluster.serverTimeMs();
+  const harness = await governedGroup({ maxUnavailable: 2 });
+  const replica = generous(harness);
+  const nowMs = harness.cluster.serverTimeMs();
   const entry = (pod: string, sinceMs: number) => [replica.uidOf(pod), by, nowMs - 5_000, sinceMs];
   const zones = {
     "group-a": { 1: entry("group-a-1", nowMs - 40_000) },
     "group-b": { 0: entry("group-b-0", nowMs - 30_000), 1: entry("group-b-1", nowMs - 20_000) },
   };
-  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify(zones) });
+  harness.writeLedger({ "sluice.dev/reservations": JSON.stringify(zones) });
   assert.deepEqual(await replica.guards(replica.submit("group-b-1")), ["allowed"]);
-  const { stampMs = 0, sinceMs } = reservationOf(passes, "group-b-1") ?? {};
+  const { stampMs = 0, sinceMs } = reservationOf(harness, "group-b-1") ?? {};
   assert.equal(sinceMs, nowMs - 20_000);
   assert.ok(stampMs >= nowMs);
 });
 
 test("a review that was told meanwhile that it is too late is not decided on again, and reserves nothing", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   replica.interfere = async (call) => {
     if (!isWrite(call)) return;
-    passes.writeLedger({ other: "1" });
+    harness.writeLedger({ other: "1" });
     await replica.cluster.sleep(1_000);
   };
   const deadlineMs = replica.cluster.monotonicMs() + 500;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
-  await passes.goOn(10_000);
+  await harness.goOn(10_000);
   assert.deepEqual([replica.count("patch leases"), replica.count("get leases")], [1, 1]);
-  assert.deepEqual(reserved(passes), []);
+  assert.deepEqual(reserved(harness), []);
 });
 
 test("what came too late for the five seconds is written once, and not again and again (R9)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(5_010) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 27_000;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
-  await passes.goOn(30_000);
+  await harness.goOn(30_000);
   assert.equal(replica.count("patch leases"), 1);
 });
 
 test("an answer that would come at the very deadline is not given, and nothing is written a second time for it (R9)", async () => {
-  const passes = await governedGroup();
+  const harness = await governedGroup();
   let stoppedMs: number | undefined;
-  const replica = new Replica(passes, (cluster) => ({
+  const replica = new Replica(harness, (cluster) => ({
     cluster: { ...cluster, monotonicMs: () => stoppedMs ?? cluster.monotonicMs() },
   }));
   const deadlineMs = replica.cluster.monotonicMs() + 4_000;
@@ -154,7 +154,7 @@ test("an answer that would come at the very deadline is not given, and nothing i
     if (isWrite(call)) stoppedMs = deadlineMs;
   };
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   assert.equal(replica.count("patch leases"), 1);
 });
 
@@ -163,23 +163,23 @@ test("where a view does not tell when its StatefulSets were read, the five secon
     [4_900, "allowed"],
     [5_100, "late"],
   ] as const) {
-    const passes = await governedGroup();
-    const { cache } = passes.context;
+    const harness = await governedGroup();
+    const { cache } = harness.context;
     const read: typeof cache.read = async (...given) => ({
       ...(await cache.read(...given)),
       statefulSetsReadMs: undefined,
     });
-    const replica = new Replica(passes, () => ({ cache: { ...cache, read } }));
+    const replica = new Replica(harness, () => ({ cache: { ...cache, read } }));
     replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(writeMs) : undefined);
     const deadlineMs = replica.cluster.monotonicMs() + 27_000;
     assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), [guard]);
   }
 });
 
-test("one write carries 500 petitions at most: those behind them are decided on next", async () => {
-  const passes = await governedGroup();
+test("one write carries 500 reviews at most: those behind them are decided on next", async () => {
+  const harness = await governedGroup();
   const sizes: number[] = [];
-  const replica = generous(passes, {
+  const replica = generous(harness, {
     decide: ({ asked }) => {
       sizes.push(asked.length);
       return asked.map(() => ({ answer: allowed }));
@@ -191,11 +191,11 @@ test("one write carries 500 petitions at most: those behind them are decided on 
 });
 
 test("where one of several is refused for good, all are decided on again from a consistent LIST", async () => {
-  const passes = await governedGroup();
-  await passes.goOn(1_000);
+  const harness = await governedGroup();
+  await harness.goOn(1_000);
   const final = { allowed: false, guard: "no", message: "", zone: "", code: 403, reason: "", cause: "", field: "" };
   let decisions = 0;
-  const replica = generous(passes, {
+  const replica = generous(harness, {
     decide: ({ asked }) => {
       decisions++;
       return asked.map(({ eviction }) => ({ answer: eviction.name === "group-a-1" ? final : allowed }) as Decision);
@@ -211,9 +211,9 @@ test("where one of several is refused for good, all are decided on again from a 
 });
 
 test("a dry run beside an eviction does not keep a ledger from being made for it (R4, R16)", async () => {
-  const passes = new Passes();
-  addBudget(passes);
-  const replica = new Replica(passes);
+  const harness = new Harness();
+  addBudget(harness);
+  const replica = new Replica(harness);
   const first = replica.submit("group-b-0", { dryRun: true });
   const others = [replica.submit("group-a-0", { dryRun: true }), replica.submit("group-a-0")];
   assert.deepEqual(await replica.guards(first, ...others), ["allowed", "ledger-new", "ledger-new"]);
@@ -221,21 +221,21 @@ test("a dry run beside an eviction does not keep a ledger from being made for it
 });
 
 test("a new ledger is not written to set right the stamps of a clock that was ahead (R4)", async () => {
-  const passes = new Passes();
-  addBudget(passes);
-  const replica = new Replica(passes);
+  const harness = new Harness();
+  addBudget(harness);
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["ledger-new"]);
-  const entry = [replica.uidOf("group-b-0"), "other", passes.cluster.serverTimeMs() + 3_600_000];
-  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-b": { 0: entry } }) });
-  replica.context.memoryOf(passes.ledger.key).copy.ledger = undefined;
-  const { resourceVersion } = passes.ledger;
+  const entry = [replica.uidOf("group-b-0"), "other", harness.cluster.serverTimeMs() + 3_600_000];
+  harness.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-b": { 0: entry } }) });
+  replica.context.memoryOf(harness.ledger.key).copy.ledger = undefined;
+  const { resourceVersion } = harness.ledger;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["zones-down"]);
-  await passes.goOn(1_000);
-  assert.equal(passes.ledger.resourceVersion, resourceVersion);
+  await harness.goOn(1_000);
+  assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
 /** A process that counts how often it has waited for time to pass. */
-function sleepy(passes: Passes, gate: Partial<BatchDecider<EvictionSnapshot>> = {}) {
+function sleepy(harness: Harness, decider: Partial<BatchDecider<EvictionSnapshot>> = {}) {
   const slept = { times: 0 };
   const counted = (cluster: Cluster): Partial<Cluster> => ({
     sleep: (ms, signal) => {
@@ -243,26 +243,26 @@ function sleepy(passes: Passes, gate: Partial<BatchDecider<EvictionSnapshot>> = 
       return cluster.sleep(ms, signal);
     },
   });
-  const replica = new Replica(passes, (cluster) => ({ cluster: { ...cluster, ...counted(cluster) } }), gate);
+  const replica = new Replica(harness, (cluster) => ({ cluster: { ...cluster, ...counted(cluster) } }), decider);
   return { replica, slept };
 }
 
 test("who waits is looked after by one watch, however many they are, and by none when all are answered", async () => {
-  const passes = await governedGroup();
-  const { replica, slept } = sleepy(passes);
+  const harness = await governedGroup();
+  const { replica, slept } = sleepy(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(1_000) : undefined);
   const asked = Array.from({ length: 100 }, () => replica.submit("group-a-0"));
   await replica.guards(...asked);
   assert.ok(slept.times <= 20, `${slept.times}`);
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   const { times } = slept;
-  await passes.goOn(10_000);
+  await harness.goOn(10_000);
   assert.equal(slept.times, times);
 });
 
 test("a watch sleeps until the first deadline, and ends with the last answer that it gives", async () => {
-  const passes = await governedGroup();
-  const { replica, slept } = sleepy(passes);
+  const harness = await governedGroup();
+  const { replica, slept } = sleepy(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(60_000) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 700;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
@@ -270,22 +270,22 @@ test("a watch sleeps until the first deadline, and ends with the last answer tha
 });
 
 test("nor is a watch left behind by a decision that breaks", async () => {
-  const passes = await governedGroup();
-  const { replica, slept } = sleepy(passes, {
+  const harness = await governedGroup();
+  const { replica, slept } = sleepy(harness, {
     decide: () => {
       throw new TypeError("the sky fell");
     },
   });
   await assert.rejects(replica.answer(replica.submit("group-a-0")), /the sky fell/);
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   const { times } = slept;
-  await passes.goOn(5_000);
+  await harness.goOn(5_000);
   assert.equal(slept.times, times);
 });
 
 test("a review that asks after one whose reservation is still to be withdrawn is answered by its own deadline", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(60_000) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 700;
@@ -293,12 +293,12 @@ test("a review that asks after one whose reservation is still to be withdrawn is
   assert.ok(replica.cluster.monotonicMs() - deadlineMs <= 1);
 });
 
-test("a deadline that comes before the next look is kept to the millisecond", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+test("a deadline that comes before the next reconcile is kept to the millisecond", async () => {
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(60_000) : undefined);
   const first = replica.submit("group-a-0");
-  await passes.goOn(20);
+  await harness.goOn(20);
   const deadlineMs = replica.cluster.monotonicMs() + 20;
   assert.deepEqual(await replica.guards(replica.submit("group-a-1", { deadlineMs })), ["late"]);
   assert.ok(replica.cluster.monotonicMs() - deadlineMs <= 1, `${replica.cluster.monotonicMs() - deadlineMs} ms`);

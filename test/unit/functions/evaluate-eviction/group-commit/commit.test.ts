@@ -1,7 +1,7 @@
 /** Group commit: reviews of a group are decided together, written once, and answered in time or not at all. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Call, namespace, Passes, refused } from "../../../shared/reconcile/passes.ts";
+import { type Call, Harness, namespace, refused } from "../../../shared/reconcile/harness.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 
 const by = "evaluate-eviction";
@@ -9,106 +9,106 @@ const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "
 
 /** One process, and one question under way, so that what is asked next is gathered behind it. */
 async function busyReplica(maxUnavailable: number, replicas = 8) {
-  const passes = await governedGroup({ maxUnavailable }, { replicas });
-  const replica = new Replica(passes);
-  return { passes, replica, first: replica.submit("group-a-0") };
+  const harness = await governedGroup({ maxUnavailable }, { replicas });
+  const replica = new Replica(harness);
+  return { harness, replica, first: replica.submit("group-a-0") };
 }
 
 test("reviews that come while others are decided are decided together, in their order, with one write", async () => {
-  const { passes, replica, first } = await busyReplica(4);
+  const { harness, replica, first } = await busyReplica(4);
   const others = ["group-a-5", "group-b-0", "group-a-2", "group-a-7", "group-a-1"].map((pod) => replica.submit(pod));
   const expected = ["allowed", "allowed", "zones-down", "allowed", "allowed", "zone-budget"];
   assert.deepEqual(await replica.guards(first, ...others), expected);
   assert.equal(replica.count("patch leases"), 2, "one for the first, one for all that came after it");
   const pods = ["group-a-0", "group-a-2", "group-a-5", "group-a-7"];
   assert.deepEqual(
-    reserved(passes),
+    reserved(harness),
     pods.map((pod) => `${pod} by ${by}`),
   );
 });
 
 test("what is reserved stands in the ledger before any review is answered", async () => {
-  const { passes, replica, first } = await busyReplica(1);
+  const { harness, replica, first } = await busyReplica(1);
   await replica.answer(first);
-  assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`]);
-  const [made] = passes.ledger.reservations;
+  assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`]);
+  const [made] = harness.ledger.reservations;
   assert.equal(made?.uid, replica.uidOf("group-a-0"));
-  assert.ok(Math.abs((made?.stampMs ?? 0) - passes.timeline.nowMs()) <= 1_000);
+  assert.ok(Math.abs((made?.stampMs ?? 0) - harness.timeline.nowMs()) <= 1_000);
 });
 
 test("settled-through becomes the largest revision of a pod in the view, and nothing else raises it (R8)", async () => {
-  const passes = await governedGroup();
-  passes.world.annotate({ namespace, name: "group-b-1" }, { seen: "yes" }, "pods");
-  passes.world.store.create("leases", "elsewhere", { metadata: { name: "noise" } });
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  harness.world.annotate({ namespace, name: "group-b-1" }, { seen: "yes" }, "pods");
+  harness.world.store.create("leases", "elsewhere", { metadata: { name: "noise" } });
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
-  const revisions = passes.world.store.list("pods").items.map(({ metadata }) => Number(metadata.resourceVersion));
-  assert.equal(passes.ledger.settledThrough, Math.max(...revisions));
+  const revisions = harness.world.store.list("pods").items.map(({ metadata }) => Number(metadata.resourceVersion));
+  assert.equal(harness.ledger.settledThrough, Math.max(...revisions));
 });
 
-test("where watches tell of pods, StatefulSets are read after the ledger, and a view that has heard nothing is listed (R5)", async () => {
-  const passes = await governedGroup({ maxUnavailable: 3 });
-  const cache = await passes.watch();
-  const replica = new Replica(passes, () => ({ cache }));
-  passes.forget();
+test("where watches report pods, StatefulSets are read after the ledger, and a view that has received nothing is listed (R5)", async () => {
+  const harness = await governedGroup({ maxUnavailable: 3 });
+  const cache = await harness.watch();
+  const replica = new Replica(harness, () => ({ cache }));
+  harness.forget();
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
-  assert.deepEqual([passes.count("get statefulsets"), passes.count("list pods")], [2, 0]);
+  assert.deepEqual([harness.count("get statefulsets"), harness.count("list pods")], [2, 0]);
   assert.deepEqual(await replica.guards(replica.submit("group-a-1")), ["allowed"]);
-  assert.equal(passes.count("get statefulsets"), 2, "no other process has written since");
-  await passes.goOn(31_000);
-  passes.forget();
+  assert.equal(harness.count("get statefulsets"), 2, "no other process has written since");
+  await harness.goOn(31_000);
+  harness.forget();
   assert.deepEqual(await replica.guards(replica.submit("group-a-2")), ["allowed"]);
-  assert.deepEqual([passes.count("list statefulsets"), passes.count("list pods")], [1, 2]);
+  assert.deepEqual([harness.count("list statefulsets"), harness.count("list pods")], [1, 2]);
   await cache.stop();
 });
 
 test("what others said in the ledger stays as it is", async () => {
-  const passes = await governedGroup();
-  passes.writeLedger({ "sluice.dev/refusals": `{"uid":["group-a-1","no",${passes.timeline.nowMs()}]}` });
-  const { verdicts, refusals } = passes.ledger;
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  harness.writeLedger({ "sluice.dev/refusals": `{"uid":["group-a-1","no",${harness.timeline.nowMs()}]}` });
+  const { verdicts, refusals } = harness.ledger;
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   assert.ok(verdicts["advance-zone-rollout"] !== undefined && refusals.length === 1);
-  assert.deepEqual([passes.ledger.verdicts, passes.ledger.refusals], [verdicts, refusals]);
+  assert.deepEqual([harness.ledger.verdicts, harness.ledger.refusals], [verdicts, refusals]);
 });
 
 test("a refusal writes nothing", async () => {
-  const { passes, replica, first } = await busyReplica(1);
+  const { harness, replica, first } = await busyReplica(1);
   await replica.answer(first);
-  const { resourceVersion } = passes.ledger;
+  const { resourceVersion } = harness.ledger;
   const asked = ["group-a-1", "group-b-0", "group-a-2"].map((pod) => replica.submit(pod));
   assert.deepEqual(await replica.guards(...asked), ["zone-budget", "zones-down", "zone-budget"]);
-  assert.equal(passes.ledger.resourceVersion, resourceVersion);
+  assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
-test("a dry run is judged, writes nothing, and does not count for those after it (R16)", async () => {
-  const { passes, replica, first } = await busyReplica(2);
+test("a dry run is decided, writes nothing, and does not count for those after it (R16)", async () => {
+  const { harness, replica, first } = await busyReplica(2);
   const dry = [1, 2, 3].map((ordinal) => replica.submit(`group-a-${ordinal}`, { dryRun: true }));
   const asked = [...dry, replica.submit("group-a-4"), replica.submit("group-a-5", { dryRun: true })];
   const answers = await replica.guards(first, ...asked);
   assert.deepEqual(answers, ["allowed", "allowed", "allowed", "allowed", "allowed", "zone-budget"]);
-  assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`, `group-a-4 by ${by}`]);
-  const { resourceVersion } = passes.ledger;
+  assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`, `group-a-4 by ${by}`]);
+  const { resourceVersion } = harness.ledger;
   const again = await replica.guards(replica.submit("group-a-0", { dryRun: true }));
   assert.deepEqual(again, ["allowed"], "of a pod that is reserved: nothing is renewed either");
-  assert.equal(passes.ledger.resourceVersion, resourceVersion);
+  assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
 test("a dry run, and shadow mode, do not even make a ledger (R16)", async () => {
   for (const mode of ["act", "shadow"] as const) {
-    const passes = new Passes();
-    addBudget(passes);
-    const replica = new Replica(passes, () => ({ mode }));
+    const harness = new Harness();
+    addBudget(harness);
+    const replica = new Replica(harness, () => ({ mode }));
     const asked = replica.submit("group-a-0", { dryRun: mode === "act" });
     assert.deepEqual(await replica.guards(asked), ["allowed"]);
     assert.deepEqual(replica.writes, []);
-    assert.deepEqual(passes.world.store.list("leases").items, []);
+    assert.deepEqual(harness.world.store.list("leases").items, []);
   }
 });
 
 test("in shadow mode nothing is written, and nothing counts", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes, () => ({ mode: "shadow" }));
+  const harness = await governedGroup();
+  const replica = new Replica(harness, () => ({ mode: "shadow" }));
   for (const pod of ["group-a-0", "group-a-1", "group-b-0"]) {
     assert.deepEqual(await replica.guards(replica.submit(pod)), ["allowed"]);
   }
@@ -116,9 +116,9 @@ test("in shadow mode nothing is written, and nothing counts", async () => {
 });
 
 test("a conflict on the ledger starts the decision again, on what the ledger says then (R3)", async () => {
-  const passes = await governedGroup();
-  const one = new Replica(passes);
-  const two = new Replica(passes);
+  const harness = await governedGroup();
+  const one = new Replica(harness);
+  const two = new Replica(harness);
   let isFirst = true;
   one.interfere = async (call) => {
     if (!isWrite(call) || !isFirst) return;
@@ -126,50 +126,50 @@ test("a conflict on the ledger starts the decision again, on what the ledger say
     assert.equal((await two.submit("group-a-1")).guard, "allowed");
   };
   assert.deepEqual(await one.guards(one.submit("group-a-0")), ["zone-budget"]);
-  assert.deepEqual(reserved(passes), [`group-a-1 by ${by}`]);
-  assert.equal(passes.conflicts, 1);
+  assert.deepEqual(reserved(harness), [`group-a-1 by ${by}`]);
+  assert.equal(harness.conflicts, 1);
 });
 
 test("late: an answer after the deadline is a 429, and the next write withdraws what it reserved", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(1_000) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 610;
   const answer = await replica.answer(replica.submit("group-a-0", { deadlineMs }));
   assert.deepEqual([answer.allowed, answer.guard, !answer.allowed && answer.code], [false, "late", 429]);
   assert.ok(replica.cluster.monotonicMs() - deadlineMs <= 1, "it is given at the deadline");
   replica.interfere = () => {};
-  await passes.goOn(2_000);
-  assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`]);
+  await harness.goOn(2_000);
+  assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`]);
   assert.deepEqual(await replica.guards(replica.submit("group-b-3")), ["allowed"]);
-  assert.deepEqual(reserved(passes), [`group-b-3 by ${by}`]);
+  assert.deepEqual(reserved(harness), [`group-b-3 by ${by}`]);
 });
 
 test("what a late answer had renewed stands again: the earlier allowance may still be under way", async () => {
-  const passes = await governedGroup({ maxUnavailable: 2 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 2 });
+  const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-0"));
-  const before = reservationOf(passes, "group-a-0");
-  await passes.goOn(3_000);
+  const before = reservationOf(harness, "group-a-0");
+  await harness.goOn(3_000);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(1_000) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 500;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
   replica.interfere = () => {};
-  await passes.goOn(2_000);
-  assert.notDeepEqual(reservationOf(passes, "group-a-0"), before);
+  await harness.goOn(2_000);
+  assert.notDeepEqual(reservationOf(harness, "group-a-0"), before);
   assert.deepEqual(await replica.guards(replica.submit("group-a-1")), ["allowed"]);
-  assert.deepEqual(reservationOf(passes, "group-a-0"), before);
+  assert.deepEqual(reservationOf(harness, "group-a-0"), before);
 });
 
 test("where two ask for one pod and one of them is answered too late, its reservation stays", async () => {
-  const { passes, replica, first } = await busyReplica(2);
+  const { harness, replica, first } = await busyReplica(2);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(2_000) : undefined);
   const nowMs = replica.cluster.monotonicMs();
   const asked = [replica.submit("group-a-1", { deadlineMs: nowMs + 3_000 }), replica.submit("group-a-1")];
   assert.deepEqual(await replica.guards(first, ...asked), ["allowed", "late", "allowed"]);
   replica.interfere = () => {};
   assert.deepEqual(await replica.guards(replica.submit("group-a-2")), ["zone-budget"]);
-  assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`, `group-a-1 by ${by}`]);
+  assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`, `group-a-1 by ${by}`]);
 });
 
 test("no review is allowed later than 5 s after the write was sent, whatever the deadline (R9)", async () => {
@@ -177,8 +177,8 @@ test("no review is allowed later than 5 s after the write was sent, whatever the
     [4_980, "allowed"],
     [5_010, "late"],
   ] as const) {
-    const passes = await governedGroup();
-    const replica = new Replica(passes);
+    const harness = await governedGroup();
+    const replica = new Replica(harness);
     replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(writeMs) : undefined);
     const deadlineMs = replica.cluster.monotonicMs() + 27_000;
     assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), [guard]);
@@ -186,8 +186,8 @@ test("no review is allowed later than 5 s after the write was sent, whatever the
 });
 
 test("nor later than 5 s after the StatefulSets were read that it rests on", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   replica.interfere = ({ verb, resource }) => {
     return verb === "list" && resource === "poddisruptionbudgets" ? replica.cluster.sleep(5_010) : undefined;
   };
@@ -206,74 +206,74 @@ test("a review that waits behind a decision that takes long is answered at its d
 });
 
 test("a pod that holds a reservation is allowed again only by a write that renews its stamp (R12)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-0"));
-  const first = reservationOf(passes, "group-a-0");
+  const first = reservationOf(harness, "group-a-0");
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
-  const second = reservationOf(passes, "group-a-0");
+  const second = reservationOf(harness, "group-a-0");
   assert.equal(replica.count("patch leases"), 2);
   assert.ok((second?.stampMs ?? 0) > (first?.stampMs ?? 0), "also within one tick of the clock");
   assert.equal(second?.uid, first?.uid);
-  await passes.goOn(5_000);
-  const other = new Replica(passes);
+  await harness.goOn(5_000);
+  const other = new Replica(harness);
   assert.deepEqual(await other.guards(other.submit("group-a-0")), ["allowed"]);
-  assert.ok((reservationOf(passes, "group-a-0")?.stampMs ?? 0) >= (first?.stampMs ?? 0) + 5_000);
-  assert.equal(passes.ledger.reservations.length, 1);
+  assert.ok((reservationOf(harness, "group-a-0")?.stampMs ?? 0) >= (first?.stampMs ?? 0) + 5_000);
+  assert.equal(harness.ledger.reservations.length, 1);
 });
 
 test("a pod that a rollout has reserved may be evicted: its slot is taken over, and given back by a late answer", async () => {
-  const passes = await governedGroup();
-  passes.changeImage("app:2");
-  await passes.goOn(100);
-  passes.interfere = ({ verb, resource }) => {
+  const harness = await governedGroup();
+  harness.changeImage("app:2");
+  await harness.goOn(100);
+  harness.interfere = ({ verb, resource }) => {
     if (verb === "delete" && resource === "pods") throw refused(503);
   };
-  await passes.run();
-  assert.deepEqual(reserved(passes), ["group-a-0 by advance-zone-rollout"]);
-  const replica = new Replica(passes);
+  await harness.run();
+  assert.deepEqual(reserved(harness), ["group-a-0 by advance-zone-rollout"]);
+  const replica = new Replica(harness);
   assert.deepEqual(await replica.guards(replica.submit("group-a-1")), ["zone-budget"], "it counts for everybody else");
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(1_000) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 500;
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
   replica.interfere = () => {};
-  await passes.goOn(2_000);
-  assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`]);
+  await harness.goOn(2_000);
+  assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`]);
   const raised = { spec: { maxUnavailable: 2 } };
-  passes.world.store.patch("zoneawarepoddisruptionbudgets", { namespace, name: "budget" }, raised);
+  harness.world.store.patch("zoneawarepoddisruptionbudgets", { namespace, name: "budget" }, raised);
   assert.deepEqual(await replica.guards(replica.submit("group-a-2")), ["allowed"]);
-  assert.deepEqual(reserved(passes), ["group-a-0 by advance-zone-rollout", `group-a-2 by ${by}`]);
+  assert.deepEqual(reserved(harness), ["group-a-0 by advance-zone-rollout", `group-a-2 by ${by}`]);
 });
 
 test("what is back is settled by the next write, and no longer counts (R6)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-0"));
-  const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
-  passes.world.store.delete("pods", { namespace, name: "group-a-0" }, { preconditions: { uid } });
+  const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+  harness.world.store.delete("pods", { namespace, name: "group-a-0" }, { preconditions: { uid } });
   assert.deepEqual(await replica.guards(replica.submit("group-b-0")), ["zones-down"]);
-  passes.world.settle();
+  harness.world.settle();
   assert.deepEqual(await replica.guards(replica.submit("group-b-0")), ["allowed"]);
-  assert.deepEqual(reserved(passes), [`group-b-0 by ${by}`]);
+  assert.deepEqual(reserved(harness), [`group-b-0 by ${by}`]);
 });
 
 test("what was allowed and never happened is dropped after two minutes and a half, and no sooner (R10)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-0"));
-  await passes.goOn(148_000);
+  await harness.goOn(148_000);
   assert.deepEqual(await replica.guards(replica.submit("group-b-0")), ["zones-down"]);
-  await passes.goOn(3_000);
+  await harness.goOn(3_000);
   assert.deepEqual(await replica.guards(replica.submit("group-b-0")), ["allowed"]);
 });
 
 test("any number of processes share one budget", async () => {
-  const passes = await governedGroup({ maxUnavailable: 3 }, { replicas: 8 });
-  const replicas = Array.from({ length: 3 }, () => new Replica(passes));
+  const harness = await governedGroup({ maxUnavailable: 3 }, { replicas: 8 });
+  const replicas = Array.from({ length: 3 }, () => new Replica(harness));
   const asked = Array.from({ length: 8 }, (_, ordinal) =>
     replicas[ordinal % 3]?.submit(`group-a-${ordinal}`),
   ) as ReturnType<Replica["submit"]>[];
   const guards = (await replicas[0]?.guards(...asked)) ?? [];
   assert.equal(guards.filter((guard) => guard === "allowed").length, 3, guards.join());
-  assert.equal(passes.ledger.reservations.length, 3);
+  assert.equal(harness.ledger.reservations.length, 3);
 });

@@ -6,7 +6,7 @@ import {
   mostParkedOfGroup,
 } from "../../../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../../../../functions/shared/admission/definition.ts";
-import { type Call, namespace, Passes, played, refused } from "../../../shared/reconcile/passes.ts";
+import { type Call, Harness, namespace, played, refused } from "../../../shared/reconcile/harness.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
@@ -15,32 +15,36 @@ const awayMs = 1_505;
 
 /** A process that lives on, and people who evict: what is allowed happens. */
 class Drains {
-  readonly passes: Passes;
+  readonly harness: Harness;
   readonly replica: Replica;
   /** What was answered, in that order, with the time since the start. */
-  readonly said: { readonly pod: string; readonly guard: string; readonly atMs: number; readonly sentence: string }[] =
-    [];
+  readonly answered: {
+    readonly pod: string;
+    readonly guard: string;
+    readonly atMs: number;
+    readonly message: string;
+  }[] = [];
   readonly #startMs: number;
 
-  constructor(passes: Passes, replica: Replica) {
-    this.passes = passes;
+  constructor(harness: Harness, replica: Replica) {
+    this.harness = harness;
     this.replica = replica;
-    this.#startMs = passes.timeline.nowMs();
+    this.#startMs = harness.timeline.nowMs();
   }
 
   static async of(spec: object, { replicas = 8, settings = {} } = {}): Promise<Drains> {
-    const passes = await governedGroup(spec, { replicas });
-    const cache = await passes.watch();
-    passes.holds.length = 0;
-    return new Drains(passes, new Replica(passes, () => ({ cache, settings })));
+    const harness = await governedGroup(spec, { replicas });
+    const cache = await harness.watch();
+    harness.holds.length = 0;
+    return new Drains(harness, new Replica(harness, () => ({ cache, settings })));
   }
 
   evict(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
     const asked = this.replica.review(pod, changes);
     void asked.then((answer) => {
-      const sentence = answer.allowed ? "" : answer.message;
-      this.said.push({ pod, guard: answer.guard, atMs: this.passes.timeline.nowMs() - this.#startMs, sentence });
-      if (answer.allowed && changes.dryRun !== true) this.passes.world.store.delete("pods", { namespace, name: pod });
+      const message = answer.allowed ? "" : answer.message;
+      this.answered.push({ pod, guard: answer.guard, atMs: this.harness.timeline.nowMs() - this.#startMs, message });
+      if (answer.allowed && changes.dryRun !== true) this.harness.world.store.delete("pods", { namespace, name: pod });
     });
     return asked;
   }
@@ -50,7 +54,7 @@ class Drains {
   }
 
   get outcomes(): string[] {
-    return this.passes.holds.flatMap(({ ended }) => (ended === undefined ? [] : [ended.outcome]));
+    return this.harness.holds.flatMap(({ ended }) => (ended === undefined ? [] : [ended.outcome]));
   }
 }
 
@@ -61,11 +65,11 @@ test("an eviction that the budget does not allow now waits, and goes in the mome
   const asked = pods(0, 4).map((pod) => drains.evict(pod));
   assert.deepEqual(await drains.guards(...asked), ["allowed", "allowed", "allowed", "allowed"]);
   assert.deepEqual(
-    drains.said.map(({ pod }) => pod),
+    drains.answered.map(({ pod }) => pod),
     pods(0, 4),
     "in the order in which they came",
   );
-  for (const [index, { atMs }] of drains.said.entries()) {
+  for (const [index, { atMs }] of drains.answered.entries()) {
     const lateMs = atMs - index * awayMs;
     assert.ok(lateMs >= 0 && lateMs < 100, `${index} goes ${lateMs} ms after the one before it is back`);
   }
@@ -74,12 +78,12 @@ test("an eviction that the budget does not allow now waits, and goes in the mome
 test("while an eviction waits nothing of it stands in the ledger, and its stamp is of the moment in which it is let go (R8, R9)", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
-  const firstMs = reservationOf(drains.passes, "group-a-0")?.stampMs ?? Number.NaN;
+  const firstMs = reservationOf(drains.harness, "group-a-0")?.stampMs ?? Number.NaN;
   const waits = drains.evict("group-a-1");
-  await drains.passes.goOn(1_000);
-  assert.deepEqual(reserved(drains.passes), ["group-a-0 by evaluate-eviction"]);
+  await drains.harness.goOn(1_000);
+  assert.deepEqual(reserved(drains.harness), ["group-a-0 by evaluate-eviction"]);
   assert.deepEqual(await drains.guards(waits), ["allowed"]);
-  const laterMs = (reservationOf(drains.passes, "group-a-1")?.stampMs ?? Number.NaN) - firstMs;
+  const laterMs = (reservationOf(drains.harness, "group-a-1")?.stampMs ?? Number.NaN) - firstMs;
   assert.ok(laterMs >= 1_000 && laterMs <= 2_000, `${laterMs} ms after the first, by a clock of whole seconds`);
 });
 
@@ -87,7 +91,7 @@ test("it waits as long as the setting says, and is then refused with its reason"
   const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 1_200 } });
   const asked = [drains.evict("group-a-0"), drains.evict("group-a-1")];
   assert.deepEqual(await drains.guards(...asked), ["allowed", "zone-budget"]);
-  const atMs = drains.said[1]?.atMs ?? 0;
+  const atMs = drains.answered[1]?.atMs ?? 0;
   assert.ok(atMs >= 1_200 && atMs < 1_300, `${atMs} ms`);
   assert.deepEqual(drains.outcomes, ["over"]);
 });
@@ -99,19 +103,19 @@ test("EVICTION_WAIT of 0 refuses at once", async () => {
     "zone-budget",
     "zone-budget",
   ]);
-  assert.ok((drains.said[2]?.atMs ?? 1_000) < 50);
-  assert.deepEqual(drains.passes.holds, []);
+  assert.ok((drains.answered[2]?.atMs ?? 1_000) < 50);
+  assert.deepEqual(drains.harness.holds, []);
 });
 
-test("a setting that is longer than the time-out leaves is cut to 1.5 s less, and that is said once", async () => {
+test("a setting that is longer than the time-out leaves is cut to 1.5 s less, and that is reported once", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 60_000 } });
   const deadlineMs = drains.replica.cluster.monotonicMs() + 2_500;
   const asked = pods(0, 3).map((pod) => drains.evict(pod, { deadlineMs }));
   assert.deepEqual(await drains.guards(...asked), ["allowed", "zone-budget", "zone-budget"]);
-  const atMs = drains.said[1]?.atMs ?? 0;
+  const atMs = drains.answered[1]?.atMs ?? 0;
   assert.ok(atMs >= 1_000 && atMs < 1_100, `${atMs} ms`);
-  assert.equal(drains.passes.problems.length, 1);
-  assert.match(drains.passes.problems[0] ?? "", /EVICTION_WAIT is 60 s, .* evictions wait for 1\.0 s at most/);
+  assert.equal(drains.harness.problems.length, 1);
+  assert.match(drains.harness.problems[0] ?? "", /EVICTION_WAIT is 60 s, .* evictions wait for 1\.0 s at most/);
 });
 
 test("a webhook that is registered with one second has its evictions refused at once", async () => {
@@ -119,57 +123,57 @@ test("a webhook that is registered with one second has its evictions refused at 
   const deadlineMs = drains.replica.cluster.monotonicMs() + 900;
   const asked = pods(0, 3).map((pod) => drains.evict(pod, { deadlineMs }));
   assert.deepEqual(await drains.guards(...asked), ["allowed", "zone-budget", "zone-budget"]);
-  assert.ok((drains.said[2]?.atMs ?? 1_000) < 50);
-  assert.match(drains.passes.problems[0] ?? "", /no eviction waits.* timeoutSeconds of 11/);
+  assert.ok((drains.answered[2]?.atMs ?? 1_000) < 50);
+  assert.match(drains.harness.problems[0] ?? "", /no eviction waits.* timeoutSeconds of 11/);
 });
 
 test("32 reviews of a group wait; each one that comes then is refused at once, and told its place in the line", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 40 });
   const asked = pods(0, 36).map((pod) => drains.evict(pod));
-  await drains.passes.goOn(20);
-  assert.equal(drains.said.length, 1 + 36 - 1 - mostParkedOfGroup);
-  const refused = drains.said.slice(1);
+  await drains.harness.goOn(20);
+  assert.equal(drains.answered.length, 1 + 36 - 1 - mostParkedOfGroup);
+  const refused = drains.answered.slice(1);
   assert.deepEqual(
     refused.map(({ pod }) => pod),
     pods(33, 36),
     "those who came last",
   );
-  const places = refused.map(({ sentence }) =>
-    Number(/number (\d+) in the line of its group, where 32 wait already/.exec(sentence)?.[1]),
+  const places = refused.map(({ message }) =>
+    Number(/number (\d+) in the line of its group, where 32 wait already/.exec(message)?.[1]),
   );
   assert.deepEqual(places, [33, 34, 35]);
-  assert.equal(drains.passes.holds.at(-1)?.parked, mostParkedOfGroup);
+  assert.equal(drains.harness.holds.at(-1)?.parked, mostParkedOfGroup);
   assert.deepEqual(drains.outcomes, ["behind", "behind", "behind"]);
   await drains.guards(...asked);
 });
 
 test("64 of all groups wait in one process, and a group that finds no room there is refused as it was before", async () => {
-  const passes = new Passes({ replicas: 20 });
+  const harness = new Harness({ replicas: 20 });
   const groups = ["group", "group-1", "group-2", "group-3", "group-4"];
-  for (const group of groups.slice(1)) passes.world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 20 });
+  for (const group of groups.slice(1)) harness.world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 20 });
   for (const group of groups)
-    addBudget(passes, { selector: { matchLabels: { "rollout-group": group } }, maxUnavailable: 1 }, group);
-  passes.world.settle();
-  const cache = await passes.watch();
-  const replica = new Replica(passes, () => ({ cache, settings: {} }));
+    addBudget(harness, { selector: { matchLabels: { "rollout-group": group } }, maxUnavailable: 1 }, group);
+  harness.world.settle();
+  const cache = await harness.watch();
+  const replica = new Replica(harness, () => ({ cache, settings: {} }));
   // Each ledger is new, and old enough ten seconds later (rule R4).
   await replica.guards(...groups.map((group) => replica.review(`${group}-a-0`)));
-  await passes.goOn(60_000);
+  await harness.goOn(60_000);
   await replica.guards(...groups.map((group) => replica.review(`${group}-a-0`)));
-  passes.holds.length = 0;
-  const said: string[] = [];
+  harness.holds.length = 0;
+  const answered: string[] = [];
   for (const group of groups) {
     for (let ordinal = 1; ordinal <= 16; ordinal++)
       void replica.review(`${group}-a-${ordinal}`).then((answer) => {
-        said.push(answer.allowed ? answer.guard : answer.message);
+        answered.push(answer.allowed ? answer.guard : answer.message);
       });
   }
-  await passes.goOn(50);
-  assert.equal(passes.holds.findLast(({ ended }) => ended === undefined)?.parked, mostParked);
-  assert.equal(said.length, 5 * 16 - mostParked);
-  for (const sentence of said) assert.match(sentence, /and 64 of all groups wait here already/);
-  await passes.goOn(20_000);
-  assert.equal(passes.holds.at(-1)?.parked, 0);
+  await harness.goOn(50);
+  assert.equal(harness.holds.findLast(({ ended }) => ended === undefined)?.parked, mostParked);
+  assert.equal(answered.length, 5 * 16 - mostParked);
+  for (const message of answered) assert.match(message, /and 64 of all groups wait here already/);
+  await harness.goOn(20_000);
+  assert.equal(harness.holds.at(-1)?.parked, 0);
 });
 
 test("10,000 reviews at once: as many wait as may, those who came first, and all others are answered", async () => {
@@ -177,12 +181,12 @@ test("10,000 reviews at once: as many wait as may, those who came first, and all
   const answers: string[] = [];
   const order = Array.from({ length: 10_000 }, (_, index) => `group-a-${index % 40}`);
   for (const pod of order) void drains.replica.review(pod).then(({ guard }) => answers.push(guard));
-  await drains.passes.goOn(500);
-  assert.equal(Math.max(...drains.passes.holds.map(({ parked }) => parked)), mostParkedOfGroup);
-  const held = drains.passes.holds.filter(({ ended }) => ended === undefined).length;
-  assert.equal(held, mostParkedOfGroup, "no review that came later took the place of an earlier one");
+  await drains.harness.goOn(500);
+  assert.equal(Math.max(...drains.harness.holds.map(({ parked }) => parked)), mostParkedOfGroup);
+  const blocked = drains.harness.holds.filter(({ ended }) => ended === undefined).length;
+  assert.equal(blocked, mostParkedOfGroup, "no review that came later took the place of an earlier one");
   assert.equal(answers.length, 10_000 - mostParkedOfGroup);
-  await drains.passes.goOn(9_000);
+  await drains.harness.goOn(9_000);
   assert.equal(answers.length, 10_000);
 });
 
@@ -192,10 +196,10 @@ test("a client that has gone leaves the line, and nothing is reserved for it", a
   const first = drains.evict("group-a-0");
   const gone = drains.replica.review("group-a-1", { signal: leaving.signal });
   const next = drains.evict("group-a-2");
-  await drains.passes.goOn(500);
+  await drains.harness.goOn(500);
   leaving.abort();
   assert.deepEqual(await drains.guards(first, gone, next), ["allowed", "zone-budget", "allowed"]);
-  assert.deepEqual(reserved(drains.passes), ["group-a-2 by evaluate-eviction"]);
+  assert.deepEqual(reserved(drains.harness), ["group-a-2 by evaluate-eviction"]);
   assert.deepEqual(drains.outcomes, ["gone", "allowed"]);
 });
 
@@ -204,30 +208,30 @@ test("what is written for one who goes in that moment is withdrawn", async () =>
   await drains.guards(drains.evict("group-a-0"));
   const leaving = new AbortController();
   const gone = drains.replica.review("group-a-1", { signal: leaving.signal });
-  await drains.passes.goOn(500);
+  await drains.harness.goOn(500);
   drains.replica.interfere = (call) => {
     if (isWrite(call)) leaving.abort();
   };
   assert.deepEqual(await drains.guards(gone), ["zone-budget"]);
   drains.replica.interfere = () => {};
   assert.deepEqual(await drains.guards(drains.evict("group-a-2")), ["allowed"]);
-  assert.deepEqual(reserved(drains.passes), ["group-a-2 by evaluate-eviction"]);
+  assert.deepEqual(reserved(drains.harness), ["group-a-2 by evaluate-eviction"]);
 });
 
 test("a process that ends answers all reviews that wait at once, with 429, and makes none wait any more", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const asked = pods(0, 4).map((pod) => drains.evict(pod));
-  await drains.passes.goOn(500);
-  drains.replica.judge.stop?.();
-  const answers = await played(drains.passes.timeline, Promise.all(asked));
-  assert.ok((drains.said.at(-1)?.atMs ?? 0) < 510);
+  await drains.harness.goOn(500);
+  drains.replica.handler.stop?.();
+  const answers = await played(drains.harness.timeline, Promise.all(asked));
+  assert.ok((drains.answered.at(-1)?.atMs ?? 0) < 510);
   assert.deepEqual(
     answers.slice(1).map((answer) => !answer.allowed && answer.code),
     [429, 429, 429],
   );
   assert.deepEqual(drains.outcomes, ["stopped", "stopped", "stopped"]);
   assert.deepEqual(await drains.guards(drains.evict("group-a-5")), ["zone-budget"]);
-  assert.equal(drains.passes.holds.at(-1)?.parked, 0);
+  assert.equal(drains.harness.holds.at(-1)?.parked, 0);
 });
 
 test("a dry run, shadow mode and a process that only lists make no review wait", async () => {
@@ -235,21 +239,21 @@ test("a dry run, shadow mode and a process that only lists make no review wait",
   await drains.guards(drains.evict("group-a-0"));
   assert.deepEqual(await drains.guards(drains.evict("group-a-1", { dryRun: true })), ["zone-budget"]);
   const { cache } = drains.replica.context;
-  const shadow = new Replica(drains.passes, () => ({ cache, mode: "shadow", settings: {} }));
+  const shadow = new Replica(drains.harness, () => ({ cache, mode: "shadow", settings: {} }));
   await shadow.guards(shadow.review("group-a-1"));
-  const listing = new Replica(drains.passes, () => ({ settings: {} }));
+  const listing = new Replica(drains.harness, () => ({ settings: {} }));
   assert.deepEqual(await listing.guards(listing.review("group-a-1")), ["zone-budget"]);
-  assert.ok((drains.said.at(-1)?.atMs ?? 1_000) < 100);
-  assert.deepEqual(drains.passes.holds, []);
+  assert.ok((drains.answered.at(-1)?.atMs ?? 1_000) < 100);
+  assert.deepEqual(drains.harness.holds, []);
 });
 
 test("a pod that cannot go for a reason of another kind is refused at once, and holds up no pod behind it", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const first = drains.evict("group-a-0");
   const [waits, other] = [drains.evict("group-a-1"), drains.evict("group-b-0")];
-  await drains.passes.goOn(100);
+  await drains.harness.goOn(100);
   // Scaled away, so that no budget lets it go: and the one behind it goes as soon as it can.
-  drains.passes.world.store.delete("pods", { namespace, name: "group-a-1" });
+  drains.harness.world.store.delete("pods", { namespace, name: "group-a-1" });
   assert.deepEqual(await drains.guards(first, waits), ["allowed", "exempt"]);
   assert.deepEqual(await drains.guards(other), ["allowed"]);
 });
@@ -258,22 +262,22 @@ test("the pod that replaces one that waited is not let go in its place", async (
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   const waits = drains.replica.review("group-a-1", { path: "/pods/eviction" });
-  await drains.passes.goOn(100);
-  drains.passes.world.store.delete("pods", { namespace, name: "group-a-1" }, { gracePeriodSeconds: 0 });
+  await drains.harness.goOn(100);
+  drains.harness.world.store.delete("pods", { namespace, name: "group-a-1" }, { gracePeriodSeconds: 0 });
   assert.deepEqual(await drains.guards(waits), ["pod-unseen"]);
 });
 
 test("a budget that changes meanwhile counts from then on", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const asked = [drains.evict("group-a-0"), drains.evict("group-a-1"), drains.evict("group-a-2")];
-  await drains.passes.goOn(200);
+  await drains.harness.goOn(200);
   const budget = { namespace, name: "budget" };
-  drains.passes.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 3 } });
+  drains.harness.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 3 } });
   assert.deepEqual(await drains.guards(...asked), ["allowed", "allowed", "allowed"]);
-  assert.ok((drains.said.at(-1)?.atMs ?? 0) < 300);
+  assert.ok((drains.answered.at(-1)?.atMs ?? 0) < 300);
   const [more, never] = [drains.evict("group-a-3"), drains.evict("group-a-4")];
-  await drains.passes.goOn(100);
-  drains.passes.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 0 } });
+  await drains.harness.goOn(100);
+  drains.harness.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 0 } });
   assert.deepEqual(await drains.guards(more, never), ["never-possible", "never-possible"]);
 });
 
@@ -282,29 +286,29 @@ test("a second review of a pod that waits already goes with the first, by one re
   const first = drains.evict("group-a-0");
   const [one, again] = [drains.replica.review("group-a-1"), drains.replica.review("group-a-1")];
   assert.deepEqual(await drains.guards(first, one, again), ["allowed", "allowed", "allowed"]);
-  assert.deepEqual(reserved(drains.passes), ["group-a-1 by evaluate-eviction"]);
+  assert.deepEqual(reserved(drains.harness), ["group-a-1 by evaluate-eviction"]);
 });
 
 test("what ends by time alone is waited for where the time is enough, and refused at once where it is not", async () => {
-  const passes = new Passes({ replicas: 4 });
-  addBudget(passes);
-  const cache = await passes.watch();
-  const replica = new Replica(passes, () => ({ cache, settings: {} }));
-  const startMs = passes.timeline.nowMs();
+  const harness = new Harness({ replicas: 4 });
+  addBudget(harness);
+  const cache = await harness.watch();
+  const replica = new Replica(harness, () => ({ cache, settings: {} }));
+  const startMs = harness.timeline.nowMs();
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
-  assert.ok(passes.timeline.nowMs() - startMs < 100, "ten seconds are more than it may wait");
-  await passes.goOn(5_000);
+  assert.ok(harness.timeline.nowMs() - startMs < 100, "ten seconds are more than it may wait");
+  await harness.goOn(5_000);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
-  const afterMs = passes.timeline.nowMs() - startMs;
+  const afterMs = harness.timeline.nowMs() - startMs;
   assert.ok(afterMs >= 10_000 && afterMs < 10_200, `${afterMs} ms`);
 });
 
 test("a ledger that others write all the time is waited for, and asked less often than it changes", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
-  const contended = () => drains.passes.writeLedger({ noise: String(Math.random()) });
+  const contended = () => drains.harness.writeLedger({ noise: String(Math.random()) });
   drains.replica.interfere = (call) => (isWrite(call) ? contended() : undefined);
   const waits = drains.evict("group-a-0");
-  await drains.passes.goOn(2_900);
+  await drains.harness.goOn(2_900);
   const tries = drains.replica.count("patch leases");
   assert.ok(tries >= 10 && tries <= 20, `${tries} writes in three seconds`);
   drains.replica.interfere = () => {};
@@ -315,7 +319,7 @@ test("the API server that fails once is no reason to send everybody away", async
   const drains = await Drains.of({ maxUnavailable: 1 });
   const first = drains.evict("group-a-0");
   const waits = drains.evict("group-a-1");
-  await drains.passes.goOn(500);
+  await drains.harness.goOn(500);
   let failures = 0;
   drains.replica.interfere = (call) => {
     if (isWrite(call) && failures++ === 0) throw refused(503);
@@ -324,34 +328,34 @@ test("the API server that fails once is no reason to send everybody away", async
   assert.equal(failures, 2);
 });
 
-test("a line without a waiting review is looked at no more, and a review that waits costs few requests", async () => {
+test("a line without a waiting review is read no more, and a review that waits costs few requests", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   // It is allowed to go, and does not.
   await drains.guards(drains.replica.review("group-a-0"));
-  drains.passes.forget();
+  drains.harness.forget();
   const waits = drains.evict("group-a-1");
   assert.deepEqual(await drains.guards(waits), ["zone-budget"]);
-  const gets = drains.passes.count("get statefulsets");
+  const gets = drains.harness.count("get statefulsets");
   assert.ok(gets <= 8, `${gets} GETs in 7.5 s`);
-  assert.equal(drains.passes.count("list pods"), 0);
-  drains.passes.forget();
-  await drains.passes.goOn(10_000);
-  assert.deepEqual(drains.passes.words, []);
+  assert.equal(drains.harness.count("list pods"), 0);
+  drains.harness.forget();
+  await drains.harness.goOn(10_000);
+  assert.deepEqual(drains.harness.requests, []);
 });
 
-test("a review that would wait longer than it may, at the pace of those before it, is refused early and the line goes on", async () => {
+test("a review that would wait longer than it may, at the rate of those before it, is refused early and the line goes on", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 24 });
   const asked = pods(0, 17).map((pod) => drains.evict(pod));
-  await drains.passes.goOn(2 * awayMs);
-  assert.equal(drains.said.length, 2, "nothing is known of the pace yet");
-  await drains.passes.goOn(700);
-  const refused = drains.said.filter(({ guard }) => guard !== "allowed");
+  await drains.harness.goOn(2 * awayMs);
+  assert.equal(drains.answered.length, 2, "nothing is known of the rate yet");
+  await drains.harness.goOn(700);
+  const refused = drains.answered.filter(({ guard }) => guard !== "allowed");
   // 7.5 s less those that have passed, one pod each 1.5 s: three of those who wait may have a chance.
   assert.deepEqual(
     refused.map(({ pod }) => pod),
     pods(6, 17),
   );
-  for (const { sentence } of refused) assert.match(sentence, /its turn comes in about \d+ s, and it may wait for 4 s/);
+  for (const { message } of refused) assert.match(message, /its turn comes in about \d+ s, and it may wait for 4 s/);
   assert.deepEqual(await drains.guards(...asked.slice(0, 5)), Array(5).fill("allowed"));
   assert.deepEqual(new Set(drains.outcomes), new Set(["behind", "allowed"]));
 });

@@ -25,7 +25,7 @@ function createLines() {
   const served: { readonly batch: readonly WaitingReview[]; readonly end: () => void }[] = [];
   const cluster = { monotonicMs: () => 0, sleep: () => new Promise<void>(() => {}) };
   const context = { cluster, cache: {}, reporter: { parked: () => {} } };
-  const lines = new ReviewQueues(context, "judge", (_line, batch) => {
+  const lines = new ReviewQueues(context, "decide", (_line, batch) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     served.push({ batch, end: resolve });
     return promise;
@@ -41,7 +41,7 @@ function createLines() {
   return { lines, served, ask };
 }
 
-test("a line is served by one at a time, also when a review of a line that was forgotten is answered meanwhile", async () => {
+test("a queue is served by one at a time, also when a review of a queue that was forgotten is answered meanwhile", async () => {
   const { lines, served, ask } = createLines();
   // Its reservation was written too late to say so: it is answered at its deadline, whatever has become of its line.
   const late = ask();
@@ -60,7 +60,7 @@ test("a line is served by one at a time, also when a review of a line that was f
   assert.deepEqual(served[2]?.batch, [third]);
 });
 
-/** One who waits, over a clock of the test; each look takes `tookMs`. */
+/** One who waits, over a clock of the test; each reconcile takes `tookMs`. */
 function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = []) {
   const refusal = notYet("another-zone-down", "wait");
   const clock = createVirtualClock();
@@ -79,7 +79,7 @@ function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = [])
   };
   const context = { cluster: counted, cache, reporter: { parked: () => {} } };
   const asked: WaitingReview[] = [];
-  const lines = new ReviewQueues(context, "judge", async (line, batch) => {
+  const lines = new ReviewQueues(context, "decide", async (line, batch) => {
     begun.push(clock.monotonicMs());
     line.withdrawn = withdrawn;
     await clock.sleep(tookMs);
@@ -99,7 +99,7 @@ function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = [])
   return { clock, begun, join, answerAll, change: () => change(), sleeps: () => sleeps };
 }
 
-test("what changes during a look has those who wait looked at again 25 ms after it, and nothing wakes until then", async () => {
+test("what changes during a reconcile has those who wait looked at again 25 ms after it, and nothing triggers until then", async () => {
   const { clock, begun, change, sleeps } = createWaiting(900);
   await clock.goTo(901);
   await clock.goTo(1_950);
@@ -110,7 +110,7 @@ test("what changes during a look has those who wait looked at again 25 ms after 
     change();
   }
   await clock.goTo(2_700);
-  assert.ok(sleeps() - before <= 1, `${sleeps() - before} timers in one look`);
+  assert.ok(sleeps() - before <= 1, `${sleeps() - before} timers in one reconcile`);
   await clock.goTo(2_900);
   assert.deepEqual(begun, [0, 1_900, 2_825]);
 });
@@ -127,7 +127,7 @@ test("what changes is gathered for 25 ms after the first change, however many fo
   }
 });
 
-test("a review that comes while a change is gathered is looked at with those that wait, and none is looked at before", async () => {
+test("a review that comes while a change is gathered is read with those that wait, and none is read before", async () => {
   const { clock, begun, change, join } = createWaiting(0);
   await clock.goTo(100);
   change();
@@ -136,10 +136,10 @@ test("a review that comes while a change is gathered is looked at with those tha
   await clock.goTo(300);
   assert.deepEqual(begun, [0, 125]);
   join();
-  assert.deepEqual(begun, [0, 125, 300], "where nothing has changed it is looked at once");
+  assert.deepEqual(begun, [0, 125, 300], "where nothing has changed it is read once");
 });
 
-test("a review that comes to a line that all have left since something changed is looked at without delay", async () => {
+test("a review that comes to a line that all have left since something changed is read without delay", async () => {
   // A reservation that is still to be withdrawn keeps the line.
   const { clock, answerAll, begun, change, join } = createWaiting(0, [withdrawnOne]);
   await clock.goTo(100);

@@ -1,68 +1,68 @@
-/** The pace of a line: what those expect who wait in it. */
+/** The rate of a line: what those expect who wait in it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateEstimate } from "../../../../../functions/evaluate-eviction/group-commit/rate-estimate.ts";
 
 /** Lets `together` reviews go at each of these times; only at the first time does no review wait. */
-function paced(timesMs: readonly number[], together = 1): RateEstimate {
-  const pace = new RateEstimate();
+function estimateOf(timesMs: readonly number[], together = 1): RateEstimate {
+  const estimate = new RateEstimate();
   for (const [index, atMs] of timesMs.entries())
-    for (let one = 0; one < together; one++) pace.letGo(atMs + one, index > 0);
-  return pace;
+    for (let one = 0; one < together; one++) estimate.letGo(atMs + one, index > 0);
+  return estimate;
 }
 
 test("nothing is known of a line before a review that waited was let go", () => {
   assert.equal(new RateEstimate().waitMs(0, 0), undefined);
-  assert.equal(paced([1_000]).waitMs(0, 1_500), undefined);
-  assert.equal(paced([1_000], 5).waitMs(0, 60_000), undefined);
-  assert.equal(paced([1_000, 2_000]).waitMs(0, 2_500), undefined, "nor when the first one has come back");
+  assert.equal(estimateOf([1_000]).waitMs(0, 1_500), undefined);
+  assert.equal(estimateOf([1_000], 5).waitMs(0, 60_000), undefined);
+  assert.equal(estimateOf([1_000, 2_000]).waitMs(0, 2_500), undefined, "nor when the first one has come back");
 });
 
 test("each has to wait for those before it, less what has passed since the last one went", () => {
-  const pace = paced([0, 1_000, 2_000, 3_000]);
+  const estimate = estimateOf([0, 1_000, 2_000, 3_000]);
   assert.deepEqual(
-    [0, 1, 9].map((before) => pace.waitMs(before, 3_000)),
+    [0, 1, 9].map((before) => estimate.waitMs(before, 3_000)),
     [1_000, 2_000, 10_000],
   );
-  assert.equal(pace.waitMs(1, 3_400), 1_600);
+  assert.equal(estimate.waitMs(1, 3_400), 1_600);
 });
 
 test("those who go together are one moment", () => {
-  const pace = paced([0, 1_000, 2_000, 3_000], 5);
-  assert.equal(Math.round(pace.waitMs(4, 3_000) ?? 0), 1_000);
-  assert.equal(Math.round(pace.waitMs(9, 3_000) ?? 0), 2_000);
+  const estimate = estimateOf([0, 1_000, 2_000, 3_000], 5);
+  assert.equal(Math.round(estimate.waitMs(4, 3_000) ?? 0), 1_000);
+  assert.equal(Math.round(estimate.waitMs(9, 3_000) ?? 0), 2_000);
 });
 
-test("a moment that is not over is no pace: its first one is not all who go in it", () => {
-  const pace = new RateEstimate();
+test("a moment that is not over is no rate: its first one is not all who go in it", () => {
+  const estimate = new RateEstimate();
   for (const [atMs, hasWaited] of [
     [0, false],
     [30, true],
     [60, true],
     [1_100, true],
   ] as const)
-    pace.letGo(atMs, hasWaited);
-  for (const atMs of [1_150, 1_200, 2_200]) pace.letGo(atMs, true);
-  assert.equal(pace.waitMs(15, 2_210), undefined);
-  for (const atMs of [2_250, 2_300]) pace.letGo(atMs, true);
-  assert.equal(Math.round(pace.waitMs(15, 2_450) ?? 0), Math.round((16 * 2_200) / 6 - 250));
+    estimate.letGo(atMs, hasWaited);
+  for (const atMs of [1_150, 1_200, 2_200]) estimate.letGo(atMs, true);
+  assert.equal(estimate.waitMs(15, 2_210), undefined);
+  for (const atMs of [2_250, 2_300]) estimate.letGo(atMs, true);
+  assert.equal(Math.round(estimate.waitMs(15, 2_450) ?? 0), Math.round((16 * 2_200) / 6 - 250));
 });
 
-test("one that is overdue makes the pace slower, and the next one is not expected in the past", () => {
-  const pace = paced([0, 1_000, 2_000]);
-  assert.equal(pace.waitMs(0, 6_000), 0);
-  assert.equal(pace.waitMs(3, 6_000), 8_000);
-  assert.equal(pace.waitMs(0, 2_250), 750);
+test("one that is overdue makes the rate slower, and the next one is not expected in the past", () => {
+  const estimate = estimateOf([0, 1_000, 2_000]);
+  assert.equal(estimate.waitMs(0, 6_000), 0);
+  assert.equal(estimate.waitMs(3, 6_000), 8_000);
+  assert.equal(estimate.waitMs(0, 2_250), 750);
 });
 
 test("what was half a minute ago says nothing of now, and only the last moments count", () => {
-  assert.equal(paced([0, 500, 1_000]).waitMs(3, 31_001), undefined);
-  const pace = paced([0, 10_000, 11_000, 12_000, 13_000, 14_000, 15_000]);
-  assert.equal(pace.waitMs(0, 15_000), 1_000);
+  assert.equal(estimateOf([0, 500, 1_000]).waitMs(3, 31_001), undefined);
+  const estimate = estimateOf([0, 10_000, 11_000, 12_000, 13_000, 14_000, 15_000]);
+  assert.equal(estimate.waitMs(0, 15_000), 1_000);
 });
 
-test("a review that finds an empty line begins the estimate anew: that so few asked is no pace", () => {
-  const pace = paced([0, 1_000, 2_000]);
-  pace.letGo(20_000, false);
-  assert.equal(pace.waitMs(3, 20_500), undefined);
+test("a review that finds an empty line begins the estimate anew: that so few asked is no rate", () => {
+  const estimate = estimateOf([0, 1_000, 2_000]);
+  estimate.letGo(20_000, false);
+  assert.equal(estimate.waitMs(3, 20_500), undefined);
 });

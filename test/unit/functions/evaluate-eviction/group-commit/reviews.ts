@@ -1,4 +1,4 @@
-/** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
+/** Processes that decide evictions over a small world in virtual time, beside the one that rolls out in {@link Harness}. */
 
 import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
 import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
@@ -22,94 +22,94 @@ import { askedOf } from "../../../../support/asked-eviction.ts";
 import {
   type Call,
   counting,
+  Harness,
   type Interference,
   key,
   namespace,
-  Passes,
   played,
-} from "../../../shared/reconcile/passes.ts";
+} from "../../../shared/reconcile/harness.ts";
 
-type GroupOptions = ConstructorParameters<typeof Passes>[0];
+type GroupOptions = ConstructorParameters<typeof Harness>[0];
 
-/** How long the API server waits for a webhook, less what the door keeps back. */
+/** How long the API server waits for a webhook, less what the server keeps back. */
 const patienceMs = 9_000;
 
 /** Settings by which a review that has to wait is refused at once, unless a test gives other settings. */
 const atOnce = { evictionWaitMs: 0 };
 
-/** One process that judges evictions. */
+/** One process that decides evictions. */
 export class Replica {
   readonly calls: Call[] = [];
   interfere: Interference = () => {};
-  readonly passes: Passes;
+  readonly harness: Harness;
   readonly cluster: Cluster;
   readonly context: Context;
   readonly commit: GroupCommit<EvictionSnapshot>;
-  readonly judge: AdmissionHandler;
+  readonly handler: AdmissionHandler;
 
   constructor(
-    passes: Passes,
+    harness: Harness,
     changes: (cluster: Cluster) => Partial<Context> = () => ({}),
-    gate: Partial<BatchDecider<EvictionSnapshot>> = {},
+    decider: Partial<BatchDecider<EvictionSnapshot>> = {},
   ) {
-    this.passes = passes;
-    this.cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
+    this.harness = harness;
+    this.cluster = counting(createWorldCluster(harness.world), this.calls, () => this.interfere);
     this.context = {
-      ...passes.context,
+      ...harness.context,
       cluster: this.cluster,
       cache: createListReader(this.cluster, undefined),
       memoryOf: createMemory(),
       settings: atOnce,
       ...changes(this.cluster),
     };
-    this.commit = new GroupCommit(this.context, { name, observe, decide, ...gate });
-    this.judge = openHandler(evaluateEviction, this.context);
+    this.commit = new GroupCommit(this.context, { name, observe, decide, ...decider });
+    this.handler = openHandler(evaluateEviction, this.context);
   }
 
-  /** A petition for the pod of that name as it stands now. */
+  /** A review for the pod of that name as it stands now. */
   submit(pod: string, changes: Partial<EvictionReview> & Partial<Eviction> = {}): Promise<AdmissionAnswer> {
     const { dryRun = false, deadlineMs = this.cluster.monotonicMs() + patienceMs, ...more } = changes;
     const eviction = { name: pod, uid: this.uidOf(pod), isPinned: true, pin: [], ...more };
     return this.commit.submit(key, { eviction, dryRun, deadlineMs });
   }
 
-  /** A review of an eviction, as the door gives it to the function. */
+  /** A review of an eviction, as the server gives it to the function. */
   review(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
     const deadlineMs = this.cluster.monotonicMs() + patienceMs;
-    return this.judge.review(askedOf({ namespace, name: pod }, { uid: "review", deadlineMs, ...changes }));
+    return this.handler.review(askedOf({ namespace, name: pod }, { uid: "review", deadlineMs, ...changes }));
   }
 
   /** Lets time go on until all are answered: guards, in the order of the questions. */
   async guards(...asked: readonly Promise<AdmissionAnswer>[]): Promise<string[]> {
-    const answers = await played(this.passes.timeline, Promise.all(asked));
+    const answers = await played(this.harness.timeline, Promise.all(asked));
     return answers.map(({ guard }) => guard);
   }
 
   async answer(asked: Promise<AdmissionAnswer>): Promise<AdmissionAnswer> {
-    return played(this.passes.timeline, asked);
+    return played(this.harness.timeline, asked);
   }
 
   uidOf(pod: string): string {
-    return this.passes.world.store.get("pods", { namespace, name: pod }).metadata.uid;
+    return this.harness.world.store.get("pods", { namespace, name: pod }).metadata.uid;
   }
 
   /** The calls so far as words: `patch leases`. */
-  get words(): string[] {
+  get requests(): string[] {
     return this.calls.filter(({ verb }) => verb !== "watch").map(({ verb, resource }) => `${verb} ${resource}`);
   }
 
-  count(words: string): number {
-    return this.words.filter((other) => other === words).length;
+  count(request: string): number {
+    return this.requests.filter((other) => other === request).length;
   }
 
   get writes(): string[] {
-    return this.words.filter((word) => !/^(get|list) /.test(word));
+    return this.requests.filter((word) => !/^(get|list) /.test(word));
   }
 }
 
-/** A budget for the group in {@link Passes}, unless its selector says otherwise. */
-export function addBudget(passes: Passes, spec: object = { maxUnavailable: 1 }, budgetName = "budget"): void {
-  passes.world.store.create("zoneawarepoddisruptionbudgets", namespace, {
+/** A budget for the group in {@link Harness}, unless its selector says otherwise. */
+export function addBudget(harness: Harness, spec: object = { maxUnavailable: 1 }, budgetName = "budget"): void {
+  harness.world.store.create("zoneawarepoddisruptionbudgets", namespace, {
     apiVersion: "rollout-operator.grafana.com/v1",
     kind: "ZoneAwarePodDisruptionBudget",
     metadata: { name: budgetName },
@@ -118,22 +118,22 @@ export function addBudget(passes: Passes, spec: object = { maxUnavailable: 1 }, 
 }
 
 /** A whole group under a budget, with a ledger that has been decided on and is old beyond doubt (rule R4). */
-export async function governedGroup(spec?: object, group: GroupOptions = { replicas: 4 }): Promise<Passes> {
-  const passes = new Passes(group);
-  addBudget(passes, spec);
-  await passes.run(true);
-  await passes.goOn(60_000);
-  await passes.run();
-  await passes.goOn(6_000);
-  passes.forget();
-  return passes;
+export async function governedGroup(spec?: object, group: GroupOptions = { replicas: 4 }): Promise<Harness> {
+  const harness = new Harness(group);
+  addBudget(harness, spec);
+  await harness.run(true);
+  await harness.goOn(60_000);
+  await harness.run();
+  await harness.goOn(6_000);
+  harness.forget();
+  return harness;
 }
 
 /** The open reservations of the ledger as words: `group-a-0 by evaluate-eviction`. */
-export function reserved(passes: Passes): string[] {
-  return passes.ledger.reservations.map(({ statefulSet, ordinal, by }) => `${statefulSet}-${ordinal} by ${by}`).sort();
+export function reserved(harness: Harness): string[] {
+  return harness.ledger.reservations.map(({ statefulSet, ordinal, by }) => `${statefulSet}-${ordinal} by ${by}`).sort();
 }
 
-export function reservationOf(passes: Passes, pod: string): Reservation | undefined {
-  return passes.ledger.reservations.find(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}` === pod);
+export function reservationOf(harness: Harness, pod: string): Reservation | undefined {
+  return harness.ledger.reservations.find(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}` === pod);
 }

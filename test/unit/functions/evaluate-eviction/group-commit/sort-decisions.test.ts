@@ -12,17 +12,17 @@ const reserve = { statefulSet: "db", ordinal: 1, uid: "u" };
 const [real, dry, refused] = [{ dryRun: false }, { dryRun: true }, { dryRun: false }];
 const reviews = [real, dry, refused];
 const allowed: Decision = { answer: allow("allowed"), reserve };
-const rulings: readonly Decision[] = [allowed, allowed, { answer: askAgain("zone-budget", "not now") }];
+const decisions: readonly Decision[] = [allowed, allowed, { answer: askAgain("zone-budget", "not now") }];
 
 test("an allowance is reserved before it is given, and a dry run reserves nothing (R16)", () => {
-  const { granted, traceless, unreserved } = sortDecisions(reviews, rulings, { mode: "act", tooNew: undefined });
+  const { granted, traceless, unreserved } = sortDecisions(reviews, decisions, { mode: "act", tooNew: undefined });
   assert.deepEqual(granted, [{ waiting: real, ...allowed }]);
   assert.deepEqual([...traceless], [[dry, allowed.answer]]);
-  assert.deepEqual([...unreserved], [[refused, rulings[2]?.answer]]);
+  assert.deepEqual([...unreserved], [[refused, decisions[2]?.answer]]);
 });
 
 test("in shadow mode nothing is reserved, and an allowance says that it would have been (R16)", () => {
-  const { granted, traceless, unreserved } = sortDecisions(reviews, rulings, { mode: "shadow", tooNew: undefined });
+  const { granted, traceless, unreserved } = sortDecisions(reviews, decisions, { mode: "shadow", tooNew: undefined });
   assert.deepEqual(granted, []);
   assert.deepEqual([...traceless.values()], [{ ...allowed.answer, otherwise: "reserved" }, allowed.answer]);
   assert.deepEqual([...unreserved.keys()], [refused]);
@@ -31,10 +31,10 @@ test("in shadow mode nothing is reserved, and an allowance says that it would ha
 test("a ledger that is new reserves nothing for any review, and says for how long (R4)", () => {
   const tooNew = wait("ledger-new", "it is new", { requeueAfterMs: 9_000 });
   for (const mode of ["act", "shadow"] as const) {
-    const { granted, traceless, unreserved } = sortDecisions(reviews, rulings, { mode, tooNew });
+    const { granted, traceless, unreserved } = sortDecisions(reviews, decisions, { mode, tooNew });
     assert.deepEqual([granted.length, traceless.size], [0, 0]);
     const answers = [...unreserved.values()].map((one) => !one.allowed && [one.guard, one.code, one.curedInMs]);
-    const held = ["ledger-new", 429, 9_000];
-    assert.deepEqual(answers, [held, held, ["zone-budget", 429, undefined]]);
+    const blocked = ["ledger-new", 429, 9_000];
+    assert.deepEqual(answers, [blocked, blocked, ["zone-budget", 429, undefined]]);
   }
 });

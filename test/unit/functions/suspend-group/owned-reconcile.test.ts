@@ -1,4 +1,4 @@
-/** Passes over pods whose owner is no StatefulSet: what is written, in which order, and what another client does in between. */
+/** Reconciles of pods whose owner is no StatefulSet: what is written, in which order, and what another client does in between. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -6,8 +6,8 @@ import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shar
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { group, owner } from "../../../support/owned.ts";
-import type { Call } from "../../shared/reconcile/passes.ts";
-import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
+import type { Call } from "../../shared/reconcile/harness.ts";
+import { Harness, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 
 const key = { namespace, group };
 const claim = { namespace, name: "a-0-data" };
@@ -15,7 +15,7 @@ const pod = { namespace, name: "a-0" };
 const claims = "persistentvolumeclaims";
 
 /** One pod with a volume claim whose zone a label of the pod says; asked for, under a ledger that permits. */
-class OwnedPasses extends Passes {
+class OwnedHarness extends Harness {
   constructor() {
     super({ zones: ["a"], replicas: 1, volumes: ["data"] });
     const asked = {
@@ -37,21 +37,21 @@ class OwnedPasses extends Passes {
     this.world.store.create("pods", namespace, { metadata: { name: pod.name, labels }, spec } as never);
   }
 
-  /** Protected, with an old ledger: the next pass lets the pod go. */
+  /** Protected, with an old ledger: the next reconcile lets the pod go. */
   async ready(): Promise<this> {
     await this.goOn(2_000);
-    await this.pass();
+    await this.reconcile();
     await this.goOn(11_000);
     this.forget();
     return this;
   }
 
-  async pass(): Promise<void> {
+  async reconcile(): Promise<void> {
     const outcome = await played(this.timeline, suspendGroup.reconcile(this.context, key, { sweep: true }));
     if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
   }
 
-  said(name: string): string | undefined {
+  decided(name: string): string | undefined {
     return this.world.store.get(claims, claim).metadata.annotations?.[`sluice.dev/${name}`];
   }
 
@@ -59,7 +59,7 @@ class OwnedPasses extends Passes {
     return this.world.store.find("pods", pod)?.metadata;
   }
 
-  get held() {
+  get claimed() {
     const lease = this.world.store.find("leases", { namespace, name: ledgerName(group) });
     const text = lease?.metadata.annotations?.["sluice.dev/claims"] ?? "";
     return parseClaims(text, (why) => new Error(String(why)));
@@ -67,21 +67,21 @@ class OwnedPasses extends Passes {
 }
 
 test("what is deleted and protected is marked and stamped without a finalizer more, which the API server would not take", async () => {
-  const passes = new OwnedPasses();
-  const { store } = passes.world;
+  const harness = new OwnedHarness();
+  const { store } = harness.world;
   store.patch(claims, claim, { metadata: { finalizers: ["sluice.dev/volume-protection"] } } as never);
   store.delete(claims, claim);
-  await passes.ready();
-  assert.equal(passes.said("suspend-state"), undefined, "its pod is there");
+  await harness.ready();
+  assert.equal(harness.decided("suspend-state"), undefined, "its pod is there");
   store.delete("pods", pod);
-  await passes.goOn(60_000);
-  await passes.pass();
-  await passes.goOn(1_000);
-  await passes.pass();
+  await harness.goOn(60_000);
+  await harness.reconcile();
+  await harness.goOn(1_000);
+  await harness.reconcile();
   const { finalizers, labels } = store.get(claims, claim).metadata;
-  assert.deepEqual([passes.said("suspend-state"), finalizers], ["Suspended", ["sluice.dev/volume-protection"]]);
+  assert.deepEqual([harness.decided("suspend-state"), finalizers], ["Suspended", ["sluice.dev/volume-protection"]]);
   assert.equal(labels?.["sluice.dev/suspended"], "true");
-  assert.match(passes.said("suspend-message") ?? "", /not before .*; another client has deleted its volume claim/);
+  assert.match(harness.decided("suspend-message") ?? "", /not before .*; another client has deleted its volume claim/);
 });
 
 const isMark = ({ verb, resource, given }: Call) =>
@@ -89,79 +89,79 @@ const isMark = ({ verb, resource, given }: Call) =>
 const isDeletion = ({ verb, resource }: Call) => verb === "delete" && resource === "pods";
 
 test("the zone that only a label says is written down with our finalizer; then the claim, the mark and the deletion follow each other", async () => {
-  const passes = await new OwnedPasses().ready();
-  assert.equal(passes.said("zone"), "a");
-  await passes.pass();
-  const writes = passes.words.filter((word) => /^(patch|delete|create)/.test(word));
+  const harness = await new OwnedHarness().ready();
+  assert.equal(harness.decided("zone"), "a");
+  await harness.reconcile();
+  const writes = harness.requests.filter((word) => /^(patch|delete|create)/.test(word));
   assert.deepEqual(writes.slice(0, 3), ["patch leases", `patch ${claims}`, "delete pods"]);
-  assert.equal(passes.said("suspend-pod-uid"), passes.pod?.uid);
-  const sent = passes.calls.filter((call) => isMark(call) || isDeletion(call));
+  assert.equal(harness.decided("suspend-pod-uid"), harness.pod?.uid);
+  const sent = harness.calls.filter((call) => isMark(call) || isDeletion(call));
   const limits = sent.map(
-    ({ given }) => (given[3] as { notAfterMs: number }).notAfterMs - passes.cluster.monotonicMs(),
+    ({ given }) => (given[3] as { notAfterMs: number }).notAfterMs - harness.cluster.monotonicMs(),
   );
   assert.equal(limits.length, 2);
   assert.ok(
     limits.every((ms) => ms > 0 && ms <= 5_000),
     "none is sent later than five seconds after the claim (R9)",
   );
-  assert.notEqual(passes.pod?.deletionTimestamp, undefined);
+  assert.notEqual(harness.pod?.deletionTimestamp, undefined);
 });
 
 test("who takes the request back after the decision keeps the pod", async () => {
-  const passes = await new OwnedPasses().ready();
-  passes.interfere = (call) => {
-    if (isMark(call)) passes.world.annotate(claim, { "sluice.dev/suspend": null }, claims);
+  const harness = await new OwnedHarness().ready();
+  harness.interfere = (call) => {
+    if (isMark(call)) harness.world.annotate(claim, { "sluice.dev/suspend": null }, claims);
   };
-  await passes.pass();
-  assert.equal(passes.count("delete pods"), 0);
-  assert.equal(passes.pod?.deletionTimestamp, undefined);
+  await harness.reconcile();
+  assert.equal(harness.count("delete pods"), 0);
+  assert.equal(harness.pod?.deletionTimestamp, undefined);
 });
 
 test("a pod that has come under the same name meanwhile stays", async () => {
-  const passes = await new OwnedPasses().ready();
-  const before = passes.pod?.uid;
-  passes.interfere = (call) => {
+  const harness = await new OwnedHarness().ready();
+  const before = harness.pod?.uid;
+  harness.interfere = (call) => {
     if (!isDeletion(call)) return;
-    passes.world.store.delete("pods", pod, { gracePeriodSeconds: 0 });
-    passes.makePod();
+    harness.world.store.delete("pods", pod, { gracePeriodSeconds: 0 });
+    harness.makePod();
   };
-  await passes.pass();
-  assert.equal(passes.count("delete pods"), 1);
-  assert.notEqual(passes.pod?.uid, before);
-  assert.equal(passes.pod?.deletionTimestamp, undefined);
+  await harness.reconcile();
+  assert.equal(harness.count("delete pods"), 1);
+  assert.notEqual(harness.pod?.uid, before);
+  assert.equal(harness.pod?.deletionTimestamp, undefined);
 });
 
 test("a volume claim is not cleared while its pod may go by what was claimed after the ledger was read", async () => {
-  const passes = await new OwnedPasses().ready();
-  passes.world.annotate(claim, { "sluice.dev/suspend": null }, claims);
+  const harness = await new OwnedHarness().ready();
+  harness.world.annotate(claim, { "sluice.dev/suspend": null }, claims);
   const lease = { namespace, name: ledgerName(group) };
   const claimed = makeClaim({
     ...{ id: "other", by: "suspend-group", kind: "scale-down", phase: "confirmed", terms: "asked" },
-    ...{ zone: "a", members: [{ first: 0, last: 2 ** 31 - 2 }], stampMs: passes.cluster.serverTimeMs() },
+    ...{ zone: "a", members: [{ first: 0, last: 2 ** 31 - 2 }], stampMs: harness.cluster.serverTimeMs() },
   });
-  passes.interfere = ({ resource }) => {
+  harness.interfere = ({ resource }) => {
     // The last that is read before it decides.
     if (resource !== "namespaces") return;
-    passes.world.annotate(lease, { "sluice.dev/claims": formatClaims([claimed]) }, "leases");
+    harness.world.annotate(lease, { "sluice.dev/claims": formatClaims([claimed]) }, "leases");
   };
-  await passes.pass();
-  assert.equal(passes.held.length, 1);
-  assert.equal(passes.said("suspend-state"), "Suspending");
-  passes.interfere = () => undefined;
-  passes.world.annotate(lease, { "sluice.dev/claims": null }, "leases");
-  await passes.goOn(200_000);
-  await passes.pass();
-  assert.equal(passes.said("suspend-state"), undefined, "with the claim away it is cleared");
+  await harness.reconcile();
+  assert.equal(harness.claimed.length, 1);
+  assert.equal(harness.decided("suspend-state"), "Suspending");
+  harness.interfere = () => undefined;
+  harness.world.annotate(lease, { "sluice.dev/claims": null }, "leases");
+  await harness.goOn(200_000);
+  await harness.reconcile();
+  assert.equal(harness.decided("suspend-state"), undefined, "with the claim away it is cleared");
 });
 
 test("each mark of a pod that goes is another text, so that no process clears what was marked twice", async () => {
-  const passes = await new OwnedPasses().ready();
+  const harness = await new OwnedHarness().ready();
   let revision = "";
-  passes.interfere = (call) => {
+  harness.interfere = (call) => {
     if (isMark(call)) revision = (call.given[2] as { metadata: { resourceVersion: string } }).metadata.resourceVersion;
   };
-  await passes.pass();
-  assert.match(passes.said("suspend-message") ?? "", new RegExp(`revision ${revision} of a-0-data`));
+  await harness.reconcile();
+  assert.match(harness.decided("suspend-message") ?? "", new RegExp(`revision ${revision} of a-0-data`));
 });
 
 const lost = new ClusterError({ code: 0, reason: "Lost", message: "no answer", verb: "delete", resource: "pods" });
@@ -172,67 +172,67 @@ test("a claim of which nothing is under way ends at once; where a deletion had n
     [isDeletion, refused(403), 0],
     [isDeletion, lost, 90_000],
   ] as const) {
-    const passes = await new OwnedPasses().ready();
-    passes.interfere = (call) => {
+    const harness = await new OwnedHarness().ready();
+    harness.interfere = (call) => {
       if (isMet(call)) throw error;
     };
-    await passes.pass();
-    assert.equal(passes.held.length, 1);
-    passes.world.annotate(claim, { "sluice.dev/suspend": "perhaps" }, claims);
-    await passes.goOn(leftMs - 10_000);
+    await harness.reconcile();
+    assert.equal(harness.claimed.length, 1);
+    harness.world.annotate(claim, { "sluice.dev/suspend": "perhaps" }, claims);
+    await harness.goOn(leftMs - 10_000);
     if (leftMs > 0) {
-      await passes.pass();
-      assert.equal(passes.held.length, 1, "another process may still carry it out");
-      await passes.goOn(20_000);
+      await harness.reconcile();
+      assert.equal(harness.claimed.length, 1, "another process may still carry it out");
+      await harness.goOn(20_000);
     }
-    await passes.pass();
-    assert.deepEqual(passes.held, []);
-    assert.equal(passes.pod?.deletionTimestamp, undefined);
+    await harness.reconcile();
+    assert.deepEqual(harness.claimed, []);
+    assert.equal(harness.pod?.deletionTimestamp, undefined);
   }
 });
 
 test("delete-refused: the volume claim says what the API server said, and it is tried again half a minute later", async () => {
-  const passes = await new OwnedPasses().ready();
-  passes.interfere = (call) => {
+  const harness = await new OwnedHarness().ready();
+  harness.interfere = (call) => {
     if (isDeletion(call)) throw refused(403, "a policy keeps it");
   };
-  await passes.pass();
-  await passes.goOn(2_000);
-  await passes.pass();
+  await harness.reconcile();
+  await harness.goOn(2_000);
+  await harness.reconcile();
   assert.match(
-    passes.said("suspend-message") ?? "",
+    harness.decided("suspend-message") ?? "",
     /^delete-refused: .*does not let pods of a go: .*a policy keeps it/,
   );
-  assert.equal(passes.count("delete pods"), 1);
-  passes.interfere = () => {};
-  await passes.goOn(30_000);
-  await passes.pass();
-  assert.notEqual(passes.pod?.deletionTimestamp, undefined);
+  assert.equal(harness.count("delete pods"), 1);
+  harness.interfere = () => {};
+  await harness.goOn(30_000);
+  await harness.reconcile();
+  assert.notEqual(harness.pod?.deletionTimestamp, undefined);
 });
 
 test("a volume claim that a StatefulSet made is no member of an owner, whatever it says", async () => {
-  const passes = await new OwnedPasses().ready();
+  const harness = await new OwnedHarness().ready();
   const made = { namespace, name: "data-group-a-0" };
-  const annotations = passes.world.store.get(claims, claim).metadata.annotations ?? {};
-  passes.world.annotate(made, { ...annotations, "sluice.dev/zone": "b" }, claims);
+  const annotations = harness.world.store.get(claims, claim).metadata.annotations ?? {};
+  harness.world.annotate(made, { ...annotations, "sluice.dev/zone": "b" }, claims);
   const need = { settledThrough: 0, permitSinceMs: undefined, consistent: true };
-  const view = await played(passes.timeline, passes.context.cache.read(key, need));
+  const view = await played(harness.timeline, harness.context.cache.read(key, need));
   assert.deepEqual(
-    view.statefulSets.map(({ name }) => name),
+    view.workloads.map(({ name }) => name),
     ["a"],
   );
-  await passes.pass();
-  const patched = passes.calls.filter(({ verb, resource }) => verb === "patch" && resource === claims);
+  await harness.reconcile();
+  const patched = harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === claims);
   assert.deepEqual([...new Set(patched.map(({ given }) => (given[1] as { name: string }).name))], [claim.name]);
   assert.equal(
-    passes.world.store.find("pods", { namespace, name: "group-a-0" })?.metadata.deletionTimestamp,
+    harness.world.store.find("pods", { namespace, name: "group-a-0" })?.metadata.deletionTimestamp,
     undefined,
   );
 });
 
 test("disruption-budget: no deletion is sent while a PodDisruptionBudget that selects the pod allows none", async () => {
-  const passes = await new OwnedPasses().ready();
-  const { store } = passes.world;
+  const harness = await new OwnedHarness().ready();
+  const { store } = harness.world;
   const selector = { matchLabels: { zone: "a" } };
   const status = {
     observedGeneration: 1,
@@ -246,13 +246,13 @@ test("disruption-budget: no deletion is sent while a PodDisruptionBudget that se
     spec: { minAvailable: 1, selector },
     status,
   } as never);
-  await passes.pass();
+  await harness.reconcile();
   assert.match(
-    passes.said("suspend-message") ?? "",
+    harness.decided("suspend-message") ?? "",
     /^disruption-budget: a-0 is to go, and waits: a-0: .*PodDisruptionBudget orders/,
   );
-  assert.ok(!passes.calls.some(isDeletion));
+  assert.ok(!harness.calls.some(isDeletion));
   store.delete("poddisruptionbudgets", { namespace, name: "orders" });
-  await passes.pass();
-  assert.ok(passes.calls.some(isDeletion));
+  await harness.reconcile();
+  assert.ok(harness.calls.some(isDeletion));
 });

@@ -5,7 +5,7 @@ import { playFoundation } from "../support/foundation-history.ts";
 import type { Deletion } from "../support/foundation-options.ts";
 
 const seeds = [1, 2, 3, 4];
-/** A deletion is sent so long after the look that it rests on, at most: a look may be older than a change (rule R9). */
+/** A deletion is sent so long after the look that it rests on, at most: a reconcile may be older than a change (rule R9). */
 const lateMs = 15_000;
 const changedMs = 300_000;
 

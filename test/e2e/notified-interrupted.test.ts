@@ -9,34 +9,39 @@ import { createGroup, type GroupOptions, groupManifests, waitForGroupReady } fro
 import { runKubectl } from "../support/drain.ts";
 import { evict, registerWebhook } from "../support/drain-webhook.ts";
 import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { type NotifiedScene, setNotifiedScene, shutdownPath } from "../support/notified-scene.ts";
 import { refuseScaling } from "../support/refused-scaling.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import type { LogLine } from "../support/server.ts";
-import { setToldScene, shutdownPath, type ToldScene } from "../support/told-scene.ts";
 
 const namespace = "interrupted";
 const sets = `/apis/apps/v1/namespaces/${namespace}/statefulsets`;
 const labels = { "grafana.com/prepare-downscale": "true" };
 const slow = { slowMs: 4_000 };
 
-type Said = Awaited<ReturnType<typeof runKubectl>>;
+type Output = Awaited<ReturnType<typeof runKubectl>>;
 
 describe("while pods are being told", { skip: await skipWithoutControlPlane(), concurrency: 8 }, () => {
   let stage: EvictionStage;
-  let told: ToldScene;
+  let notified: NotifiedScene;
   let api: Api;
 
   before(async () => {
     stage = await startEvictionStage();
-    told = await setToldScene(stage, namespace, { zones: 1, pods: 1, asked: 2, settings: { LOG_LEVEL: "debug" } });
+    notified = await setNotifiedScene(stage, namespace, {
+      zones: 1,
+      pods: 1,
+      asked: 2,
+      settings: { LOG_LEVEL: "debug" },
+    });
     api = await Api.open(stage.controlPlane, { userAgent: "sluice-test-interrupted" });
     const { ca } = stage.certificate;
-    await registerWebhook(api, namespace, "Mutating", { port: told.door.port, ca });
+    await registerWebhook(api, namespace, "Mutating", { port: notified.proxy.port, ca });
   });
 
   after(async () => {
     await api?.close();
-    await told?.scene.close();
+    await notified?.scene.close();
     await stage?.stop();
   });
 
@@ -44,7 +49,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
   const optionsOf = (name: string): GroupOptions => {
     const annotations = {
       "grafana.com/prepare-downscale-http-path": shutdownPath,
-      "grafana.com/prepare-downscale-http-port": String(told.ingesters.port),
+      "grafana.com/prepare-downscale-http-port": String(notified.ingesters.port),
     };
     return { name, namespace, zones: 2, pods: 3, labels, annotations };
   };
@@ -55,30 +60,30 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     await waitForOldLedger(name);
     return group.statefulSets as [string, string];
   };
-  /** Of which no process is in doubt (rule R4): each of them passes over the group as its pods come. */
+  /** Of which no process is in doubt (rule R4): each of them reconciles the group as its pods come. */
   const waitForOldLedger = (name: string) =>
     eventually("the ledger old", 60_000, async () => {
       const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-${name}`;
       const { metadata } = await api.get<{ metadata: { creationTimestamp: string } }>(path);
       return Date.now() - Date.parse(metadata.creationTimestamp) > 15_000 ? true : undefined;
     });
-  const scale = (name: string, replicas: number, ...args: string[]): Promise<Said> =>
+  const scale = (name: string, replicas: number, ...args: string[]): Promise<Output> =>
     kubectl("scale", "statefulset", name, `--replicas=${replicas}`, ...args);
   const callsOf = (name: string) =>
-    told.ingesters.calls.filter(({ pod }) => pod.startsWith(name)).map(({ method, pod }) => `${method} ${pod}`);
+    notified.ingesters.calls.filter(({ pod }) => pod.startsWith(name)).map(({ method, pod }) => `${method} ${pod}`);
   /** From then on it answers others at once. */
   const waitUntilAsked = async (pod: string) => {
     await eventually(`${pod} asked`, 20_000, async () =>
-      told.ingesters.arrivals.some((arrival) => arrival.pod === pod) ? true : undefined,
+      notified.ingesters.arrivals.some((arrival) => arrival.pod === pod) ? true : undefined,
     );
-    told.ingesters.behave(pod, "answer");
+    notified.ingesters.behave(pod, "answer");
   };
   const replicasOf = async (name: string) =>
     (await api.get<{ spec: { replicas: number } }>(`${sets}/${name}`)).spec.replicas;
 
   test("no drain takes one of them, where no budget selects them either; it takes their siblings", async () => {
     const [zone] = await zonesOf("unbudgeted");
-    told.ingesters.behave(`${zone}-2`, slow);
+    notified.ingesters.behave(`${zone}-2`, slow);
     const scaling = scale(zone, 2);
     await waitUntilAsked(`${zone}-2`);
     const { code, causes, message } = await evict(api, namespace, `${zone}-2`);
@@ -90,7 +95,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
 
   test("a StatefulSet that is deleted and made again: the API server asks about the new one, and its pods are told anew", async () => {
     const [zone] = await zonesOf("again");
-    told.ingesters.behave(`${zone}-2`, slow);
+    notified.ingesters.behave(`${zone}-2`, slow);
     const scaling = scale(zone, 2);
     await waitUntilAsked(`${zone}-2`);
     await api.delete(`${sets}/${zone}`, { propagationPolicy: "Orphan" });
@@ -104,7 +109,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
 
   test("a user changes the StatefulSet: the API server asks again, and no pod is told twice", async () => {
     const [zone] = await zonesOf("changed");
-    told.ingesters.behave(`${zone}-2`, slow);
+    notified.ingesters.behave(`${zone}-2`, slow);
     const scaling = scale(zone, 2);
     await waitUntilAsked(`${zone}-2`);
     await kubectl("annotate", "statefulset", zone, "changed=true");
@@ -112,22 +117,22 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.equal(code, 0, stderr);
     assert.deepEqual(callsOf(zone), [`POST ${zone}-2`]);
     const isReview = (line: LogLine) => line.function === "prepare-downscale" && line.object === zone;
-    const reviews = told.servers.flatMap(({ log }) => log.filter(isReview));
+    const reviews = notified.servers.flatMap(({ log }) => log.filter(isReview));
     assert.ok(reviews.length >= 2, "the API server asked again");
   });
 
-  test("another zone asks at the same moment: one of them goes, and the pods of the other hear nothing", async () => {
+  test("another zone asks at the same moment: one of them goes, and the pods of the other receive nothing", async () => {
     const zones = await zonesOf("both");
     // One kubectl may start seconds after the other: the first downscale is not over before that.
-    for (const zone of zones) told.ingesters.behave(`${zone}-2`, slow);
-    const said = await Promise.all(zones.map((zone) => scale(zone, 2)));
-    assert.deepEqual(said.map(({ code }) => code).sort(), [0, 1], said.map(({ stderr }) => stderr).join());
-    const [winner = "", loser = ""] = said[0]?.code === 0 ? zones : zones.toReversed();
+    for (const zone of zones) notified.ingesters.behave(`${zone}-2`, slow);
+    const outputs = await Promise.all(zones.map((zone) => scale(zone, 2)));
+    assert.deepEqual(outputs.map(({ code }) => code).sort(), [0, 1], outputs.map(({ stderr }) => stderr).join());
+    const [winner = "", loser = ""] = outputs[0]?.code === 0 ? zones : zones.toReversed();
     assert.deepEqual([callsOf(winner), callsOf(loser)], [[`POST ${winner}-2`], []]);
     assert.deepEqual([await replicasOf(winner), await replicasOf(loser)], [2, 3]);
   });
 
-  test("a policy refuses behind our webhook, and nothing happens after that: the pods hear within 100 s that they stay", async (context) => {
+  test("a policy refuses behind our webhook, and nothing happens after that: the pods receive within 100 s that they stay", async (context) => {
     const [zone, other] = await zonesOf("refused");
     await refuseScaling(api, namespace, zone);
     const { code, stderr } = await scale(zone, 2);
@@ -135,7 +140,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.match(stderr, /it keeps its size/);
     assert.deepEqual(callsOf(zone), [`POST ${zone}-2`]);
     const timeOf = (method: string) =>
-      told.ingesters.calls.find((call) => call.pod === `${zone}-2` && call.method === method)?.atMs;
+      notified.ingesters.calls.find((call) => call.pod === `${zone}-2` && call.method === method)?.atMs;
     assert.match((await scale(other, 2)).stderr, /zone-scaling-down|claimed for a scale-down/);
     const undoneMs = await eventually("the pod told to stay", 120_000, async () => timeOf("DELETE"));
     const seconds = (undoneMs - (timeOf("POST") ?? 0)) / 1_000;
@@ -176,9 +181,9 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
   });
 
   test("annotations that would lead elsewhere lead to the pod itself, or nowhere", async (context) => {
-    const heard: string[] = [];
+    const received: string[] = [];
     const trap = createServer(({ headers, url }, response) => {
-      heard.push(`${headers.host} ${url}`);
+      received.push(`${headers.host} ${url}`);
       response.end();
     }).listen(0, "127.0.0.1");
     context.after(() => trap.close());
@@ -197,15 +202,25 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
       assert.ok(refusal instanceof ApiError, `${key} ${value}`);
       return refusal.message;
     };
-    for (const port of [`1@${at}`, `${told.ingesters.port}@${at}`, " 80", "0x50", "+80", "80/x", "0", "65536", "٨٠"])
+    for (const port of [
+      `1@${at}`,
+      `${notified.ingesters.port}@${at}`,
+      " 80",
+      "0x50",
+      "+80",
+      "80/x",
+      "0",
+      "65536",
+      "٨٠",
+    ])
       assert.match(await ask("port", port), /: 400 .+write a port from 1 to 65535/);
     assert.deepEqual(callsOf(zone), []);
-    await annotate("port", String(told.ingesters.port));
+    await annotate("port", String(notified.ingesters.port));
     for (const path of ["/a#b", "/a b", "/a\r\nHost: x"]) assert.match(await ask("path", path), /: 400 .+write a path/);
     assert.deepEqual(callsOf(zone), []);
     for (const path of [`//${at}/x`, `http://${at}/x`, `@${at}/x`, "../../x", "/%2e%2e/x", "\\\\x"])
       assert.match(await ask("path", path), /: 429 .+HTTP 404/);
     assert.deepEqual(new Set(callsOf(zone)), new Set([`POST ${zone}-2`, `DELETE ${zone}-2`]));
-    assert.deepEqual(heard, []);
+    assert.deepEqual(received, []);
   });
 });

@@ -1,8 +1,8 @@
-/** Passes over a RabbitMQ cluster in a small world: when it is rebalanced, by which request, and what is written. */
+/** Reconciles of a RabbitMQ cluster in a small world: when it is rebalanced, by which request, and what is written. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
-import { played } from "../../shared/reconcile/passes.ts";
+import { played } from "../../shared/reconcile/harness.ts";
 import { Brokers, balanced, key, label, namespace, setKey, settleMs, stateKey, usual, wish } from "./brokers.ts";
 
 const at = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
@@ -31,17 +31,17 @@ test("a cluster with the label is rebalanced once it has been the same for a min
   );
 });
 
-test("without the label a pass is one GET; at rest it is a GET and a LIST, and a sweep finds only what has it", async () => {
+test("without the label a reconcile is one GET; at rest it is a GET and a LIST, and a sweep finds only what has it", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   assert.equal(await process.run(), "done");
-  assert.deepEqual(process.words, ["get statefulsets", "list pods"]);
-  const found = () => played(brokers.passes.timeline, rebalanceQueues.listKeys(process.context, undefined));
+  assert.deepEqual(process.requests, ["get statefulsets", "list pods"]);
+  const found = () => played(brokers.harness.timeline, rebalanceQueues.listKeys(process.context, undefined));
   assert.deepEqual(await found(), [key]);
   brokers.label(null);
   process.calls.length = 0;
   assert.equal(await process.run(), undefined);
-  assert.deepEqual(process.words, ["get statefulsets"]);
+  assert.deepEqual(process.requests, ["get statefulsets"]);
   assert.deepEqual(await found(), []);
   brokers.label("false");
   assert.equal(await process.run(), undefined);
@@ -61,7 +61,7 @@ test("a pod that was replaced, and a container that started again, are each a re
   assert.deepEqual(brokers.asked, []);
   await brokers.goOn(30_000);
   assert.equal(await process.run(), "rebalanced");
-  const { store } = brokers.passes.world;
+  const { store } = brokers.harness.world;
   const pod = store.get("pods", { namespace, name: "group-a-0" });
   const containerStatuses = (pod.status.containerStatuses ?? []).map((one) => ({ ...one, restartCount: 1 }));
   store.putStatus("pods", pod, { ...pod.status, containerStatuses });
@@ -72,12 +72,15 @@ test("a pod that was replaced, and a container that started again, are each a re
 test("pods-not-ready: while a node is away nothing is listed or asked, whatever the time", async () => {
   const brokers = await balanced();
   const process = brokers.process();
-  brokers.passes.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready");
+  brokers.harness.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready");
   await brokers.goOn(300_000);
   process.calls.length = 0;
   assert.equal(await process.run(), "pods-not-ready");
-  assert.deepEqual(process.words, ["get statefulsets"]);
-  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /group-a waits until it is whole: 2 of 3 pods are ready/);
+  assert.deepEqual(process.requests, ["get statefulsets"]);
+  assert.match(
+    brokers.harness.verdicts.at(-1)?.message ?? "",
+    /group-a waits until it is whole: 2 of 3 pods are ready/,
+  );
   assert.deepEqual(brokers.asked, []);
 });
 
@@ -85,7 +88,7 @@ test("rollout-under-way: a cluster is rebalanced after its rollout, once; one th
   for (const updateStrategy of ["RollingUpdate", "OnDelete"] as const) {
     const brokers = await balanced(usual, { updateStrategy });
     const process = brokers.process();
-    brokers.passes.world.changeTemplate(setKey, "app:2");
+    brokers.harness.world.changeTemplate(setKey, "app:2");
     if (updateStrategy === "OnDelete") await brokers.replace("group-a-2");
     const guards = new Set<string | undefined>();
     for (let second = 0; second < 900; second += 5) {
@@ -100,11 +103,11 @@ test("rollout-under-way: a cluster is rebalanced after its rollout, once; one th
   }
 });
 
-test("a user's wish is served once, and taken away; a wish in the future waits, and one that is no time is told of", async () => {
+test("a user's wish is served once, and taken away; a wish in the future waits, and one that is no time is reported", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   await brokers.goOn(100_000);
-  const now = () => brokers.passes.timeline.nowMs();
+  const now = () => brokers.harness.timeline.nowMs();
   brokers.annotate({ [wish]: at(now()) });
   assert.equal(await process.run(), "rebalanced");
   assert.equal(brokers.set.metadata.annotations?.[wish], undefined);
@@ -133,7 +136,7 @@ test("a user's wish is served once, and taken away; a wish in the future waits, 
   assert.ok(brokers.asked.length <= 8, `${brokers.asked.length}`);
 });
 
-test("not-rabbitmq, question-malformed, label-malformed: each is said in an Event, once, and no pod is asked", async () => {
+test("not-rabbitmq, question-malformed, label-malformed: each is reported in an Event, once, and no pod is asked", async () => {
   const cases: [Readonly<Record<string, string>>, string, RegExp][] = [
     [
       {},
@@ -149,14 +152,14 @@ test("not-rabbitmq, question-malformed, label-malformed: each is said in an Even
     [{ ...usual, "sluice.dev/health-url": "http://1@evil:80/" }, "question-malformed", /health-url is/],
     [{ ...usual, "sluice.dev/rebalance-secret": "../other" }, "question-malformed", /rebalance-secret is/],
   ];
-  for (const [annotations, guard, sentence] of cases) {
+  for (const [annotations, guard, message] of cases) {
     const brokers = new Brokers(annotations);
     const process = brokers.process();
     await process.goOn(200_000);
     assert.equal(await process.run(), guard);
-    const said = brokers.events.filter((event) => event.startsWith(`RebalanceWaiting group-a: ${guard}: `));
-    assert.equal(said.length, 1, JSON.stringify(brokers.events));
-    assert.match(said[0] ?? "", sentence);
+    const waiting = brokers.events.filter((event) => event.startsWith(`RebalanceWaiting group-a: ${guard}: `));
+    assert.equal(waiting.length, 1, JSON.stringify(brokers.events));
+    assert.match(waiting[0] ?? "", message);
     assert.deepEqual([brokers.asked, process.count("patch statefulsets"), process.count("get secrets")], [[], 0, 0]);
   }
   const brokers = new Brokers();
@@ -172,7 +175,7 @@ test("a Secret of its own, another port and https are used as they are written",
     "sluice.dev/rebalance-secret": "own",
   });
   const data = { username: btoa("spreader"), password: btoa("p:w") };
-  brokers.passes.world.store.create("secrets", namespace, { metadata: { name: "own" }, data } as never);
+  brokers.harness.world.store.create("secrets", namespace, { metadata: { name: "own" }, data } as never);
   await brokers.process().goOn(settleMs + 2_000);
   const [asked] = brokers.asked;
   assert.match(asked?.url ?? "", /^https:\/\/group-a-0\..*:15671\/api\/rebalance\/queues$/);
@@ -184,8 +187,8 @@ test("a shadow says what it would do, once, and writes and posts nothing", async
   const process = brokers.process({ mode: "shadow" });
   await process.goOn(settleMs + 200_000);
   assert.deepEqual(brokers.asked, []);
-  assert.deepEqual([...new Set(process.words)].sort(), ["get statefulsets", "list pods"]);
-  const would = brokers.passes.verdicts.filter(({ wouldTake }) => wouldTake !== undefined);
+  assert.deepEqual([...new Set(process.requests)].sort(), ["get statefulsets", "list pods"]);
+  const would = brokers.harness.verdicts.filter(({ wouldTake }) => wouldTake !== undefined);
   assert.deepEqual(
     would.map(({ wouldTake }) => wouldTake),
     [[{ action: "rebalance", object: "group-a-0" }]],
@@ -195,7 +198,7 @@ test("a shadow says what it would do, once, and writes and posts nothing", async
 
 test("of a RabbitmqCluster the operator goes first while its mark is there, for five minutes; nothing of it is ever written", async () => {
   const brokers = await balanced();
-  const { world, timeline } = brokers.passes;
+  const { world, timeline } = brokers.harness;
   const cluster = world.store.create("rabbitmqclusters", namespace, { metadata: { name: "rabbit" }, spec: {} });
   const owner = { apiVersion: "rabbitmq.com/v1beta1", kind: "RabbitmqCluster", name: "rabbit", controller: true };
   const ownerReferences = [{ ...owner, uid: cluster.metadata.uid }];
@@ -224,7 +227,7 @@ test("of a RabbitmqCluster the operator goes first while its mark is there, for 
   await brokers.replace("group-a-1");
   await process.goOn(400_000);
   assert.equal(brokers.asked.length, 3);
-  assert.equal(process.words.filter((words) => /^(patch|delete|create) rabbitmqclusters/.test(words)).length, 0);
+  assert.equal(process.requests.filter((request) => /^(patch|delete|create) rabbitmqclusters/.test(request)).length, 0);
 });
 
 test("what another StatefulSet's state says, one from the future, and one that is none, is not believed", async () => {
@@ -257,8 +260,8 @@ test("a StatefulSet of one pod has nothing to spread, and one that is gone or go
   const brokers = new Brokers(usual, { replicas: 1 });
   const process = brokers.process();
   assert.equal(await process.run(), "done");
-  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /group-a has 1 replicas, and nothing to spread/);
-  brokers.passes.world.removeStatefulSet(setKey);
+  assert.match(brokers.harness.verdicts.at(-1)?.message ?? "", /group-a has 1 replicas, and nothing to spread/);
+  brokers.harness.world.removeStatefulSet(setKey);
   assert.equal(await process.run(), undefined);
   assert.deepEqual([brokers.asked, process.count("patch statefulsets")], [[], 0]);
   assert.equal(label, "sluice.dev/rebalance-queues");

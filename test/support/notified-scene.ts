@@ -9,17 +9,17 @@ import { registerSizes } from "./size-webhooks.ts";
 
 export const shutdownPath = "/ingester/prepare-shutdown";
 
-export interface ToldScene {
+export interface NotifiedScene {
   readonly scene: Scene;
   readonly ingesters: Ingesters;
   readonly servers: readonly [Server, Server];
   /** What the API server asks: it leads to the servers that are added to it. */
-  readonly door: TcpProxy;
+  readonly proxy: TcpProxy;
   /** Aborted when the scene closes. */
   readonly signal: AbortSignal;
 }
 
-export interface ToldOptions extends SceneOptions {
+export interface NotifiedOptions extends SceneOptions {
   /** More settings for the servers. */
   readonly settings?: Readonly<Record<string, string>>;
   /** How many of the servers are asked. */
@@ -27,11 +27,11 @@ export interface ToldOptions extends SceneOptions {
 }
 
 /** Two replicas with both webhooks for sizes registered; the ledger is old enough for both. All of it ends with the scene. */
-export async function setToldScene(
+export async function setNotifiedScene(
   { controlPlane, certificate }: EvictionStage,
   name: string,
-  { settings, asked, ...options }: ToldOptions,
-): Promise<ToldScene> {
+  { settings, asked, ...options }: NotifiedOptions,
+): Promise<NotifiedScene> {
   const ingesters = await Ingesters.open({ shutdownPath });
   const labels = { "grafana.com/prepare-downscale": "true" };
   const annotations = {
@@ -50,12 +50,12 @@ export async function setToldScene(
     const given = { ...certificate.settings, NODE_OPTIONS: ingesters.nodeOptions, ...settings };
     const servers = await Promise.all([scene.serve(given), scene.serve(given)]);
     await Promise.all(servers.map((server) => server.ready()));
-    const door = await TcpProxy.start();
-    scene.afterwards(() => door.close());
-    for (const { tlsPort } of servers.slice(0, asked)) door.add(tlsPort);
-    await registerSizes(scene.api, name, { port: door.port, ca: certificate.ca });
+    const proxy = await TcpProxy.start();
+    scene.afterwards(() => proxy.close());
+    for (const { tlsPort } of servers.slice(0, asked)) proxy.add(tlsPort);
+    await registerSizes(scene.api, name, { port: proxy.port, ca: certificate.ca });
     await Promise.all(servers.map((server) => scene.waitForOldLedger(server)));
-    return { scene, ingesters, servers, door, signal: ending.signal };
+    return { scene, ingesters, servers, proxy, signal: ending.signal };
   } catch (error) {
     console.error(await scene.describe());
     await scene.close();

@@ -22,11 +22,11 @@ const ids = new Map(
 );
 const leaving = ["zone-a-2", "zone-b-2", "zone-c-2"];
 const durationMs = 8_000;
-/** Many looks of every function, and several sweeps' worth of timers. */
+/** Many reconciles of every function, and several sweeps' worth of timers. */
 const frozenMs = 30_000;
 const waitSeconds = 20;
 /** What a watch may tell late. */
-const toldMs = 1_000;
+const eventMs = 1_000;
 
 describe("a FoundationDBCluster's own settings on a real control plane", {
   skip: await skipWithoutControlPlane(),
@@ -67,10 +67,10 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
   const setMode = (removalMode: string) => operator.change({ spec: { automationOptions: { removalMode } } });
   const read = (id: string) =>
     api.get<{ metadata: Metadata }>(`${core}/persistentvolumeclaims/${name}-${id}-data`).catch(() => undefined);
-  const says = (id: string, words: RegExp) =>
-    eventually(`${id} says ${words}`, 60_000, async () => {
+  const waitFor = (id: string, pattern: RegExp) =>
+    eventually(`${id} says ${pattern}`, 60_000, async () => {
       const { annotations = {} } = (await read(id))?.metadata ?? {};
-      return words.test(annotations["sluice.dev/suspend-message"] ?? "") ? true : undefined;
+      return pattern.test(annotations["sluice.dev/suspend-message"] ?? "") ? true : undefined;
     });
   const taken = () =>
     [...witness.pods, ...witness.claims]
@@ -126,15 +126,16 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
     await api.patch(claim, { metadata: { labels: { [label]: null } } });
     await eventually("an Event that says so", 60_000, async () => {
       const { items } = await api.get<{ items: { message: string }[] }>(`${core}/events`);
-      const words = /^volume-unfound: storage-1 stays: .*payments-storage-1-data.*give each the label example.com/;
-      return items.some(({ message }) => words.test(message)) ? true : undefined;
+      const text = /^volume-unfound: storage-1 stays: .*payments-storage-1-data.*give each the label example.com/;
+      return items.some(({ message }) => text.test(message)) ? true : undefined;
     });
     assert.deepEqual([await blocked(), await state()], [true, "Suspended"]);
   });
 
   test("removalMode None: no pod and no volume is deleted, and each volume claim says why", async () => {
     await operator.change({ spec: { processGroupsToRemove: leaving } });
-    for (const id of leaving) await says(id, /^mode-none: .*spec\.automationOptions\.removalMode of orders is None$/);
+    for (const id of leaving)
+      await waitFor(id, /^mode-none: .*spec\.automationOptions\.removalMode of orders is None$/);
     await delay(frozenMs);
     assert.deepEqual(taken(), []);
   });
@@ -144,7 +145,7 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
     await eventually("the first pod taken", 60_000, async () => (taken().length > 0 ? true : undefined));
     await setMode("Rack");
     const first = leaving.find((id) => takenMs(`${name}-${id}`) !== undefined) ?? "";
-    await says(first, /^mode-none: .*removalMode of orders is "Rack", and none of All, Zone, ProcessGroup and None/);
+    await waitFor(first, /^mode-none: .*removalMode of orders is "Rack", and none of All, Zone, ProcessGroup and None/);
     const { items } = await api.get<{ items: { message: string }[] }>(`${core}/events`);
     assert.ok(items.some(({ message }) => /^removal-mode-unknown: .*"Rack"/.test(message)));
     await setMode("None");
@@ -161,7 +162,7 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
       const times = leaving.map((id) => takenMs(`${name}-${id}${suffix}`) ?? Number.NaN).sort((one, two) => one - two);
       const gaps = times.slice(1).map((ms, index) => ms - (times[index] ?? Number.NaN));
       context.diagnostic(`${what} went ${gaps.map((ms) => (ms / 1000).toFixed(1)).join(" s and ")} s apart`);
-      for (const ms of gaps) assert.ok(ms >= waitSeconds * 1000 - toldMs, `${what}: ${ms} ms apart`);
+      for (const ms of gaps) assert.ok(ms >= waitSeconds * 1000 - eventMs, `${what}: ${ms} ms apart`);
     }
     assert.deepEqual(operator.deletedClaims, [], "the operator finds no volume that it could delete");
   });

@@ -18,7 +18,7 @@ const postHead = (bytes: number) =>
   ["POST / HTTP/1.1", "host: x", ...headers, `content-length: ${bytes}`, "", ""].join("\r\n");
 
 async function serve(context: TestContext, options: Partial<ListenOptions> = {}) {
-  const { app, woken } = createTestApp();
+  const { app, triggered } = createTestApp();
   app.get("/never", () => new Promise<Response>(() => {}));
   const cuts: Cut[] = [];
   const onCut = (how: Cut) => void cuts.push(how);
@@ -42,7 +42,7 @@ async function serve(context: TestContext, options: Partial<ListenOptions> = {})
     socket.write(sent);
     return socket;
   };
-  return { woken, cuts, open, openTls };
+  return { triggered, cuts, open, openTls };
 }
 
 /** Resolves to the status of the next answer; undefined where the connection ends without one. */
@@ -94,7 +94,7 @@ test("over TLS the handshake and the first head together have 2 s", async (conte
 });
 
 test("a first body ends with 408 when it comes too slowly for too long, though it never stands still; one of 20 KiB/s is taken", async (context) => {
-  const { cuts, open, woken } = await serve(context, { bounds: { slowBodyMs: 800 } });
+  const { cuts, open, triggered } = await serve(context, { bounds: { slowBodyMs: 800 } });
   const body = JSON.stringify({ filler: "x".repeat(40_000) });
   const [slow, steady] = await Promise.all([open(honest, postHead(1_000)), open(honest, postHead(body.length))]);
   const [slowStatus, steadyStatus] = [statusOf(slow), statusOf(steady)];
@@ -103,7 +103,7 @@ test("a first body ends with 408 when it comes too slowly for too long, though i
   assert.ok(tookMs > 700 && tookMs < 2_300, `${tookMs} ms`);
   assert.equal(await slowStatus, 408);
   assert.equal(await steadyStatus, 204);
-  assert.deepEqual([cuts, woken.length], [["slow"], 1]);
+  assert.deepEqual([cuts, triggered.length], [["slow"], 1]);
 });
 
 test("a connection that had a whole request answered may take its time for the next one", async (context) => {
@@ -177,7 +177,7 @@ test("posts with slow bodies leave 20 places to GETs: of one address a probe is 
   assert.equal(slow.filter(({ destroyed }) => !destroyed).length, 40, "and no slow one went for a GET");
 });
 
-test("a client with a certificate of the authorities keeps its connections beside any number of strangers", async (context) => {
+test("a client with a certificate of the authorities keeps its connections beside any number of unproven clients", async (context) => {
   const [authority, clients] = [await createAuthority(), await createAuthority()];
   const pair = { ...(await authority.issue()), subject: "", notAfter: "", clientAuthorities: clients.cert };
   const { open, openTls } = await serve(context, { pair, bounds: { mostConnections: 20, crowdedIdleMs: 60_000 } });

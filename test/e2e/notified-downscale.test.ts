@@ -13,11 +13,17 @@ import { addNodes, type Drained, drainNodes, runKubectl } from "../support/drain
 import { type EvictionAnswer, evict, registerWebhook } from "../support/drain-webhook.ts";
 import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
 import type { IngesterCall } from "../support/ingester.ts";
+import {
+  claimsOf,
+  type NotifiedScene,
+  setNotifiedScene,
+  shutdownPath,
+  waitForNoClaim,
+} from "../support/notified-scene.ts";
 import { playIn, skipWithoutControlPlane } from "../support/scene.ts";
-import { claimsOf, setToldScene, shutdownPath, type ToldScene, waitForNoClaim } from "../support/told-scene.ts";
 
-interface Words {
-  diagnostic(words: string): void;
+interface Diagnostics {
+  diagnostic(text: string): void;
 }
 
 /** Rule R20. */
@@ -35,7 +41,7 @@ describe("pods that are told before they leave", { skip: await skipWithoutContro
 
   test("200 updates of a scale in a row, rollouts beside them: none is refused for a conflict that Sluice made, and Sluice never writes the StatefulSet", async (context) => {
     const play = await Autoscaled.set(stage);
-    await playIn(play.told.scene, scaled, async () => {
+    await playIn(play.notified.scene, scaled, async () => {
       const rolling = play.rollOthers();
       const attempts: Attempt[] = [];
       // Of four updates one comes in the middle of what the last one has set going.
@@ -83,14 +89,14 @@ describe("pods that are told before they leave", { skip: await skipWithoutContro
 
   test("killed between the POSTs and the answer: the pods are released in 90 s and a sweep, and no drain and no rollout takes one of them before", async (context) => {
     const play = await Killed.set(stage);
-    const { scene, ingesters } = play.told;
+    const { scene, ingesters } = play.notified;
     await playIn(scene, killed, async () => {
-      const killedMs = await play.killWhileTelling();
+      const killedMs = await play.killWhileNotifying();
       const drained = play.drain();
       await changeTemplate(stage.controlPlane, scene.group, "app:2");
       const probes = await play.probeUntilReleased(killedMs + undoAfterMs + sweepMs + 30_000);
       play.assertReleased(context, killedMs);
-      play.assertHeldBack(context, probes);
+      play.assertBlocked(context, probes);
       const { stderr } = await drained;
       await scene.waitForRollout("app:2");
       context.diagnostic(`drained and rolled ${((Date.now() - killedMs) / 1000).toFixed(1)} s after the kill`);
@@ -108,25 +114,25 @@ const [fewest, most] = [3, 12];
 const scaled = { pods: fewest, readyAfterMs: 200 };
 
 class Autoscaled {
-  readonly told: ToldScene;
+  readonly notified: NotifiedScene;
   readonly #stage: EvictionStage;
   readonly #autoscaler: Api;
-  /** Revisions of the StatefulSet, as a watch told of them. */
+  /** Revisions of the StatefulSet, as a watch reported them. */
   readonly #seen: Set<number>;
   #step = 1;
 
-  private constructor(told: ToldScene, stage: EvictionStage, autoscaler: Api, seen: Set<number>) {
-    this.told = told;
+  private constructor(notified: NotifiedScene, stage: EvictionStage, autoscaler: Api, seen: Set<number>) {
+    this.notified = notified;
     this.#stage = stage;
     this.#autoscaler = autoscaler;
     this.#seen = seen;
   }
 
   static async set(stage: EvictionStage): Promise<Autoscaled> {
-    const told = await setToldScene(stage, "scaled", { ...scaled, asked: 2 });
+    const notified = await setNotifiedScene(stage, "scaled", { ...scaled, asked: 2 });
     const autoscaler = await Api.open(stage.controlPlane, { userAgent: "sluice-test-autoscaler" });
-    told.scene.afterwards(() => autoscaler.close());
-    return new Autoscaled(told, stage, autoscaler, await followRevisions(told.scene.api, told.signal));
+    notified.scene.afterwards(() => autoscaler.close());
+    return new Autoscaled(notified, stage, autoscaler, await followRevisions(notified.scene.api, notified.signal));
   }
 
   /**
@@ -134,7 +140,7 @@ class Autoscaled {
    * that looks every 15 s.
    */
   async scale(isAtRest: boolean): Promise<Attempt> {
-    const { scene } = this.told;
+    const { scene } = this.notified;
     const from = await eventually("the zone at its size", 30_000, async () => {
       const { metadata, spec, status } = await scene.statefulSet(scaledZone);
       const isThere = status?.observedGeneration === metadata.generation && status?.replicas === spec.replicas;
@@ -157,7 +163,7 @@ class Autoscaled {
   rollOthers(): { end(): Promise<readonly { fromMs: number; toMs: number }[]> } {
     const rollouts: { fromMs: number; toMs: number }[] = [];
     const ending = new AbortController();
-    const { group } = this.told.scene;
+    const { group } = this.notified.scene;
     const roll = async () => {
       for (let revision = 2; !ending.signal.aborted; revision++) {
         const fromMs = Date.now();
@@ -244,38 +250,41 @@ interface Probe extends EvictionAnswer {
 }
 
 class Killed {
-  readonly told: ToldScene;
+  readonly notified: NotifiedScene;
   readonly #stage: EvictionStage;
 
-  private constructor(told: ToldScene, stage: EvictionStage) {
-    this.told = told;
+  private constructor(notified: NotifiedScene, stage: EvictionStage) {
+    this.notified = notified;
     this.#stage = stage;
   }
 
   /** Two replicas, of which one is asked. */
   static async set(stage: EvictionStage): Promise<Killed> {
     const settings = { SWEEP_INTERVAL: `${sweepMs / 1000}s` };
-    const told = await setToldScene(stage, "told", { ...killed, settings, asked: 1 });
-    await registerWebhook(told.scene.api, "told", "Mutating", { port: told.door.port, ca: stage.certificate.ca });
-    return new Killed(told, stage);
+    const notified = await setNotifiedScene(stage, "told", { ...killed, settings, asked: 1 });
+    await registerWebhook(notified.scene.api, "told", "Mutating", {
+      port: notified.proxy.port,
+      ca: stage.certificate.ca,
+    });
+    return new Killed(notified, stage);
   }
 
   /** Resolves to the time of the kill: one pod has been told, the other one has its POST and does not answer yet. */
-  async killWhileTelling(): Promise<number> {
-    const { scene, ingesters, door, servers } = this.told;
+  async killWhileNotifying(): Promise<number> {
+    const { scene, ingesters, proxy, servers } = this.notified;
     // It acts on its POST long after the process that sent it is gone.
     ingesters.behave(slow, { slowMs: 4_000 });
     const scaling = this.#scale();
     await eventually("the pods told", 20_000, async () => {
-      const isTold = ingesters.calls.some(({ pod, method }) => pod === quick && method === "POST");
+      const isNotified = ingesters.calls.some(({ pod, method }) => pod === quick && method === "POST");
       const isAsked = ingesters.arrivals.some(({ pod, method }) => pod === slow && method === "POST");
-      return isTold && isAsked ? true : undefined;
+      return isNotified && isAsked ? true : undefined;
     });
     await servers[0].kill();
     const killedMs = Date.now();
     ingesters.behave(slow, "answer");
-    door.remove(servers[0].tlsPort);
-    door.add(servers[1].tlsPort);
+    proxy.remove(servers[0].tlsPort);
+    proxy.add(servers[1].tlsPort);
     const { code, stderr } = await scaling;
     assert.equal(code, 1);
     assert.match(stderr, /failed calling webhook "prepare-downscale\./);
@@ -293,7 +302,7 @@ class Killed {
 
   /** The zone of those that were told: each of its pods is to go. */
   async drain(): Promise<Drained> {
-    const { scene } = this.told;
+    const { scene } = this.notified;
     const leaving = await scene.nodesOf("zone-a");
     await addNodes(scene.api, scene.group, "zone-a", 1, leaving.length + 1);
     return drainNodes(this.#stage.controlPlane, scene.api, leaving, 240_000);
@@ -301,7 +310,7 @@ class Killed {
 
   /** The DELETEs that pods have answered, the first of each. */
   releases(): readonly IngesterCall[] {
-    const { calls } = this.told.ingesters;
+    const { calls } = this.notified.ingesters;
     return [quick, slow].flatMap((pod) => calls.find((call) => call.pod === pod && call.method === "DELETE") ?? []);
   }
 
@@ -312,7 +321,7 @@ class Killed {
       for (const pod of [quick, slow]) {
         const atMs = Date.now();
         const isReleased = this.releases().some((one) => one.pod === pod);
-        if (!isReleased) probes.push({ ...(await evict(this.told.scene.api, "told", pod)), pod, atMs });
+        if (!isReleased) probes.push({ ...(await evict(this.notified.scene.api, "told", pod)), pod, atMs });
       }
       await delay(1_000);
     }
@@ -320,7 +329,7 @@ class Killed {
   }
 
   /** By the pods' own logs: when each was told that it stays. */
-  assertReleased(context: Words, killedMs: number): void {
+  assertReleased(context: Diagnostics, killedMs: number): void {
     const releases = this.releases();
     assert.deepEqual(releases.map(({ pod }) => pod).sort(), [slow, quick]);
     for (const { pod, atMs } of releases) {
@@ -333,7 +342,7 @@ class Killed {
   }
 
   /** Before its DELETE no pod was let go, and each refusal is one at which drains ask again. */
-  assertHeldBack(context: Words, probes: readonly Probe[]): void {
+  assertBlocked(context: Diagnostics, probes: readonly Probe[]): void {
     const releases = this.releases();
     const early = probes.filter(({ pod, atMs }) =>
       releases.some((release) => release.pod === pod && atMs + 1_000 < release.atMs),
@@ -348,8 +357,8 @@ class Killed {
   }
 
   /** By the observer: whatever took a pod that was told came after the pod's own DELETE; and each of them was taken then. */
-  async assertTaken(context: Words): Promise<void> {
-    const { takings } = await this.told.scene.observer.verdict();
+  async assertTaken(context: Diagnostics): Promise<void> {
+    const { takings } = await this.notified.scene.observer.verdict();
     const releases = this.releases();
     for (const { pod, atMs } of releases) {
       const first = takings.find((taking) => taking.pod === pod);
@@ -368,6 +377,6 @@ class Killed {
     await eventually("the zone made smaller", 60_000, async () =>
       (await this.#scale()).code === 0 ? true : undefined,
     );
-    assert.equal((await this.told.scene.statefulSet(shrinking)).spec.replicas, 2);
+    assert.equal((await this.notified.scene.statefulSet(shrinking)).spec.replicas, 2);
   }
 }

@@ -7,7 +7,7 @@ import type { AdmissionAnswer, AdmissionHandler } from "../../../functions/share
 import type { StoredPod } from "../../fake-cluster/objects.ts";
 import { delayPath, leavePath } from "../scaling/ingesters.ts";
 import type { Accident } from "./accident.ts";
-import { wordsOfPods, writtenByWhom } from "./removals.ts";
+import { annotationsOfPods, writtenByWhom } from "./removals.ts";
 import { namespace, type Scene } from "./scene.ts";
 
 const grafana = (name: string) => `grafana.com/${name}`;
@@ -38,9 +38,9 @@ const managed = (fields: readonly string[]) => [
 ];
 
 /** Both webhooks of sizes. The API server asks those first that may change an object: the pods are told by one of them. */
-function openWebhooks(scene: Scene): readonly { readonly judge: AdmissionHandler; readonly path: string }[] {
+function openWebhooks(scene: Scene): readonly { readonly handler: AdmissionHandler; readonly path: string }[] {
   return [prepareDownscale, guardDownscale].map(({ open, paths: [path = ""] }) => ({
-    judge: open(scene.contextOf()),
+    handler: open(scene.contextOf()),
     path,
   }));
 }
@@ -55,8 +55,8 @@ async function applyWithoutReplicas(scene: Scene): Promise<AdmissionAnswer | und
     metadata: { ...old.metadata, managedFields: managed(["template"]) },
     spec: { ...old.spec, replicas: 1 },
   };
-  for (const { judge, path } of openWebhooks(scene)) {
-    const answer = await scene.review(judge, {
+  for (const { handler, path } of openWebhooks(scene)) {
+    const answer = await scene.review(handler, {
       uid: `size-${path}`,
       operation: "UPDATE",
       resource: { group: "apps", version: "v1", resource: "statefulsets" },
@@ -76,12 +76,13 @@ async function applyWithoutReplicas(scene: Scene): Promise<AdmissionAnswer | und
   return undefined;
 }
 
-export const toldOfSizes: readonly Accident[] = [
+export const ofSizes: readonly Accident[] = [
   {
     id: "I8",
-    told: "grafana/mimir#16602: a manifest left replicas out, Kubernetes took 1, and the webhook prepared all other pods for shutdown",
+    source:
+      "grafana/mimir#16602: a manifest left replicas out, Kubernetes took 1, and the webhook prepared all other pods for shutdown",
     promise:
-      "it is refused before any pod is told, by whichever webhook is asked first, and the sentence says what to write",
+      "it is refused before any pod is told, by whichever webhook is asked first, and the message says what to write",
     start: { functions: [keepLedgers] },
     async story(scene) {
       describe(scene, {
@@ -97,7 +98,7 @@ export const toldOfSizes: readonly Accident[] = [
       scene.holds("no pod is told", prepared.length === 0);
       scene.holds("the guard names it", refusal?.guard === "replicas-dropped");
       scene.holds(
-        "the sentence says what to write",
+        "the message says what to write",
         refusal !== undefined && !refusal.allowed && refusal.message.includes('Write "replicas: 3"'),
       );
       await scene.goOn(120);
@@ -107,7 +108,7 @@ export const toldOfSizes: readonly Accident[] = [
   },
   {
     id: "F5",
-    told: "a process that was marked for removal was included again",
+    source: "a process that was marked for removal was included again",
     promise:
       "a prepared pod that was replaced is told again, and leaves only when it has known for the whole delay itself",
     start: { zones: ["a", "b"], functions: [keepLedgers, prepareDelayedDownscale] },
@@ -137,6 +138,6 @@ export const toldOfSizes: readonly Accident[] = [
       scene.holds("then it leaves", sizeOf(scene) === 2);
       scene.holds("and those who stay are not prepared", !podsOf(scene).some((pod) => scene.ingesters.isPrepared(pod)));
     },
-    without: [wordsOfPods],
+    without: [annotationsOfPods],
   },
 ];

@@ -14,11 +14,11 @@ export interface Strange {
 /** How often each answer came, status and headers included; a connection that ended without one counts as `none`. */
 export type Answers = Readonly<Record<string, number>>;
 
-/** From another address than the honest ones, over no more connections than strangers have places. */
+/** From another address than the honest ones, over no more connections than unproven clients have places. */
 const from = { localAddress: "127.0.0.3", connections: 80, pipelining: 8 };
 
 /** Resolves when all of it is answered. */
-export async function askAsStrangers(strange: Strange): Promise<Answers> {
+export async function askUnproven(strange: Strange): Promise<Answers> {
   const thread = new Worker(new URL(import.meta.url), { workerData: strange });
   const [answers] = await once(thread, "message");
   await thread.terminate();
@@ -35,13 +35,13 @@ async function ask({ port, ca, requests, times }: Strange): Promise<Answers> {
   const one = async (): Promise<void> => {
     while (begun < times) {
       const { path, body } = requests[begun++ % requests.length] ?? { path: "/", body: "" };
-      let said = "none";
+      let outcome = "none";
       try {
         const answer = await pool.request({ method: "POST", path, body, headers, idempotent: true });
         const { date: _, ...rest } = answer.headers;
-        said = `${answer.statusCode} ${JSON.stringify(rest)} ${await answer.body.text()}`;
+        outcome = `${answer.statusCode} ${JSON.stringify(rest)} ${await answer.body.text()}`;
       } catch {}
-      answers[said] = (answers[said] ?? 0) + 1;
+      answers[outcome] = (answers[outcome] ?? 0) + 1;
     }
   };
   await Promise.all(Array.from({ length: connections * pipelining }, one));

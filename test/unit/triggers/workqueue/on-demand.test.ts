@@ -1,4 +1,4 @@
-/** A function that watches while it is awake, behind its doors: events wake it, and what they cost. */
+/** A function that watches on demand, behind its servers: events trigger it, and what they cost. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -7,49 +7,50 @@ import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
 import { createTestWorld } from "../server/world.ts";
 
 async function started(views: "awake" | "list", watchIdleMs = 20_000) {
-  const doors = createTestWorld({
+  const testWorld = createTestWorld({
     definitions: [advanceZoneRollout],
     settings: { views, watchIdleMs, sweepIntervalMs: 3_600_000 },
   });
-  const { world } = doors;
-  const standalone = doors.start();
-  let isHeard = true;
-  // As sources tell it: a name, a moment later.
+  const { world } = testWorld;
+  const standalone = testWorld.start();
+  let isDelivered = true;
+  // As sources report it: a name, a moment later.
   for (const resource of ["pods", "statefulsets"] as const) {
     world.store.onChange(resource, ({ final: { metadata } }) => {
       const { namespace = "", name } = metadata;
-      if (isHeard) doors.world.timeline.after(30, () => standalone.enqueuer.changed(resource, { namespace, name }));
+      if (isDelivered)
+        testWorld.world.timeline.after(30, () => standalone.enqueuer.changed(resource, { namespace, name }));
     });
   }
-  await doors.goTo(60);
-  doors.calls.length = 0;
+  await testWorld.goTo(60);
+  testWorld.calls.length = 0;
   const open = async () => {
-    const text = await doors.reporting.metrics.registry.getSingleMetricAsString("sluice_watches");
+    const text = await testWorld.reporting.metrics.registry.getSingleMetricAsString("sluice_watches");
     return Number(/^sluice_watches (\d+)$/m.exec(text)?.[1]);
   };
-  const count = (verb: string) => doors.calls.filter((call) => call.verb === verb).length;
+  const count = (verb: string) => testWorld.calls.filter((call) => call.verb === verb).length;
   const loseEvents = () => {
-    isHeard = false;
+    isDelivered = false;
   };
-  return { ...doors, standalone, open, count, loseEvents };
+  return { ...testWorld, standalone, open, count, loseEvents };
 }
 
-test("a rollout by events lists once, whatever is told of it; what is told again later costs no request", async () => {
-  const awake = await started("awake");
-  assert.equal(await awake.open(), 0);
-  awake.changeTemplates("app:2");
-  await awake.goTo(61);
-  assert.equal(await awake.open(), 3);
-  await awake.goTo(80);
-  assert.equal(awake.isRolled(), true);
-  assert.equal(awake.count("list"), 3);
-  assert.equal(awake.count("delete"), 9);
-  const before = awake.calls.length;
-  awake.standalone.enqueuer.changed("pods", { namespace: "app", name: "ingester-a-0" });
-  await awake.goTo(80.5);
-  assert.equal(awake.calls.length, before);
-  await awake.goTo(140);
-  assert.equal(await awake.open(), 0, "nothing happens, and they are let go");
+test("a rollout by events lists once, whatever events come; what is reported again later costs no request", async () => {
+  const onDemand = await started("awake");
+  assert.equal(await onDemand.open(), 0);
+  onDemand.changeTemplates("app:2");
+  await onDemand.goTo(61);
+  assert.equal(await onDemand.open(), 3);
+  await onDemand.goTo(80);
+  assert.equal(onDemand.isRolled(), true);
+  assert.equal(onDemand.count("list"), 3);
+  assert.equal(onDemand.count("delete"), 9);
+  const before = onDemand.calls.length;
+  onDemand.standalone.enqueuer.changed("pods", { namespace: "app", name: "ingester-a-0" });
+  await onDemand.goTo(80.5);
+  assert.equal(onDemand.calls.length, before);
+  await onDemand.goTo(140);
+  assert.equal(await onDemand.open(), 0, "nothing happens, and they are let go");
   const listing = await started("list");
   listing.changeTemplates("app:2");
   await listing.goTo(100);
@@ -65,7 +66,7 @@ test("WATCH_IDLE=0 lists, as VIEWS=list does", async () => {
   assert.ok(isRolled() && count("list") > 50);
 });
 
-test("an event that comes before its watch has told of the change loses nothing: the watch wakes the group as well", async () => {
+test("an event that comes before its watch has reported the change loses nothing: the watch triggers the group as well", async () => {
   const { changeTemplates, goTo, isRolled, loseEvents } = await started("awake");
   changeTemplates("app:2");
   await goTo(61);
@@ -80,8 +81,8 @@ test("a flood of a group's own StatefulSet costs no more passes that list than i
     standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" });
     await goTo(60 + event / 1_000);
   }
-  const looks = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
-  assert.ok(looks >= 1 && looks <= 100 + 10 * 10, `${looks} passes that listed in ten seconds`);
+  const reads = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
+  assert.ok(reads >= 1 && reads <= 100 + 10 * 10, `${reads} passes that listed in ten seconds`);
 });
 
 test("when the process ends, its watches do, and it does not wait for them to be idle", async () => {
@@ -98,32 +99,32 @@ test("when the process ends, its watches do, and it does not wait for them to be
 });
 
 test("a StatefulSet that was looked up for an event is known from then on", async () => {
-  const doors = createTestWorld({
+  const testWorld = createTestWorld({
     definitions: [keepLedgers],
     settings: { views: "list", sweepIntervalMs: 3_600_000 },
   });
-  const { enqueuer } = doors.start();
-  await doors.goTo(5);
-  doors.world.addGroup({ namespace: "app", group: "late", zones: ["a"], replicas: 1 });
-  await doors.goTo(10);
-  doors.calls.length = 0;
+  const { enqueuer } = testWorld.start();
+  await testWorld.goTo(5);
+  testWorld.world.addGroup({ namespace: "app", group: "late", zones: ["a"], replicas: 1 });
+  await testWorld.goTo(10);
+  testWorld.calls.length = 0;
   for (let seconds = 10; seconds < 40; seconds += 6) {
     enqueuer.changed("statefulsets", { namespace: "app", name: "late-a" });
-    await doors.goTo(seconds + 6);
+    await testWorld.goTo(seconds + 6);
   }
-  const gets = doors.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");
+  const gets = testWorld.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");
   assert.equal(gets.length, 1);
 });
 
 test("right after a start what events name is not looked up where the first sweep sees it, and is where it does not", async () => {
-  // The one reads its groups in its passes; the other needs no more than the list that finds them.
+  // The one reads its groups in its reconciles; the other needs no more than the list that finds them.
   for (const definition of [followReplicas, keepLedgers]) {
-    const doors = createTestWorld({ definitions: [definition], settings: { views: "list" } });
-    const { enqueuer } = doors.start();
-    const tell = (name: string) => enqueuer.changed("statefulsets", { namespace: "app", name });
-    for (const name of ["ingester-a", "ingester-b", "ingester-c", "unknown"]) assert.equal(tell(name), "queued");
-    await doors.goTo(1);
-    const gets = doors.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");
+    const testWorld = createTestWorld({ definitions: [definition], settings: { views: "list" } });
+    const { enqueuer } = testWorld.start();
+    const notify = (name: string) => enqueuer.changed("statefulsets", { namespace: "app", name });
+    for (const name of ["ingester-a", "ingester-b", "ingester-c", "unknown"]) assert.equal(notify(name), "queued");
+    await testWorld.goTo(1);
+    const gets = testWorld.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");
     assert.deepEqual(
       gets.map(({ name }) => name),
       ["unknown"],

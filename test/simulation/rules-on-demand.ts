@@ -6,10 +6,10 @@ import { noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
 
 /** Two processes over watches that lag and stand still, each for itself, which they open and let go again and again. */
-export function awake(plan: Plan, changes: Partial<Plan> = {}): Plan {
+export function onDemand(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     watching: true,
-    awakeIdleMs: 5_000,
+    onDemandIdleMs: 5_000,
     processes: 2,
     faults: { ...noFaults, latencyMs: 5, watch: { ...noWatchFaults, lagMs: 3_000, freeze: 0.05 } },
     safetyMs: 120_000,
@@ -18,16 +18,16 @@ export function awake(plan: Plan, changes: Partial<Plan> = {}): Plan {
 }
 
 /** A ledger as if a process had sighted all its reservations when they were made. */
-function longSighted<L extends Pick<Ledger, "reservations">>(ledger: L): L {
+function longOverdue<L extends Pick<Ledger, "reservations">>(ledger: L): L {
   return { ...ledger, reservations: ledger.reservations.map((one) => ({ ...one, overdueSeenMs: one.stampMs })) };
 }
 
-export const awakeRules: readonly RemovedRule[] = [
+export const onDemandRules: readonly RemovedRule[] = [
   {
     rule: "R5",
-    removed: "settled-through, by functions that watch while they are awake",
+    removed: "settled-through, by functions that watch on demand",
     breaks: ["Z1", "Z2"],
-    aim: (plan) => awake(plan),
+    aim: (plan) => onDemand(plan),
     wrappers: wrapViews(
       (cache) => (key, need) =>
         cache.read(key, { ...need, settledThrough: need.settledThrough === undefined ? undefined : 1 }),
@@ -38,14 +38,14 @@ export const awakeRules: readonly RemovedRule[] = [
     removed: "a clock of one's own before an old reservation is dropped",
     breaks: ["Z1", "Z2"],
     aim: (plan) =>
-      awake(plan, {
+      onDemand(plan, {
         faults: { ...noFaults, latencyMs: 5, slowDelete: 0.5, slowDeleteFromMs: 10_000, slowDeleteMs: 60_000 },
         every: { ...never, rollBack: 12_000, farClock: 10_000 },
       }),
     wrappers: wrapProtocol((protocol) => ({
       readLedger: async (...call) => {
         const ledger = await protocol.readLedger(...call);
-        return ledger && longSighted(ledger);
+        return ledger && longOverdue(ledger);
       },
     })),
   },

@@ -1,41 +1,41 @@
-/** Bytes on their way that come late, in order, and never more of them than fit. */
+/** A stream whose bytes arrive late and in order. It holds a bounded number of them. */
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Phase } from "./delays.ts";
 
-export interface HoldOptions {
+export interface DelayOptions {
   /** What becomes of the bytes that arrive, one phase after the other. */
   readonly phases: Iterator<Phase>;
-  /** From when it is aborted on, all that is held passes, and what comes passes at once. */
+  /** Once it is aborted, all delayed bytes are written, and later ones at once. */
   readonly calm: AbortSignal;
-  /** The most bytes that are held; beyond them no more are read from the source. Default 8 MiB. */
+  /** The most bytes that are delayed at once. At that number nothing more is read from the source. Default 8 MiB. */
   readonly mostBytes?: number;
 }
 
-/** Passes on what comes from `source` to `sink`, by the phases. Resolves when either has ended, and ends the other. */
-export async function passLate(source: Readable, sink: Writable, options: HoldOptions): Promise<void> {
-  const held = new HeldStream(source, sink, options);
-  await Promise.all([held.walk(), held.read(), held.write()]);
+/** Writes what comes from `source` to `sink`, by the phases. Resolves when either has ended, and ends the other. */
+export async function forwardLate(source: Readable, sink: Writable, options: DelayOptions): Promise<void> {
+  const delayed = new DelayedStream(source, sink, options);
+  await Promise.all([delayed.walk(), delayed.read(), delayed.write()]);
 }
 
 const defaultMostBytes = 8 * 1024 ** 2;
 const prompt: Phase = { kind: "late", forMs: Number.POSITIVE_INFINITY, delayMs: 0 };
 
-class HeldStream {
+class DelayedStream {
   readonly #source: Readable;
   readonly #sink: Writable;
-  readonly #options: HoldOptions;
+  readonly #options: DelayOptions;
   readonly #over = new AbortController();
   readonly #queue: { readonly bytes: Uint8Array; readonly dueMs: number }[] = [];
-  #heldBytes = 0;
+  #delayedBytes = 0;
   #phase = prompt;
   #phaseEndMs = 0;
   #lastDueMs = 0;
   #sourceEnd: "not yet" | "complete" | "broken" = "not yet";
   #changed = Promise.withResolvers<void>();
 
-  constructor(source: Readable, sink: Writable, options: HoldOptions) {
+  constructor(source: Readable, sink: Writable, options: DelayOptions) {
     this.#source = source;
     this.#sink = sink;
     this.#options = options;
@@ -50,12 +50,12 @@ class HeldStream {
     while (!either.aborted) {
       this.#phase = phases.next().value;
       this.#phaseEndMs = performance.now() + this.#phase.forMs;
-      this.#tell();
+      this.#notify();
       await delay(this.#phase.forMs, undefined, { signal: either }).catch(() => {});
       if (this.#phase.kind === "half-open") this.#cut();
     }
     this.#phase = prompt;
-    this.#tell();
+    this.#notify();
   }
 
   /** Reads until the source ends, and no more than may be held. */
@@ -65,19 +65,19 @@ class HeldStream {
       for await (const bytes of this.#source as AsyncIterable<Uint8Array>) {
         this.#lastDueMs = Math.max(this.#lastDueMs, this.#dueMs(performance.now()));
         this.#queue.push({ bytes, dueMs: this.#lastDueMs });
-        this.#heldBytes += bytes.length;
-        this.#tell();
-        while (this.#heldBytes > most && !this.#over.signal.aborted) await this.#changed.promise;
+        this.#delayedBytes += bytes.length;
+        this.#notify();
+        while (this.#delayedBytes > most && !this.#over.signal.aborted) await this.#changed.promise;
         if (this.#over.signal.aborted) return;
       }
       this.#sourceEnd = "complete";
     } catch {
       this.#sourceEnd = "broken";
     }
-    this.#tell();
+    this.#notify();
   }
 
-  /** Writes what is due, and ends the sink as the source has ended. */
+  /** Writes the bytes that are due. Ends the sink, or breaks it, as the source has ended. */
   async write(): Promise<void> {
     while (!this.#over.signal.aborted) {
       const [first] = this.#queue;
@@ -94,12 +94,12 @@ class HeldStream {
     }
   }
 
-  /** When what arrives now may pass. */
+  /** When bytes that arrive now are due. */
   #dueMs(nowMs: number): number {
     return this.#phase.kind === "late" ? nowMs + this.#phase.delayMs : this.#phaseEndMs;
   }
 
-  /** Undefined while only a change lets it pass. */
+  /** Undefined while they wait for the next phase. */
   #waitMs(dueMs: number): number | undefined {
     if (this.#options.calm.aborted) return 0;
     return this.#phase.kind === "half-open" ? undefined : dueMs - performance.now();
@@ -109,8 +109,8 @@ class HeldStream {
     const first = this.#queue.shift();
     if (first === undefined) return;
     const isRoom = this.#sink.write(first.bytes);
-    this.#heldBytes -= first.bytes.length;
-    this.#tell();
+    this.#delayedBytes -= first.bytes.length;
+    this.#notify();
     if (!isRoom) await once(this.#sink, "drain", { signal: this.#over.signal }).catch(() => {});
   }
 
@@ -118,12 +118,12 @@ class HeldStream {
     return delay(ms, undefined, { signal: this.#over.signal }).catch(() => {});
   }
 
-  #tell(): void {
+  #notify(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers<void>();
   }
 
-  /** The reader sees a connection that breaks, and not an answer that is complete. */
+  /** The reader sees a broken connection, not a complete answer. */
   #cut(): void {
     this.#sink.destroy();
     this.#end();
@@ -132,6 +132,6 @@ class HeldStream {
   #end(): void {
     this.#over.abort();
     this.#source.destroy();
-    this.#tell();
+    this.#notify();
   }
 }

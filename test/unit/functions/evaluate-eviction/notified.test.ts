@@ -3,19 +3,19 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
-import { Passes, refused } from "../../shared/reconcile/passes.ts";
+import { Harness, refused } from "../../shared/reconcile/harness.ts";
 import { claimOf } from "../advance-zone-rollout/given.ts";
 import { addBudget, Replica } from "./group-commit/reviews.ts";
 
-const told = { "rollout-group": "group", "grafana.com/prepare-downscale": "true" };
+const notified = { "rollout-group": "group", "grafana.com/prepare-downscale": "true" };
 const paths = [pinningPath, ...plainPaths];
 
 /** A group whose ledger holds a claim of the upper one of two pods of a zone. */
-async function claimed(labels: Readonly<Record<string, string>> = told): Promise<Replica> {
-  const passes = new Passes({ labels });
-  await passes.run(true);
-  passes.writeLedger({ "sluice.dev/claims": claimOf("group-a:1", "scale-down").line });
-  return new Replica(passes);
+async function claimed(labels: Readonly<Record<string, string>> = notified): Promise<Replica> {
+  const harness = new Harness({ labels });
+  await harness.run(true);
+  harness.writeLedger({ "sluice.dev/claims": claimOf("group-a:1", "scale-down").line });
+  return new Replica(harness);
 }
 
 test("zone-scaling-down: a pod that is being told stays though no budget selects it, and its siblings go", async () => {
@@ -35,7 +35,7 @@ test("zone-scaling-down: a pod that is being told stays though no budget selects
 
 test("a pod that has ended or is terminating goes, claimed or not", async () => {
   const replica = await claimed();
-  replica.passes.world.store.delete("pods", { namespace: "db", name: "group-a-1" });
+  replica.harness.world.store.delete("pods", { namespace: "db", name: "group-a-1" });
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["exempt"]);
 });
 
@@ -51,7 +51,7 @@ test("the ledger is read for pods that are told before they leave, and for no ot
 test("a StatefulSet with a delay has its pods told, too", async () => {
   const replica = await claimed({ "rollout-group": "group" });
   const prefix = "grafana.com/rollout-";
-  replica.passes.world.annotate(
+  replica.harness.world.annotate(
     { namespace: "db", name: "group-a" },
     { [`${prefix}delayed-downscale`]: "1h", [`${prefix}prepare-delayed-downscale-url`]: "http://pod/prepare" },
   );
@@ -59,10 +59,10 @@ test("a StatefulSet with a delay has its pods told, too", async () => {
 });
 
 test("where there is no ledger no pod is told; where Sluice cannot read it, it does not know, and the pod stays", async () => {
-  const none = new Replica(new Passes({ labels: told }));
+  const none = new Replica(new Harness({ labels: notified }));
   assert.deepEqual(await none.guards(none.review("group-a-1")), ["out-of-scope"]);
   const broken = await claimed();
-  broken.passes.writeLedger({ "sluice.dev/claims": "{" });
+  broken.harness.writeLedger({ "sluice.dev/claims": "{" });
   assert.deepEqual(await broken.guards(broken.review("group-a-0")), ["ledger-unreadable"]);
   const away = await claimed();
   away.interfere = ({ resource }) => {
@@ -73,10 +73,10 @@ test("where there is no ledger no pod is told; where Sluice cannot read it, it d
 
 test("where a budget selects the pod, its own decision counts the claim", async () => {
   const replica = await claimed();
-  addBudget(replica.passes, { maxUnavailable: 2 });
-  await replica.passes.goOn(60_000);
+  addBudget(replica.harness, { maxUnavailable: 2 });
+  await replica.harness.goOn(60_000);
   await replica.guards(replica.review("group-a-1"));
-  await replica.passes.goOn(11_000);
+  await replica.harness.goOn(11_000);
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["zone-scaling-down"]);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });

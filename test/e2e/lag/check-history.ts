@@ -7,7 +7,7 @@
 export interface StatefulSetSighting {
   readonly kind: "statefulset";
   readonly revision: number;
-  /** When it was heard of, in milliseconds since the epoch. */
+  /** When it was learnt of, in milliseconds since the epoch. */
   readonly atMs: number;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   /** The zone. */
@@ -42,7 +42,7 @@ export type Sighting = StatefulSetSighting | PodSighting;
 /** A promise that was broken, and how. */
 export interface Violation {
   readonly invariant: "Z1" | "Z2" | "D1";
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** A pod that was Ready and that Sluice took: by a deletion of its own, or by an eviction that it allowed. */
@@ -87,7 +87,7 @@ const staleReadMs = 6_000;
  *
  * @param deleted the uids of pods whose deletion Sluice asked for; users and controllers delete the others
  */
-export function judge(sightings: readonly Sighting[], deleted: ReadonlySet<string>): Verdict {
+export function checkHistory(sightings: readonly Sighting[], deleted: ReadonlySet<string>): Verdict {
   const history = new History(deleted);
   for (const sighting of [...sightings].sort((one, other) => one.revision - other.revision)) {
     if (sighting.kind === "pod") history.applyPod(sighting);
@@ -163,12 +163,12 @@ class History implements Verdict {
     const isEvicted = pod.evicted || seen.evicted;
     const isRolled = !isEvicted && this.#deleted.has(pod.uid);
     if (!isEvicted && !isRolled) return;
-    if (isRolled) this.#judgeRevision(zone, slot, pod, seen);
+    if (isRolled) this.#checkRevision(zone, slot, pod, seen);
     if (!pod.ready) return;
     const by = isEvicted ? "eviction" : "rollout";
     this.takings.push({ pod: pod.name, by, revision: seen.revision, atMs: seen.atMs });
-    const accuse = (invariant: Violation["invariant"], sentence: string) =>
-      this.#accuse(invariant, seen, `${pod.name} was taken by ${by === "rollout" ? "a" : "an"} ${by} ${sentence}`);
+    const accuse = (invariant: Violation["invariant"], message: string) =>
+      this.#accuse(invariant, seen, `${pod.name} was taken by ${by === "rollout" ? "a" : "an"} ${by} ${message}`);
     for (const [name, other] of this.#zones) {
       const taken = [...other.slots.values()].filter((one) => one.taken !== undefined);
       if (name === seen.zone || taken.length === 0) continue;
@@ -184,7 +184,7 @@ class History implements Verdict {
   }
 
   /** A rollout has no business with a pod that runs, or is to run, what is wanted. */
-  #judgeRevision({ statefulSet, wantedSince }: Zone, slot: Slot, pod: PodSighting, seen: PodSighting): void {
+  #checkRevision({ statefulSet, wantedSince }: Zone, slot: Slot, pod: PodSighting, seen: PodSighting): void {
     if (statefulSet?.updateRevision === undefined || pod.podRevision !== statefulSet.updateRevision) return;
     const sinceMs = seen.atMs - wantedSince.atMs;
     const cameForIt = slot.bornRevision > wantedSince.revision;
@@ -194,8 +194,8 @@ class History implements Verdict {
     this.#accuse("D1", seen, `${pod.name} was deleted by a rollout though it was of the revision ${since}`);
   }
 
-  #accuse(invariant: Violation["invariant"], { revision }: Sighting, sentence: string): void {
-    this.violations.push({ invariant, sentence: `at revision ${revision} ${sentence}` });
+  #accuse(invariant: Violation["invariant"], { revision }: Sighting, message: string): void {
+    this.violations.push({ invariant, message: `at revision ${revision} ${message}` });
   }
 }
 

@@ -93,7 +93,7 @@ describe("the shipped server", { skip: await skipWithoutControlPlane(), concurre
     assert.deepEqual(takings, []);
   });
 
-  test("a malformed rollout-max-unavailable is said on the StatefulSet, counted, and taken for 1", async () => {
+  test("a malformed rollout-max-unavailable is reported on the StatefulSet, counted, and taken for 1", async () => {
     const options = { zones: 2, pods: 2, maxUnavailable: "lots" };
     const { mostDown } = await play(controlPlane, "malformed", options, async (scene) => {
       const server = await scene.serve();

@@ -9,10 +9,10 @@ import type { SeedRun } from "./seed.ts";
 type Fields = Readonly<Record<string, unknown>>;
 
 /** By resource, those of its subresources with them. */
-const said = new Map<string, string[]>();
+const declared = new Map<string, string[]>();
 for (const { resource, changes = [] } of table.flatMap(({ needs }) => needs)) {
   const [plural = ""] = resource.split("/");
-  said.set(plural, [...(said.get(plural) ?? []), ...changes]);
+  declared.set(plural, [...(declared.get(plural) ?? []), ...changes]);
 }
 
 /** Of kinds that users name. */
@@ -23,12 +23,12 @@ const isFields = (value: unknown): value is Fields =>
 
 /** The paths that a merge patch writes and that no function has said of such an object. */
 export function unsaid(resource: string, body: object): readonly string[] {
-  const paths = [...(said.get(resource) ?? []), ...ofKinds];
+  const paths = [...(declared.get(resource) ?? []), ...ofKinds];
   const { metadata = {}, ...fields } = body as Fields;
   return [
     ...wordsIn(metadata as Fields),
     ...Object.entries(fields).flatMap(([field, value]) => pathsIn(field, value, paths)),
-  ].filter((path) => !isSaid(path, paths));
+  ].filter((path) => !isDeclared(path, paths));
 }
 
 function wordsIn(metadata: Fields): readonly string[] {
@@ -49,15 +49,15 @@ function pathsIn(path: string, value: unknown, paths: readonly string[]): readon
   return isBranch ? Object.entries(value).flatMap(([field, one]) => pathsIn(`${path}.${field}`, one, paths)) : [path];
 }
 
-function isSaid(path: string, paths: readonly string[]): boolean {
+function isDeclared(path: string, paths: readonly string[]): boolean {
   return paths.some((one) => {
     if (one === skipLabelPath) return path.startsWith("metadata.labels[");
     return one === path || (one.endsWith("*]") && path.startsWith(one.slice(0, -2)));
   });
 }
 
-export class SaidChanges implements Checker {
-  readonly judges = ["C1"];
+export class DeclaredChanges implements Checker {
+  readonly invariants = ["C1"];
   readonly #violate: SeedRun["violate"];
 
   constructor({ violate }: Pick<SeedRun, "violate">) {

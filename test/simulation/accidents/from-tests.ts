@@ -18,7 +18,7 @@ const quiet = { functions: [keepLedgers] };
 const maintenance: readonly Accident[] = [
   {
     id: "F4",
-    told: "maintenance, and the pod comes back in time",
+    source: "maintenance, and the pod comes back in time",
     promise: "the next zone has its turn as soon as the pod is back",
     start: quiet,
     async story(scene) {
@@ -31,7 +31,7 @@ const maintenance: readonly Accident[] = [
   },
   {
     id: "F4",
-    told: "maintenance, and the pod comes back late",
+    source: "maintenance, and the pod comes back late",
     promise: "its place in the budget stays taken for as long as it is away, however old its reservation is",
     start: quiet,
     async story(scene) {
@@ -46,7 +46,7 @@ const maintenance: readonly Accident[] = [
   },
   {
     id: "F4",
-    told: "maintenance, and the pod never comes back",
+    source: "maintenance, and the pod never comes back",
     promise: "nothing else goes, and each refusal says why",
     start: quiet,
     async story(scene) {
@@ -63,7 +63,7 @@ const maintenance: readonly Accident[] = [
   },
   {
     id: "F4",
-    told: "maintenance, and another zone fails meanwhile",
+    source: "maintenance, and another zone fails meanwhile",
     promise:
       "while two zones are not whole no healthy pod goes in any; when the second is whole, the pod of the first may go",
     start: quiet,
@@ -83,7 +83,7 @@ const maintenance: readonly Accident[] = [
   },
   {
     id: "F4",
-    told: "maintenance, and the count of pods changes meanwhile",
+    source: "maintenance, and the count of pods changes meanwhile",
     promise:
       "no zone waits for a pod that its StatefulSet wants no more, and one that it wants anew is down until it is ready",
     start: quiet,
@@ -104,10 +104,10 @@ const maintenance: readonly Accident[] = [
   },
 ];
 
-export const toldByTests: readonly Accident[] = [
+export const fromTests: readonly Accident[] = [
   {
     id: "F1",
-    told: "a pod is stuck in Terminating while others are to be replaced",
+    source: "a pod is stuck in Terminating while others are to be replaced",
     promise:
       "it holds the budget for as long as it stands; the verdict says so and since when, and the ledger names it",
     start: {},
@@ -117,8 +117,8 @@ export const toldByTests: readonly Accident[] = [
       scene.roll();
       await scene.goOn(900);
       scene.holds("one pod is down", scene.worst.zones === 1 && scene.worst.pods === 1);
-      const { guard = "", sentence = "" } = scene.said.at(-1) ?? {};
-      scene.holds("the guard is that of the budget", guard === "budget" && sentence.includes("1 terminating"));
+      const { guard = "", message = "" } = scene.reported.at(-1) ?? {};
+      scene.holds("the guard is that of the budget", guard === "budget" && message.includes("1 terminating"));
       const { annotations = {} } = scene.world.store.get("leases", { namespace, name: `sluice-${group}` }).metadata;
       const { since } = JSON.parse(annotations["sluice.dev/verdicts"] ?? "{}")["advance-zone-rollout"] ?? {};
       scene.holds("since it began", scene.world.timeline.nowMs() - Number(since) > 880_000);
@@ -128,7 +128,7 @@ export const toldByTests: readonly Accident[] = [
   },
   {
     id: "F3",
-    told: "a pod is not scheduled while another one is replaced",
+    source: "a pod is not scheduled while another one is replaced",
     promise: "a Pending pod that is reserved, too, counts once: what is left of the budget may go, and no more",
     start: { ...quiet, budget: { maxUnavailable: 2 } },
     async story(scene) {
@@ -144,7 +144,7 @@ export const toldByTests: readonly Accident[] = [
   ...maintenance,
   {
     id: "F8",
-    told: "one node is tainted, and drained",
+    source: "one node is tainted, and drained",
     promise: "its pods go, one zone at a time",
     start: { ...quiet, nodesPerZone: 1, webhooks: ["fresh", "fresh"] },
     async story(scene) {
@@ -161,7 +161,7 @@ export const toldByTests: readonly Accident[] = [
   },
   {
     id: "F8",
-    told: "every node is tainted, and drained, while a rollout is under way",
+    source: "every node is tainted, and drained, while a rollout is under way",
     promise: "one zone at a time, although both the drain and the rollout take pods, and both end",
     start: { webhooks: ["fresh", "fresh"] },
     async story(scene) {
@@ -177,7 +177,7 @@ export const toldByTests: readonly Accident[] = [
   },
   {
     id: "F9",
-    told: "replacements stay Pending",
+    source: "replacements stay Pending",
     promise: "the first holds the budget, and no more go; the next revision heals it and goes on to the end",
     start: {},
     async story(scene) {
@@ -193,7 +193,7 @@ export const toldByTests: readonly Accident[] = [
   },
   {
     id: "F11",
-    told: "the budget is smaller than what is to be replaced, and a quota refuses replacements",
+    source: "the budget is smaller than what is to be replaced, and a quota refuses replacements",
     promise:
       "no more are down than the budget allows, the guard says what is missing, and it goes on when the quota is raised",
     start: { replicas: 5, maxUnavailable: 2, budget: { maxUnavailable: 2 } },
@@ -205,8 +205,8 @@ export const toldByTests: readonly Accident[] = [
       scene.holds("nothing goes before it is known what for", scene.worst.pods === 0);
       await scene.goOn(500);
       scene.holds("two of five are down", scene.worst.zones === 1 && scene.worst.pods === 2);
-      const { guard = "", sentence = "" } = scene.said.at(-1) ?? {};
-      scene.holds("the guard says that they are missing", guard === "budget" && sentence.includes("2 missing"));
+      const { guard = "", message = "" } = scene.reported.at(-1) ?? {};
+      scene.holds("the guard says that they are missing", guard === "budget" && message.includes("2 missing"));
       scene.controllerDelayMs = 5;
       await scene.goOn(900);
       scene.holds("then it goes on to the end", scene.isRolled());
@@ -216,7 +216,7 @@ export const toldByTests: readonly Accident[] = [
   },
   {
     id: "F13",
-    told: "a cluster is made and deleted many times",
+    source: "a cluster is made and deleted many times",
     promise: "no ledger is left behind, and none is taken over",
     start: { zones: [], functions: [keepLedgers] },
     async story(scene) {

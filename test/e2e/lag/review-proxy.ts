@@ -9,7 +9,7 @@ import { Agent, request } from "undici";
 import type { Random } from "../../fake-cluster/random.ts";
 import type { Presented } from "../../support/drain-webhook.ts";
 
-export class ReviewDoor {
+export class ReviewProxy {
   readonly #server: Server;
   readonly #random: Random;
   readonly #agent: Agent;
@@ -20,8 +20,8 @@ export class ReviewDoor {
     this.#random = random;
     this.#agent = new Agent({ connect: { ca } });
     this.#server = createServer(pair, (asked, response) => {
-      // The API server takes a broken connection for a webhook that failed, as it would without this door.
-      this.#pass(asked, response).catch(() => response.destroy());
+      // The API server takes a broken connection for a webhook that failed, as it would without this server.
+      this.#forward(asked, response).catch(() => response.destroy());
     });
   }
 
@@ -30,13 +30,13 @@ export class ReviewDoor {
    *
    * @param ports of the processes, as they are when a review comes: they may change. All present the same certificate
    */
-  static async open({ ca, settings }: Presented, ports: readonly number[], random: Random): Promise<ReviewDoor> {
+  static async open({ ca, settings }: Presented, ports: readonly number[], random: Random): Promise<ReviewProxy> {
     const { TLS_CERT_FILE: cert = "", TLS_KEY_FILE: key = "" } = settings;
     const pair = { cert: await readFile(cert, "utf8"), key: await readFile(key, "utf8") };
-    const door = new ReviewDoor(pair, ca, ports, random);
-    door.#server.listen(0, "127.0.0.1");
-    await once(door.#server, "listening");
-    return door;
+    const proxy = new ReviewProxy(pair, ca, ports, random);
+    proxy.#server.listen(0, "127.0.0.1");
+    await once(proxy.#server, "listening");
+    return proxy;
   }
 
   get port(): number {
@@ -52,7 +52,7 @@ export class ReviewDoor {
     await closed;
   }
 
-  async #pass(asked: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #forward(asked: IncomingMessage, response: ServerResponse): Promise<void> {
     const port = this.#ports[Math.floor(this.#random() * this.#ports.length)];
     const answer = await request(`https://127.0.0.1:${port}${asked.url}`, {
       method: "POST",

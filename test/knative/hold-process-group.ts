@@ -9,11 +9,11 @@ const name = "orders";
 const id = "storage-1";
 const claim = `${name}-${id}-data`;
 const apiVersion = "apps.foundationdb.org/v1beta2";
-/** Each look is a pass of everything that a function has, beside others that use the machine. In milliseconds. */
+/** Each reconcile is a reconcile of everything that a function has, beside others that use the machine. In milliseconds. */
 const everyMs = 1_000;
 
 /** Nothing goes: the mode is `None`. Volumes are protected meanwhile, and not any more in the end. */
-export async function hold(
+export async function holdProcessGroup(
   { api, group: { namespace } }: Scene,
   { holder }: { readonly holder: Server },
 ): Promise<void> {

@@ -1,7 +1,7 @@
 /** One process of `hold-process-groups` over a small world in virtual time: a cluster with one process group. */
 import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
 import { type ClusterObject, type GroupStatus, labels } from "../../../support/foundationdb.ts";
-import { namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+import { Harness, namespace, played } from "../../shared/reconcile/harness.ts";
 
 export const resource = "foundationdbclusters";
 export const claims = "persistentvolumeclaims";
@@ -10,7 +10,7 @@ export const id = "storage-1";
 export const claim = { namespace, name: `orders-${id}-data` };
 
 /** A cluster with one process group, which has a volume claim and a pod. */
-export class FoundationPasses extends Passes {
+export class FoundationHarness extends Harness {
   constructor(annotations: Readonly<Record<string, string>> = { "sluice.dev/suspend-duration": "1h" }) {
     super({ zones: ["a"], replicas: 1 });
     const { store } = this.world;
@@ -35,7 +35,7 @@ export class FoundationPasses extends Passes {
     this.world.store.patch(resource, key, { spec } as never);
   }
 
-  async pass(): Promise<number | undefined> {
+  async reconcile(): Promise<number | undefined> {
     return (await played(this.timeline, holdProcessGroups.reconcile(this.context, key, { sweep: false })))
       .requeueAfterMs;
   }
@@ -48,15 +48,15 @@ export class FoundationPasses extends Passes {
     return this.world.store.get(resource, key) as unknown as ClusterObject;
   }
 
-  said(name: string): string | undefined {
+  written(name: string): string | undefined {
     return this.world.store.get(claims, claim).metadata.annotations?.[`sluice.dev/${name}`];
   }
 
   get writes(): readonly string[] {
-    return this.words.filter((word) => /^(patch|delete)/.test(word));
+    return this.requests.filter((word) => /^(patch|delete)/.test(word));
   }
 
-  told(reason: string): readonly string[] {
+  sent(reason: string): readonly string[] {
     const { items } = this.world.store.list("events");
     return items.flatMap((one) => (one.reason === reason ? [String(one.message)] : []));
   }

@@ -1,4 +1,4 @@
-/** Functions that watch while they are awake, with everything that a seed has drawn besides. */
+/** Functions that watch on demand, with everything that a seed has drawn besides. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
@@ -6,7 +6,7 @@ import type { Wrappers } from "./replica.ts";
 import { type Aim, scenarios } from "./scenarios.ts";
 import { simulate } from "./simulation.ts";
 
-const aim: Aim = (plan, draw) => scenarios.awake?.(plan, draw) ?? plan;
+const aim: Aim = (plan, draw) => scenarios.onDemand?.(plan, draw) ?? plan;
 
 /** Counts the watches that are open, and those that were begun. */
 function counted() {
@@ -29,11 +29,11 @@ function counted() {
   return { count, wrappers: { connection } };
 }
 
-test("no seed of a first hundred breaks a promise where functions watch while they are awake", async () => {
+test("no seed of a first hundred breaks a promise where functions watch on demand", async () => {
   let taken = 0;
   for (let seed = 1; seed <= 100; seed++) {
     const result = await simulate(seed, { aim });
-    assert.deepEqual(result.violations, [], `replay with: npm run simulate -- --scenario awake --seed ${seed}`);
+    assert.deepEqual(result.violations, [], `replay with: npm run simulate -- --scenario onDemand --seed ${seed}`);
     taken += result.taken;
   }
   assert.ok(taken > 1_000, `only ${taken} deletions: the simulation hardly did anything`);

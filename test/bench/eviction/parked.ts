@@ -12,25 +12,25 @@ import { runTrial, type TestBed, type Trial, userAgent } from "../trial.ts";
 import { asUser, type BystanderFigures, beside, letUser } from "./bystander.ts";
 import { type Setting, withSetting, withWebhook } from "./setting.ts";
 
-export interface HeldFigures {
+export interface ParkedFigures {
   readonly without: BystanderFigures;
   readonly with: BystanderFigures;
   /** How many evictions were under way, on average. */
-  readonly held: number;
+  readonly parked: number;
 }
 
 const measuredMs = 20_000;
 const never = 3_600_000;
 const groups = mostParked / mostParkedOfGroup;
 
-export function runHeld(place: TestBed, name: ContenderName, size: Size): Promise<Trial<HeldFigures>> {
+export function runParked(place: TestBed, name: ContenderName, size: Size): Promise<Trial<ParkedFigures>> {
   return runTrial(place, name, size, (scene) =>
-    withSetting(scene, (setting) => withWebhook(setting, () => measureHeld(setting))),
+    withSetting(scene, (setting) => withWebhook(setting, () => measureParked(setting))),
   );
 }
 
 /** No pod of these groups ever becomes Ready, so that no zone is whole: all evictions wait until they are refused. */
-async function measureHeld(setting: Setting): Promise<HeldFigures> {
+async function measureParked(setting: Setting): Promise<ParkedFigures> {
   const { controlPlane, group } = setting;
   const { namespace } = group;
   const names = Array.from({ length: groups }, (_, index) => `held-${index + 1}`);
@@ -64,7 +64,7 @@ async function measureHeld(setting: Setting): Promise<HeldFigures> {
     });
     ended.abort();
     await asking;
-    return { without, with: bystander, held: seen / samples };
+    return { without, with: bystander, parked: seen / samples };
   } finally {
     await api.close();
   }
@@ -87,19 +87,19 @@ async function makeStuck({ controlPlane, group }: Setting, api: Api, name: strin
   });
 }
 
-export function heldInBrief({ figures, failure, load }: Trial<HeldFigures>): string {
+export function parkedInBrief({ figures, failure, load }: Trial<ParkedFigures>): string {
   if (figures === undefined) return `failed: ${failure}`;
   const [p99, without] = [figures.with, figures.without].map(({ otherP99Ms = Number.NaN }) => otherP99Ms.toFixed(1));
-  return `${figures.held.toFixed(0)} under way, p99 of others ${p99} ms, without ${without} ms (load ${load.toFixed(1)})`;
+  return `${figures.parked.toFixed(0)} under way, p99 of others ${p99} ms, without ${without} ms (load ${load.toFixed(1)})`;
 }
 
-export function heldTable(
+export function parkedTable(
   size: Size,
   contenders: readonly ContenderName[],
-  trials: readonly Trial<HeldFigures>[],
+  trials: readonly Trial<ParkedFigures>[],
 ): string {
-  const rows: Row<HeldFigures>[] = [
-    { label: "evictions under way, on average", value: ({ held }) => held, digits: 0 },
+  const rows: Row<ParkedFigures>[] = [
+    { label: "evictions under way, on average", value: ({ parked }) => parked, digits: 0 },
     { label: "other requests without them, p50, ms", value: ({ without }) => without.otherP50Ms, digits: 1 },
     { label: "beside them, p50, ms", value: ({ with: beside }) => beside.otherP50Ms, digits: 1 },
     { label: "other requests without them, p99, ms", value: ({ without }) => without.otherP99Ms, digits: 1 },

@@ -37,10 +37,11 @@ function claimScaleDown({ world }: Scene, zone: string, ordinal: number): void {
   world.annotate(ledger, { "sluice.dev/claims": line }, "leases");
 }
 
-export const toldByIssues: readonly Accident[] = [
+export const fromIssues: readonly Accident[] = [
   {
     id: "I1",
-    told: "cozystack/etcd-operator#351: a node rotation took five voters to two, and no single eviction violated the budget",
+    source:
+      "cozystack/etcd-operator#351: a node rotation took five voters to two, and no single eviction violated the budget",
     promise:
       "a share is of the wanted pods, and those that terminate are down: a rotation takes no third of five at 40 %",
     start: { ...quiet, zones: ["a", "b"], replicas: 5, budget: { maxUnavailablePercentage: 40 } },
@@ -58,7 +59,8 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I3",
-    told: "opensearch-project/opensearch-k8s-operator#1471: a cache that was stale after a DELETE allowed a second disruption",
+    source:
+      "opensearch-project/opensearch-k8s-operator#1471: a cache that was stale after a DELETE allowed a second disruption",
     promise: "a view from before the pod was replaced and taken again lets no second one go",
     start: { ...quiet, webhooks: ["fresh", "stale"] },
     async story(scene) {
@@ -75,7 +77,7 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I4",
-    told: "elastic/cloud-on-k8s#9732: a rolling upgrade restarted a pod that a downscale was still emptying",
+    source: "elastic/cloud-on-k8s#9732: a rolling upgrade restarted a pod that a downscale was still emptying",
     promise:
       "a pod that is claimed for a scale-down is taken by no rollout and by no eviction, and its zone is not whole",
     start: {},
@@ -89,13 +91,14 @@ export const toldByIssues: readonly Accident[] = [
       await scene.goOn(5);
       scene.holds("the pod is as it was", scene.uid("db-a-2") === uid);
       scene.holds("nothing else goes", scene.worst.pods === 0);
-      scene.holds("the rollout says why", scene.said.at(-1)?.guard === "zone-scaling-down");
+      scene.holds("the rollout says why", scene.reported.at(-1)?.guard === "zone-scaling-down");
     },
     without: [countingClaims],
   },
   {
     id: "I5",
-    told: "cloudnative-pg/cloudnative-pg#10566: a single replica under a budget that allows none, and an upgrade of nodes that failed on it",
+    source:
+      "cloudnative-pg/cloudnative-pg#10566: a single replica under a budget that allows none, and an upgrade of nodes that failed on it",
     promise:
       "what a PodDisruptionBudget can never allow is told at once, with its numbers, and is no wait for a budget",
     start: {
@@ -120,9 +123,9 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I6",
-    told: "kubereboot/kured#1169: a drain that kept names evicted the pod that had come back, again and again",
+    source: "kubereboot/kured#1169: a drain that kept names evicted the pod that had come back, again and again",
     promise:
-      "an eviction that is late takes the pod that was judged, or none; and one by uid ends when that pod is gone",
+      "an eviction that is late takes the pod that was decided, or none; and one by uid ends when that pod is gone",
     start: quiet,
     async story(scene) {
       const uid = scene.uid("db-a-0") ?? "";
@@ -140,7 +143,7 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I6",
-    told: "the same, behind a webhook that cannot pin a uid",
+    source: "the same, behind a webhook that cannot pin a uid",
     promise: "a pod that came for an evicted one stays until it is ready",
     start: quiet,
     async story(scene) {
@@ -157,7 +160,8 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I7",
-    told: "opensearch-project/opensearch-k8s-operator#650: three masters in three StatefulSets of one pod were restarted at once",
+    source:
+      "opensearch-project/opensearch-k8s-operator#650: three masters in three StatefulSets of one pod were restarted at once",
     promise: "StatefulSets of one pod are rolled one after the other, to the end",
     start: { replicas: 1 },
     async story(scene) {
@@ -170,7 +174,7 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I9",
-    told: "oracle/karpenter-provider-oci#9: all nodes drifted at once, and every StatefulSet was torn in every zone",
+    source: "oracle/karpenter-provider-oci#9: all nodes drifted at once, and every StatefulSet was torn in every zone",
     promise: "one zone at a time, however many nodes are drained together, and each drain ends",
     start: { ...quiet, webhooks: ["fresh", "fresh"] },
     async story(scene) {
@@ -185,7 +189,8 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I10",
-    told: "aws/zone-aware-controllers-for-k8s#28: the replacement in one zone was not made yet when the next zone was asked",
+    source:
+      "aws/zone-aware-controllers-for-k8s#28: the replacement in one zone was not made yet when the next zone was asked",
     promise: "a pod that is not there yet is down, also when a user deleted it: no other zone is touched",
     start: quiet,
     async story(scene) {
@@ -202,7 +207,8 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I11",
-    told: "opensearch-project/opensearch-k8s-operator#312: a pod that was drained was mistaken for one of the rollout",
+    source:
+      "opensearch-project/opensearch-k8s-operator#312: a pod that was drained was mistaken for one of the rollout",
     promise: "a rollout finishes no reservation of an eviction; when that has lapsed, it goes on",
     start: {},
     async story(scene) {
@@ -212,7 +218,7 @@ export const toldByIssues: readonly Accident[] = [
       scene.roll();
       await scene.goOn(120);
       scene.holds("the pod stands", scene.uid("db-a-1") === uid);
-      scene.holds("the rollout counts it, and waits", scene.said.at(-1)?.guard === "budget");
+      scene.holds("the rollout counts it, and waits", scene.reported.at(-1)?.guard === "budget");
       await scene.goOn(300);
       scene.holds("and goes on when the API server can carry it out no more", scene.isRolled());
     },

@@ -11,30 +11,34 @@ const volumeClaim = `uid-${top.replace("group", "db")}`;
 const recentMessages = new Set([volumeClaim]);
 
 /** db-a-2 is to go, and another zone is down. */
-function held(says: string): Suspended {
+function waiting(text: string): Suspended {
   const on = suspending(["a"]);
-  on.say("a", 2, { "suspend-message": says, "suspend-pod-created": "2026-06-01T10:00:00Z", "drained-at": undefined });
+  on.annotate("a", 2, {
+    "suspend-message": text,
+    "suspend-pod-created": "2026-06-01T10:00:00Z",
+    "drained-at": undefined,
+  });
   return on;
 }
 
-test("a word of a moment ago is kept, and the next look comes when another one may replace it", () => {
-  const verdict = decideOn(held("budget: as it was"), { recentMessages });
+test("a word of a moment ago is kept, and the next reconcile comes when another one may replace it", () => {
+  const verdict = decideOn(waiting("budget: as it was"), { recentMessages });
   assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "not-drained"]);
   assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptMessageMs, `${verdict.requeueAfterMs} ms`);
-  assert.equal(decideOn(held("budget: as it was")).kind, "take");
+  assert.equal(decideOn(waiting("budget: as it was")).kind, "take");
 });
 
 test("what says only how far the pod is gives way at once, and so does a pod of which nothing is written", () => {
-  assert.equal(decideOn(held("suspending: db-a-2 is to go"), { recentMessages }).kind, "take");
-  const on = held("budget: as it was");
-  on.say("a", 2, { "suspend-pod-created": undefined });
+  assert.equal(decideOn(waiting("suspending: db-a-2 is to go"), { recentMessages }).kind, "take");
+  const on = waiting("budget: as it was");
+  on.annotate("a", 2, { "suspend-pod-created": undefined });
   assert.equal(decideOn(on, { recentMessages }).kind, "take");
 });
 
-test("the function that removes keeps a word of a moment ago, and looks again when another one may replace it", () => {
+test("the function that removes keeps a word of a moment ago, and reconciles again when another one may replace it", () => {
   const on = Suspended.of(["a"], 3, { "suspend-duration": "7d" });
   on.suspend("a", 2, 5);
-  on.say("a", 2, { hold: "true", "suspend-message": "suspended: as it was" });
+  on.annotate("a", 2, { hold: "true", "suspend-message": "suspended: as it was" });
   const snapshot = { ...on.around("gc-suspended-groups", "volume"), removes: true };
   assert.equal(decideRemoval(snapshot).kind, "take");
   const verdict = decideRemoval({ ...snapshot, recentMessages });
@@ -43,12 +47,12 @@ test("the function that removes keeps a word of a moment ago, and looks again wh
 });
 
 /** Writes to the volume claim while something turns every second for a minute. */
-async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, look: () => Promise<void>): Promise<number> {
+async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, observe: () => Promise<void>): Promise<number> {
   let writes = 0;
   for (let second = 0; second < 60; second++) {
     turn(second % 2 === 1);
     on.calls.length = 0;
-    await look();
+    await observe();
     writes += on.calls.filter(({ verb, resource }) => verb === "patch" && resource === volumes).length;
     await on.goOn(1_000);
   }
@@ -56,25 +60,25 @@ async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, look: () =>
 }
 
 /** What the function writes while something turns, and what the volume claim says when it has come to rest. */
-async function atRest(on: Volumes, turn: (isOdd: boolean) => void, look: () => Promise<void>): Promise<string> {
-  const writes = await writesOf(on, turn, look);
+async function atRest(on: Volumes, turn: (isOdd: boolean) => void, observe: () => Promise<void>): Promise<string> {
+  const writes = await writesOf(on, turn, observe);
   assert.ok(writes > 2 && writes <= 7, `${writes} writes`);
   turn(false);
   await on.goOn(keptMessageMs);
-  await look();
-  return on.said(top, "suspend-message") ?? "";
+  await observe();
+  return on.recorded(top, "suspend-message") ?? "";
 }
 
-test("suspend-group: two reasons in turn are at most six writes a minute, and the one that stays is said", async () => {
+test("suspend-group: two reasons in turn are at most six writes a minute, and the one that stays is reported", async () => {
   const on = new Volumes();
-  on.say(top, { suspend: "true" });
+  on.annotate(top, { suspend: "true" });
   const turn = (isOdd: boolean) => on.policy("group-a", { "suspend-duration": isOdd ? "600s" : "soon" });
   assert.match(await atRest(on, turn, () => on.suspend()), /^duration-malformed: /);
 });
 
-test("gc-suspended-groups: two reasons in turn are at most six writes a minute, and the one that stays is said", async () => {
+test("gc-suspended-groups: two reasons in turn are at most six writes a minute, and the one that stays is reported", async () => {
   const on = new Volumes();
   await on.suspended();
-  const turn = (isOdd: boolean) => on.say(top, { hold: isOdd ? null : "true" });
+  const turn = (isOdd: boolean) => on.annotate(top, { hold: isOdd ? null : "true" });
   assert.match(await atRest(on, turn, () => on.collect()), /^on-hold: /);
 });

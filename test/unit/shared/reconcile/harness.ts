@@ -1,4 +1,4 @@
-/** One process of `advance-zone-rollout` over a small world in virtual time: passes are run by hand and requests counted. */
+/** One process of `advance-zone-rollout` over a small world in virtual time: reconciles are run by hand and requests counted. */
 import assert from "node:assert/strict";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import type { GroupCache } from "../../../../functions/shared/cache/cache.ts";
@@ -59,7 +59,7 @@ export async function played<T>(timeline: VirtualTimeline, promise: Promise<T>):
   return promise;
 }
 
-export class Passes {
+export class Harness {
   readonly timeline = new VirtualTimeline();
   readonly world: World;
   readonly cluster: Cluster;
@@ -87,7 +87,7 @@ export class Passes {
         verdict: (report) => void this.verdicts.push(report),
         act: (report) => void this.acts.push(report),
         conflict: () => void this.conflicts++,
-        problem: (_key, _by, sentence) => void this.problems.push(sentence),
+        problem: (_key, _by, text) => void this.problems.push(text),
         malformed: (_key, statefulSet, annotation) => void this.malformed.push(`${statefulSet} ${annotation}`),
         health: ({ product, state }) => void this.health.push(`${product} ${state}`),
         parked: (report) => void this.holds.push(report),
@@ -125,7 +125,7 @@ export class Passes {
     this.#context = { ...this.#context, cache };
   }
 
-  /** One pass with all its acts. */
+  /** One reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const outcome = await played(this.timeline, advanceZoneRollout.reconcile(this.#context, key, { sweep }));
     const acted = outcome.pendingActs === undefined ? undefined : await played(this.timeline, outcome.pendingActs);
@@ -160,12 +160,12 @@ export class Passes {
   }
 
   /** The calls since {@link forget} as words, watches left out. */
-  get words(): string[] {
+  get requests(): string[] {
     return this.calls.filter(({ verb }) => verb !== "watch").map(({ verb, resource }) => `${verb} ${resource}`);
   }
 
-  count(words: string): number {
-    return this.words.filter((other) => other === words).length;
+  count(request: string): number {
+    return this.requests.filter((other) => other === request).length;
   }
 
   get guard(): string | undefined {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { matches, product } from "../support/tree.ts";
 
 /** What it is, how it looks wherever it is written, and where that may be. */
-const saidOnce: readonly (readonly [what: string, pattern: RegExp, path: string])[] = [
+const statedOnce: readonly (readonly [what: string, pattern: RegExp, path: string])[] = [
   ["NAMESPACE/GROUP", /namespace\}\/\$\{(\w+\.)*group\}/, "functions/shared/workloads/statefulsets.ts"],
   ["STATEFULSET-ORDINAL", /\}-\$\{(\w+\.)*ordinal\}|-\(?\\d\+\)?\$\//, "functions/shared/workloads/pods.ts"],
   ["the fields of an object", /!Array\.isArray\(\w+\) \? \(/, "functions/shared/base/fields.ts"],
@@ -15,8 +15,8 @@ const saidOnce: readonly (readonly [what: string, pattern: RegExp, path: string]
   ["once a minute", /\?\? Number\.NEGATIVE_INFINITY\) (<|>|>=) \w+/, "triggers/telemetry/repeats.ts"],
 ];
 
-test("what all parts of the product need is said once", () => {
-  for (const [what, pattern, path] of saidOnce) {
+test("what all parts of the product need is reported once", () => {
+  for (const [what, pattern, path] of statedOnce) {
     const places = new Set(product.filter((source) => matches([source], pattern).length > 0).map((one) => one.path));
     assert.deepEqual([...places], [path], what);
   }

@@ -1,0 +1,100 @@
+/** One reconcile of a group that an event named: what it makes and collects, and how seldom it asks. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
+import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
+import { groupOfBudget } from "../../../../functions/shared/workloads/group-key.ts";
+import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
+import { Harness, key, namespace, played, refused } from "../../shared/reconcile/harness.ts";
+import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
+import { leasesOf, populate } from "./ledgers.ts";
+
+const reconcile = (harness: Harness, at: GroupKey = key, sweep = false): Promise<ReconcileResult> =>
+  played(harness.timeline, keepLedgers.reconcile(harness.context, at, { sweep }));
+
+test("a group that comes has its ledger at once, and one that goes has none any more half a minute later at the latest", async () => {
+  const harness = new Harness();
+  assert.deepEqual(await reconcile(harness), { requeueAfterMs: undefined, pendingActs: undefined });
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
+  await harness.goOn(10_000);
+  populate(harness, []);
+  const { requeueAfterMs = 0 } = await reconcile(harness);
+  assert.ok(requeueAfterMs > 15_000 && requeueAfterMs <= 20_000, `${requeueAfterMs}`);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
+  await harness.goOn(requeueAfterMs);
+  await reconcile(harness);
+  assert.deepEqual(leasesOf(harness), []);
+});
+
+test("however often a group is learnt of, it is asked for once in half a minute", async () => {
+  const harness = new Harness();
+  await reconcile(harness);
+  harness.forget();
+  for (let event = 0; event < 100; event++) await reconcile(harness);
+  assert.deepEqual(harness.requests, []);
+});
+
+test("where watches report, and another function of the process knows the ledger, a reconcile costs no request", async () => {
+  const harness = new Harness();
+  const cache = await harness.watch();
+  await harness.run();
+  await harness.goOn(1_000);
+  harness.forget();
+  await reconcile(harness);
+  assert.deepEqual(harness.requests, []);
+  await played(harness.timeline, cache.stop());
+});
+
+test("a reconcile that fails is none: the next one asks again, and a missing right is told to who triggers", async () => {
+  const harness = new Harness();
+  const refusal = 'leases is forbidden: User "u" cannot create resource "leases"';
+  harness.interfere = ({ verb }) => {
+    if (verb === "create") throw refused(403, refusal);
+  };
+  await assert.rejects(reconcile(harness), { message: refusal });
+  harness.interfere = () => {};
+  await reconcile(harness);
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
+});
+
+test("a budget that comes makes the ledger of the StatefulSets that it alone governs, and with it the ledger goes", async () => {
+  const harness = new Harness();
+  const spec = { template: { metadata: { labels: { app: "db" } } } };
+  for (const name of ["group-a", "group-b"]) {
+    const change = { metadata: { labels: { "rollout-group": null } }, spec };
+    harness.world.store.patch("statefulsets", { namespace, name }, change);
+  }
+  const made = { namespace, group: groupOfBudget("db") };
+  await reconcile(harness, made);
+  assert.deepEqual(leasesOf(harness), []);
+  addBudget(harness, { selector: { matchLabels: { app: "db" } } }, "db");
+  await harness.goOn(30_000);
+  await reconcile(harness, made);
+  assert.equal(leasesOf(harness).length, 1);
+  harness.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "db" });
+  await harness.goOn(30_000);
+  await reconcile(harness, made);
+  assert.deepEqual(leasesOf(harness), []);
+});
+
+test("a group that has just been swept is not looked at once more, and shadow mode asks for nothing (R16)", async () => {
+  const harness = new Harness();
+  await reconcile(harness, key, true);
+  harness.restart({ mode: "shadow" });
+  await reconcile(harness);
+  assert.deepEqual([harness.requests, leasesOf(harness)], [[], []]);
+});
+
+test("a ledger that cannot be read is left for a human, and reported once", async () => {
+  const harness = new Harness();
+  await reconcile(harness);
+  harness.writeLedger({ "sluice.dev/reservations": "{" });
+  populate(harness, []);
+  for (let time = 0; time < 3; time++) {
+    await harness.goOn(30_000);
+    assert.deepEqual(await reconcile(harness), { requeueAfterMs: undefined, pendingActs: undefined });
+  }
+  assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
+  assert.equal(harness.problems.length, 1);
+  assert.match(harness.problems[0] ?? "", /Lease sluice-group cannot be read/);
+});
