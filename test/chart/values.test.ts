@@ -1,8 +1,11 @@
 /** Values of the chart, good and bad, by both versions of Helm: they render, or are refused by a message that names the key. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
+import { dump, load } from "js-yaml";
 import { presets, table } from "../../triggers/table.ts";
 import { chart, Helm, type RenderOptions, skipWithoutHelm, someImage } from "./helm.ts";
 
@@ -139,6 +142,21 @@ function withNull({ properties = {} }: Schema): readonly { readonly key: string;
   });
 }
 
+type Values = Readonly<Record<string, unknown>>;
+
+/** Values without one key, for each key and for each key of a section. */
+function withoutEach(values: Values): readonly { readonly key: string; readonly without: Values }[] {
+  return Object.entries(values).flatMap(([key, inner]) => {
+    const { [key]: _, ...without } = values;
+    if (!sections.includes(key)) return [{ key, without }];
+    const deeper = withoutEach(inner as Values).map((one) => ({
+      key: `${key}.${one.key}`,
+      without: { ...values, [key]: one.without },
+    }));
+    return [{ key, without }, ...deeper];
+  });
+}
+
 suite("values of the chart", { skip: await skipWithoutHelm(), concurrency: 2 }, () => {
   let opened: Awaited<ReturnType<typeof Helm.open>>;
   before(async () => {
@@ -168,6 +186,28 @@ suite("values of the chart", { skip: await skipWithoutHelm(), concurrency: 2 }, 
         assert.notEqual(code, 0, `helm ${helm.major} renders ${name}`);
         assert.match(stderr, expected, `helm ${helm.major}: ${name}`);
       }
+  });
+
+  test("a value that --reuse-values leaves out, because the older chart had none, is made up for or named", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-older-"));
+    await cp(chart, folder, { recursive: true });
+    const values = load(readFileSync(join(chart, "values.yaml"), "utf8")) as Values;
+    let refused = 0;
+    try {
+      for (const { key, without } of withoutEach(values)) {
+        await writeFile(join(folder, "values.yaml"), dump(without));
+        for (const helm of opened.helms) {
+          const given = ["image", "image.repository"].includes(key) ? {} : someImage;
+          const { code, stderr } = await helm.template(given, { chart: folder });
+          if (code === 0) continue;
+          refused++;
+          assert.match(stderr, new RegExp(`missing property '${key.split(".").at(-1)}'|set ${key}`));
+        }
+      }
+      assert.ok(refused > 10);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 
   test("each optional key may be null", async () => {
