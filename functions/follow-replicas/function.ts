@@ -28,8 +28,8 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
   schedule: scheduleOfClaims(name),
   needs: [...resizingNeeds, claimedNeed],
   kindNeeds: [
-    { subresource: "scale", verbs: ["get"] },
-    { subresource: "status", verbs: ["patch"], changes: ["status.replicas"] },
+    { list: "mirrored", subresource: "scale", verbs: ["get"] },
+    { list: "mirrored", subresource: "status", verbs: ["patch"], changes: ["status.replicas"] },
   ],
   reads: [
     rolloutGroup,

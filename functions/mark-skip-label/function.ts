@@ -36,7 +36,7 @@ export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings:
     { group: "", resource: "namespaces", verbs: ["get"] },
     { group: "", resource: "events", verbs: ["create"] },
   ],
-  kindNeeds: [owners],
+  kindNeeds: [{ list: "owners", ...owners }],
   reads: [
     skipLabels.skipLabel,
     skipLabels.skipDeadline,

@@ -20,7 +20,7 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
   listKeys: listGroupKeys,
   schedule: scheduleOfClaims(name),
   needs: [...resizingNeeds, claimedNeed],
-  kindNeeds: [{ subresource: "scale", verbs: ["get"] }],
+  kindNeeds: [{ list: "mirrored", subresource: "scale", verbs: ["get"] }],
   reads: [
     rolloutGroup,
     scaling.delayedDownscale,

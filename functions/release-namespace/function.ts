@@ -31,7 +31,7 @@ export const releaseNamespace: FunctionDefinition<ObjectRef> & { readonly settin
     { group: "apps", resource: "statefulsets", ...finalizerRights },
     { group: "rabbitmq.com", resource: "rabbitmqclusters", ...finalizerRights },
   ],
-  kindNeeds: [finalizerRights],
+  kindNeeds: [{ list: "owners", ...finalizerRights }],
   reads: [hold, retainVolume],
   writes: [],
   settings,

@@ -1,6 +1,6 @@
 /** The kinds that users may name to functions: who installs Sluice lists them, and gives no right to any other. */
 import { load } from "js-yaml";
-import type { KindNeed, Need } from "../../functions/shared/contract/definition.ts";
+import type { KindList, KindNeed, Need } from "../../functions/shared/contract/definition.ts";
 import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
 
 export interface ListedKind {
@@ -9,13 +9,44 @@ export interface ListedKind {
   readonly group: string;
 }
 
-/** PLURAL.GROUP, or PLURAL alone for the core group. */
-const listedKind = /^([a-z][a-z0-9-]*)(?:\.([a-z0-9][a-z0-9.-]*))?$/;
+/** The kinds of each list. */
+export type ListedKinds = Readonly<Record<KindList, readonly ListedKind[]>>;
 
-/** Reads the list in a file such as `knative/kinds.yaml`. Throws Error with a message about what in it cannot be granted. */
-export function parseKinds(text: string): readonly ListedKind[] {
-  const { kinds } = (load(text) ?? {}) as { kinds?: unknown };
-  if (!Array.isArray(kinds)) throw new Error("its field `kinds` is no list: write `kinds: []` where users name none");
+/**
+ * Stand for the kinds of each list where the list is a value of the chart: its templates put the user's kinds there. No CRD can
+ * be of that group, which has no dot.
+ */
+export const placeholderKinds: ListedKinds = {
+  mirrored: [{ plural: "mirrored", group: "kinds" }],
+  owners: [{ plural: "owners", group: "kinds" }],
+};
+
+/** As the lists have it. */
+export function formatKind({ plural, group }: ListedKind): string {
+  return group === "" ? plural : `${plural}.${group}`;
+}
+
+/** PLURAL.GROUP, or PLURAL alone for the core group. */
+export const listedKind = /^([a-z][a-z0-9-]*)(?:\.([a-z0-9][a-z0-9.-]*))?$/;
+
+/** Reads the lists in a file such as `knative/kinds.yaml`. Throws Error with a message about what in it cannot be granted. */
+export function parseKinds(text: string): ListedKinds {
+  const { kinds, ...fields } = (load(text) ?? {}) as Readonly<Record<string, unknown>>;
+  if (kinds !== undefined)
+    throw new Error(
+      "it has one list `kinds`: move each kind to `mirrored`, or to `owners` where owners ask for labels",
+    );
+  const [unknown] = Object.keys(fields).filter((field) => !(kindLists as readonly string[]).includes(field));
+  if (unknown !== undefined)
+    throw new Error(`it has the field \`${unknown}\`: its lists are ${kindLists.join(" and ")}`);
+  const [mirrored, owners] = kindLists.map((list) => parseList(list, fields[list]));
+  return { mirrored: mirrored ?? [], owners: owners ?? [] };
+}
+
+const kindLists = ["mirrored", "owners"] as const satisfies readonly KindList[];
+
+function parseList(list: KindList, kinds: unknown): readonly ListedKind[] {
+  if (!Array.isArray(kinds)) throw new Error(`its field \`${list}\` is no list: write \`${list}: []\` for no kind`);
   return kinds.map(parseKind);
 }
 
@@ -32,10 +63,10 @@ function parseKind(name: unknown): ListedKind {
   return { plural, group };
 }
 
-/** What a function needs of each listed kind, as rights of its own. */
-export function needsOfKinds(needs: readonly KindNeed[], kinds: readonly ListedKind[]): readonly Need[] {
-  return kinds.flatMap(({ plural, group }) =>
-    needs.map(({ subresource, ...need }) => {
+/** What a function needs of each kind of the lists that it is about, as rights of its own. */
+export function needsOfKinds(needs: readonly KindNeed[], kinds: ListedKinds): readonly Need[] {
+  return needs.flatMap(({ list, subresource, ...need }) =>
+    kinds[list].map(({ plural, group }) => {
       const resource = subresource === undefined ? plural : `${plural}/${subresource}`;
       return { ...need, group, resource };
     }),

@@ -12,7 +12,7 @@ import { admissionFunctions, cronFunctions, groupFunctions } from "../../trigger
 import { handWritten, renderChart } from "./chart/chart.ts";
 import { chartSources } from "./chart/sources.ts";
 import { readCompanions } from "./companions.ts";
-import { type ListedKind, parseKinds } from "./kinds.ts";
+import { type ListedKinds, parseKinds } from "./kinds.ts";
 import { renderManifests } from "./manifests.ts";
 import { placeholderHint } from "./object.ts";
 
@@ -20,7 +20,7 @@ const here = [join(import.meta.dirname, "../base"), join(import.meta.dirname, ".
 const [base, chart] = process.argv.length > 2 ? process.argv.slice(2) : here;
 const kindsFile = "knative/kinds.yaml";
 
-async function readKinds(): Promise<readonly ListedKind[]> {
+async function readKinds(): Promise<ListedKinds> {
   const text = await readFile(join(import.meta.dirname, "../..", kindsFile), "utf8");
   try {
     return parseKinds(text);

@@ -15,7 +15,7 @@ import {
 } from "./events.ts";
 import { fenceOf } from "./fence/fence.ts";
 import { guardOf } from "./fence/guard.ts";
-import { type ListedKind, needsOfKinds } from "./kinds.ts";
+import { type ListedKinds, needsOfKinds } from "./kinds.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
   image,
@@ -37,7 +37,7 @@ export interface Functions {
   readonly admissionFunctions: readonly AdmissionDefinition[];
   readonly cronFunctions: readonly CronDefinition[];
   /** The kinds that users may name; absent: none. */
-  readonly kinds?: readonly ListedKind[];
+  readonly kinds?: ListedKinds;
   /** What runs in pods of users; absent: nothing. */
   readonly companions?: readonly Companion[];
 }
@@ -96,10 +96,10 @@ export function workloadsOf({ groupFunctions, admissionFunctions, cronFunctions 
 }
 
 /** The same functions, each with the rights that it needs to the kinds that users may name. */
-function withListedKinds({ groupFunctions, admissionFunctions, cronFunctions, kinds = [] }: Functions): Functions {
+export function withListedKinds({ groupFunctions, admissionFunctions, cronFunctions, kinds }: Functions): Functions {
   const grant = <D extends FunctionDefinition | AdmissionDefinition | CronDefinition>(definition: D): D => ({
     ...definition,
-    needs: [...definition.needs, ...needsOfKinds(definition.kindNeeds ?? [], kinds)],
+    needs: [...definition.needs, ...(kinds === undefined ? [] : needsOfKinds(definition.kindNeeds ?? [], kinds))],
   });
   return {
     groupFunctions: groupFunctions.map(grant),

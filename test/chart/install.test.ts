@@ -21,6 +21,9 @@ interface Configuration {
 
 const webhooksPath = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
+const budgetDefinition =
+  "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/zoneawarepoddisruptionbudgets.rollout-operator.grafana.com";
+
 /** What the sweep of a preset's functions reads or writes at the least, when there is a group that has no work. */
 const sweepOf: Readonly<Record<string, readonly string[]>> = {
   "rollout-operator": ["create leases", "patch secrets", "list leases"],
@@ -108,6 +111,59 @@ suite("the chart on the real API server", {
     }
   });
 
+  for (const major of ["4", "3"])
+    test(`Helm ${major} keeps values by --reuse-values, and undoes an upgrade that fails half way`, async () => {
+      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const namespace = `half-way-${major}`;
+      await play(controlPlane, namespace, { zones: 2, pods: 1 }, async ({ api }) => {
+        const place = ["prod", chart, "--namespace", namespace];
+        const values = await helm.values({ ...someImage, replicas: 3 });
+        await helm.run("install", ...place, ...values);
+        await trust(api, namespace);
+        const reused = await helm.values({ settings: { CONCURRENCY: 3 } });
+        await helm.run("upgrade", ...place, "--reuse-values", ...reused);
+        const before = await stateOf(api, namespace);
+        assert.equal(before.deployment.replicas, 3);
+        assert.match(JSON.stringify(before.deployment), /"CONCURRENCY","value":"3"/);
+        // The API server takes the label of the Service and of all that comes before the Deployment, and refuses that.
+        const failing = { podAnnotations: { "no key": "" }, global: { commonLabels: { half: "way" } } };
+        const less = await helm.values({ ...failing, networkPolicy: { enabled: false }, replicas: 1 });
+        const service = await serviceOf(api, namespace);
+        const flag = major === "4" ? "--rollback-on-failure" : "--atomic";
+        const upgrade = ["upgrade", ...place, "--reuse-values", flag, "--timeout", "2m", ...less];
+        const { code, stderr } = await helm.try(...upgrade);
+        assert.notEqual(code, 0);
+        assert.match(stderr, /annotations: Invalid value: "no key"/);
+        assert.deepEqual(await stateOf(api, namespace), before);
+        const { resourceVersion } = (await serviceOf(api, namespace)).metadata;
+        assert.notEqual(resourceVersion, service.metadata.resourceVersion, "it failed before it wrote anything");
+        await helm.run("uninstall", "prod", "--namespace", namespace);
+      });
+    });
+
+  for (const major of ["4", "3"])
+    test(`Helm ${major} installs nothing where a ServiceMonitor is asked for and its CRD is missing, and leaves the CRDs of another owner alone`, async () => {
+      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const namespace = `of-others-${major}`;
+      await play(controlPlane, namespace, { zones: 2, pods: 1 }, async ({ api }) => {
+        const owner = { "meta.helm.sh/release-name": "mimir", "meta.helm.sh/release-namespace": "other" };
+        await helm.run("install", "first", chart, "--namespace", namespace, ...(await helm.values(someImage)));
+        await helm.run("uninstall", "first", "--namespace", namespace);
+        await api.patch(budgetDefinition, { metadata: { annotations: owner } });
+        const before = await api.get(budgetDefinition);
+        const place = ["prod", chart, "--namespace", namespace];
+        const monitored = await helm.values({ ...someImage, serviceMonitor: { enabled: true } });
+        const { code, stderr } = await helm.try("install", ...place, ...monitored);
+        assert.notEqual(code, 0);
+        assert.match(stderr, /no matches for kind "ServiceMonitor".*\n?.*ensure CRDs are installed first/);
+        const { items } = await api.get<{ items: Built[] }>(`/apis/apps/v1/namespaces/${namespace}/deployments`);
+        assert.deepEqual(items, []);
+        await helm.run("install", ...place, "--replace", ...(await helm.values(someImage)));
+        await helm.run("uninstall", "prod", "--namespace", namespace);
+        assert.deepEqual(await api.get(budgetDefinition), before);
+      });
+    });
+
   for (const preset of Object.keys(presets))
     test(`the functions of the preset ${preset} run with the rights that they are given`, async (context) => {
       const [helm = assert.fail()] = opened.helms;
@@ -144,6 +200,31 @@ interface Deployed extends Built {
 
 function deploymentOf(api: Api, namespace: string): Promise<Deployed> {
   return api.get<Deployed>(`/apis/apps/v1/namespaces/${namespace}/deployments/sluice`);
+}
+
+/** Has the API server trust a certificate, as Sluice does, under another field manager than Helm's. */
+async function trust(api: Api, namespace: string): Promise<void> {
+  const bundle = { op: "add", path: "/webhooks/0/clientConfig/caBundle", value: "YQ==" };
+  await api.request("PATCH", `${webhooksPath}/pod-eviction-${namespace}`, [bundle], "application/json-patch+json");
+}
+
+/** What an upgrade that failed must leave as it was. */
+async function stateOf(api: Api, namespace: string) {
+  const policies = `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies`;
+  const { webhooks } = await api.get<Configuration>(`${webhooksPath}/pod-eviction-${namespace}`);
+  assert.equal(webhooks[0]?.clientConfig.caBundle, "YQ==");
+  return {
+    webhooks,
+    deployment: (await deploymentOf(api, namespace)).spec,
+    labels: (await serviceOf(api, namespace)).metadata.labels,
+    networkPolicy: (await api.get<{ spec: object }>(`${policies}/sluice`)).spec,
+  };
+}
+
+function serviceOf(api: Api, namespace: string) {
+  return api.get<{ metadata: { labels: object; resourceVersion: string } }>(
+    `/api/v1/namespaces/${namespace}/services/rollout-operator`,
+  );
 }
 
 /** What the pods would run, if pods ran here. */

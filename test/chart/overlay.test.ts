@@ -140,6 +140,48 @@ suite("the rights of the chart", { skip: await skipWithoutHelm() }, () => {
     assert.match(rights.join("\n"), /list persistentvolumeclaims/);
   });
 
+  test("the kinds of a list add rights for the functions that name them, and only where these are chosen", async () => {
+    const of = async (functions: readonly string[], kinds: object) => {
+      const rights = await rightsWith({ functions, kinds });
+      return rights
+        .filter((right) => /things|brokers|replicatemplates|statefulsets\/scale/.test(right))
+        .map((right) => right.trim());
+    };
+    const kinds = { mirrored: ["things.example.com"], owners: ["brokers.example.com"] };
+    const scaled = ["get things/scale.example.com", "patch things/status.example.com"];
+    const owned = ["get brokers.example.com", "list brokers.example.com", "patch brokers.example.com"];
+    assert.deepEqual(await of(["rollout-operator"], kinds), scaled);
+    assert.deepEqual(await of(["follow-replicas"], kinds), scaled);
+    assert.deepEqual(await of(["prepare-delayed-downscale"], kinds), scaled.slice(0, 1));
+    assert.deepEqual(await of(["mark-skip-label"], kinds), owned);
+    assert.deepEqual(await of(["evaluate-eviction", "suspend-group"], kinds), []);
+    assert.deepEqual(await of(["follow-replicas", "mark-skip-label"], { mirrored: [], owners: [] }), []);
+    assert.deepEqual(await of(["rollout-operator"], {}), [
+      "get replicatemplates/scale.rollout-operator.grafana.com",
+      "get statefulsets/scale.apps",
+      "patch replicatemplates/status.rollout-operator.grafana.com",
+    ]);
+  });
+
+  test("the policies hold the accounts to what they change of the listed kinds, and of no others", async () => {
+    const [helm = assert.fail()] = opened.helms;
+    const textOf = async (kinds: object) => {
+      const objects = await helm.render({ ...someImage, kinds });
+      return JSON.stringify(objects.filter(({ kind }) => kind === "ValidatingAdmissionPolicy"));
+    };
+    const text = await textOf({ mirrored: ["things.example.com", "configmaps"], owners: ["brokers.example.com"] });
+    assert.match(text, /'things\.example\.com\/status': \['status\.replicas'\]/);
+    assert.match(text, /'configmaps\/status': \['status\.replicas'\]/);
+    assert.match(text, /'brokers\.example\.com': \['metadata\.annotations\[sluice\.dev\/skip-status\]'/);
+    assert.equal(
+      text.match(/"resources":\["brokers(","things\/status)?"\]/g)?.length,
+      2,
+      "the fence, and the guard of owners",
+    );
+    assert.doesNotMatch(text, /replicatemplates|\.kinds|"kinds"/);
+    assert.doesNotMatch(await textOf({ mirrored: [], owners: [] }), /things|brokers|\.kinds|"kinds"/);
+  });
+
   test("of no webhooks, no function that answers them is left, and no configuration", async () => {
     const [helm = assert.fail()] = opened.helms;
     const names = async (values: object) =>

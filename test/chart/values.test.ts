@@ -1,8 +1,11 @@
 /** Values of the chart, good and bad, by both versions of Helm: they render, or are refused by a message that names the key. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
+import { dump, load } from "js-yaml";
 import { presets, table } from "../../triggers/table.ts";
 import { chart, Helm, type RenderOptions, skipWithoutHelm, someImage } from "./helm.ts";
 
@@ -52,6 +55,13 @@ const good: readonly Case[] = [
     values: { settings: { CONCURRENCY: 4, SWEEP_INTERVAL: "90s", UPDATE_CA_BUNDLE: true } },
   },
   { name: "labels to skip", values: { settings: { SKIP_LABEL_KEYS: "skipPreStopChecks, example.com/*" } } },
+  {
+    name: "kinds of each list, and one twice",
+    values: {
+      kinds: { mirrored: ["configmaps", "things.example.com", "things.example.com"], owners: ["a.b.example.com"] },
+    },
+  },
+  { name: "no kinds", values: { kinds: { mirrored: [], owners: [] } } },
   { name: "flags and variables", values: { extraArgs: ["-log.level=debug"], extraEnv: [{ name: "A", value: "b" }] } },
   { name: "labels and annotations", values: { podLabels: { a: "b" }, podAnnotations: { c: "d" } } },
   { name: "places", values: placed },
@@ -66,7 +76,57 @@ const good: readonly Case[] = [
   { name: "a version of a cloud", values: {}, flags: ["--kube-version", "v1.30.5-gke.1014001"] },
 ];
 
-const sections = ["image", "webhooks", "networkPolicy", "serviceMonitor", "monitoring"];
+/** As each version of Helm names a value in a sentence of the schema. */
+function pathOf(list: string): RegExp {
+  return new RegExp(`kinds[./]${list}`);
+}
+
+const sections = ["image", "kinds", "webhooks", "networkPolicy", "serviceMonitor", "monitoring"];
+/** The schema refuses what is malformed; the templates say why, also where a user skips the schema. */
+const skipped = { flags: ["--skip-schema-validation"] };
+const kindCases: readonly BadCase[] = [
+  ...["mirrored", "owners"].flatMap((list): BadCase[] => [
+    { name: `a wildcard in ${list}`, values: { kinds: { [list]: ["*.example.com"] } }, expected: pathOf(list) },
+    {
+      name: `a kind by its name in ${list}`,
+      values: { kinds: { [list]: ["Thing.example.com"] } },
+      expected: pathOf(list),
+    },
+    { name: `a subresource in ${list}`, values: { kinds: { [list]: ["pods/exec"] } }, expected: pathOf(list) },
+    { name: `a number in ${list}`, values: { kinds: { [list]: [7] } }, expected: pathOf(list) },
+    { name: `a text for ${list}`, values: {}, set: [`kinds.${list}=statefulsets.apps`], expected: pathOf(list) },
+    {
+      name: `a wildcard in ${list}, past the schema`,
+      values: { kinds: { [list]: ["*.example.com"] }, functions: Object.keys(presets) },
+      expected: new RegExp(`kinds\\.${list} has "\\*\\.example\\.com", a wildcard: list each kind by itself`),
+      ...skipped,
+    },
+    {
+      name: `a kind by its name in ${list}, past the schema`,
+      values: { kinds: { [list]: ["Thing.example.com"] }, functions: Object.keys(presets) },
+      expected: new RegExp(`kinds\\.${list} has "Thing\\.example\\.com", which is not PLURAL\\.GROUP`),
+      ...skipped,
+    },
+    {
+      name: `a number in ${list}, past the schema`,
+      values: { kinds: { [list]: [7] }, functions: Object.keys(presets) },
+      expected: new RegExp(`kinds\\.${list} has 7, which is no text: write PLURAL\\.GROUP`),
+      ...skipped,
+    },
+    {
+      name: `Secrets in ${list}`,
+      values: { kinds: { [list]: ["secrets"] } },
+      expected: new RegExp(`kinds\\.${list} has "secrets", which are credentials`),
+    },
+    {
+      name: `a kind of no namespace in ${list}`,
+      values: { kinds: { [list]: ["nodes"] } },
+      expected: new RegExp(`kinds\\.${list} has "nodes", a kind of no namespace`),
+    },
+  ]),
+  { name: "an unknown list of kinds", values: { kinds: { owner: [] } }, expected: /owner/ },
+];
+
 const bad: readonly BadCase[] = [
   { name: "an unknown key", values: { replica: 2 }, expected: /replica/ },
   { name: "an unknown key in a section", values: { webhooks: { objectSelector: {} } }, expected: /objectSelector/ },
@@ -112,6 +172,7 @@ const bad: readonly BadCase[] = [
     expected: /podEvictions/,
   },
   { name: "a number as a label", values: { podLabels: { a: 1 } }, expected: /podLabels/ },
+  ...kindCases,
   { name: "null for the functions", values: { functions: null }, expected: /functions/ },
   { name: "null for the replicas", values: { replicas: null }, expected: /replicas/ },
   ...sections.map((key) => ({ name: `null for ${key}`, values: { [key]: null }, expected: new RegExp(key) })),
@@ -136,6 +197,21 @@ function withNull({ properties = {} }: Schema): readonly { readonly key: string;
     const own = isOptional ? [{ key, values: { [key]: null } }] : [];
     const deeper = withNull(inner).map((one) => ({ key: `${key}.${one.key}`, values: { [key]: one.values } }));
     return [...own, ...deeper];
+  });
+}
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** Values without one key, for each key and for each key of a section. */
+function withoutEach(values: Values): readonly { readonly key: string; readonly without: Values }[] {
+  return Object.entries(values).flatMap(([key, inner]) => {
+    const { [key]: _, ...without } = values;
+    if (!sections.includes(key)) return [{ key, without }];
+    const deeper = withoutEach(inner as Values).map((one) => ({
+      key: `${key}.${one.key}`,
+      without: { ...values, [key]: one.without },
+    }));
+    return [{ key, without }, ...deeper];
   });
 }
 
@@ -168,6 +244,28 @@ suite("values of the chart", { skip: await skipWithoutHelm(), concurrency: 2 }, 
         assert.notEqual(code, 0, `helm ${helm.major} renders ${name}`);
         assert.match(stderr, expected, `helm ${helm.major}: ${name}`);
       }
+  });
+
+  test("a value that --reuse-values leaves out, because the older chart had none, is made up for or named", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-older-"));
+    await cp(chart, folder, { recursive: true });
+    const values = load(readFileSync(join(chart, "values.yaml"), "utf8")) as Values;
+    let refused = 0;
+    try {
+      for (const { key, without } of withoutEach(values)) {
+        await writeFile(join(folder, "values.yaml"), dump(without));
+        for (const helm of opened.helms) {
+          const given = ["image", "image.repository"].includes(key) ? {} : someImage;
+          const { code, stderr } = await helm.template(given, { chart: folder });
+          if (code === 0) continue;
+          refused++;
+          assert.match(stderr, new RegExp(`missing property '${key.split(".").at(-1)}'|set ${key}`));
+        }
+      }
+      assert.ok(refused > 10);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 
   test("each optional key may be null", async () => {

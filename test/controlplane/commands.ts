@@ -32,6 +32,12 @@ export interface Command {
   readonly args: readonly string[];
 }
 
+/**
+ * Environment of the programs. They are written in Go, whose collector runs when the heap has grown by GOGC percent: here by
+ * 400 and not by 100, because tests wait for processors and not for memory. A value that is set already stays.
+ */
+export const programEnvironment = (): NodeJS.ProcessEnv => ({ ...process.env, GOGC: process.env.GOGC ?? "400" });
+
 interface EtcdPorts {
   readonly client: number;
   readonly peer: number;

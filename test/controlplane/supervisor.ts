@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Command } from "./commands.ts";
+import { type Command, programEnvironment } from "./commands.ts";
 import { type Launched, launch, tail } from "./processes.ts";
 
 /** A child that ended by itself. */
@@ -42,7 +42,10 @@ export class Supervisor {
 
   start(name: string, command: Command): void {
     if (this.#running.has(name)) throw new Error(`${name} runs already`);
-    const child = launch(command.file, command.args, { output: { file: this.logOf(name) } });
+    const child = launch(command.file, command.args, {
+      env: programEnvironment(),
+      output: { file: this.logOf(name) },
+    });
     this.#running.set(name, child);
     this.#explanations.delete(name);
     void child.ended.then(async ({ summary }) => {

@@ -158,15 +158,18 @@ suite("the rendered guard", () => {
     assert.deepEqual(sorted(conditionOf(owners)), sorted([...keys(ofOwners), ...labelling]));
   });
 
-  test("the guard decides each kind whose pods Sluice labels, those that users list as well, and no StatefulSet", () => {
-    const kinds = [{ plural: "replicatemplates", group: "rollout-operator.grafana.com" }];
+  test("the guard decides each kind whose pods Sluice labels, the owners that users list as well, and no kind that is mirrored", () => {
+    const kinds = {
+      mirrored: [{ plural: "things", group: "example.com" }],
+      owners: [{ plural: "brokers", group: "example.com" }],
+    };
     const kindsIn = (files: ReadonlyMap<string, string>) =>
       sorted(
         policyIn(files, "sluice-guard-owners.default").matchConstraints.resourceRules.flatMap((rule) => rule.resources),
       );
     assert.deepEqual(kindsIn(rendered), ["foundationdbclusters", "rabbitmqclusters"]);
     const listed = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
-    assert.deepEqual(kindsIn(listed), ["foundationdbclusters", "rabbitmqclusters", "replicatemplates"]);
+    assert.deepEqual(kindsIn(listed), ["brokers", "foundationdbclusters", "rabbitmqclusters"]);
   });
 
   test("every account that the fence holds is one that the guard leaves out, and no other account is", () => {

@@ -5,13 +5,16 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { load, loadAll } from "js-yaml";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
-import { type ListedKind, needsOfKinds, parseKinds } from "../../knative/render/kinds.ts";
+import { type ListedKind, type ListedKinds, needsOfKinds, parseKinds } from "../../knative/render/kinds.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
 
 const knative = join(import.meta.dirname, "../../knative");
-const listed = (...kinds: readonly unknown[]) => parseKinds(JSON.stringify({ kinds }));
+const listed = (...mirrored: readonly unknown[]) => parseKinds(JSON.stringify({ mirrored, owners: [] })).mirrored;
 const templates: ListedKind = { plural: "replicatemplates", group: "rollout-operator.grafana.com" };
+const sets: ListedKind = { plural: "statefulsets", group: "apps" };
+const brokers: ListedKind = { plural: "brokers", group: "example.com" };
+const none: ListedKinds = { mirrored: [], owners: [] };
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -20,7 +23,7 @@ interface Rule {
 }
 
 /** The rules of all Roles and ClusterRoles where each function of the table needs this of listed kinds. */
-function rulesWith(kindNeeds: FunctionDefinition["kindNeeds"], kinds: readonly ListedKind[]): Rule[] {
+function rulesWith(kindNeeds: FunctionDefinition["kindNeeds"], kinds: ListedKinds): Rule[] {
   const needing = <D extends object>(definitions: readonly D[]) =>
     definitions.map((one) => ({ ...one, kindNeeds: kindNeeds ?? [] }));
   const files = renderManifests({
@@ -60,16 +63,29 @@ test("what cannot be granted is refused with a message that names it", () => {
     assert.throws(() => listed(name), /is not PLURAL\.GROUP, as `kubectl get crd` lists a kind/, String(name));
   assert.throws(() => listed("nodes"), /"nodes" is of no namespace/);
   assert.throws(() => listed("secrets"), /"secrets" are credentials/);
-  for (const text of ["kinds:", "kinds: all", "kind: []", "null"]) assert.throws(() => parseKinds(text), /no list/);
+  assert.throws(() => parseKinds("{ mirrored: [], owners: [secrets] }"), /"secrets" are credentials/);
+});
+
+test("both lists must be there, and no other field: the one list of earlier versions says where its kinds go", () => {
+  for (const text of ["mirrored:\nowners: []", "{ mirrored: all, owners: [] }", "owners: []", "null"])
+    assert.throws(() => parseKinds(text), /`mirrored` is no list: write `mirrored: \[\]`/, text);
+  assert.throws(() => parseKinds("mirrored: []"), /`owners` is no list: write `owners: \[\]`/);
+  assert.throws(
+    () => parseKinds("{ mirrored: [], owner: [] }"),
+    /the field `owner`: its lists are mirrored and owners/,
+  );
+  for (const text of ["kinds: []", "{ kinds: [a.example.com], mirrored: [], owners: [] }"])
+    assert.throws(() => parseKinds(text), /one list `kinds`: move each kind to `mirrored`, or to `owners`/);
 });
 
 test("each listed kind adds exactly the rights that a function says it needs to it; without a list, or a need, none is added", () => {
   const kindNeeds = [
-    { subresource: "scale", verbs: ["get", "patch"], changes: ["spec.replicas"] },
-    { verbs: ["get"] },
+    { list: "mirrored", subresource: "scale", verbs: ["get", "patch"], changes: ["spec.replicas"] },
+    { list: "mirrored", verbs: ["get"] },
   ] as const;
-  const without = rulesWith(undefined, [templates]);
-  assert.deepEqual(rulesWith(kindNeeds, []), without);
+  const kinds = { mirrored: [templates], owners: [brokers] };
+  const without = rulesWith(undefined, kinds);
+  assert.deepEqual(rulesWith(kindNeeds, { ...none, owners: [brokers] }), without);
   const apiGroups = [templates.group];
   const added = [
     { apiGroups, resources: ["replicatemplates/scale"], verbs: ["get", "patch"] },
@@ -77,32 +93,65 @@ test("each listed kind adds exactly the rights that a function says it needs to 
   ];
   const roles = groupFunctions.length + cronFunctions.length + ["admission", "standalone"].length;
   const known = new Set(without.map((rule) => JSON.stringify(rule)));
-  const news = rulesWith(kindNeeds, [templates]).filter((rule) => !known.has(JSON.stringify(rule)));
+  const news = rulesWith(kindNeeds, kinds).filter((rule) => !known.has(JSON.stringify(rule)));
   assert.deepEqual(news, Array(roles).fill(added).flat());
 });
 
 test("a right that is a wildcard is not rendered, whether a function or a list asks for it", () => {
   const kind = { plural: "things", group: "example.com" };
   for (const [needs, kinds] of [
-    [[{ verbs: ["*"] }], [kind]],
-    [[{ verbs: ["get"] }], [{ ...kind, plural: "*" }]],
-    [[{ verbs: ["get"] }], [{ ...kind, group: "*" }]],
+    [[{ list: "mirrored", verbs: ["*"] }], { ...none, mirrored: [kind] }],
+    [[{ list: "mirrored", verbs: ["get"] }], { ...none, mirrored: [{ ...kind, plural: "*" }] }],
+    [[{ list: "owners", verbs: ["get"] }], { ...none, owners: [{ ...kind, group: "*" }] }],
   ] as const) {
     assert.equal(needsOfKinds(needs, kinds).length, 1);
     assert.throws(() => rulesWith(needs, kinds), /^Error: a right to .+ is a wildcard: name what is needed$/);
   }
 });
 
-test("the list that is shipped names no kind, and its comment and the README show one that can be listed", () => {
-  const shipped = readFileSync(join(knative, "kinds.yaml"), "utf8");
-  assert.deepEqual(parseKinds(shipped), []);
-  const shown = shipped.replace(/^#(?= {3})/gm, "").replace(/^kinds: \[\]$/m, "");
-  assert.deepEqual(parseKinds(shown), [templates]);
+/** The functions whose Roles name a resource of this group, with what they may do to it. */
+function namingIn(kinds: ListedKinds, group: string): Readonly<Record<string, readonly string[]>> {
+  const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
+  const named = [...files].flatMap(([path, text]) => {
+    const [, name] = /^functions\/([a-z-]+)\.yaml$/.exec(path) ?? [];
+    const objects = loadAll(text) as unknown as { rules?: Rule[] }[];
+    const rules = objects.flatMap((object) => object.rules ?? []).filter(({ apiGroups }) => apiGroups.includes(group));
+    const rights = rules.map(({ resources, verbs }) => `${resources.join()}: ${verbs.join()}`);
+    return name === undefined || rights.length === 0 ? [] : [[name, rights] as const];
+  });
+  return Object.fromEntries(named);
+}
+
+test("a mirrored kind gives rights to the functions that mirror alone, and a kind of owners to those that mark skip labels", () => {
+  const kind = { plural: "things", group: "things.example.com" };
+  assert.deepEqual(namingIn({ ...none, mirrored: [kind] }, kind.group), {
+    "follow-replicas": ["things/scale: get", "things/status: patch"],
+    "prepare-delayed-downscale": ["things/scale: get"],
+  });
+  assert.deepEqual(Object.keys(namingIn({ ...none, owners: [kind] }, kind.group)), ["mark-skip-label"]);
+});
+
+test("the lists that are shipped mirror ReplicaTemplates and StatefulSets, and the README shows them", () => {
+  const shipped = parseKinds(readFileSync(join(knative, "kinds.yaml"), "utf8"));
+  assert.deepEqual(shipped, { mirrored: [templates, sets], owners: [] });
   const readme = readFileSync(join(knative, "README.md"), "utf8");
-  const [, block = ""] = /```yaml\n(kinds:\n[^`]*)```/.exec(readme) ?? [];
-  assert.deepEqual(parseKinds(block), [templates]);
+  const [, block = ""] = /```yaml\n(mirrored:\n[^`]*)```/.exec(readme) ?? [];
+  assert.deepEqual(parseKinds(block), { mirrored: [templates, sets], owners: [brokers] });
   const { spec } = load(readFileSync(join(knative, "base/crds/replicatemplates.yaml"), "utf8")) as {
     spec: { group: string; names: { plural: string } };
   };
   assert.deepEqual(templates, { plural: spec.names.plural, group: spec.group });
+});
+
+test("fault b: the standalone overlay may read the scale of a ReplicaTemplate, and write its status, without a word of its user", () => {
+  const objects = loadAll(readFileSync(join(knative, "base/standalone/standalone.yaml"), "utf8")) as unknown as {
+    kind: string;
+    rules?: Rule[];
+  }[];
+  const rules = objects.flatMap(({ kind, rules: own = [] }) => (kind === "Role" ? own : []));
+  const mirrored = rules.filter(({ resources }) => resources.some((one) => one.startsWith("replicatemplates")));
+  assert.deepEqual(mirrored, [
+    { apiGroups: [templates.group], resources: ["replicatemplates/scale"], verbs: ["get"] },
+    { apiGroups: [templates.group], resources: ["replicatemplates/status"], verbs: ["patch"] },
+  ]);
 });

@@ -14,6 +14,7 @@ import { resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { readCompanions } from "../../knative/render/companions.ts";
 import { watchNeed } from "../../knative/render/events.ts";
+import { needsOfKinds, parseKinds } from "../../knative/render/kinds.ts";
 import { renderManifests, watchesOnDemand } from "../../knative/render/manifests.ts";
 import { rightsOf } from "../../knative/render/rights.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
@@ -23,7 +24,8 @@ import { createMetrics } from "../../triggers/telemetry/metrics.ts";
 const root = join(import.meta.dirname, "../..");
 const base = join(root, "knative/base");
 const companions = readCompanions();
-const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, companions });
+const kinds = parseKinds(readFileSync(join(root, "knative/kinds.yaml"), "utf8"));
+const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, companions, kinds });
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -82,6 +84,8 @@ function rightsIn(rules: readonly Rule[]): string[] {
   );
 }
 
+type Needing = Pick<(typeof table)[number], "needs" | "kindNeeds">;
+const needsOf = (of: Needing) => [...of.needs, ...needsOfKinds(of.kindNeeds ?? [], kinds)];
 function rightsNeeded(needs: (typeof table)[number]["needs"]): string[] {
   return rightsIn(
     needs.map(({ group, resource, verbs, namesOfNamespace, names }) => {
@@ -107,11 +111,10 @@ suite("rendered manifests", () => {
 
   test("a function has the rights that it needs and none besides: to watch where its reconciles decide about groups", () => {
     const watching = inside.filter(watchesOnDemand);
-    for (const { name, needs } of [...inside, ...cronFunctions]) {
-      const objects = objectsOf(`functions/${name}.yaml`);
-      const rules = objects.flatMap((object) => object.rules ?? []);
+    for (const { name, ...definition } of [...inside, ...cronFunctions]) {
+      const rules = objectsOf(`functions/${name}.yaml`).flatMap((object) => object.rules ?? []);
       const isWatching = watching.some((one) => one.name === name);
-      const needed = rightsNeeded(needs).filter((right) => isWatching || !/ watch\b/.test(right));
+      const needed = rightsNeeded(needsOf(definition)).filter((right) => isWatching || !/ watch\b/.test(right));
       assert.deepEqual(sorted(rightsIn(rules)), sorted(needed), name);
       const manifest = rendered.get(`functions/${name}.yaml`) ?? "";
       assert.equal(/name: VIEWS\n\s+value: awake/.test(manifest), isWatching, name);
@@ -157,8 +160,7 @@ suite("rendered manifests", () => {
     const rules = objectsOf("standalone/standalone.yaml").flatMap((object) => object.rules ?? []);
     // What triggers a function on Knative is watched by the account of its source, and here by the process itself.
     const watched = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
-    const needed = rightsNeeded([...table.flatMap(({ needs }) => needs), ...watched]);
-    assert.deepEqual(sorted(rightsIn(rules)), sorted(needed));
+    assert.deepEqual(sorted(rightsIn(rules)), sorted(rightsNeeded([...table.flatMap(needsOf), ...watched])));
   });
 
   test("the process that answers reviews deletes no pod, writes no Secret and no webhook configuration", () => {

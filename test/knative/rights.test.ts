@@ -8,7 +8,7 @@ import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import { connect } from "../../functions/shared/kubernetes/client.ts";
 import { isRightMissing } from "../../functions/shared/kubernetes/cluster.ts";
-import type { ListedKind } from "../../knative/render/kinds.ts";
+import type { ListedKinds } from "../../knative/render/kinds.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
@@ -20,6 +20,7 @@ import { rejection } from "../support/rejection.ts";
 import { Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
 import { holdProcessGroup } from "./hold-process-group.ts";
+import { mirror } from "./mirror.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
 import { serveRabbitmqClusters, spread } from "./spread.ts";
 import { suspend } from "./suspend.ts";
@@ -71,11 +72,12 @@ const follower: FunctionDefinition = {
   name: "follow-kinds",
   watches: [],
   needs: [],
-  kindNeeds: [{ subresource: "scale", verbs: ["get", "patch"], changes: ["spec.replicas"] }],
+  kindNeeds: [{ list: "mirrored", subresource: "scale", verbs: ["get", "patch"], changes: ["spec.replicas"] }],
 };
 
 /** Its account in a namespace, with the rights that are rendered for it where these kinds are listed. */
-async function rightsToKinds(kubectl: Kubectl, namespace: string, kinds: readonly ListedKind[]): Promise<Built[]> {
+async function rightsToKinds(kubectl: Kubectl, namespace: string, mirrored: ListedKinds["mirrored"]): Promise<Built[]> {
+  const kinds = { mirrored, owners: [] };
   const files = renderManifests({ groupFunctions: [follower], admissionFunctions: [], cronFunctions: [], kinds });
   const rendered = await kubectl.file("function.yaml", files.get(`functions/${follower.name}.yaml`) ?? "");
   await kubectl.file("kustomization.yaml", dump({ namespace, resources: [basename(rendered)] }));
@@ -133,6 +135,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await notifyBefore(scene, cast, ingesters);
       await lower(scene, cast, ingesters);
       await follow(scene, cast);
+      await mirror(scene, cast, ingesters);
       await letGo(scene, cast);
       await suspend(scene, cast, `system:serviceaccount:${namespace}:${collector}`);
       await holdProcessGroup(scene, cast);

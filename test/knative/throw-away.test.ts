@@ -120,8 +120,10 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
       await Promise.all([`functions/${name}`, "standalone/standalone"].map((file) => read(`${file}.yaml`)));
     const rightsIn = (objects: readonly Rendered[]) =>
       objects.flatMap(({ kind, metadata, rules = [] }) => rules.map((rule) => ({ kind, of: metadata.name, rule })));
+    await listKinds(copy, []);
+    await render(copy);
     const before = (await roles()).flatMap(rightsIn);
-    await listKinds(copy, [templates]);
+    await listKinds(copy, [templates], ["brokers.rollout-operator.grafana.com"]);
     // What acts outside of the served namespaces has no account in them.
     const inside = groupFunctions.filter((one) => one.kindNeeds !== undefined && !actsOutside(one));
     const naming = [name, ...inside.map((one) => one.name)];
@@ -143,7 +145,7 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
     // The one that does everything has what all of them need.
     const scaled = [name, "sluice"].map((of) => right(of, "replicatemplates/scale", "get"));
     const all = [...scaled, right("sluice", "replicatemplates/status", "patch")];
-    assert.deepEqual(added, [...all, right("sluice", "replicatemplates", "get", "list", "patch")]);
+    assert.deepEqual(added, [...all, right("sluice", "brokers", "get", "list", "patch")]);
   });
 
   test("a list of kinds that cannot be granted is an error with a message, and nothing is rendered", async () => {
@@ -157,7 +159,7 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
       refused.stderr,
       'knative/kinds.yaml: "*.example.com" is a wildcard: list each kind by itself, as `kubectl get crd` does.\n',
     );
-    await listKinds(copy, [templates]);
+    await listKinds(copy, [templates], ["brokers.rollout-operator.grafana.com"]);
     assert.deepEqual(await render(copy), []);
   });
 
@@ -250,9 +252,9 @@ async function render(copy: string): Promise<readonly string[]> {
   return stdout.split("\n").flatMap((line) => /^knative\/base\/(.+)$/.exec(line)?.[1] ?? []);
 }
 
-/** Writes the list of kinds that users may name. */
-async function listKinds(copy: string, kinds: readonly string[]): Promise<void> {
-  await writeFile(join(copy, "knative/kinds.yaml"), dump({ kinds }));
+/** Writes the lists of kinds that users may name. */
+async function listKinds(copy: string, mirrored: readonly string[], owners: readonly string[] = []): Promise<void> {
+  await writeFile(join(copy, "knative/kinds.yaml"), dump({ mirrored, owners }));
 }
 
 /** The ReplicaTemplate that is shipped. */

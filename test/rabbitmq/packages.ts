@@ -5,7 +5,7 @@
 import { execFile } from "node:child_process";
 import { globSync } from "node:fs";
 import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { delimiter, join } from "node:path";
+import { basename, delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { ensureBuilt, holds, type Log, type Recipe, recipeFolder } from "../controlplane/build.ts";
 
@@ -18,11 +18,17 @@ const WHOLE = /^(erlang-.*|rabbitmq-server|busybox|dash|shellcheck)$/;
 const PROGRAMS = ["busybox", "dash", "shellcheck"];
 const SERVER = "root/usr/lib/rabbitmq/bin";
 const ERLANG = "root/usr/lib/erlang";
+const REMOVED = "removed-plugins";
+/**
+ * Plugins that no test enables. A node looks for each of a thousand modules in the folders of all plugins that are there, one
+ * after another: without these folders a start takes less of a processor. Libraries stay, because others may need them.
+ */
+const UNUSED = /^rabbitmq_(?!management-|management_agent-|web_dispatch-|prelaunch-)/;
 
 const RECIPE: Recipe = {
   name: "rabbitmq",
   builds: [],
-  files: [`${SERVER}/rabbitmq-server`, `${ERLANG}/bin/erl`, ...PROGRAMS.map((program) => `bin/${program}`)],
+  files: [`${SERVER}/rabbitmq-server`, `${ERLANG}/bin/erl`, REMOVED, ...PROGRAMS.map((program) => `bin/${program}`)],
   expectation: "this happens once: about 40 MB of packages are loaded and unpacked, in about 15 s",
   finish: unpack,
 };
@@ -94,12 +100,21 @@ async function unpack(folder: string, log: Log): Promise<void> {
   await ask("download", ...names);
   for (const file of globSync("*.deb", { cwd: loaded })) await run("dpkg-deb", ["-x", join(loaded, file), root]);
   await rm(apt, { recursive: true });
+  await removePlugins(root, folder);
   // What is built here is renamed before it is used.
   await moveErlang(join(root, "usr/lib/erlang"), join(await recipeFolder(RECIPE), ERLANG));
   for (const program of PROGRAMS) {
     const [found] = globSync(`root/{usr/,}bin/${program}`, { cwd: folder });
     if (found !== undefined) await symlink(join("..", found), join(folder, "bin", program));
   }
+}
+
+async function removePlugins(root: string, folder: string): Promise<void> {
+  const plugins = globSync("usr/lib/rabbitmq/lib/*/plugins/*", { cwd: root }).filter((path) =>
+    UNUSED.test(basename(path)),
+  );
+  for (const plugin of plugins) await rm(join(root, plugin), { recursive: true });
+  await writeFile(join(folder, REMOVED), `${plugins.map((path) => basename(path)).join("\n")}\n`);
 }
 
 /** The names of packages in what `apt-get --print-uris` prints: 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH. */

@@ -159,7 +159,7 @@ test("the table for machines that have run nothing names files that there are, a
     [],
     "`npm test -- --costs` writes the table anew",
   );
-  for (const file of ["test/simulation/rules.test.ts", "test/knative/rollout.test.ts"])
+  for (const file of ["test/simulation/simulation.test.ts", "test/knative/rollout.test.ts"])
     assert.ok((table.get(file)?.tookMs ?? 0) > 60_000, file);
 });
 

@@ -1,6 +1,7 @@
 /** `npm run simulate -- --seeds N [--seed S] [--workers K]`: looks for a seed that breaks a promise. */
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { defaultRules, keyOf, readFoundSeeds, writeFoundSeeds } from "./found-seeds.ts";
 import { seedOptions } from "./order.ts";
 import { removedRules } from "./rules-evictions.ts";
 import { scenarios } from "./scenarios.ts";
@@ -8,6 +9,7 @@ import { type SearchOptions, search } from "./search.ts";
 import { simulate } from "./simulation.ts";
 
 const help = `npm run simulate -- [--seeds N] [--seed S] [--workers K] [--only NAME] [--without RULE [--default]]
+                    [--without each --write]
 
   --seeds N        how many seeds to try (default 1000)
   --seed S         the first of them (default 1); alone, it replays this seed and prints its whole history
@@ -17,6 +19,8 @@ const help = `npm run simulate -- [--seeds N] [--seed S] [--workers K] [--only N
   --without RULE   take a rule of the protocol away, in the scenario aimed at it: ${[...new Set(removedRules.map(({ rule }) => rule))].join(", ")};
                    "each" takes every one of them away in turn, and prints the seed that finds it
   --default        with --without: look in the default plan, and not in the scenario that is aimed at the rule
+  --write          with "--without each": write the seeds into found-seeds.json, which the tests try first; a rule
+                   that its seed still finds keeps this seed
   --verbose        print the history also when nothing is wrong
   --help           this text
 
@@ -25,6 +29,7 @@ Exit code 0: nothing was found; 1: a promise is broken; 2: an option is wrong.`;
 interface Options extends SearchOptions {
   readonly without: string | undefined;
   readonly verbose: boolean;
+  readonly write: boolean;
 }
 
 const text = { type: "string" } as const;
@@ -38,6 +43,7 @@ const known = {
     scenario: text,
     only: text,
     default: flag,
+    write: flag,
     verbose: flag,
     help: flag,
   },
@@ -73,9 +79,12 @@ function readOptions(): Options | undefined {
     isDefault: values.default ?? false,
     scenario,
     verbose: values.verbose ?? false,
+    write: values.write ?? false,
   };
   if (without !== undefined && without !== "each" && index === -1)
     mistakes.push(`--without is ${JSON.stringify(without)}, and no scenario takes that rule away`);
+  if (options.write && (without !== "each" || options.isDefault || scenario !== undefined))
+    mistakes.push("--write goes with --without each alone");
   for (const [option, name] of Object.entries({ only, scenario: values.scenario })) {
     if (name !== undefined && !Object.hasOwn(scenarios, name))
       mistakes.push(`--${option} is ${JSON.stringify(name)}, and there is no scenario of that name: --help lists them`);
@@ -106,10 +115,32 @@ async function takeEachAway(options: Options): Promise<boolean> {
   return missed === 0;
 }
 
+/** As `takeEachAway`, in the plans of the tests, and writes the seeds. A seed that still finds its rule stays. */
+async function writeEach({ seeds }: Options): Promise<boolean> {
+  const before = readFoundSeeds();
+  const after = new Map<string, number>();
+  const wanted = [false, true].flatMap((isDefault) =>
+    (isDefault ? defaultRules : removedRules).map((rule) => ({ rule, isDefault })),
+  );
+  for (const { rule, isDefault } of wanted) {
+    const key = keyOf(rule, isDefault);
+    const taken = seedOptions({ removed: removedRules.indexOf(rule), isDefault, scenario: undefined });
+    const finds = async (seed: number) => (await simulate(seed, taken)).violations.length > 0;
+    // In this process: to start workers and compile their code takes longer than most of these searches.
+    let found = before.get(key) ?? 1;
+    if (!(await finds(found))) for (found = 1; found <= seeds && !(await finds(found)); ) found++;
+    if (found <= seeds) after.set(key, found);
+    console.log(`without ${key}: ${found <= seeds ? `seed ${found}` : "not found"}`);
+  }
+  writeFoundSeeds(after);
+  return after.size === wanted.length;
+}
+
 /** Searches, and says what came of it. Resolves to the exit code. */
 async function main(): Promise<number> {
   const options = readOptions();
   if (options === undefined) return 2;
+  if (options.write) return (await writeEach(options)) ? 0 : 1;
   if (options.without === "each") return (await takeEachAway(options)) ? 0 : 1;
   if (options.seeds === 1) return (await replay(options.first, options)) ? 0 : 1;
 

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { dump, load, loadAll } from "js-yaml";
+import { programEnvironment } from "../controlplane/commands.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 
 const execute = promisify(execFile);
@@ -42,7 +43,9 @@ export class Kubectl {
   /** Resolves to what it prints. Rejects when it fails, with `stderr`. */
   async run(...args: string[]): Promise<string> {
     const { kubectl, kubeconfig } = this.#controlPlane;
-    const { stdout } = await execute(kubectl, ["--kubeconfig", kubeconfig, ...args]);
+    const { stdout } = await execute(kubectl, ["--kubeconfig", kubeconfig, ...args], {
+      env: programEnvironment(),
+    });
     return stdout;
   }
 

@@ -1,20 +1,24 @@
 /**
- * Gives a started process the names of pods in DNS: `node --import "file:///…/pod-names.ts?names=FOLDER"`. The folder has a
- * file for each name, which holds its address; other names are resolved as ever. Only tests load it: the product has no such
- * setting.
+ * Gives a started process the names of pods in DNS, by a script that it loads first. A folder has a file for each name, which
+ * holds its address; other names are resolved as ever. Only tests load it: the product has no such setting.
  */
 import dns from "node:dns";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import type { LookupFunction } from "node:net";
 import { join } from "node:path";
 
 const podName = /^[a-z0-9][a-z0-9.-]*\.svc\.[a-z0-9.-]+$/;
 
-/** For a process's `NODE_OPTIONS`: it resolves the names of pods by that folder. */
+/**
+ * For a process's `NODE_OPTIONS`: it resolves the names of pods by that folder, where this writes the script. The script is
+ * JavaScript with nothing to import: to load this module instead would double what the start of a process costs.
+ */
 export function podNamesIn(folder: string): string {
-  const preload = new URL(import.meta.url);
-  preload.searchParams.set("names", folder);
-  return `--import ${preload.href}`;
+  const lines = [`const podName = ${podName};`, String(addressIn), String(lookupIn), String(patchLookup)];
+  const imports = `const dns = require("node:dns"), { readFileSync } = require("node:fs"), { join } = require("node:path");`;
+  const script = join(folder, ".pod-names.cjs");
+  writeFileSync(script, [imports, ...lines, `patchLookup(${JSON.stringify(folder)});`].join("\n"));
+  return `--require ${script}`;
 }
 
 /** Resolves the names of pods by that folder, at each reconcile anew, and has all others resolved by `otherwise`. */
@@ -54,6 +58,3 @@ export function patchLookup(folder: string): void {
   };
   Object.assign(dns, { lookup });
 }
-
-const names = new URL(import.meta.url).searchParams.get("names");
-if (names !== null) patchLookup(names);

@@ -62,7 +62,10 @@ function readHeaders(given: unknown): Readonly<Record<string, string>> | undefin
   }
 }
 
-/** A review does not say where it was posted, but what it is of: it goes where our own configuration has such reviews posted. */
+/**
+ * A review does not say where it was posted, but what it is of: it goes where our own configuration has such reviews posted, or
+ * where that of the next version will.
+ */
 function requestOfReview(
   { request }: Fields,
   headers: Readonly<Record<string, string>>,
@@ -71,10 +74,12 @@ function requestOfReview(
 ): Recorded | Mistake {
   const { resource, subResource } = fieldsOf(request) ?? {};
   const reviewed = [fieldsOf(resource)?.resource, subResource].filter((one) => typeof one === "string" && one !== "");
-  const registrations = admissions.map(({ registration }) => registration);
-  const path = registrations.find(({ rule }) => rule.resources.includes(reviewed.join("/")))?.path;
+  const places = admissions.flatMap(({ registration: { path, rule }, nextRules = [] }) =>
+    [rule, ...nextRules].map(({ resources }) => ({ path, resources })),
+  );
+  const path = places.find(({ resources }) => resources.includes(reviewed.join("/")))?.path;
   if (path !== undefined) return { path, headers, body };
-  const served = registrations.flatMap(({ rule }) => rule.resources).join(" or ") || "nothing";
+  const served = places.flatMap(({ resources }) => resources).join(" or ") || "nothing";
   const what = reviewed.length === 0 ? "a resource that it does not name" : JSON.stringify(reviewed.join("/"));
   return mistake(`it reviews ${what}, and here ${served} is reviewed, unless a path is written beside it`);
 }

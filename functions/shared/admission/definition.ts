@@ -69,6 +69,14 @@ export interface AdmissionHandler {
   stop?(): void;
 }
 
+/** What the API server asks about: requests of these operations on these resources. */
+interface ReviewRule {
+  readonly apiGroups: readonly string[];
+  readonly apiVersions: readonly string[];
+  readonly operations: readonly string[];
+  readonly resources: readonly string[];
+}
+
 /** The function's own part of a webhook configuration. */
 interface Registration {
   /** Only a mutating webhook may change what it reviews. */
@@ -77,12 +85,7 @@ interface Registration {
   readonly webhook: string;
   /** One of the function's paths. */
   readonly path: string;
-  readonly rule: {
-    readonly apiGroups: readonly string[];
-    readonly apiVersions: readonly string[];
-    readonly operations: readonly string[];
-    readonly resources: readonly string[];
-  };
+  readonly rule: ReviewRule;
   readonly sideEffects: "None" | "NoneOnDryRun";
   /** Whether the API server refuses a request (`Fail`) or allows it (`Ignore`) if it gets no answer in time. */
   readonly failurePolicy: "Fail" | "Ignore";
@@ -96,6 +99,8 @@ export interface AdmissionDefinition extends Definition {
   /** Where reviews are posted. */
   readonly paths: readonly string[];
   readonly registration: Registration;
+  /** Rules that it answers on all paths, so that the next version may name them; this version does not. Absent: none. */
+  readonly nextRules?: readonly ReviewRule[];
   /** Largest size of a review, in bytes. */
   readonly bodyLimitBytes: number;
   /** The part of an object that the function reads: memory keeps nothing else while a review waits. Absent: all of it. */

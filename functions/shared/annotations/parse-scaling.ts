@@ -8,6 +8,8 @@ import * as keys from "./scaling.ts";
 export interface Mirrored {
   /** Undefined where it is malformed: there is no such object then. The core group is "". */
   readonly group: string | undefined;
+  /** True where no annotation says the API version, so that the kind alone decides about the group. */
+  readonly isGroupAssumed: boolean;
   readonly kind: string;
   readonly name: string;
   /** Whether our replicas are written to its status. */
@@ -99,9 +101,15 @@ function mirroredOf(metadata: Metadata, malformed: Malformed[]): Mirrored | unde
   return {
     name,
     kind,
-    group: hasApiVersion ? read(keys.mirrorApiVersion, metadata, malformed) : "",
+    group: hasApiVersion ? read(keys.mirrorApiVersion, metadata, malformed) : assumedGroupOf(kind),
+    isGroupAssumed: !hasApiVersion,
     isWrittenBack: hasWriteBack ? (read(keys.mirrorWriteBack, metadata, malformed) ?? false) : true,
   };
+}
+
+/** Loki's chart writes no API version. Of the workloads with a scale that people mirror, these kinds are in no other group. */
+function assumedGroupOf(kind: string): string {
+  return kind === "StatefulSet" || kind === "Deployment" ? "apps" : "";
 }
 
 /** As rollout-operator has it: both must be there, and a delay of 0 is none. */

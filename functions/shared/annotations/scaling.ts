@@ -81,7 +81,8 @@ export const mirrorApiVersion = onStatefulSet(
   parseApiGroup,
   {
     grammar: "group/version, or a version of the core group",
-    fallback: "absent: the core group; malformed: its replicas stay as they are",
+    fallback:
+      "absent: apps for StatefulSet and Deployment, or else the core group; malformed: its replicas stay as they are",
     meaning: "of which API group that kind is; any version of it will do",
   },
 );

@@ -25,11 +25,15 @@ export interface Need {
   readonly changes?: readonly string[];
 }
 
+/** A list of kinds that the user who installs Sluice makes: of those whose size is mirrored, or of owners that ask for labels. */
+export type KindList = "mirrored" | "owners";
+
 /**
- * What a function does to objects of kinds that users name: a right that it gets for each kind that the user who installs it
- * lists, and for no other. They are in the namespace that is served.
+ * What a function does to objects of kinds that users name: a right that it gets for each kind in one list of the user who
+ * installs it, and for no other. They are in the namespace that is served.
  */
 export interface KindNeed {
+  readonly list: KindList;
   /** Absent: the object itself. */
   readonly subresource?: Subresource;
   readonly verbs: readonly string[];

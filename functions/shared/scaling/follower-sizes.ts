@@ -1,7 +1,15 @@
 /** What is wanted of the StatefulSets of a group that follow or mirror, with what the mirrored objects say. */
 
 import { hasLeader, type Mirrored } from "../annotations/parse-scaling.ts";
-import { type Cluster, hasCode, isRightMissing, lackOf, type Resource } from "../kubernetes/cluster.ts";
+import { mirrorApiVersion } from "../annotations/scaling.ts";
+import {
+  type Cluster,
+  hasCode,
+  isRightMissing,
+  KindNotServedError,
+  lackOf,
+  type Resource,
+} from "../kubernetes/cluster.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { type SizeBlocked, wantedReplicas } from "./wanted-replicas.ts";
 
@@ -22,6 +30,8 @@ export interface MirroredScale {
 
 /** The scales that the StatefulSets of a group mirror, by StatefulSet uid. */
 export type Scales = ReadonlyMap<string, MirroredScale | SizeBlocked>;
+
+const whatToWrite = `write the API version of that kind into ${mirrorApiVersion.key}, such as rollout-operator.grafana.com/v1`;
 
 /** True if a leader or a mirrored object says its size, and not its users. */
 export function isFollowing({ scaling, deleting }: StatefulSet): boolean {
@@ -45,7 +55,7 @@ export async function readScales(
 async function readMirroredScale(
   cluster: Pick<Cluster, "get" | "resourceOf">,
   { namespace, name: zone }: StatefulSet,
-  { group, kind, name }: Mirrored,
+  { group, isGroupAssumed, kind, name }: Mirrored,
 ): Promise<MirroredScale | SizeBlocked> {
   const describe = (why: string) => `${zone} keeps its size: it is to have the size of ${kind} ${name}: ${why}`;
   if (group === undefined)
@@ -56,6 +66,8 @@ async function readMirroredScale(
     const { spec, status } = await cluster.get(resource, { namespace, name }, { subresource: "scale" });
     return { resource, replicas: spec?.replicas ?? 0, written: status?.replicas };
   } catch (error) {
+    if (error instanceof KindNotServedError && isGroupAssumed)
+      return { guard: "mirror-missing", message: describe(`${error.message}, or ${whatToWrite}`) };
     if (hasCode(error, 404)) return { guard: "mirror-missing", message: describe(error.message) };
     if (isRightMissing(error)) return { guard: "mirror-forbidden", message: describe(lackOf(error)) };
     throw error;

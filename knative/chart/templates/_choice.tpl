@@ -33,7 +33,7 @@ the context, and `role`, `clusterRole` or `ownWebhooks`.
 {{- if has .name $chosen }}{{ $rules = concat $rules (index . $part) }}{{ end -}}
 {{- end -}}
 {{- $merged := dict -}}
-{{- range $rules -}}
+{{- range include "sluice.withKinds" (list $root $rules) | fromJsonArray -}}
 {{- $key := list .apiGroups .resources .resourceNames | toJson -}}
 {{- $known := get $merged $key | default dict -}}
 {{- $_ := set $merged $key (merge (dict "verbs" (concat ($known.verbs | default list) .verbs | uniq)) .) -}}

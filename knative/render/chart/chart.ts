@@ -3,19 +3,26 @@ import { dump } from "js-yaml";
 import type { Setting } from "../../../functions/shared/base/settings.ts";
 import manifest from "../../../package.json" with { type: "json" };
 import { dashboard } from "../dashboard.ts";
-import { type Functions, workloadsOf } from "../manifests.ts";
+import { formatKind, placeholderKinds } from "../kinds.ts";
+import { type Functions, withListedKinds, workloadsOf } from "../manifests.ts";
 import { prometheusRule } from "../monitoring.ts";
 import { type Choices, choiceData } from "./choice.ts";
-import { templatesOf } from "./templates.ts";
+import { policyData, templatesOf } from "./templates.ts";
 import { valuesSchema, valuesYaml } from "./values.ts";
 
 /** The files below `knative/chart` that no code writes. */
 export const handWritten: readonly string[] = [
   ".helmignore",
   "README.md",
-  ...["NOTES.txt", "_choice.tpl", "_values.tpl", "monitoring.yaml", "network-policy.yaml", "rights.yaml"].map(
-    (name) => `templates/${name}`,
-  ),
+  ...[
+    "NOTES.txt",
+    "_choice.tpl",
+    "_kinds.tpl",
+    "_values.tpl",
+    "monitoring.yaml",
+    "network-policy.yaml",
+    "rights.yaml",
+  ].map((name) => `templates/${name}`),
 ];
 
 export interface ChartSources {
@@ -32,21 +39,25 @@ const kubeVersion = ">=1.30.0-0";
 
 /** The files below `knative/chart` that are rendered, by their paths there. Throws Error for what cannot be granted. */
 export function renderChart({ functions, choices, settings, definitions }: ChartSources): ReadonlyMap<string, string> {
-  const { admissionFunctions } = functions;
+  const { admissionFunctions, kinds = { mirrored: [], owners: [] } } = functions;
+  const granted = withListedKinds({ ...functions, kinds: placeholderKinds });
+  const workloads = workloadsOf(granted);
   const [defaultPreset = ""] = Object.keys(choices.presets);
-  const values = { admissionFunctions, settings, defaultPreset };
+  const [mirrored, owners] = [kinds.mirrored.map(formatKind), kinds.owners.map(formatKind)];
+  const values = { admissionFunctions, settings, defaultPreset, kinds: { mirrored, owners } };
   const { "sluice.json": panels = "" } = dashboard().data as Readonly<Record<string, string>>;
   return new Map([
     ["Chart.yaml", header + dump(description())],
     ["values.yaml", valuesYaml(values)],
     ["values.schema.json", valuesSchema(values)],
-    ["files/functions.yaml", header + dump(choiceData(functions, choices), { noRefs: true, lineWidth: 120 })],
+    ["files/functions.yaml", header + dump(choiceData(granted, choices), { noRefs: true, lineWidth: 120 })],
+    ["files/policies.yaml", header + dump(policyData(workloads), { noRefs: true, lineWidth: 120 })],
     // The templates insert these as they are: their braces are those of Prometheus and Grafana.
     ["files/alerts.yaml", dump(prometheusRule().spec, { noRefs: true, lineWidth: 120 })],
     ["files/dashboard.json", panels],
     // `helm show crds` of Helm 3 prints them one after the other, with nothing between them.
     ...Object.entries(definitions).map(([name, text]): [string, string] => [`crds/${name}`, `---\n${text}`]),
-    ...[...templatesOf(admissionFunctions, workloadsOf(functions))].map(([name, text]): [string, string] => [
+    ...[...templatesOf(admissionFunctions, workloads)].map(([name, text]): [string, string] => [
       `templates/${name}`,
       text,
     ]),

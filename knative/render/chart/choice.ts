@@ -1,8 +1,9 @@
 /** What a user of the chart may choose: functions and presets, each with the rights that it needs, as data for the templates. */
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import type { Definition, Need } from "../../../functions/shared/contract/definition.ts";
-import { isClusterScoped } from "../../../functions/shared/kubernetes/cluster.ts";
+import { isClusterScoped, resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { watchNeed } from "../events.ts";
+import { formatKind } from "../kinds.ts";
 import type { Functions } from "../manifests.ts";
 import { ruleOf, tlsPortNeeds, union } from "../rights.ts";
 
@@ -24,6 +25,8 @@ interface Rights {
 export interface ChoiceData {
   readonly alwaysServed: readonly string[];
   readonly presets: Readonly<Record<string, readonly string[]>>;
+  /** Kinds of no namespace, as the lists of kinds have them: none of these can be listed. */
+  readonly ofCluster: readonly string[];
   /** Of the TLS port itself, whichever functions are chosen. */
   readonly port: Rights;
   readonly functions: readonly ({ readonly name: string; readonly concern: string } & Rights)[];
@@ -41,6 +44,9 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
   return {
     alwaysServed: namesOf(alwaysServed),
     presets: Object.fromEntries(Object.entries(presets).map(([preset, chosen]) => [preset, namesOf(chosen)])),
+    ofCluster: Object.entries(resources)
+      .filter(([, { isNamespaced }]) => !isNamespaced)
+      .map(([plural, { group }]) => formatKind({ plural, group })),
     port: rightsFrom(tlsPortNeeds),
     functions: all.map((definition) => {
       const { name, concern, needs } = definition;

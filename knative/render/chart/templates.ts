@@ -1,8 +1,9 @@
 /** The templates that come from the same definitions as the manifests. The others are written by hand beside them. */
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
-import { fenceOf } from "../fence/fence.ts";
+import { fenceOf, objectChangesOf } from "../fence/fence.ts";
 import { guardOf } from "../fence/guard.ts";
+import { placeholderKinds } from "../kinds.ts";
 import type { Manifest, Workload } from "../object.ts";
 import { emptySecret, webhookConfiguration } from "../webhooks.ts";
 import { deployment, serviceForReviews } from "../workloads.ts";
@@ -113,6 +114,46 @@ interface PolicySpec {
   readonly variables?: readonly { readonly name: string; readonly expression: string }[];
 }
 
+/** The template of a policy that matches the kinds that users list. */
+function templateOfKinds(manifest: PolicyManifest, changed: Manifest): string {
+  const { resourceRules: _, ...places } = manifest.spec.matchConstraints ?? { resourceRules: [] };
+  const matchConstraints = { ...places, ...lines("resource-rules") };
+  const included = `include "sluice.resourceRules" (list . "${keyOf(manifest)}")`;
+  const own = { "resource-rules": ["resourceRules:", `  {{- ${included} | nindent COLUMN }}`] };
+  return templateOf(
+    { ...changed, spec: { ...(changed.spec as object), matchConstraints } },
+    { isOfCluster: true, own },
+  );
+}
+
+interface PolicyManifest extends Manifest {
+  readonly spec: { readonly matchConstraints?: { readonly resourceRules: readonly ResourceRule[] } };
+}
+
+interface ResourceRule {
+  readonly apiGroups: readonly string[];
+}
+
+/** What policies say of the kinds that users list, as data for the templates: {@link placeholderKinds} stand for these. */
+export function policyData(workloads: readonly Workload[]): object {
+  const policies = [...fenceOf(workloads), ...guardOf(workloads)].filter(isAboutKinds);
+  const rules = policies.map((policy) => [keyOf(policy), policy.spec.matchConstraints?.resourceRules]);
+  const changes = Object.entries(objectChangesOf(workloads)).map(([account, own]) => ({ account, changes: own }));
+  return { changes, resourceRules: Object.fromEntries(rules) };
+}
+
+const groupOfKinds = placeholderKinds.mirrored[0]?.group ?? "";
+
+function isAboutKinds(manifest: Manifest): manifest is PolicyManifest {
+  const { matchConstraints } = (manifest.spec ?? {}) as PolicyManifest["spec"];
+  return matchConstraints?.resourceRules.some(({ apiGroups }) => apiGroups.includes(groupOfKinds)) ?? false;
+}
+
+/** The name of a policy without the namespace. */
+function keyOf({ metadata: { name } }: Manifest): string {
+  return name.replace(/\..*$/, "");
+}
+
 /** No policy names a label that a user has not allowed: where the manifests list the usual ones, the setting counts. */
 function policyTemplate(manifest: Manifest): string {
   const { variables } = (manifest.spec ?? {}) as PolicySpec;
@@ -122,14 +163,15 @@ function policyTemplate(manifest: Manifest): string {
     manifest.kind === "ClusterRole" ? { ...manifest.metadata, name: `${name}:default` } : manifest.metadata;
   if (variables === undefined) return templateOf({ ...manifest, metadata }, { isOfCluster: true });
   const usual = usualSkipLabelKeys.map((key) => `'${key}'`).join(", ");
-  const ours = variables.map((variable) =>
-    variable.expression === `[${usual}]`
-      ? {
-          ...variable,
-          expression: `{{ include "sluice.skipLabelKeys" (list . "${usualSkipLabelKeys.join()}") | quote }}`,
-        }
-      : variable,
-  );
+  const ours = variables.map(({ name: variable, expression }) => {
+    if (expression === `[${usual}]`)
+      return {
+        name: variable,
+        expression: `{{ include "sluice.skipLabelKeys" (list . "${usualSkipLabelKeys.join()}") | quote }}`,
+      };
+    const isOfKinds = variable === "table" && isAboutKinds(manifest);
+    return { name: variable, expression: isOfKinds ? '{{ include "sluice.changes" . | quote }}' : expression };
+  });
   const changed = { ...manifest, metadata, spec: { ...(manifest.spec as object), variables: ours } };
-  return templateOf(changed, { isOfCluster: true });
+  return isAboutKinds(manifest) ? templateOfKinds(manifest, changed) : templateOf(changed, { isOfCluster: true });
 }

@@ -2,6 +2,8 @@
 import { dump } from "js-yaml";
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import type { Setting } from "../../../functions/shared/base/settings.ts";
+import type { KindList } from "../../../functions/shared/contract/definition.ts";
+import { listedKind } from "../kinds.ts";
 import { placeholderImage } from "../object.ts";
 import { valueNameOf } from "./choice.ts";
 import { settingsSchema } from "./settings-schema.ts";
@@ -26,6 +28,7 @@ const text = { type: ["string", "null"] };
 const flag = { type: "boolean" };
 const strings = { type: ["array", "null"], items: { type: "string" } };
 const texts = { type: ["object", "null"], additionalProperties: { type: "string" } };
+const kindNames = { type: ["array", "null"], items: { type: "string", pattern: listedKind.source } };
 const policies = ["Fail", "Ignore"];
 
 /** A value with keys of its own, and no others. */
@@ -46,11 +49,21 @@ export interface ValueSources {
   readonly admissionFunctions: readonly AdmissionDefinition[];
   readonly settings: readonly Setting<unknown>[];
   readonly defaultPreset: string;
+  /** What the lists of kinds have unless the user says otherwise. */
+  readonly kinds: Readonly<Record<KindList, readonly string[]>>;
 }
 
-function valuesOf({ admissionFunctions, settings, defaultPreset }: ValueSources): Values {
+function valuesOf({ admissionFunctions, settings, defaultPreset, kinds }: ValueSources): Values {
   return {
     ...identity(defaultPreset),
+    kinds: section("Kinds that annotations may name, PLURAL.GROUP each, as `kubectl get crd` lists them", {
+      mirrored: { usual: kinds.mirrored, meaning: "Kinds whose size StatefulSets may mirror", schema: kindNames },
+      owners: {
+        usual: kinds.owners,
+        meaning: "Kinds whose objects may ask for skip labels: name them in SKIP_LABEL_KINDS of the settings as well",
+        schema: kindNames,
+      },
+    }),
     settings: {
       usual: {},
       meaning: "Sluice's settings, by the names of their environment variables: `npm start -- --help` lists them",

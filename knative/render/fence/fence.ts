@@ -177,7 +177,8 @@ function mayChange(what: string): string {
 
 /** One rule for each API group: every version of its resources. */
 function rulesOf({ operations = () => everyWrite }: Part, needs: readonly Need[]): readonly object[] {
-  return [...Map.groupBy(needs, (need) => need.group)].map(([apiGroup, ofGroup]) =>
+  const byGroup = [...Map.groupBy(needs, (need) => need.group)].sort(([one], [other]) => (one < other ? -1 : 1));
+  return byGroup.map(([apiGroup, ofGroup]) =>
     ruleFor(apiGroup, operations(ofGroup), [...new Set(ofGroup.map(({ resource }) => resource))].sort()),
   );
 }
@@ -186,6 +187,11 @@ function rulesOf({ operations = () => everyWrite }: Part, needs: readonly Need[]
 function nameOf({ group: apiGroup, resource }: Need): string {
   const [plural = "", ...subresource] = resource.split("/");
   return [apiGroup === "" ? plural : `${plural}.${apiGroup}`, ...subresource].join("/");
+}
+
+/** What the policy on objects of a namespace says that each account may change. */
+export function objectChangesOf(workloads: readonly Workload[]): Table {
+  return tableOf({ covers: hasNamespace }, workloads);
 }
 
 /** Accounts with nothing to change are left out, and may change nothing, whatever their Roles say. */

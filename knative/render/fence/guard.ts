@@ -258,7 +258,8 @@ function ownersOf(workloads: readonly Workload[]): Policy["rules"] {
     .filter(
       ({ changes = [], group }) => group !== resources.statefulsets.group && changes.some((path) => paths.has(path)),
     );
-  return [...Map.groupBy(needs, ({ group }) => group)].map(([group, some]) => ({
+  const byGroup = [...Map.groupBy(needs, ({ group }) => group)].sort(([one], [other]) => (one < other ? -1 : 1));
+  return byGroup.map(([group, some]) => ({
     group,
     resources: [...new Set(some.map(({ resource }) => resource))].sort(),
   }));

@@ -5,7 +5,6 @@ import { createDraw } from "../draw.ts";
 import { drawPlan } from "../draw-plan.ts";
 import { simulate } from "../simulation.ts";
 import { suspendingAnywhere, withSuspension } from "./anywhere.ts";
-import { suspensionRules } from "./rules-suspension.ts";
 import { suspending, witnessed } from "./scenarios.ts";
 
 const happenings = [
@@ -72,19 +71,3 @@ test("one pod that lies about the data of others has none removed, and what no p
   }
   assert.ok(removed > 10, `${removed} seeds`);
 });
-
-const seedsAtMost = 1_000;
-
-for (const { removed, breaks, aim, wrappers } of suspensionRules) {
-  test(`without ${removed} one of ${seedsAtMost} seeds breaks a promise that it keeps otherwise`, async (context) => {
-    for (let seed = 1; seed <= seedsAtMost; seed++) {
-      const [violation] = (await simulate(seed, { aim, wrappers })).violations;
-      if (violation === undefined) continue;
-      context.diagnostic(`seed ${seed}: ${violation.invariant}: ${violation.message}`);
-      assert.ok(breaks.includes(violation.invariant), violation.message);
-      assert.deepEqual((await simulate(seed, { aim })).violations, [], `seed ${seed} without a removed rule`);
-      return;
-    }
-    assert.fail("nothing is found");
-  });
-}

@@ -37,7 +37,7 @@ export const announceOutage: FunctionDefinition<ObjectRef> = {
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,
   ],
-  kindNeeds: [{ subresource: "scale", verbs: ["get"] }],
+  kindNeeds: [{ list: "mirrored", subresource: "scale", verbs: ["get"] }],
   reads: [annotationTable.rolloutGroup, annotationTable.claims],
   writes: [...annotationTable.ledgerEntries, annotationTable.claims, annotationTable.verdicts],
   reconcile,

@@ -174,6 +174,26 @@ test("what cannot be mirrored is told by its guard, and the size stays", async (
   assert.equal(on.harness.guard, "mirror-forbidden");
 });
 
+test("a mirrored StatefulSet or Deployment needs no API version, as Loki's chart writes it; of another kind the guard says what to write", async () => {
+  const kind = "rollout-mirror-replicas-from-resource-kind";
+  const on = await Following.of({ a: { ...template, [kind]: "Deployment" }, b: {}, c: {} });
+  deploy(on, 6);
+  await on.run();
+  assert.equal(on.sizes[0], 6);
+  const leader = { "rollout-mirror-replicas-from-resource-name": "group-c", [kind]: "StatefulSet" };
+  const ofSet = await Following.of({ a: leader, b: {}, c: {} });
+  ofSet.scale("c", 5);
+  await ofSet.run();
+  assert.deepEqual(ofSet.sizes, [5, 4, 5]);
+  const other = await Following.of({ a: { ...template, [kind]: "ReplicaTemplate" }, b: {}, c: {} });
+  await other.run();
+  assert.deepEqual([other.harness.guard, other.sizes], ["mirror-missing", [4, 4, 4]]);
+  assert.match(
+    other.harness.verdicts.at(-1)?.message ?? "",
+    /, or write the API version of that kind into grafana\.com\/rollout-mirror-replicas-from-resource-api-version, such as /,
+  );
+});
+
 test("a StatefulSet with a delay is made larger here, and never smaller", async () => {
   const delay = {
     "rollout-downscale-leader": "group-a",

@@ -68,9 +68,32 @@ test("what it mirrors needs a name and a kind; of the version only the group cou
     ["a/b/c", undefined],
   ] as const) {
     const scaling = given({ [name]: "a", [kind]: "K", [version]: text });
-    assert.deepEqual(scaling.mirrored, { name: "a", kind: "K", group, isWrittenBack: true }, text);
+    assert.deepEqual(
+      scaling.mirrored,
+      { name: "a", kind: "K", group, isGroupAssumed: false, isWrittenBack: true },
+      text,
+    );
     assert.equal(hasLeader(scaling), true);
   }
+});
+
+test("without a version a StatefulSet and a Deployment are of apps, and any other kind is of the core group", () => {
+  const mirrored = (kind: string, more: object = {}) =>
+    given({
+      "rollout-mirror-replicas-from-resource-name": "a",
+      "rollout-mirror-replicas-from-resource-kind": kind,
+      ...more,
+    }).mirrored;
+  for (const [kind, group] of [
+    ["StatefulSet", "apps"],
+    ["Deployment", "apps"],
+    ["statefulset", ""],
+    ["ReplicationController", ""],
+    ["ReplicaTemplate", ""],
+  ] as const)
+    assert.deepEqual(mirrored(kind), { name: "a", kind, group, isGroupAssumed: true, isWrittenBack: true }, kind);
+  const written = mirrored("StatefulSet", { "rollout-mirror-replicas-from-resource-api-version": "example.com/v1" });
+  assert.deepEqual([written?.group, written?.isGroupAssumed], ["example.com", false]);
 });
 
 test("replicas are written back unless the annotation says no, or says nothing that is known", () => {

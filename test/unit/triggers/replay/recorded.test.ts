@@ -46,6 +46,14 @@ test("a review is posted where our own configuration has those of its resource p
   assert.match(mistakeOf({ kind: "AdmissionReview" }), /it reviews a resource that it does not name/);
 });
 
+test("a review that only the next version will have posted goes to the function that answers it already", () => {
+  const ofPods = { kind: "AdmissionReview", request: { resource: { resource: "pods" } } };
+  const [first = assert.fail()] = admissionFunctions;
+  const rule = { ...first.registration.rule, operations: ["DELETE"], resources: ["pods"] };
+  const recorded = readRecorded(JSON.stringify(ofPods), [{ ...first, nextRules: [rule] }]);
+  assert.equal("path" in recorded && recorded.path, first.registration.path);
+});
+
 test("a file that holds none of them is told what is expected, and what it is instead", () => {
   const expected = /^write a CloudEvent in structured mode, an AdmissionReview, or a request as \{.*\}, in JSON: /;
   const cases: readonly [unknown, string][] = [

@@ -1,0 +1,69 @@
+/** Zones of the size of a ReplicaTemplate and of a StatefulSet: what the functions that mirror need for it. */
+import assert from "node:assert/strict";
+import { eventually } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { createGroup } from "../controlplane/fixtures.ts";
+import type { Ingesters } from "../support/ingester.ts";
+import { changed, post } from "../support/posted.ts";
+import type { Scene } from "../support/scene.ts";
+import { alone, budgets, type Cast } from "./walk.ts";
+
+/** Zones that mirror a ReplicaTemplate, and a StatefulSet: their functions read these scales, and write back to them. */
+export async function mirror(scene: Scene, { delayed, follower }: Cast, ingesters: Ingesters): Promise<void> {
+  const { api, controlPlane, group } = scene;
+  const { namespace } = group;
+  const path = `/apis/${budgets}/namespaces/${namespace}/replicatemplates`;
+  const metadata = { name: "mirrored" };
+  await api.post(path, { apiVersion: budgets, kind: "ReplicaTemplate", metadata, spec: { replicas: 2 } });
+  const from = "grafana.com/rollout-mirror-replicas-from-resource";
+  const mirrors = {
+    templated: {
+      [`${from}-name`]: metadata.name,
+      [`${from}-kind`]: "ReplicaTemplate",
+      [`${from}-api-version`]: budgets,
+    },
+    // Forced, so that it differs from what it mirrors and gets no smaller.
+    paired: {
+      [`${from}-name`]: `${alone}-zone-a`,
+      [`${from}-kind`]: "StatefulSet",
+      "grafana.com/rollout-force-replicas": "2",
+    },
+  };
+  const slowly = {
+    "grafana.com/rollout-delayed-downscale": "1h",
+    "grafana.com/rollout-prepare-delayed-downscale-url": ingesters.url,
+  };
+  for (const [name, annotations] of Object.entries(mirrors)) {
+    const own = { ...annotations, ...slowly };
+    await createGroup(controlPlane, { name, namespace, zones: 1, pods: 2, annotations: own });
+  }
+  const start = await auditPosition(controlPlane.auditLog);
+  const readers = new Set([delayed, follower]).size;
+  await eventually(
+    "each scale read by its readers, and both sizes written back",
+    60_000,
+    async () => {
+      for (const name of Object.keys(mirrors))
+        for (const server of [delayed, follower])
+          assert.equal(await post(server, changed("StatefulSet", namespace, `${name}-zone-a`)), 204);
+      const done = await actsOn([metadata.name, `${alone}-zone-a`], namespace, controlPlane.auditLog, start);
+      const isDone = (plural: string) =>
+        done.get(`get ${plural}/scale`)?.size === readers && done.has(`patch ${plural}/status`);
+      return isDone("replicatemplates") && isDone("statefulsets") ? true : undefined;
+    },
+    1_000,
+  );
+  for (const name of Object.keys(mirrors))
+    await api.patch(scene.statefulSetPath(`${name}-zone-a`), { metadata: { annotations: { [`${from}-name`]: null } } });
+}
+
+/** Which accounts of a namespace succeeded with what, on objects of these names, from byte `from` of the audit log on. */
+async function actsOn(names: readonly string[], namespace: string, auditLog: string, from: number) {
+  const acts = new Map<string, Set<string>>();
+  for await (const { user, verb, resource, name = "", code } of readAudit(auditLog, { from }, () => {})) {
+    if (code !== 200 || !names.includes(name) || !user.startsWith(`system:serviceaccount:${namespace}:`)) continue;
+    const act = `${verb} ${resource}`;
+    acts.set(act, (acts.get(act) ?? new Set()).add(user));
+  }
+  return acts;
+}
