@@ -76,7 +76,7 @@ const good: readonly Case[] = [
   { name: "a version of a cloud", values: {}, flags: ["--kube-version", "v1.30.5-gke.1014001"] },
 ];
 
-/** As each version of Helm names a value in a sentence of the schema. */
+/** As each version of Helm names a value in a message about the schema. */
 function pathOf(list: string): RegExp {
   return new RegExp(`kinds[./]${list}`);
 }

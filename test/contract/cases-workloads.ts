@@ -334,12 +334,12 @@ const health: readonly Case[] = [
     async run(fixture) {
       await createStatefulSet(fixture, { replicas: 1 });
       await settledStatefulSet(fixture);
-      await createPod(fixture, "foreign", { labels: { app: "set" } });
-      await readyPod(fixture, "foreign");
+      await createPod(fixture, "unowned", { labels: { app: "set" } });
+      await readyPod(fixture, "unowned");
       const { status } = await readStatefulSet(fixture);
       assert.equal(status.replicas, 1);
       const pods = await podsOf(fixture);
-      assert.deepEqual(names(pods), ["set-0", "foreign"]);
+      assert.deepEqual(names(pods), ["set-0", "unowned"]);
       assert.equal(pods[1]?.metadata.ownerReferences, undefined);
     },
   },
