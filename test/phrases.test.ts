@@ -128,7 +128,11 @@ const exceptions: readonly Exception[] = [
     phrase: /"sentence"|sentence {2}|guard, sentence, label/,
     because: "field of JSON and of the replay's output",
   },
-  { files: /^CHANGELOG\.md$/, phrase: /called a pass|wrote "looks again"/, because: "it tells users which words have changed" },
+  {
+    files: /^CHANGELOG\.md$/,
+    phrase: /called a pass|wrote "looks again"/,
+    because: "it tells users which words have changed",
+  },
   { files: /^triggers\/telemetry\/README\.md$/, phrase: /door, reason/, because: "label of a metric" },
   { files: /settings|chart\/render/, phrase: /awake/, because: "value of the setting VIEWS" },
   { files: /^knative\/render\/monitoring\.ts$/, phrase: /no pass over it/, because: "text of a rendered alert" },
