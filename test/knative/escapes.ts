@@ -90,6 +90,13 @@ const foundation = (namespace: string): Target => ({
   name: "fdb",
   namespace,
 });
+const replicaTemplate = (namespace: string): Target => ({
+  apiVersion: "rollout-operator.grafana.com/v1",
+  kind: "ReplicaTemplate",
+  plural: "replicatemplates",
+  name: "db",
+  namespace,
+});
 const secret = (namespace: string, name: string): Target => ({
   apiVersion: "v1",
   kind: "Secret",
@@ -332,6 +339,8 @@ export function attemptsFor(
       ),
       ...away({ ...foundation(elsewhere), subresource: "status" }, "patch"),
     ],
+    // Of its own status there is only the size, which is the work of the function.
+    "patch replicatemplates/status": () => away({ ...replicaTemplate(elsewhere), subresource: "status" }, "patch"),
     "patch secrets": () => secrets(place),
   };
   return table[`${verb} ${resource}`]?.();
