@@ -6,6 +6,8 @@ export interface KillOptions {
   /** Starts the one that takes a killed server's place. */
   readonly start: () => Promise<Server>;
   readonly everyMs: number;
+  /** How many kills in a row are of the same server; absent: one. */
+  readonly inARow?: number;
   /** After so many milliseconds none is killed any more; absent: until the end. */
   readonly forMs?: number;
 }
@@ -16,14 +18,14 @@ export interface KillOptions {
  */
 export function killInTurn(
   servers: Server[],
-  { start, everyMs, forMs = Number.POSITIVE_INFINITY }: KillOptions,
+  { start, everyMs, inARow = 1, forMs = Number.POSITIVE_INFINITY }: KillOptions,
 ): { end(): Promise<number> } {
   const ending = new AbortController();
   const untilMs = Date.now() + forMs;
   const run = async (): Promise<number> => {
     let kills = 0;
     while (!ending.signal.aborted && Date.now() < untilMs) {
-      const turn = kills++ % servers.length;
+      const turn = Math.floor(kills++ / inARow) % servers.length;
       await servers[turn]?.kill();
       const started = start();
       await delay(everyMs, undefined, { signal: ending.signal }).catch(() => {});
