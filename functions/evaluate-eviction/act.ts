@@ -9,7 +9,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { withAnswers } from "../shared/health/ask-pods.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
-import { type Alone, decideAlone, whileNamed } from "./decide-alone.ts";
+import { type Alone, decideAlone, groupOfAnswer, whileNamed } from "./decide-alone.ts";
 import { goersOf } from "./decide-asked.ts";
 import { createWait } from "./eviction-wait.ts";
 import { GroupCommit, refuseUnusable } from "./group-commit/commit.ts";
@@ -65,7 +65,8 @@ async function review(
       : await reviews.submit(early, { eviction: alone.eviction, dryRun, deadlineMs, signal, parkUntilMs, onPark });
   if (!answer.allowed && !dryRun && owner !== undefined)
     recordRefusal(context, name, owner, answer, eventReasons.evictionRefused);
-  return answer;
+  const group = "allowed" in early ? groupOfAnswer(alone, answer) : early.group;
+  return group === undefined ? answer : { ...answer, group };
 }
 
 /**

@@ -7,6 +7,9 @@
 import type { Registry } from "prom-client";
 import { countDown } from "../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
+import { dueMs } from "../../functions/shared/ledger/claim-kinds.ts";
+import { isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { createEvictionMetrics } from "./eviction-metrics.ts";
 import type { GroupStanding } from "./ledger-metrics-groups.ts";
 import { liveGauges, type Series } from "./live-gauges.ts";
 
@@ -29,6 +32,7 @@ export function createLedgerMetrics(registers: Registry[]) {
   );
   const readUnlessReconciling = async () => (hasReconciles ? undefined : read());
   return {
+    ...createEvictionMetrics(registers, async () => (await read()).map(({ key }) => key)),
     waitingSince: define(
       "sluice_waiting_since_timestamp_seconds",
       "Since when the guard named has held for a group that is not done, in seconds since the epoch.",
@@ -97,6 +101,15 @@ function defineGroups(define: Define): void {
       claimsOf(standing, (some) => Math.min(...some.flatMap(sinceSeconds))).filter(({ value }) => value < Infinity),
   );
   define(
+    "sluice_group_claim_due_timestamp_seconds",
+    "From when on a claim of a kind in a group's ledger has stood for too long, in seconds since the epoch.",
+    ["kind", "function"],
+    (standing) =>
+      claimsOf(standing, (some) => Math.min(...some.flatMap((claim) => dueSeconds(standing, claim)))).filter(
+        ({ value }) => value < Infinity,
+      ),
+  );
+  define(
     "sluice_group_ledger_unreadable",
     "1 while a group's ledger cannot be read, so that nothing is permitted; otherwise 0.",
     [],
@@ -128,6 +141,13 @@ function claimsOf({ ledger }: GroupStanding, measure: (some: readonly Claim[]) =
 /** Nothing for a claim of an unknown kind: only a later version knows where it has its time. */
 function sinceSeconds(claim: Claim): number[] {
   return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
+}
+
+/** Nothing for a claim of an unknown kind, as above. */
+function dueSeconds({ zones }: GroupStanding, claim: Claim): number[] {
+  if (!claim.isKnown) return [];
+  const zone = zones.map(({ workload }) => workload).find(({ name }) => name === claim.zone);
+  return [dueMs(claim, zone !== undefined && isStatefulSet(zone) ? zone : undefined) / 1000];
 }
 
 function waitingOf({ ledger }: GroupStanding) {

@@ -223,6 +223,8 @@ test("the registry has these metrics and no others", async () => {
     "sluice_certificate_not_after_timestamp_seconds",
     "sluice_connections_ended_total",
     "sluice_events_total",
+    "sluice_evictions_total",
+    "sluice_group_claim_due_timestamp_seconds",
     "sluice_group_claims",
     "sluice_group_last_progress_timestamp_seconds",
     "sluice_group_ledger_unreadable",
