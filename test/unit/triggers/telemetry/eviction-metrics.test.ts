@@ -91,8 +91,8 @@ test("an eviction names its group, whether or not a ledger was needed; one that 
   };
   assert.deepEqual(await groupOf("group-a-0"), ["allowed", "group"]);
   assert.deepEqual(await groupOf("group-b-0"), ["zones-down", "group"]);
-  harness.world.store.delete("pods", { namespace, name: "group-c-0" });
-  assert.deepEqual(await groupOf("group-c-0"), ["exempt", undefined]);
+  harness.world.store.delete("pods", { namespace, name: "group-a-1" });
+  assert.deepEqual(await groupOf("group-a-1"), ["exempt", undefined]);
   assert.deepEqual(await groupOf("elsewhere-0"), ["pod-gone", undefined]);
   addBudget(harness, {}, "second");
   assert.deepEqual(await groupOf("group-b-1"), ["several-budgets", "group"]);
