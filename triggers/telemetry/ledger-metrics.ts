@@ -42,11 +42,8 @@ export function createLedgerMetrics(registers: Registry[]) {
     lastSuccess: define(
       "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
       "When the last reconcile of a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
-      ["rollout_group"],
-      async () => {
-        const standings = await readUnlessReconciling();
-        return standings && reconciledOf(standings);
-      },
+      groupLabels,
+      async () => (await readUnlessReconciling())?.flatMap((standing) => inGroup(standing, reconciledOf(standing))),
     ),
     /** Shows the groups of `groups`, which never rejects. `reconciles`: this process reconciles, and knows more by that. */
     showGroups(groups: ReadStandings, { reconciles }: { readonly reconciles: boolean }): void {
@@ -158,14 +155,8 @@ function waitingOf({ ledger }: GroupStanding) {
   });
 }
 
-/** Its label has no namespace. Of several groups with one name, the one without a success for longest counts. */
-function reconciledOf(standings: readonly GroupStanding[]) {
-  const oldest = new Map<string, number>();
-  for (const { key, rollout } of standings) {
-    if (rollout === undefined) continue;
-    oldest.set(key.group, Math.min(rollout.reconciledMs, oldest.get(key.group) ?? rollout.reconciledMs));
-  }
-  return [...oldest].map(([group, ms]) => ({ labels: { rollout_group: group }, value: ms / 1000 }));
+function reconciledOf({ rollout }: GroupStanding) {
+  return rollout === undefined ? [] : [{ labels: {}, value: rollout.reconciledMs / 1000 }];
 }
 
 /** The series of a group, with its labels. */
