@@ -122,8 +122,8 @@ function keyOf(
 }
 
 /**
- * The group to which metrics count an answer of {@link decideAlone}; undefined for one that no group refused. An allowance without
- * a ledger shows no progress of a group, because the pod took no place in its budget.
+ * The group to which metrics count an answer of {@link decideAlone}; undefined for one that no group refused. An allowance
+ * without a ledger shows no progress of a group, because the pod took no place in its budget.
  */
 export function groupOfAnswer(
   { pod, owner, ownedBy, surroundings }: Alone,

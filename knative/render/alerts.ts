@@ -103,7 +103,7 @@ export const alerts: readonly Alert[] = [
     severity: "critical",
     summary:
       "The ledger of {{ $labels.rollout_group }} cannot be read: nothing of it is rolled or evicted until it is mended.",
-    first: `${askWhy}. It says what of the ledger cannot be read. Do not delete the Lease, because its reservations would be lost.`,
+    first: `${askWhy}. It says what of the ledger cannot be read. Correct that annotation: with the Lease its reservations would be lost.`,
     runbook: "functions/advance-zone-rollout/README.md#why-it-waits",
   },
   {

@@ -9,7 +9,7 @@ import {
   sinceNewest,
   slowest,
   sum,
-  type Table,
+  type TablePanel,
   untilFirst,
   where,
   whereGroup,
@@ -20,7 +20,7 @@ const calls = "rollout_operator_kubernetes_api_client_request_duration_seconds";
 const lastSuccess = "rollout_operator_last_successful_group_reconcile_timestamp_seconds";
 const waitLabels = ["namespace", "rollout_group", "zone", "function", "guard"];
 
-export const rows: Readonly<Record<string, readonly (Graph | Table)[]>> = {
+export const rows: Readonly<Record<string, readonly (Graph | TablePanel)[]>> = {
   "Waits now": [
     {
       title: "Waits now",
@@ -39,7 +39,7 @@ export const rows: Readonly<Record<string, readonly (Graph | Table)[]>> = {
       ...rate("sluice_evictions_total", "rollout_group, answer"),
     },
     {
-      title: "Held reviews",
+      title: "Reviews that are held",
       description: "Evictions whose answer waits for their turn: each process holds 64 of them at most.",
       unit: "short",
       ...sum("sluice_held_reviews", "function"),
@@ -51,7 +51,7 @@ export const rows: Readonly<Record<string, readonly (Graph | Table)[]>> = {
       ...slowest("sluice_held_review_seconds", "outcome"),
     },
     {
-      title: "Time since never-possible was said",
+      title: "Time since the last never-possible",
       description:
         "A client wants what the numbers of a zone can never allow. Read the numbers in the Events of the zone, and change the budget or the size.",
       unit: "s",
@@ -88,7 +88,7 @@ export const rows: Readonly<Record<string, readonly (Graph | Table)[]>> = {
   "Why groups wait": [
     {
       title: "Waiting for, since",
-      description: "How long each guard has held. A line that rises without an end needs a look.",
+      description: "How long each guard has held. Ask kubectl sluice why about a line that only rises.",
       unit: "s",
       ...by(
         "rollout_group, zone, guard",

@@ -17,7 +17,7 @@ export interface Graph extends Query {
 }
 
 /** A table of what is so now: one line for each series, with these labels as its columns. */
-export interface Table {
+export interface TablePanel {
   readonly title: string;
   readonly description: string;
   readonly expression: string;

@@ -1,6 +1,6 @@
 /** A Grafana dashboard with the rows that users of rollout-operator have, and why groups wait. */
 import { rows } from "./dashboard-panels.ts";
-import type { Graph, Table } from "./dashboard-queries.ts";
+import type { Graph, TablePanel } from "./dashboard-queries.ts";
 import { labelsOf, type Manifest } from "./object.ts";
 
 const columns = 24;
@@ -60,7 +60,7 @@ function graphOf({ title, description, expression, legend, unit, warnsBelowSecon
   };
 }
 
-function tableOf({ title, description, expression, columns: labels, since }: Table, gridPos: object): object {
+function tableOf({ title, description, expression, columns: labels, since }: TablePanel, gridPos: object): object {
   const names = [...labels, "Value"];
   const indexByName = Object.fromEntries(names.map((name, index) => [name, index]));
   const options = { excludeByName: { Time: true }, indexByName, renameByName: { Value: since } };

@@ -27,8 +27,8 @@ export interface Workload {
 export const placeholderNamespace = "default";
 
 /**
- * The image of `package.json`. While no registry has it, its name is one that can never have an owner (RFC 6761): the owner of the
- * name of an image could choose what is pulled by it.
+ * The image of `package.json`. While no registry has it, its name is one that can never have an owner (RFC 6761): the owner of
+ * the name of an image could choose what is pulled by it.
  */
 export const placeholderImage = manifest.sluice.image;
 

@@ -50,7 +50,7 @@ export interface Grouping {
   readonly without: boolean;
 }
 
-interface Told {
+interface Output {
   readonly alerts: readonly ActiveAlert[];
   readonly fired: readonly FiredAlert[];
   readonly groupings: readonly (readonly Grouping[])[];
@@ -65,7 +65,7 @@ export function alertsAfter(
   program: string,
   scrapes: readonly Scrape[],
   namespace: string,
-): Promise<Pick<Told, "alerts" | "fired">> {
+): Promise<Pick<Output, "alerts" | "fired">> {
   return ask(program, { rules: rulesOf(namespace), scrapes });
 }
 
@@ -89,7 +89,7 @@ export function queriesOfDashboard(): readonly string[] {
 }
 
 /** By which labels each expression groups. Throws where one does not parse. */
-export async function groupingsOf(program: string, expressions: readonly string[]): Promise<Told["groupings"]> {
+export async function groupingsOf(program: string, expressions: readonly string[]): Promise<Output["groupings"]> {
   return (await ask(program, { rules, expressions })).groupings;
 }
 
@@ -98,7 +98,7 @@ export async function answersTo(
   program: string,
   scrapes: readonly Scrape[],
   queries: readonly string[],
-): Promise<Told["answers"]> {
+): Promise<Output["answers"]> {
   return (await ask(program, { rules, scrapes, queries })).answers;
 }
 
@@ -109,8 +109,8 @@ function rulesOf(namespace: string): object {
   return JSON.parse(text.replaceAll(before?.slice(1, -1) ?? "", after?.slice(1, -1) ?? "")) as object;
 }
 
-async function ask(program: string, input: object): Promise<Told> {
+async function ask(program: string, input: object): Promise<Output> {
   const asked = promisify(execFile)(program, { timeout: 60_000, maxBuffer: 16 * 1024 * 1024 });
   asked.child.stdin?.end(JSON.stringify(input));
-  return JSON.parse((await asked).stdout) as Told;
+  return JSON.parse((await asked).stdout) as Output;
 }

@@ -2,12 +2,11 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { surveyZone } from "../../functions/shared/groups/zones.ts";
-import type { Claim } from "../../functions/shared/ledger/claim.ts";
+import { makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
-import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { GroupStanding } from "../../triggers/telemetry/ledger-metrics-groups.ts";
 import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
-import { claimOf, foreignClaim, leaseObject, statefulSet } from "../unit/functions/advance-zone-rollout/given.ts";
 import { activeAlerts, alertsAfter, answersTo, ensureAlerting, queriesOfDashboard, type Scrape } from "./alerting.ts";
 
 const program = await ensureAlerting(console.error).catch((error: Error) => error);
@@ -21,7 +20,8 @@ const startMs = Date.UTC(2026, 10, 27);
 
 /** What a test says of a group at a moment. */
 interface Stand {
-  readonly claims?: readonly Claim[];
+  /** As they stand in its ledger. */
+  readonly claims?: readonly string[];
   readonly zone?: Partial<StatefulSet>;
   /** Whether its ledger has a reservation. */
   readonly reserved?: boolean;
@@ -31,20 +31,29 @@ interface Stand {
   readonly waitsSinceMs?: number;
 }
 
+/** A scale-down that stands since that time, as a ledger has it; it was renewed at the time of its stamp. */
+function scaleDown(sinceMs: number, stampMs = sinceMs): string {
+  const [members, by] = [[{ first: 1, last: 1 }], "another-function"];
+  const times = { stampMs, sinceMs, phase: "begun", terms: "asked" } as const;
+  return makeClaim({ id: "one", kind: "scale-down", zone: "a", members, by, ...times }).line;
+}
+
 function standingOf(key: GroupKey, atMs: number, stand: Stand): GroupStanding {
   const { claims = [], zone = {}, progressMs = atMs, waitsSinceMs, reserved = false } = stand;
   const verdict = { guard: "zone-settling", zone: "a", sentence: "", since: waitsSinceMs, at: atMs };
-  const lease = leaseObject("sluice-db", {
+  const annotations = {
     "sluice.dev/group": key.group,
     "sluice.dev/reservations": JSON.stringify(reserved ? { a: { 0: ["uid-of-a-0", "evaluate-eviction", atMs] } } : {}),
-    "sluice.dev/claims": claims.map(({ line }) => line).join("\n"),
-    ...(waitsSinceMs === undefined
-      ? {}
-      : { "sluice.dev/verdicts": JSON.stringify({ "advance-zone-rollout": verdict }) }),
-  });
+    "sluice.dev/claims": claims.join("\n"),
+    "sluice.dev/verdicts": JSON.stringify(waitsSinceMs === undefined ? {} : { "advance-zone-rollout": verdict }),
+  };
+  const { namespace } = key;
+  const lease = { metadata: { name: "sluice-db", namespace, uid: "lease", resourceVersion: "1", annotations } };
+  const spec = { replicas: 3, podManagementPolicy: "Parallel", updateStrategy: { type: "OnDelete" } };
+  const set = parseStatefulSet({ metadata: { name: "a", namespace, uid: "set", resourceVersion: "1" }, spec });
   return {
     key,
-    zones: [surveyZone(statefulSet("a", { graceMs: 30_000, ...zone }), [], [], atMs)],
+    zones: [surveyZone({ ...set, ...zone }, [], [], atMs)],
     ledger: parseLedger(key, lease),
     isUnreadable: false,
     rollout: { reconciledMs: atMs, progressMs },
@@ -177,7 +186,7 @@ suite("alerts over hours", { skip }, () => {
     const madeMs = startMs + 10 * minuteMs;
     const at = (delayMinutes: number) =>
       hours(200, ["mimir"], (atMs, replicas) => {
-        const claim = claimOf("a:1", "scale-down", { stampMs: Math.max(madeMs, atMs - minuteMs), sinceMs: madeMs });
+        const claim = scaleDown(madeMs, Math.max(madeMs, atMs - minuteMs));
         const scaling = { delay: { delayMs: delayMinutes * minuteMs, endpoint: undefined } } as StatefulSet["scaling"];
         const zone = { graceMs: 0, scaling: delayMinutes === 0 ? undefined : scaling };
         show(replicas, atMs, () => ({ claims: atMs >= madeMs ? [claim] : [], zone }));
@@ -189,7 +198,9 @@ suite("alerts over hours", { skip }, () => {
 
   test("a claim that only a later version knows may stand for an hour as well", async () => {
     const scrapes = await hours(120, ["mimir"], (atMs, replicas) =>
-      show(replicas, atMs, () => ({ claims: minutesAt(atMs) >= 10 ? [foreignClaim("a")] : [] })),
+      show(replicas, atMs, () => ({
+        claims: minutesAt(atMs) >= 10 ? [JSON.stringify({ id: "later", kind: "later", zone: "a" })] : [],
+      })),
     );
     assertFired(await firedIn(scrapes, "mimir"), "SluiceClaimStands mimir/db", 70);
   });
@@ -209,7 +220,7 @@ suite("groups of one name in two namespaces", { skip }, () => {
     reporting.metrics.neverPossible.note({ namespace: key.namespace, function: by.function, zone: "a" });
     reporting.metrics.certificateNotAfter.set({ source: "secret" }, startMs / 1000);
   };
-  const stand = { claims: [claimOf("a:1", "scale-down", { stampMs: startMs })], waitsSinceMs: startMs, reserved: true };
+  const stand = { claims: [scaleDown(startMs)], waitsSinceMs: startMs, reserved: true };
   /** Asserts that each of these queries of the dashboard has series of both namespaces. */
   const assertBoth = async (scrapes: readonly Scrape[], isAsked: (query: string) => boolean, least: number) => {
     assert.ok(!(program instanceof Error));
@@ -258,7 +269,7 @@ suite("when nothing fires", { skip }, () => {
       const progressMs = startMs + Math.floor(minutesAt(atMs) / 10) * 10 * minuteMs;
       // The claim is another one each half hour, and there is none for its last minutes.
       const madeMs = startMs + Math.floor(minutesAt(atMs) / 30) * 30 * minuteMs;
-      const claims = atMs - madeMs < 25 * minuteMs ? [claimOf("a:1", "scale-down", { stampMs: madeMs })] : [];
+      const claims = atMs - madeMs < 25 * minuteMs ? [scaleDown(madeMs)] : [];
       show(replicas, atMs, () => ({ progressMs, waitsSinceMs: progressMs, claims }));
     });
     assert.deepEqual(await firedIn(scrapes, "mimir"), []);

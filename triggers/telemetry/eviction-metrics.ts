@@ -14,8 +14,9 @@ interface Counted {
 }
 
 /**
- * A counter of answers. Every group that `readKeys` gives has its two series from the beginning, at 0: Prometheus sees no increase
- * where a series begins with its first answer. The series of a group that `readKeys` gives no longer vanish with the next scrape.
+ * A counter of answers. Every group that `readKeys` gives has its two series from the beginning, at 0: Prometheus sees no
+ * increase where a series begins with its first answer. The series of a group that `readKeys` gives no longer vanish with the
+ * next scrape. `readKeys` must not reject.
  */
 export function createEvictionMetrics(registers: Registry[], readKeys: () => Promise<readonly GroupKey[]>) {
   const counts = new BoundedMap<string, Counted>(mostGroups);

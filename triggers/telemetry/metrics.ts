@@ -69,7 +69,7 @@ function definersIn(registers: Registry[]) {
 }
 
 function reconcileMetrics({ counter, histogram }: Definers) {
-  // rollout-operator has no label for the namespace, because one process serves one. Two groups of one name must not share series.
+  // rollout-operator has no label for the namespace, because a process serves one. Two groups of one name must not share series.
   const labelNames = ["namespace", "rollout_group"] as const;
   return {
     reconciles: counter("rollout_operator_group_reconciles_total", "Reconciles of a rollout group.", labelNames),
