@@ -24,10 +24,10 @@ export interface Alert {
 
 /** Asked when the alert is sent and not part of it: a guard that changes while a rollout stands still is no new alert. */
 const whyItWaits =
-  '{{ range printf "max by (namespace, function, guard, zone) (sluice_waiting_since_timestamp_seconds{namespace=%q,rollout_group=%q})" ' +
+  '{{ range $index, $wait := printf "max by (namespace, function, guard, zone) (sluice_waiting_since_timestamp_seconds{namespace=%q,rollout_group=%q})" ' +
   "$labels.namespace $labels.rollout_group | query }}" +
-  "{{ .Labels.function }} has waited since {{ .Value | humanizeTimestamp }}: guard {{ .Labels.guard }}" +
-  "{{ with .Labels.zone }}, zone {{ . }}{{ end }}. {{ else }}No function has said why.{{ end }}";
+  "{{ if $index }} {{ end }}{{ .Labels.function }} has waited since {{ .Value | humanizeTimestamp }}: guard {{ .Labels.guard }}" +
+  "{{ with .Labels.zone }}, zone {{ . }}{{ end }}.{{ else }}No function has said why.{{ end }}";
 
 /** A command that says of a group what holds it, and since when. */
 const askWhy = "kubectl sluice why {{ $labels.rollout_group }} -n {{ $labels.namespace }}";

@@ -157,6 +157,7 @@ suite("alerts over hours", { skip }, () => {
       active.map(({ name, state, labels: { severity } }) => [name, state, severity]),
       [["SluiceDown", "firing", "critical"]],
     );
+    assert.match(active[0]?.annotations.description ?? "", /First: kubectl -n mimir get deployments,pods /);
   });
 
   test("SluiceEvictionsRefused fires when a group's evictions have been refused for 30 minutes, whatever a group of the same name does", async () => {
@@ -168,6 +169,9 @@ suite("alerts over hours", { skip }, () => {
       if (minute >= 5) drain(replicas, "mimir", minute === 10 || minute === 20);
     });
     assertFired(await firedIn(scrapes, "mimir"), "SluiceEvictionsRefused mimir/db", 50);
+    assert.ok(!(program instanceof Error));
+    const [{ annotations = {} } = {}] = await activeAlerts(program, scrapes, "mimir");
+    assert.match(annotations.description ?? "", /^No function has said why\. First: kubectl sluice why db -n mimir\. /);
   });
 
   test("a drain that is refused from its first eviction on fires after 30 minutes, though a replica is replaced meanwhile", async () => {

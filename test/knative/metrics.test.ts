@@ -156,7 +156,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
         ["SluiceRolloutStuck", "firing", namespace, namespace],
       ]);
       for (const { annotations } of alerts) {
-        const pattern = `${by.function} has waited since \\d{4}-.* UTC: guard budget, zone ${zone}\\. kubectl sluice why`;
+        const pattern = `${by.function} has waited since \\d{4}-.* UTC: guard budget, zone ${zone}\\. First: kubectl sluice why`;
         assert.match(annotations.description ?? "", new RegExp(pattern));
       }
     });
