@@ -209,7 +209,6 @@ suite("a release for several namespaces on the real API server", {
       const failed = await helm.try("install", "prod", chart, "--namespace", own, ...missing);
       assert.notEqual(failed.code, 0);
       assert.match(failed.stderr, new RegExp(`namespaces "missing-${major}" not found`));
-      assert.deepEqual(await configurationsOf(api, own), [], "no eviction waits for a Sluice that is not there");
       const values = await helm.values({ ...someImage, namespaces: [served] });
       await helm.run("upgrade", "--install", "prod", chart, "--namespace", own, ...values);
       assert.equal((await configurationsOf(api, own)).length, 4);
@@ -228,6 +227,10 @@ suite("a release for several namespaces on the real API server", {
       );
       await helm.run("uninstall", "prod", "--namespace", own);
       assert.deepEqual(await leftOf(api, [own, served]), []);
+      const undoing = major === "4" ? "--rollback-on-failure" : "--atomic";
+      const undone = await helm.try("install", "prod", chart, "--namespace", own, undoing, ...missing);
+      assert.match(undone.stderr, new RegExp(`namespaces "missing-${major}" not found`));
+      assert.deepEqual(await leftOf(api, [own, served]), [], "what was made before that is undone");
     });
 });
 
