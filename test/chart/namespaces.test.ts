@@ -143,6 +143,7 @@ const releases: readonly ServingRelease[] = [
 
 suite("a release for several namespaces on the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
+  concurrency: 4,
 }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
@@ -170,7 +171,8 @@ suite("a release for several namespaces on the real API server", {
       try {
         await playInEach(controlPlane, served, async (scenes) => {
           const values = await helm.values({ ...someImage, namespaces: served });
-          await helm.run("install", ...place, ...values);
+          const notes = await helm.run("install", ...place, ...values);
+          assert.ok(notes.includes(`serves the namespaces ${served.join(", ")} with these functions`), notes);
           await Promise.all(scenes.map(createBudget));
           const [scene = assert.fail()] = scenes;
           const { account, settings } = await installed(api, own);
@@ -209,6 +211,8 @@ suite("a release for several namespaces on the real API server", {
       const failed = await helm.try("install", "prod", chart, "--namespace", own, ...missing);
       assert.notEqual(failed.code, 0);
       assert.match(failed.stderr, new RegExp(`namespaces "missing-${major}" not found`));
+      const { settings } = await installed(api, own);
+      assert.equal(settings.NAMESPACE, `${served},missing-${major}`, "the others are served all the same");
       const values = await helm.values({ ...someImage, namespaces: [served] });
       await helm.run("upgrade", "--install", "prod", chart, "--namespace", own, ...values);
       assert.equal((await configurationsOf(api, own)).length, 4);
@@ -257,7 +261,7 @@ async function configurationsOf(api: Api, namespace: string): Promise<readonly (
   return lists.flatMap(({ items }) => items);
 }
 
-/** What of Sluice is there: in these namespaces, but for ledgers and budgets, and of the cluster by their names. */
+/** What of Sluice is there: in these namespaces, but for ledgers and budgets, and of the cluster what is called after them. */
 async function leftOf(api: Api, namespaces: readonly string[]): Promise<string[]> {
   const rbac = "/apis/rbac.authorization.k8s.io/v1";
   const admission = "/apis/admissionregistration.k8s.io/v1";
@@ -275,11 +279,13 @@ async function leftOf(api: Api, namespaces: readonly string[]): Promise<string[]
     `/apis/apps/v1/namespaces/${namespace}/deployments`,
     `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies`,
   ]);
-  const left = await Promise.all(
+  const listed = await Promise.all(
     [...ofCluster, ...ofNamespace].map(async (path) => {
       const { items } = await api.get<{ items: Rendered[] }>(`${path}?labelSelector=app.kubernetes.io/name=sluice`);
-      return items.map(({ metadata }) => `${path}/${metadata.name}`);
+      return items.map(({ metadata }) => ({ metadata, path: `${path}/${metadata.name}` }));
     }),
   );
-  return left.flat();
+  const isOfThese = ({ namespace, name }: Built["metadata"]) =>
+    namespace !== undefined || namespaces.some((one) => new RegExp(`[-.:]${one}$`).test(name));
+  return listed.flat().flatMap(({ metadata, path }) => (isOfThese(metadata) ? [path] : []));
 }

@@ -136,27 +136,27 @@ const namespaceCases: readonly BadCase[] = [
     {
       name: "a namespace twice",
       namespaces: ["a", "b", "a"],
-      said: /namespaces has "a" twice: list each namespace once/,
+      message: /namespaces has "a" twice: list each namespace once/,
     },
     {
       name: "a namespace of 64 characters",
       namespaces: ["a".repeat(64)],
-      said: /namespaces has "a{64}", which has 64 characters: the name of a namespace has at most 63/,
+      message: /namespaces has "a{64}", which has 64 characters: the name of a namespace has at most 63/,
     },
     {
       name: "a namespace in capitals",
       namespaces: ["Mimir"],
-      said: /namespaces has "Mimir", which is no name of a namespace/,
+      message: /namespaces has "Mimir", which is no name of a namespace/,
     },
-    { name: "all namespaces", namespaces: ["*"], said: /namespaces has "\*", which is no name of a namespace/ },
-    { name: "a namespace that ends in a dash", namespaces: ["a-"], said: /namespaces has "a-", which is no name/ },
-    { name: "an empty name of a namespace", namespaces: [""], said: /namespaces has "", which is no name/ },
-    { name: "a number as a namespace", namespaces: [7], said: /namespaces has 7, which is no text/ },
-    { name: "null as a namespace", namespaces: [null], said: /namespaces has null, which is no text/ },
-    { name: "a text for the namespaces", namespaces: "a", said: /namespaces is "a", which is no list: write \[a\]/ },
-  ].flatMap(({ name, namespaces, said }): BadCase[] => [
+    { name: "all namespaces", namespaces: ["*"], message: /namespaces has "\*", which is no name of a namespace/ },
+    { name: "a namespace that ends in a dash", namespaces: ["a-"], message: /namespaces has "a-", which is no name/ },
+    { name: "an empty name of a namespace", namespaces: [""], message: /namespaces has "", which is no name/ },
+    { name: "a number as a namespace", namespaces: [7], message: /namespaces has 7, which is no text/ },
+    { name: "null as a namespace", namespaces: [null], message: /namespaces has null, which is no text/ },
+    { name: "a text for the namespaces", namespaces: "a", message: /namespaces is "a", which is no list: write \[a\]/ },
+  ].flatMap(({ name, namespaces, message }): BadCase[] => [
     { name, values: { namespaces }, expected: /namespaces/ },
-    { name: `${name}, past the schema`, values: { namespaces }, expected: said, ...skipped },
+    { name: `${name}, past the schema`, values: { namespaces }, expected: message, ...skipped },
   ]),
   { name: "the setting NAMESPACE", values: { settings: { NAMESPACE: "a" } }, expected: /NAMESPACE/ },
 ];
