@@ -49,9 +49,9 @@ suite("a release for several namespaces, as it is rendered", { skip: await skipW
   });
   after(() => opened?.close());
 
-  const render = async (namespace: string, namespaces: readonly string[]) => {
+  const render = async (namespace: string, namespaces: readonly string[], functions = Object.keys(presets)) => {
     const [helm = assert.fail()] = opened.helms;
-    const values = { ...someImage, functions: Object.keys(presets), namespaces };
+    const values = { ...someImage, functions, namespaces };
     return (await helm.render(values, { namespace })) as readonly Rendered[];
   };
   const named = (objects: readonly Rendered[], name: string) => objects.filter((one) => one.metadata.name === name);
@@ -93,6 +93,22 @@ suite("a release for several namespaces, as it is rendered", { skip: await skipW
     for (const resource of ["secrets", "events", "statefulsets"]) assert.ok(resourcesOf(listed).includes(resource));
     assert.deepEqual(idsOf(await render("central", ["central"])), idsOf(await render("central", [])));
   });
+
+  for (const preset of Object.keys(presets))
+    test(`the rights of the preset ${preset} in each of three namespaces are those in one, but for the certificate`, async () => {
+      const rulesIn = (objects: readonly Rendered[], namespace: string) =>
+        (roleIn(objects, namespace)[0]?.rules ?? []).map((rule) => JSON.stringify(rule)).sort();
+      const isOfCertificate = (rule: string) => rule.includes('"secrets"');
+      const alone = rulesIn(await render("central", [], [preset]), "central");
+      assert.ok(alone.some(isOfCertificate) && alone.length > 5);
+      const objects = await render("central", ["mimir", "central", "loki"], [preset]);
+      assert.deepEqual(rulesIn(objects, "central"), alone);
+      for (const namespace of ["mimir", "loki"])
+        assert.deepEqual(
+          rulesIn(objects, namespace),
+          alone.filter((rule) => !isOfCertificate(rule)),
+        );
+    });
 
   test("objects of the cluster name the served namespaces, and what the account may write is fenced in each", async () => {
     const objects = await render("central", ["mimir", "loki"]);
@@ -229,6 +245,10 @@ suite("a release for several namespaces on the real API server", {
         second.stderr,
         new RegExp(`in namespace "${served}" exists and cannot be imported into the current release`),
       );
+      const moved = await helm.values({ ...someImage, namespaces: [own] });
+      await helm.run("upgrade", "prod", chart, "--namespace", own, ...moved);
+      assert.deepEqual(await leftOf(api, [served]), [], "a namespace that is taken out of the list");
+      assert.equal((await configurationsOf(api, own)).length, 4);
       await helm.run("uninstall", "prod", "--namespace", own);
       assert.deepEqual(await leftOf(api, [own, served]), []);
       const undoing = major === "4" ? "--rollback-on-failure" : "--atomic";
