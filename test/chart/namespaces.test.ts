@@ -6,7 +6,7 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { freePort } from "../controlplane/ports.ts";
-import { askedBy, kubeconfigOf } from "../support/installed.ts";
+import { askedBy, kubeconfigOf, tokenOf } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import {
@@ -174,6 +174,21 @@ suite("a release for several namespaces on the real API server", {
     await opened?.close();
     await controlPlane?.stop();
   });
+  /** The account can change nothing in any of the namespaces but what its functions change. */
+  const attackFence = async (token: string, { own }: ServingRelease, scenes: readonly Scene[]) => {
+    const account = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-thief" });
+    const image = [{ op: "replace", path: "/spec/template/spec/containers/0/image", value: "evil:1" }];
+    const secret = `/api/v1/namespaces/${own}/secrets/rollout-operator-self-signed-certificate`;
+    const label = [{ op: "add", path: "/metadata/labels/a", value: "b" }];
+    const json = "application/json-patch+json";
+    const attempts = [
+      ...scenes.map((scene) => [scene.statefulSetPath(scene.group.statefulSets[0] ?? ""), image] as const),
+      [secret, label] as const,
+    ];
+    for (const [path, patch] of attempts)
+      await assert.rejects(account.request("PATCH", path, patch, json), /sluice-fence-objects.*no other/, path);
+    await account.close();
+  };
   const helmOf = ({ major }: ServingRelease) => opened.helms.find((one) => one.major === major) ?? assert.fail();
 
   for (const release of releases)
@@ -209,6 +224,7 @@ suite("a release for several namespaces on the real API server", {
           const { asked, forbidden } = await askedBy(controlPlane, from, own, account);
           assert.deepEqual(forbidden, []);
           assert.ok(asked.includes("delete pods") && asked.includes("patch secrets"), asked.join());
+          await attackFence(await tokenOf(api, own, account), release, scenes);
           await helm.run("uninstall", "prod", "--namespace", own);
           assert.deepEqual(await leftOf(api, [own, ...served]), []);
           for (const one of scenes) await scaleDownWithout(one);
