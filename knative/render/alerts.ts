@@ -151,7 +151,7 @@ export const alerts: readonly Alert[] = [
     expression: `absent(sluice_build_info{namespace="${placeholderNamespace}"})`,
     severity: "critical",
     summary:
-      "No replica of Sluice answers in {{ $labels.namespace }}: the API server denies evictions and prepared downscales there.",
+      "No replica of Sluice in {{ $labels.namespace }} answers: the API server denies evictions and prepared downscales in what it serves.",
     description: "Or Prometheus does not reach the replicas, or gives their series no label namespace.",
     first:
       "kubectl -n {{ $labels.namespace }} get deployments,pods -l app.kubernetes.io/name=sluice, and kubectl -n {{ $labels.namespace }} logs -l app.kubernetes.io/name=sluice --previous of a pod that restarts.",

@@ -161,7 +161,7 @@ suite("alerts over hours", { skip }, () => {
   });
 
   test("SluiceEvictionsRefused fires when a group's evictions have been refused for 30 minutes, whatever a group of the same name does", async () => {
-    const scrapes = await hours(120, ["mimir", "loki"], (atMs, replicas) => {
+    const scrapes = await hours(60, ["mimir", "loki"], (atMs, replicas) => {
       const minute = minutesAt(atMs);
       show(replicas, atMs);
       drain(replicas, "loki", minute % 8 === 0);
@@ -189,7 +189,7 @@ suite("alerts over hours", { skip }, () => {
   test("SluiceClaimStands fires when a claim has stood for an hour, though it was renewed; a delay that a user chose does not count", async () => {
     const madeMs = startMs + 10 * minuteMs;
     const at = (delayMinutes: number) =>
-      hours(200, ["mimir"], (atMs, replicas) => {
+      hours(130, ["mimir"], (atMs, replicas) => {
         const claim = scaleDown(madeMs, Math.max(madeMs, atMs - minuteMs));
         const scaling = { delay: { delayMs: delayMinutes * minuteMs, endpoint: undefined } } as StatefulSet["scaling"];
         const zone = { graceMs: 0, scaling: delayMinutes === 0 ? undefined : scaling };
@@ -201,7 +201,7 @@ suite("alerts over hours", { skip }, () => {
   });
 
   test("a claim that only a later version knows may stand for an hour as well", async () => {
-    const scrapes = await hours(120, ["mimir"], (atMs, replicas) =>
+    const scrapes = await hours(80, ["mimir"], (atMs, replicas) =>
       show(replicas, atMs, () => ({
         claims: minutesAt(atMs) >= 10 ? [JSON.stringify({ id: "later", kind: "later", zone: "a" })] : [],
       })),
@@ -263,7 +263,7 @@ suite("when nothing fires", { skip }, () => {
 
   test("at rest", async () => {
     assert.deepEqual(
-      await firedIn(await hours(180, namespaces, (atMs, replicas) => show(replicas, atMs)), "mimir"),
+      await firedIn(await hours(100, namespaces, (atMs, replicas) => show(replicas, atMs)), "mimir"),
       [],
     );
   });
