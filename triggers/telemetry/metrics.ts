@@ -99,11 +99,11 @@ function reconcileMetrics({ counter, histogram }: Definers) {
       "Answers of pods that were asked about health before they go: good, bad or unknown.",
       ["function", "product", "state"],
     ),
-    malformed: counter("sluice_malformed_annotations_total", "Labels and annotations that were found not to parse.", [
-      "namespace",
-      "statefulset",
-      "annotation",
-    ]),
+    malformed: counter(
+      "sluice_malformed_annotations_total",
+      "Labels and annotations that were found not to parse, or in the wrong place.",
+      ["namespace", "statefulset", "annotation"],
+    ),
     events: counter(
       "sluice_events_total",
       "CloudEvents by what became of them: queued, ignored, malformed, refused (503), deferred (left to the next sweep).",

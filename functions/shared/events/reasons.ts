@@ -4,6 +4,7 @@ export const eventReasons = {
   waiting: "RolloutWaiting",
   completed: "RolloutCompleted",
   malformed: "MalformedAnnotation",
+  misplaced: "MisplacedKey",
   repaired: "BrokenPodReplaced",
   following: "SizeFollows",
   followWaiting: "SizeWaiting",
