@@ -192,8 +192,8 @@ function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange
 
 /**
  * The times of rollout-operator's zone tracker, by StatefulSet. Without the right to read the ConfigMap there are none, and a
- * warning names the right: that is no reason to refuse every downscale. Where no other record has a time, the ledger's age counts.
- * Throws ClusterError.
+ * warning names the right: that is no reason to refuse every downscale. Where no other record has a time, the ledger's age
+ * counts. Throws ClusterError.
  */
 async function readTracker(
   context: Context,
