@@ -95,7 +95,11 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     await kubectl.waitForDefinitions();
     // As the migration has it, before the first downscale.
     const [command = ""] = /^kubectl .* annotate .*last-downscale=.*$/m.exec(migration) ?? [];
-    await kubectl.shell(command.replace("mimir", "default"));
+    const [first = ""] = group.statefulSets;
+    await kubectl.run("annotate", "statefulset", first, "grafana.com/last-downscale=2021-01-01T00:00:00Z");
+    await assert.rejects(kubectl.shell(command.replace("mimir", "default")), /already has a value/);
+    const times = await kubectl.run("get", "statefulsets", "-o", "jsonpath={.items[*].metadata.annotations}");
+    assert.deepEqual(times.match(/20[0-9TZ:-]+/g), ["2021-01-01T00:00:00Z", "2020-01-01T00:00:00Z"]);
     const served = [...(presets["rollout-operator"] ?? []), ...alwaysServed];
     const settings = {
       FUNCTION: served.map(({ name }) => name).join(","),
