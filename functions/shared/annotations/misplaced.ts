@@ -1,33 +1,34 @@
-/** Labels that stand on a StatefulSet as annotations, and the reverse: Sluice takes no value from there. */
+/** Labels that stand as annotations, and the reverse: Sluice takes no value from there. */
 import { showValue, unshown } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import type { Annotation, Malformed } from "./entry.ts";
 import { annotationTable } from "./table.ts";
 
-const entries: readonly Annotation<unknown>[] = annotationTable;
+type Entries = readonly Annotation<unknown>[];
 
-/** What users write on StatefulSets, by key. The table has no key twice, so that each has exactly one place. */
-const written: ReadonlyMap<string, Annotation<unknown>> = new Map(
-  entries.filter(({ on, isLong }) => on === "StatefulSet" && isLong !== true).map((entry) => [entry.key, entry]),
-);
+const table: Entries = annotationTable;
+/** What users write on StatefulSets. The table has no key twice, so that each has exactly one place. */
+const ofStatefulSets = table.filter(({ on, isLong }) => on === "StatefulSet" && isLong !== true);
 
 /** The keys of a StatefulSet that stand only in the wrong place. One that stands in both is read where it belongs. */
-export function findMisplaced({ labels = {}, annotations = {} }: Metadata): readonly Malformed[] {
-  return [...strayIn(annotations, labels, "label"), ...strayIn(labels, annotations, "annotation")];
+export const findMisplaced = misplacedFinder(ofStatefulSets);
+
+/** Answers what finds the keys of these entries that stand only in the wrong place on an object. */
+export function misplacedFinder(entries: Entries): (metadata: Metadata) => readonly Malformed[] {
+  const written = new Map(entries.map((entry) => [entry.key, entry]));
+  const strayIn = (wrong: Texts, right: Texts, kind: Annotation<unknown>["kind"]): readonly Malformed[] =>
+    Object.entries(wrong).flatMap(([key, text]) => {
+      const entry = written.get(key);
+      if (entry?.kind !== kind || right[key] !== undefined) return [];
+      return [{ key, message: describeMisplaced(entry, text), misplaced: text }];
+    });
+  return ({ labels = {}, annotations = {} }) => [
+    ...strayIn(annotations, labels, "label"),
+    ...strayIn(labels, annotations, "annotation"),
+  ];
 }
 
-/** The keys among `wrong` whose entries are of this kind, and are not in `right`. */
-function strayIn(
-  wrong: Readonly<Record<string, string>>,
-  right: Readonly<Record<string, string>>,
-  kind: Annotation<unknown>["kind"],
-): readonly Malformed[] {
-  return Object.entries(wrong).flatMap(([key, text]) => {
-    const entry = written.get(key);
-    if (entry?.kind !== kind || right[key] !== undefined) return [];
-    return [{ key, message: describeMisplaced(entry, text), misplaced: text }];
-  });
-}
+type Texts = Readonly<Record<string, string>>;
 
 function describeMisplaced({ key, kind, fallback, mayContainSecret }: Annotation<unknown>, text: string): string {
   const stands = kind === "label" ? "annotation" : "label";
