@@ -5,7 +5,7 @@ import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
-import type { StandBy } from "../../functions/shared/contract/stand-by.ts";
+import { otherOperatorGuard, type StandBy } from "../../functions/shared/contract/stand-by.ts";
 import type { NewEvent } from "../../functions/shared/events/event.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
 import { isNewEvent, recordEvent, tryCreateEvent } from "../../functions/shared/events/recorder.ts";
@@ -53,6 +53,7 @@ export async function runReconcile(
     const stands = await standByFor({ definition, context }, namespaceOf(key));
     if (stands !== undefined) return await waitBesideOperator({ definition, context }, key, stands);
     const outcome = await definition.reconcile(context, key, trigger);
+    endWaitBesideOperator({ definition, context }, key);
     ended(outcome.failure);
     if (outcome.isGone && isGroup(key)) reporting.forget(key);
     return outcome;
@@ -88,6 +89,13 @@ async function waitBesideOperator(
   reportVerdict(context, definition.name, key, stands);
   if (isGroup(key) && stands.identity !== undefined) await recordStandBy({ definition, context }, key, stands);
   return { requeueAfterMs: stands.requeueAfterMs, pendingActs: undefined };
+}
+
+/** A function with nothing to do reports nothing, and metrics would show for ever that it waits for rollout-operator. */
+function endWaitBesideOperator({ definition, context }: ServedFunction, key: Key): void {
+  if (context.memoryOf(key).waiting?.guard !== otherOperatorGuard) return;
+  const message = "rollout-operator is gone, and there is nothing to do";
+  reportVerdict(context, definition.name, key, { guard: "done", zone: "", message });
 }
 
 /** Sends an Event about the group, once for all functions of this process. Resolves, never rejects. */

@@ -1,5 +1,8 @@
 import type { Wait } from "./verdict.ts";
 
+/** The guard of each {@link StandBy}. */
+export const otherOperatorGuard = "other-operator";
+
 /** A wait of all functions in a namespace, because rollout-operator acts there, or may. */
 export interface StandBy extends Wait {
   /** Identifies the cause for an Event. Absent: it passes within seconds. */
