@@ -5,7 +5,7 @@ import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
-import { otherOperatorGuard, type StandBy } from "../../functions/shared/contract/stand-by.ts";
+import type { StandBy } from "../../functions/shared/contract/stand-by.ts";
 import type { NewEvent } from "../../functions/shared/events/event.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
 import { isNewEvent, recordEvent, tryCreateEvent } from "../../functions/shared/events/recorder.ts";
@@ -30,6 +30,9 @@ export interface ServedFunction {
 
 /** A right is not given within seconds: this long until the next try, in milliseconds. */
 const rightMissingBackoffMs = 30_000;
+
+/** The guard of each {@link StandBy}. */
+const otherOperatorGuard = "other-operator";
 
 /** The shortest wait that makes sense after an error, in milliseconds. */
 export function leastBackoffMs(error: unknown): number {
@@ -104,14 +107,14 @@ async function recordStandBy(
   key: GroupKey,
   { guard, message, identity = "" }: StandBy,
 ): Promise<void> {
-  const { otherOperator: { told } = { told: new Set() } } = context;
+  const { sentEvents } = context.otherOperator ?? { sentEvents: new Set<string>() };
   const what = `${groupPathOf(key)} ${identity}`;
-  if (told.has(what)) return;
-  told.add(what);
+  if (sentEvents.has(what)) return;
+  sentEvents.add(what);
   const text = { type: "Warning", reason: eventReasons.standingBy, message: `${guard}: ${message}` } as const;
   const about = await objectToBlame(context, key);
   const isSent = await tryCreateEvent(context, definition.name, key, { about, ...text, identity });
-  if (!isSent) told.delete(what);
+  if (!isSent) sentEvents.delete(what);
 }
 
 /** The message for operators about a run that failed. */

@@ -1,8 +1,5 @@
 import type { Wait } from "./verdict.ts";
 
-/** The guard of each {@link StandBy}. */
-export const otherOperatorGuard = "other-operator";
-
 /** A wait of all functions in a namespace, because rollout-operator acts there, or may. */
 export interface StandBy extends Wait {
   /** Identifies the cause for an Event. Absent: it passes within seconds. */
@@ -16,6 +13,6 @@ export interface OtherOperator {
    * wait of those that are served. It costs a LIST at most each 30 s. Never rejects.
    */
   standBy(namespace: string): Promise<StandBy | undefined>;
-  /** What Events have told, each with its group: one Event is enough for all functions of a process. */
-  readonly told: Set<string>;
+  /** Identities of the Events about it, each with its group: one Event is enough for all functions of a process. */
+  readonly sentEvents: Set<string>;
 }

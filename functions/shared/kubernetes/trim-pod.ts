@@ -2,8 +2,8 @@
 import type { Container, ContainerStatus, Metadata, OwnerReference, PodObject } from "./cluster.ts";
 
 type PodStatus = NonNullable<PodObject["status"]>;
-type PodSpec = NonNullable<PodObject["spec"]>;
-type Volumes = NonNullable<PodSpec["volumes"]>;
+type ListedSpec = NonNullable<PodObject["spec"]>;
+type Volumes = NonNullable<ListedSpec["volumes"]>;
 
 /** Requires every field of a type, so that a field that is added later, and not kept here, does not compile. */
 type EachOf<T, Unread extends keyof T = never> = { readonly [Field in Exclude<keyof T, Unread>]-?: unknown };
@@ -43,12 +43,12 @@ export class KeptPods {
     return kept;
   }
 
-  #spec({ volumes = [], containers, initContainers }: PodSpec): PodSpec {
+  #spec({ volumes = [], containers, initContainers }: ListedSpec): ListedSpec {
     return {
       volumes: pvcVolumesOf(volumes),
       containers: this.#images("containers", containers),
       initContainers: this.#images("first containers", initContainers),
-    } satisfies EachOf<PodSpec> as PodSpec;
+    } satisfies EachOf<ListedSpec> as ListedSpec;
   }
 
   /** Pods with the same images share one array of them, so that thousands of pods cost nothing more. */

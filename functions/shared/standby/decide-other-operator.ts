@@ -1,6 +1,6 @@
 /** Whether rollout-operator runs in a namespace, and how long Sluice stands by for it. Pure. */
 
-import { otherOperatorGuard, type StandBy } from "../contract/stand-by.ts";
+import type { StandBy } from "../contract/stand-by.ts";
 import { wait } from "../contract/verdict.ts";
 import type { PodObject } from "../kubernetes/cluster.ts";
 
@@ -72,17 +72,17 @@ export function decideStandBy({ namespace, seen, ageMs, failure }: OperatorSnaps
   const [running] = seen.running;
   if (running !== undefined) {
     const message = `rollout-operator runs as pod ${namespace}/${running}, and two operators must not act on one group: Sluice acts when that pod has been gone for 30 s. Scale it down, or set OTHER_OPERATOR=ignore if it serves other groups`;
-    return { ...wait(otherOperatorGuard, message, where), identity: running };
+    return { ...wait("other-operator", message, where), identity: running };
   }
   if (seen.gone === undefined) return undefined;
   const message = `pod ${namespace}/${seen.gone.pod} of rollout-operator is gone: Sluice acts when it has been gone for 30 s`;
-  return wait(otherOperatorGuard, message, where);
+  return wait("other-operator", message, where);
 }
 
 function waitForList(namespace: string, failure: OperatorSnapshot["failure"]): StandBy {
   const where = { requeueAfterMs: failure?.isRightMissing === true ? listEveryMs : listAgainMs };
   const cause = failure?.message ?? "no LIST has been answered yet";
   const message = `whether rollout-operator runs in ${namespace} is unknown, and Sluice acts when it has listed its pods: ${cause}`;
-  const stands = wait(otherOperatorGuard, message, where);
+  const stands = wait("other-operator", message, where);
   return failure?.isRightMissing === true ? { ...stands, identity: "unlisted" } : stands;
 }

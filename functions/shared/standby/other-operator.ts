@@ -36,7 +36,7 @@ export interface OperatorWatch extends OtherOperator {
 const mostShown = 100;
 
 /** Events that are remembered, at most. One that is forgotten counts up the Event that there is. */
-const mostTold = 10_000;
+const mostEvents = 10_000;
 
 /** What is listed at once: one namespace, or all of them. */
 interface Scope {
@@ -50,7 +50,7 @@ interface Scope {
   listing: Promise<void> | undefined;
 }
 
-/** Lists when it is asked, so that a process that only starts lists nothing. `namespaces`: those that are served, or all of them. */
+/** A process that only starts lists nothing. `namespaces`: those that are served, or all of them where it is undefined. */
 export function createOperatorWatch(cluster: Lister, namespaces: readonly string[] | undefined): OperatorWatch {
   const scopes = (namespaces ?? [undefined]).map(
     (namespace): Scope => ({
@@ -90,7 +90,7 @@ export function createOperatorWatch(cluster: Lister, namespaces: readonly string
     return places.map((place) => decideIn(scopeOf(place) as Scope, place)).find((one) => one !== undefined);
   };
   return {
-    told: new BoundedSet(mostTold),
+    sentEvents: new BoundedSet(mostEvents),
     standBy: (namespace) => (namespace === "" ? standByAnywhere() : standBy(namespace)),
     pods() {
       for (const scope of scopes) if (scope.seen.size > 0) void refresh(scope);

@@ -14,7 +14,7 @@ const message = "rollout-operator runs as pod test/operator-1";
 /** It is asked about the namespaces in `asked`. */
 function running(asked: string[] = []): OtherOperator {
   return {
-    told: new Set(),
+    sentEvents: new Set(),
     async standBy(where) {
       asked.push(where);
       return wait("other-operator", message);
@@ -22,7 +22,7 @@ function running(asked: string[] = []): OtherOperator {
   };
 }
 
-const gone: OtherOperator = { told: new Set(), standBy: async () => undefined };
+const gone: OtherOperator = { sentEvents: new Set(), standBy: async () => undefined };
 
 function assertStandsBy(answer: AdmissionAnswer): void {
   assert.ok(!answer.allowed);

@@ -1,4 +1,4 @@
-/** A process that stands by for rollout-operator, over the embedded world: it writes nothing but Events until the operator is gone. */
+/** A process beside rollout-operator, over the embedded world: it writes only Events until the operator is gone. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
@@ -107,9 +107,9 @@ function recorder<K extends Key>(parts: Partial<FunctionDefinition<K>>) {
 
 test("a sweep does nothing besides either, and a function that does not stand by does all", async () => {
   for (const namespaces of [["app"], undefined]) {
-    const held = recorder({});
+    const blocked = recorder({});
     const free = recorder({ name: "go-on", standsBy: false });
-    const definitions = [held.definition, free.definition];
+    const definitions = [blocked.definition, free.definition];
     const settings = { ...waits, sweepIntervalMs: 60_000 };
     const { start, goTo, end } = worldWithOperator({
       settings,
@@ -118,10 +118,10 @@ test("a sweep does nothing besides either, and a function that does not stand by
     });
     start();
     await goTo(50);
-    assert.deepEqual([held.done, free.done.sort()], [[], ["reconcile ingester", "sweep"]]);
+    assert.deepEqual([blocked.done, free.done.sort()], [[], ["reconcile ingester", "sweep"]]);
     end();
     await goTo(200);
-    assert.ok(held.done.includes("reconcile ingester") && held.done.includes("sweep"), held.done.join());
+    assert.ok(blocked.done.includes("reconcile ingester") && blocked.done.includes("sweep"), blocked.done.join());
   }
 });
 
