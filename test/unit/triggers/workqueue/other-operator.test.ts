@@ -1,6 +1,8 @@
 /** A process beside rollout-operator, over the embedded world: it writes only Events until the operator is gone. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import { prepareDownscale } from "../../../../functions/prepare-downscale/function.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
 import type { Key, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
@@ -158,6 +160,15 @@ test("without the right to list pods nothing is written, and one Event names the
   const [event, ...others] = events().filter(({ reason }) => reason === "StandingBy");
   assert.match(event?.message ?? "", /lacks the right to list pods/);
   assert.deepEqual(others, []);
+});
+
+test("each function that stands by has the right to list pods, without which it would stand by for ever", () => {
+  const standing = [...groupFunctions.filter(({ standsBy }) => standsBy !== false), evaluateEviction, prepareDownscale];
+  const lacking = standing.filter(
+    ({ needs }) => !needs.some(({ resource, verbs }) => resource === "pods" && verbs.includes("list")),
+  );
+  assert.deepEqual(lacking, []);
+  assert.ok(standing.length > 10);
 });
 
 test("only the function that ends a namespace goes on beside the operator", () => {
