@@ -89,12 +89,15 @@ test("namespaces: one, several, or all by a star alone", () => {
 });
 
 test("each mistake is a line that says what is wrong and what to write", () => {
-  assert.deepEqual(mistakesOf({ SLUICE_MODE: "shadows", OTHER_OPERATOR: "yes", FUNCTION: "roll", LOG_LEVEL: "trace" }), [
-    `FUNCTION is "roll"; write all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
-    'SLUICE_MODE is "shadows"; write act or shadow',
-    'OTHER_OPERATOR is "yes"; write wait or ignore',
-    'LOG_LEVEL is "trace"; write debug, info, warn, error',
-  ]);
+  assert.deepEqual(
+    mistakesOf({ SLUICE_MODE: "shadows", OTHER_OPERATOR: "yes", FUNCTION: "roll", LOG_LEVEL: "trace" }),
+    [
+      `FUNCTION is "roll"; write all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
+      'SLUICE_MODE is "shadows"; write act or shadow',
+      'OTHER_OPERATOR is "yes"; write wait or ignore',
+      'LOG_LEVEL is "trace"; write debug, info, warn, error',
+    ],
+  );
 });
 
 test("numbers are whole and within their bounds", () => {
