@@ -27,7 +27,7 @@ export interface OperatorPod {
 export interface OperatorWatch extends OtherOperator {
   /**
    * The pods for which this process stands by, as it knows them; at most 100. It begins a LIST where one is due, without waiting
-   * for it, so that a process with nothing to do notices that they are gone.
+   * for it: on Knative only the replicas that answer reviews are scraped, and they may have nothing to do.
    */
   pods(): readonly OperatorPod[];
 }
@@ -93,7 +93,7 @@ export function createOperatorWatch(cluster: Lister, namespaces: readonly string
     sentEvents: new BoundedSet(mostEvents),
     standBy: (namespace) => (namespace === "" ? standByAnywhere() : standBy(namespace)),
     pods() {
-      for (const scope of scopes) if (scope.seen.size > 0) void refresh(scope);
+      for (const scope of scopes) void refresh(scope);
       return scopes.flatMap(({ seen }) => [...seen].flatMap(podsIn)).slice(0, mostShown);
     },
   };

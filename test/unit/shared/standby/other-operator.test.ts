@@ -174,6 +174,18 @@ test("sleep of the machine makes a LIST old, and is no time in which the operato
   assert.equal(await standBy("mimir"), undefined);
 });
 
+test("scrapes alone show a process without any work that the operator has come", async () => {
+  const { add, goOn, watch, lists } = stage(["mimir"]);
+  assert.deepEqual(watch.pods(), []);
+  await goOn(100);
+  add("mimir", "operator-1");
+  await goOn(30_000);
+  assert.deepEqual(watch.pods(), [], "the LIST that this scrape begins is shown by the next one");
+  await goOn(100);
+  assert.deepEqual(watch.pods(), [{ namespace: "mimir", pod: "operator-1" }]);
+  assert.equal(lists(), 4);
+});
+
 test("a scrape begins the LIST that is due, so that the pods of an idle process vanish; it shows 100 of them", async () => {
   const { add, remove, standBy, goOn, watch, lists } = stage(["mimir"]);
   for (let pod = 0; pod < 101; pod++) add("mimir", `operator-${pod}`);
