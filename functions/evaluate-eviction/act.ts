@@ -11,7 +11,7 @@ import { withAnswers } from "../shared/health/ask-pods.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
-import { type Alone, decideAlone, whileNamed } from "./decide-alone.ts";
+import { type Alone, decideAlone, groupOfAnswer, whileNamed } from "./decide-alone.ts";
 import { goersOf } from "./decide-asked.ts";
 import { createWait } from "./eviction-wait.ts";
 import { GroupCommit, refuseUnusable } from "./group-commit/commit.ts";
@@ -69,7 +69,8 @@ async function review(
     "allowed" in early ? whileNamed(early, eviction, cluster.monotonicMs() - askedMs) : await decideByLedger(early);
   if (!answer.allowed && !dryRun && owner !== undefined)
     recordRefusal(context, name, owner, answer, eventReasons.evictionRefused);
-  return answer;
+  const group = "allowed" in early ? groupOfAnswer(alone, answer) : early.group;
+  return group === undefined ? answer : { ...answer, group };
 }
 
 /**

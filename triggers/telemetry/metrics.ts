@@ -82,7 +82,8 @@ function definersIn(registers: Registry[]) {
 }
 
 function reconcileMetrics({ counter, histogram }: Definers) {
-  const labelNames = ["rollout_group"] as const;
+  // rollout-operator has no label for the namespace, because a process serves one. Two groups of one name must not share series.
+  const labelNames = ["namespace", "rollout_group"] as const;
   return {
     reconciles: counter("rollout_operator_group_reconciles_total", "Reconciles of a rollout group.", labelNames),
     reconcilesFailed: counter(

@@ -79,7 +79,10 @@ export interface StatefulSetObject {
     readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
     readonly volumeClaimTemplates?: readonly { readonly metadata?: { readonly name?: string } }[];
     readonly persistentVolumeClaimRetentionPolicy?: { readonly whenScaled?: string; readonly whenDeleted?: string };
-    readonly template?: { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
+    readonly template?: {
+      readonly metadata?: { readonly labels?: Readonly<Record<string, string>> };
+      readonly spec?: { readonly terminationGracePeriodSeconds?: number };
+    };
   };
   readonly status?: {
     readonly observedGeneration?: number;
