@@ -1,7 +1,6 @@
 /** The chart on the real API server: installed, at work under its own account, upgraded, and uninstalled. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { presets } from "../../triggers/table.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
@@ -23,14 +22,6 @@ const webhooksPath = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfi
 
 const budgetDefinition =
   "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/zoneawarepoddisruptionbudgets.rollout-operator.grafana.com";
-
-/** What the sweep of a preset's functions reads or writes at the least, when there is a group that has no work. */
-const sweepOf: Readonly<Record<string, readonly string[]>> = {
-  "rollout-operator": ["create leases", "patch secrets", "list leases"],
-  rabbitmq: ["create leases", "patch secrets", "list rabbitmqclusters"],
-  suspension: ["create leases", "patch secrets", "list persistentvolumeclaims"],
-  foundationdb: ["create leases", "patch secrets", "list foundationdbclusters"],
-};
 
 suite("the chart on the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
@@ -161,35 +152,6 @@ suite("the chart on the real API server", {
         await helm.run("install", ...place, "--replace", ...(await helm.values(someImage)));
         await helm.run("uninstall", "prod", "--namespace", namespace);
         assert.deepEqual(await api.get(budgetDefinition), before);
-      });
-    });
-
-  for (const preset of Object.keys(presets))
-    test(`the functions of the preset ${preset} run with the rights that they are given`, async (context) => {
-      const [helm = assert.fail()] = opened.helms;
-      const namespace = `only-${preset}`;
-      const from = await auditPosition(controlPlane.auditLog);
-      await play(controlPlane, namespace, { zones: 2, pods: 1 }, async (scene) => {
-        const values = await helm.values({ ...someImage, functions: [preset] });
-        await helm.run("install", "prod", chart, "--namespace", namespace, ...values);
-        const { account, settings } = await installed(scene.api, namespace);
-        const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
-        const server = await scene.serve(
-          { ...settings, PORT: "0", TLS_PORT: "0", SWEEP_INTERVAL: "1s" },
-          { kubeconfig },
-        );
-        await server.ready();
-        const { asked, forbidden } = await eventually("a sweep of its functions", 30_000, async () => {
-          const seen = await askedBy(controlPlane, from, namespace, account);
-          return sweepOf[preset]?.every((one) => seen.asked.includes(one)) ? seen : undefined;
-        });
-        context.diagnostic(asked.join(", "));
-        assert.deepEqual(forbidden, []);
-        assert.deepEqual(
-          server.log.filter(({ level }) => level === "error"),
-          [],
-        );
-        await helm.run("uninstall", "prod", "--namespace", namespace);
       });
     });
 });

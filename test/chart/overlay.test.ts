@@ -163,6 +163,17 @@ suite("the rights of the chart", { skip: await skipWithoutHelm() }, () => {
     ]);
   });
 
+  test("of webhook configurations, they change those that a chosen function answers", async () => {
+    const of = async (functions: readonly string[]) =>
+      (await rightsWith({ functions })).flatMap(
+        (right) => /^patch (.+)webhookconf\S+ (.+)-mimir$/.exec(right)?.slice(1).join(" ") ?? [],
+      );
+    assert.deepEqual(await of(["rabbitmq", "suspension", "foundationdb"]), []);
+    assert.deepEqual(await of(["guard-downscale"]), ["validating no-downscale"]);
+    assert.deepEqual(await of(["evaluate-eviction"]), ["mutating pod-eviction", "validating pod-eviction"]);
+    assert.equal((await of(["rollout-operator"])).length, 5);
+  });
+
   test("the policies hold the accounts to what they change of the listed kinds, and of no others", async () => {
     const [helm = assert.fail()] = opened.helms;
     const textOf = async (kinds: object) => {

@@ -1,7 +1,7 @@
 /** What an account may do, as rendered, and what it was seen to do, as the API server's audit log has it. */
 
 import { eventually } from "../controlplane/api.ts";
-import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { type AuditEntry, auditPosition, readAudit } from "../controlplane/audit.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import { isWorkload } from "../support/installed.ts";
 import type { Built, Kubectl } from "../support/kubectl.ts";
@@ -89,7 +89,8 @@ export async function useOf(
   const missing = new Set<string>();
   for await (const entry of readAudit(controlPlane.auditLog, { from, to }, () => {})) {
     if (entry.user !== user || entry.resource.startsWith("/")) continue;
-    if (entry.code === 401 || entry.code === 403) missing.add(`${entry.verb} ${entry.resource}`);
+    const isRefused = entry.code === 401 || entry.code === 403;
+    if (isRefused && !isOfEndingNamespace(entry)) missing.add(`${entry.verb} ${entry.resource}: ${entry.message}`);
     const right = account.rights.find(
       ({ verb, resource, names }) =>
         verb === entry.verb && resource === entry.resource && (names === undefined || names.includes(entry.name ?? "")),
@@ -97,6 +98,11 @@ export async function useOf(
     if (right !== undefined) used.set(right, (used.get(right) ?? 0) + 1);
   }
   return { used, missing: [...missing] };
+}
+
+/** No right lets an account make an object in a namespace that is being deleted. */
+function isOfEndingNamespace({ verb, message }: AuditEntry): boolean {
+  return verb === "create" && message.endsWith("because it is being terminated");
 }
 
 /** The accounts that something of the objects runs under. */

@@ -17,8 +17,15 @@ export interface Choices {
 interface Rights {
   readonly role: readonly object[];
   readonly clusterRole: readonly object[];
-  /** To each of their `resourceNames` the template appends `-` and the namespace. */
+  /** The template takes those of their `resourceNames` whose webhook is chosen, and appends `-` and the namespace to each. */
   readonly ownWebhooks: readonly object[];
+}
+
+interface ChosenFunction extends Rights {
+  readonly name: string;
+  readonly concern: string;
+  /** As a webhook configuration is called, with `-` and the namespace after it; absent: it answers no reviews. */
+  readonly webhook?: string;
 }
 
 /** What `files/functions.yaml` holds, in the order of the table. */
@@ -29,7 +36,7 @@ export interface ChoiceData {
   readonly ofCluster: readonly string[];
   /** Of the TLS port itself, whichever functions are chosen. */
   readonly port: Rights;
-  readonly functions: readonly ({ readonly name: string; readonly concern: string } & Rights)[];
+  readonly functions: readonly ChosenFunction[];
 }
 
 /** The data of the chart. Throws Error for a right with a wildcard, and for a preset with a function that is not in the table. */
@@ -51,7 +58,8 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     functions: all.map((definition) => {
       const { name, concern, needs } = definition;
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
-      return { name, concern, ...rightsFrom([...needs, ...watched]) };
+      const webhook = "registration" in definition ? { webhook: definition.registration.webhook } : {};
+      return { name, concern, ...webhook, ...rightsFrom([...needs, ...watched]) };
     }),
   };
 }
