@@ -5,12 +5,14 @@ import { type Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { freePort } from "../controlplane/ports.ts";
+import { renew } from "../knative/walk.ts";
+import { TcpProxy } from "../support/drain-proxy.ts";
 import { evict } from "../support/drain-webhook.ts";
 import { askedBy, kubeconfigOf, workloadOf } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "./helm.ts";
+import { drainEachSecond, Replicas } from "./replicas.ts";
 
 interface Configuration {
   readonly webhooks: readonly {
@@ -38,11 +40,11 @@ suite("the chart on the real API server", {
   });
 
   for (const major of ["4", "3"])
-    test(`Helm ${major} installs it, it rolls a group and answers evictions, an upgrade keeps its certificate, and nothing holds a namespace without it`, async () => {
+    test(`Helm ${major} installs it, it rolls a group and answers evictions, an upgrade keeps a renewed certificate, a drain goes on, and nothing holds a namespace without it`, async (context) => {
       const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
       const namespace = `helm-${major}`;
-      const port = await freePort();
-      const { folder, remove } = await chartOfThisMachine(port);
+      const service = await TcpProxy.start();
+      const { folder, remove } = await chartOfThisMachine(service.port);
       const from = await auditPosition(controlPlane.auditLog);
       try {
         await play(controlPlane, namespace, { zones: 3, pods: 2 }, async (scene) => {
@@ -53,20 +55,25 @@ suite("the chart on the real API server", {
           await createBudget(scene);
           const { account, settings } = await installed(scene.api, namespace);
           const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
-          const server = await scene.serve({ ...settings, PORT: "0", TLS_PORT: String(port) }, { kubeconfig });
-          await server.ready();
-          const before = await keyed(scene.api, namespace);
+          const replicas = await Replicas.start(scene, kubeconfig, service, settings);
           await rollAndEvict(scene);
+          const authority = await renewed(scene, replicas);
+          const drain = drainEachSecond(scene);
           const more = await helm.values({ ...someImage, replicas: 3, podAnnotations: { example: "1" } });
           await helm.run("upgrade", "prod", folder, "--namespace", namespace, ...more);
-          const after = await keyed(scene.api, namespace);
-          assert.equal(after.caBundle, before.caBundle, "the API server trusts the certificate as before");
+          assert.ok((await bundleOf(scene.api, namespace)).includes(authority), "the upgrade keeps what is trusted");
           assert.equal((await deploymentOf(scene.api, namespace)).spec.replicas, 3);
+          await replicas.replace((await installed(scene.api, namespace)).settings);
           await helm.run("rollback", "prod", "--namespace", namespace);
+          assert.ok((await bundleOf(scene.api, namespace)).includes(authority), "so does the rollback");
           assert.equal((await deploymentOf(scene.api, namespace)).spec.replicas, 2);
+          await replicas.replace((await installed(scene.api, namespace)).settings);
           await keyed(scene.api, namespace);
-          const errors = server.log.filter(({ level }) => level === "error");
-          assert.deepEqual(errors, []);
+          const { allowed, refused, failures } = await drain.end();
+          context.diagnostic(`the drain: ${allowed} evictions allowed, ${refused} refused, ${failures.length} failed`);
+          assert.deepEqual(failures, []);
+          assert.ok(allowed > 0 && allowed + refused > 5, "it met both versions");
+          assert.deepEqual(replicas.errors, []);
           const { asked, forbidden } = await askedBy(controlPlane, from, namespace, account);
           assert.deepEqual(forbidden, [], "an account that is given what its functions need asks for nothing else");
           assert.ok(asked.includes("delete pods") && asked.includes("patch leases"), asked.join());
@@ -74,6 +81,7 @@ suite("the chart on the real API server", {
           await scaleDownWithout(scene);
         });
       } finally {
+        await service.close();
         await remove();
       }
     });
@@ -192,6 +200,26 @@ function serviceOf(api: Api, namespace: string) {
 /** What the pods would run, if pods ran here. */
 async function installed(api: Api, namespace: string) {
   return workloadOf([{ ...(await deploymentOf(api, namespace)), apiVersion: "apps/v1", kind: "Deployment" }], "sluice");
+}
+
+/** The authorities that the API server trusts for evictions, in PEM. */
+async function bundleOf(api: Api, namespace: string): Promise<string> {
+  const { webhooks } = await api.get<Configuration>(`${webhooksPath}/pod-eviction-${namespace}`);
+  return Buffer.from(webhooks[0]?.clientConfig.caBundle ?? "", "base64").toString("utf8");
+}
+
+/** Has the certificate renewed before its time; resolves to the new authority when it is trusted. */
+async function renewed(scene: Scene, replicas: Replicas): Promise<string> {
+  const { api, group } = scene;
+  const { namespace } = group;
+  await keyed(api, namespace);
+  const before = await bundleOf(api, namespace);
+  const [certificate = assert.fail()] = replicas.running;
+  const authority = await renew(scene, { certificate }, `rollout-operator.${namespace}.svc`);
+  await keyed(api, namespace);
+  assert.ok(authority !== "" && !before.includes(authority));
+  assert.ok((await bundleOf(api, namespace)).includes(authority));
+  return authority;
 }
 
 /** Resolves when the API server trusts the webhook for evictions, and shows it the review key. */

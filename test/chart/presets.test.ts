@@ -2,12 +2,15 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { alwaysServed, presets } from "../../triggers/table.ts";
+import { Api } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { chosenFreely, type Installation, walk } from "../knative/installation.ts";
+import { chosenFreely, type Installation, isForeign, walk } from "../knative/installation.ts";
 import { serveRabbitmqClusters } from "../knative/spread.ts";
+import { isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
 import { Kubectl } from "../support/kubectl.ts";
-import { skipWithoutControlPlane } from "../support/scene.ts";
+import { play as playScene, skipWithoutControlPlane } from "../support/scene.ts";
 import { Helm, skipWithoutHelm, someImage } from "./helm.ts";
+import { forgeWrites, labelListed, listedKinds, mirrorListed, serveKinds } from "./listed-kinds.ts";
 
 /** One process does everything. */
 const play: Installation["play"] = async (start) => {
@@ -47,4 +50,28 @@ suite("the presets of the chart on the real API server", {
       const functions = [...chosen, ...alwaysServed].map(({ name }) => name);
       await walk(context, controlPlane, { namespace, objects, functions, ...sluice, play });
     });
+
+  test("where kinds of a user are listed, zones mirror one and owners of the other ask for labels, and the account writes no other", async () => {
+    const namespace = "listed-kinds";
+    const [helm = assert.fail()] = opened.helms;
+    const values = { ...someImage, ...listedKinds, functions: ["follow-replicas", "mark-skip-label"] };
+    const objects = await helm.render(values, { namespace });
+    const kubectl = await Kubectl.open(controlPlane);
+    await playScene(controlPlane, namespace, { zones: 1, pods: 1 }, async (scene) => {
+      await serveKinds(kubectl);
+      await kubectl.waitForDefinitions();
+      await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWorkload(one)));
+      const { account, settings } = workloadOf(objects, "sluice");
+      const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
+      const server = await scene.serve({ ...settings, ...chosenFreely }, { kubeconfig });
+      await server.ready();
+      await mirrorListed(scene);
+      await labelListed(scene);
+      const token = await tokenOf(scene.api, namespace, account);
+      const attacker = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-attacker" });
+      await forgeWrites(scene, attacker);
+      await attacker.close();
+    });
+    await kubectl.close();
+  });
 });

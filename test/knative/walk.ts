@@ -344,18 +344,26 @@ export async function letGo(scene: Scene, { marker }: Cast): Promise<void> {
   }
 }
 
-/** A certificate of rollout-operator's, which is soon over, is taken over and renewed. `dnsName`: to which it is made out. */
+/**
+ * A certificate of rollout-operator's, which is soon over, is taken over and renewed. Resolves to the new authority, in PEM.
+ * `dnsName`: to which it is made out.
+ */
 export async function renew(
   { api, group: { namespace } }: Scene,
   { certificate }: Pick<Cast, "certificate">,
   dnsName = "localhost",
-): Promise<void> {
+): Promise<string> {
   const old = dataOf("presented", await generationOf(Date.now(), { ageMs: 40_000, dnsNames: [dnsName] }));
   const { data } = await api.patch<{ data: Record<string, string> }>(secretPath(namespace), { data: old });
   assert.equal(await post(certificate, tick), 204);
-  await eventually("another certificate presented", 60_000, async () => {
+  return eventually("another certificate presented", 60_000, async () => {
     const { data: now } = await api.get<{ data: Record<string, string> }>(secretPath(namespace));
-    return now.cert !== data.cert && now["next-cert"] === undefined ? true : undefined;
+    const isRenewed = now.cert !== data.cert && now["next-cert"] === undefined;
+    return isRenewed
+      ? Buffer.from(now.ca ?? "", "base64")
+          .toString("utf8")
+          .trim()
+      : undefined;
   });
 }
 
