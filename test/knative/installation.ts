@@ -74,7 +74,7 @@ export const chosenFreely = {
 };
 
 /** What each walk has, in this order, if all of these functions are installed. */
-const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk) => Promise<unknown>])[] = [
+const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk) => Promise<void>])[] = [
   [["rotate-certificate"], ({ scene, kubectl, objects, cast }) => register(scene, kubectl, objects, cast)],
   [["advance-zone-rollout"], ({ scene, cast }) => scene.waitForOldLedger(cast.rollout)],
   [["evaluate-eviction", "guard-downscale"], ({ scene, cast }) => decideReviews(scene, cast)],
