@@ -8,10 +8,10 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { TcpProxy } from "../support/drain-proxy.ts";
 import { evict } from "../support/drain-webhook.ts";
+import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy, kubeconfigOf, workloadOf } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
-import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "./helm.ts";
 import { drainEachSecond, Replicas } from "./replicas.ts";
 
 interface Configuration {

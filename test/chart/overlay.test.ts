@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { presets } from "../../triggers/table.ts";
 import { findAssets } from "../controlplane/controlplane.ts";
+import { Helm, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { Helm, skipWithoutHelm, someImage } from "./helm.ts";
 
 interface Rule {
   readonly apiGroups: readonly string[];

@@ -3,7 +3,7 @@ import type { AdmissionDefinition } from "../../../functions/shared/admission/de
 import type { Definition, Need } from "../../../functions/shared/contract/definition.ts";
 import { isClusterScoped, resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { watchNeed } from "../events.ts";
-import { formatKind } from "../kinds.ts";
+import { exceptionsOf, formatKind } from "../kinds.ts";
 import type { Functions } from "../manifests.ts";
 import { ruleOf, tlsPortNeeds, union } from "../rights.ts";
 
@@ -34,6 +34,8 @@ export interface ChoiceData {
   readonly presets: Readonly<Record<string, readonly string[]>>;
   /** Kinds of no namespace, as the lists of kinds have them: none of these can be listed. */
   readonly ofCluster: readonly string[];
+  /** Kinds of a list that get no rights to a subresource, by `LIST/SUBRESOURCE`. */
+  readonly except: Readonly<Record<string, readonly string[]>>;
   /** Of the TLS port itself, whichever functions are chosen. */
   readonly port: Rights;
   readonly functions: readonly ChosenFunction[];
@@ -54,6 +56,7 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     ofCluster: Object.entries(resources)
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
+    except: exceptionsOf(all.flatMap(({ kindNeeds = [] }) => kindNeeds)),
     port: rightsFrom(tlsPortNeeds),
     functions: all.map((definition) => {
       const { name, concern, needs } = definition;

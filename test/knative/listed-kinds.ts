@@ -8,10 +8,10 @@ import type { Scene } from "../support/scene.ts";
 
 const group = "kinds.example.com";
 const apiVersion = `${group}/v1`;
-const kinds = { things: "Thing", brokers: "Broker", strangers: "Stranger" } as const;
+const kinds = { things: "Thing", brokers: "Broker", others: "Other" } as const;
 type Plural = keyof typeof kinds;
 
-/** As values of the chart. `Stranger` is of no list. */
+/** As values of the chart. `Other` is of no list. */
 export const listedKinds = {
   kinds: { mirrored: [`things.${group}`], owners: [`brokers.${group}`] },
   settings: { SKIP_LABEL_KINDS: `Broker.${group}`, SKIP_LABEL_WAIT: "0" },
@@ -97,7 +97,7 @@ export async function labelListed({ api, controlPlane, group: { namespace } }: S
 
 /** What the account may not write: an unlisted kind, and of the listed ones what no function writes. */
 export async function forgeWrites({ api, group: { namespace } }: Scene, account: Api): Promise<void> {
-  await create(api, namespace, "strangers");
+  await create(api, namespace, "others");
   const status = async (plural: Plural, body: object, subresource = "") => {
     const path = `${pathOf(namespace, plural)}/one${subresource}`;
     const type = "application/merge-patch+json";
@@ -106,8 +106,8 @@ export async function forgeWrites({ api, group: { namespace } }: Scene, account:
   };
   const finalizers = { metadata: { finalizers: ["sluice.dev/release-prestop"] } };
   const sized = { status: { replicas: 4 } };
-  assert.match(await status("strangers", finalizers), /^403 .*cannot patch resource "strangers"/);
-  assert.match(await status("strangers", sized, "/status"), /^403 .*cannot patch resource "strangers\/status"/);
+  assert.match(await status("others", finalizers), /^403 .*cannot patch resource "others"/);
+  assert.match(await status("others", sized, "/status"), /^403 .*cannot patch resource "others\/status"/);
   assert.match(await status("brokers", sized, "/status"), /^403 .*cannot patch resource "brokers\/status"/);
   assert.match(await status("things", finalizers), /^403 .*cannot patch resource "things"/);
   assert.match(await status("things", sized, "/status"), /^200 /);

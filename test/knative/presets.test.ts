@@ -4,13 +4,13 @@ import { after, before, suite, test } from "node:test";
 import { alwaysServed, presets } from "../../triggers/table.ts";
 import { Api } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { chosenFreely, type Installation, isForeign, walk } from "../knative/installation.ts";
-import { serveRabbitmqClusters } from "../knative/spread.ts";
+import { Helm, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
 import { Kubectl } from "../support/kubectl.ts";
 import { play as playScene, skipWithoutControlPlane } from "../support/scene.ts";
-import { Helm, skipWithoutHelm, someImage } from "./helm.ts";
+import { chosenFreely, type Installation, isForeign, walk } from "./installation.ts";
 import { forgeWrites, labelListed, listedKinds, mirrorListed, serveKinds } from "./listed-kinds.ts";
+import { serveRabbitmqClusters } from "./spread.ts";
 
 /** One process does everything. */
 const play: Installation["play"] = async (start) => {
