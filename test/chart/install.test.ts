@@ -5,22 +5,22 @@ import { usualSecretName } from "../../functions/shared/certificates/settings.ts
 import { type Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { TcpProxy } from "../support/drain-proxy.ts";
-import { evict } from "../support/drain-webhook.ts";
 import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "../support/helm.ts";
-import { askedBy, kubeconfigOf, workloadOf } from "../support/installed.ts";
+import { askedBy, kubeconfigOf } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
+import {
+  type Configuration,
+  createBudget,
+  deploymentOf,
+  installed,
+  keyed,
+  rollAndEvict,
+  scaleDownWithout,
+  webhooksPath,
+} from "./deployed.ts";
 import { drainEachSecond, Replicas } from "./replicas.ts";
-
-interface Configuration {
-  readonly webhooks: readonly {
-    readonly clientConfig: { readonly caBundle?: string; readonly service: { readonly path: string } };
-  }[];
-}
-
-const webhooksPath = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
 const budgetDefinition =
   "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/zoneawarepoddisruptionbudgets.rollout-operator.grafana.com";
@@ -59,7 +59,8 @@ suite("the chart on the real API server", {
           const { account, settings } = await installed(scene.api, namespace);
           const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
           const replicas = await Replicas.start(scene, kubeconfig, service, settings);
-          const authority = await keyed(scene.api, namespace);
+          await keyed(scene.api, namespace);
+          const authority = await trusted(scene.api, namespace);
           await rollAndEvict(scene);
           await eventually("another certificate presented and trusted", 90_000, async () =>
             (await trusted(scene.api, namespace)) === authority ? undefined : true,
@@ -170,14 +171,6 @@ suite("the chart on the real API server", {
     });
 });
 
-interface Deployed extends Built {
-  readonly spec: { readonly replicas: number };
-}
-
-function deploymentOf(api: Api, namespace: string): Promise<Deployed> {
-  return api.get<Deployed>(`/apis/apps/v1/namespaces/${namespace}/deployments/sluice`);
-}
-
 /** Has the API server trust a certificate, as Sluice does, under another field manager than Helm's. */
 async function trust(api: Api, namespace: string): Promise<void> {
   const bundle = { op: "add", path: "/webhooks/0/clientConfig/caBundle", value: "YQ==" };
@@ -203,11 +196,6 @@ function serviceOf(api: Api, namespace: string) {
   );
 }
 
-/** What the pods would run, if pods ran here. */
-async function installed(api: Api, namespace: string) {
-  return workloadOf([{ ...(await deploymentOf(api, namespace)), apiVersion: "apps/v1", kind: "Deployment" }], "sluice");
-}
-
 /** The authority of the certificate that is presented, in PEM. Throws unless the API server trusts it for evictions. */
 async function trusted(api: Api, namespace: string): Promise<string> {
   const { data } = await api.get<{ data: Record<string, string> }>(
@@ -222,53 +210,4 @@ async function trusted(api: Api, namespace: string): Promise<string> {
     `the authority that is presented is not trusted: ${bundle}`,
   );
   return authority;
-}
-
-/** Resolves when the API server trusts the webhook for evictions, and shows it the review key. */
-async function keyed(api: Api, namespace: string): Promise<string> {
-  await eventually("the review key before the path", 60_000, async () => {
-    const { webhooks } = await api.get<Configuration>(`${webhooksPath}/pod-eviction-${namespace}`);
-    const { path } = webhooks[0]?.clientConfig.service ?? assert.fail("no webhook");
-    return path !== "/pods/eviction/pin" && path.endsWith("/pods/eviction/pin") ? true : undefined;
-  });
-  return trusted(api, namespace);
-}
-
-/** One pod of the group may be down. */
-function createBudget({ api, group: { name, namespace } }: Scene): Promise<unknown> {
-  const selector = { matchLabels: { "rollout-group": name } };
-  return api.post(`/apis/rollout-operator.grafana.com/v1/namespaces/${namespace}/zoneawarepoddisruptionbudgets`, {
-    apiVersion: "rollout-operator.grafana.com/v1",
-    kind: "ZoneAwarePodDisruptionBudget",
-    metadata: { name },
-    spec: { maxUnavailable: 1, selector },
-  });
-}
-
-async function rollAndEvict(scene: Scene): Promise<void> {
-  const { api, group, controlPlane } = scene;
-  const [first, second] = group.statefulSets;
-  await eventually("an eviction allowed", 60_000, async () =>
-    (await evict(api, group.namespace, `${first}-0`, "in the body")).code === 201 ? true : undefined,
-  );
-  assert.equal((await evict(api, group.namespace, `${first}-0`)).code, 201);
-  assert.equal((await evict(api, group.namespace, `${second}-0`, "in the body")).code, 429);
-  await waitForGroupReady(controlPlane, group);
-  await changeTemplate(controlPlane, group, "app:2");
-  await scene.waitForRollout("app:2");
-}
-
-/** With no webhook left, a StatefulSet may get smaller, and a pod may be evicted, though no process of Sluice answers. */
-async function scaleDownWithout({ api, group }: Scene): Promise<void> {
-  for (const path of [webhooksPath, webhooksPath.replace("mutating", "validating")]) {
-    const { items } = await api.get<{ items: Built[] }>(path);
-    assert.deepEqual(
-      items.map(({ metadata }) => metadata.name).filter((name) => name.endsWith(`-${group.namespace}`)),
-      [],
-    );
-  }
-  const [first] = group.statefulSets;
-  const path = `/apis/apps/v1/namespaces/${group.namespace}/statefulsets/${first}`;
-  await api.patch(path, { spec: { replicas: 1 } });
-  assert.equal((await evict(api, group.namespace, `${first}-0`)).code, 201);
 }

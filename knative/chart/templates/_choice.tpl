@@ -21,16 +21,19 @@
 
 {{- /*
 The rules that the chosen functions need, as YAML, with one rule for each resource; an empty list if there are none. Takes a list:
-the context, and `role`, `clusterRole` or `ownWebhooks`.
+the context, and one or several of `role`, `processRole`, `clusterRole` and `ownWebhooks`.
 */ -}}
 {{- define "sluice.rules" -}}
 {{- $root := index . 0 -}}
-{{- $part := index . 1 -}}
+{{- $parts := rest . -}}
 {{- $data := $root.Files.Get "files/functions.yaml" | fromYaml -}}
 {{- $chosen := include "sluice.functions" $root | fromJsonArray -}}
-{{- $rules := index $data.port $part -}}
+{{- $rules := list -}}
+{{- range $part := $parts -}}
+{{- $rules = concat $rules (index $data.port $part) -}}
 {{- range $data.functions -}}
 {{- if has .name $chosen }}{{ $rules = concat $rules (index . $part) }}{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- $merged := dict -}}
 {{- range include "sluice.withKinds" (list $root $rules) | fromJsonArray -}}
@@ -56,7 +59,11 @@ a rule without names would be one for all webhook configurations of the cluster.
 {{- $list := list -}}
 {{- range $rule := include "sluice.rules" (list . "ownWebhooks") | fromYamlArray -}}
 {{- $names := list -}}
-{{- range .resourceNames }}{{ if has . $answered }}{{ $names = append $names (printf "%s-%s" . $.Release.Namespace) }}{{ end }}{{ end -}}
+{{- range $name := .resourceNames -}}
+{{- if has $name $answered -}}
+{{- range include "sluice.namespaces" $ | fromJsonArray }}{{ $names = append $names (printf "%s-%s" $name .) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- if $names }}{{ $list = append $list (merge (dict "resourceNames" $names) $rule) }}{{ end -}}
 {{- end -}}
 {{- toYaml $list -}}
