@@ -40,14 +40,16 @@ export async function release({ api, group: { namespace } }: Scene, objects: rea
   if (spec.persistentVolumeReclaimPolicy !== "Retain") throw new Error(`${volume} is not retained`);
 }
 
+/** The Secret stays as well: the account would make it anew, which it may not. */
 const accountKinds: Readonly<Record<string, string>> = {
+  Secret: "api/v1/namespaces/NAMESPACE/secrets",
   ServiceAccount: "api/v1/namespaces/NAMESPACE/serviceaccounts",
   Role: "apis/rbac.authorization.k8s.io/v1/namespaces/NAMESPACE/roles",
   RoleBinding: "apis/rbac.authorization.k8s.io/v1/namespaces/NAMESPACE/rolebindings",
 };
 
-/** The path of what the namespace has for an account; none for other objects. */
-function accountPathOf(namespace: string, { kind, metadata: { name } }: Built): string[] {
+/** The path of what the namespace has for an account; none for other objects, and in other namespaces. */
+function accountPathOf(namespace: string, { kind, metadata: { name, namespace: place } }: Built): string[] {
   const folder = accountKinds[kind];
-  return folder === undefined ? [] : [`/${folder.replace("NAMESPACE", namespace)}/${name}`];
+  return folder === undefined || place !== namespace ? [] : [`/${folder.replace("NAMESPACE", namespace)}/${name}`];
 }
