@@ -37,7 +37,10 @@ type Play = (
 ) => Promise<Cast>;
 
 export interface Installation {
+  /** Of the accounts and the certificate. It is served. */
   readonly namespace: string;
+  /** More namespaces that are served; absent: none is. */
+  readonly others?: readonly string[];
   /** What is installed there: of an overlay, or of the chart. */
   objects(kubectl: Kubectl): Promise<readonly Built[]>;
   /** Names of the functions that are installed. */
@@ -73,7 +76,7 @@ export const chosenFreely = {
   REBALANCE_AFTER: "1s",
 };
 
-/** What each walk has, in this order, if all of these functions are installed. */
+/** What each walk has, in this order, if all of these functions are installed. The certificate is that of the first namespace. */
 const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk) => Promise<void>])[] = [
   [["rotate-certificate"], ({ scene, kubectl, objects, cast }) => register(scene, kubectl, objects, cast)],
   [["advance-zone-rollout"], ({ scene, cast }) => scene.waitForOldLedger(cast.rollout)],
@@ -117,35 +120,43 @@ export async function walk(
   const from = await auditPosition(controlPlane.auditLog);
   const kubectl = await Kubectl.open(controlPlane);
   const objects = await installation.objects(kubectl);
-  const scene = await Scene.set(controlPlane, namespace, { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } });
+  const places = [namespace, ...(installation.others ?? [])];
+  const size = { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } };
+  const scenes = await Promise.all(places.map((place) => Scene.set(controlPlane, place, size)));
+  const [home = assert.fail()] = scenes;
   const ingesters = await Ingesters.open();
   const { nodeOptions: NODE_OPTIONS } = ingesters;
   try {
-    await furnish(scene);
+    await Promise.all(scenes.map(furnish));
     await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWebhook(one) && !isWorkload(one)));
     const cast = await play(async (workload, settings) => {
       const { account, settings: rendered } = workloadOf(objects, workload);
-      const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
-      return scene.serve({ ...rendered, ...settings, NODE_OPTIONS }, { kubeconfig });
+      const kubeconfig = await kubeconfigOf(controlPlane, home.api, namespace, account);
+      return home.serve({ ...rendered, ...settings, NODE_OPTIONS }, { kubeconfig, namespace: places.join() });
     });
-    for (const [needed, part] of parts)
-      if (needed.every((name) => functions.includes(name)))
-        await part({ ...installation, objects, kubectl, scene, ingesters, cast });
-    await scene.end();
+    for (const [needed, part] of parts) {
+      if (!needed.every((name) => functions.includes(name))) continue;
+      const where = needed.includes("rotate-certificate") ? [home] : scenes;
+      await Promise.all(where.map((scene) => part({ ...installation, objects, kubectl, scene, ingesters, cast })));
+    }
+    await Promise.all(scenes.map((scene) => scene.end()));
     for (const name of accountsOf(objects)) {
       const rights = rightsOf(objects, namespace, name);
       const { used, missing } = await useOf(controlPlane, kubectl, from, { namespace, name, rights });
       context.diagnostic(`${name}: ${[...used].map(([right, times]) => `${textOf(right)} (${times})`).join(", ")}`);
       assert.deepEqual(missing, [], `${name} lacks a right`);
       const unused = rights.filter((right) => used.get(right) === 0);
-      assert.deepEqual(unused.map(textOf), [], `${name} has a right that it does not use`);
+      const shown = unused.map(
+        (right) => `${textOf(right)}${right.namespace === undefined ? "" : ` in ${right.namespace}`}`,
+      );
+      assert.deepEqual(shown, [], `${name} has a right that it does not use`);
       assert.deepEqual(carelessRights(rights).map(textOf), []);
     }
   } catch (error) {
-    console.error(await scene.describe());
+    for (const scene of scenes) console.error(await scene.describe());
     throw error;
   } finally {
-    await scene.close();
+    await Promise.all(scenes.map((scene) => scene.close()));
     await kubectl.close();
     await ingesters.close();
   }

@@ -51,6 +51,15 @@ suite("the presets of the chart on the real API server", {
       await walk(context, controlPlane, { namespace, objects, functions, ...sluice, play });
     });
 
+  test("the account of a release that serves three namespaces uses each right in each of them, and lacks none", async (context) => {
+    const [namespace = "", ...others] = ["three-first", "three-second", "three-third"];
+    const [helm = assert.fail()] = opened.helms;
+    const values = { ...someImage, functions: ["suspension"], namespaces: [namespace, ...others] };
+    const objects = () => helm.render(values, { namespace });
+    const functions = [...(presets.suspension ?? []), ...alwaysServed].map(({ name }) => name);
+    await walk(context, controlPlane, { namespace, others, objects, functions, ...sluice, play });
+  });
+
   test("where kinds of a user are listed, zones mirror one and owners of the other ask for labels, and the account writes no other", async () => {
     const namespace = "listed-kinds";
     const [helm = assert.fail()] = opened.helms;
