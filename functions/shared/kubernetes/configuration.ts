@@ -107,6 +107,11 @@ export async function loadConfiguration(
   return configuration;
 }
 
+/** Whether the pod's service account was loaded, and no file: this is what client-node calls that context. */
+export function isOfPod(configuration: KubeConfig): boolean {
+  return configuration.getCurrentContext() === "inClusterContext";
+}
+
 /** Keeps {@link Access} up to date: connections are pooled, and made anew only when certificates change. */
 export class AccessProvider {
   readonly #configuration: KubeConfig;

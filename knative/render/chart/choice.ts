@@ -5,7 +5,7 @@ import { isClusterScoped, resources } from "../../../functions/shared/kubernetes
 import { watchNeed } from "../events.ts";
 import { formatKind } from "../kinds.ts";
 import type { Functions } from "../manifests.ts";
-import { ruleOf, tlsPortNeeds, union } from "../rights.ts";
+import { pluginNeeds, ruleOf, tlsPortNeeds, union } from "../rights.ts";
 
 export interface Choices {
   readonly presets: Readonly<Record<string, readonly Definition[]>>;
@@ -27,7 +27,7 @@ export interface ChoiceData {
   readonly presets: Readonly<Record<string, readonly string[]>>;
   /** Kinds of no namespace, as the lists of kinds have them: none of these can be listed. */
   readonly ofCluster: readonly string[];
-  /** Of the TLS port itself, whichever functions are chosen. */
+  /** Of the TLS port itself and of the plugin, whichever functions are chosen. */
   readonly port: Rights;
   readonly functions: readonly ({ readonly name: string; readonly concern: string } & Rights)[];
 }
@@ -47,7 +47,7 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     ofCluster: Object.entries(resources)
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
-    port: rightsFrom(tlsPortNeeds),
+    port: rightsFrom([...tlsPortNeeds, ...pluginNeeds]),
     functions: all.map((definition) => {
       const { name, concern, needs } = definition;
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
