@@ -18,6 +18,7 @@ import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../sup
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { rejection } from "../support/rejection.ts";
 import { Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import { askWhy } from "./ask-why.ts";
 import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
 import { holdProcessGroup } from "./hold-process-group.ts";
 import { mirror } from "./mirror.ts";
@@ -59,6 +60,8 @@ interface Installation {
   readonly spreader: string;
   /** The account that removes volumes. */
   readonly collector: string;
+  /** The account in whose pod users run the kubectl plugin; undefined where none may. */
+  readonly asker?: string;
   /** Starts the workloads that play the parts. */
   play(
     start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
@@ -111,7 +114,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   /** Walks every path with the accounts and settings of an overlay, and decides what each account did of what it may. */
   async function walk(
     context: TestContext,
-    { namespace, overlay, roller, keeper, spreader, collector, play }: Installation,
+    { namespace, overlay, roller, keeper, spreader, collector, asker, play }: Installation,
   ): Promise<void> {
     const from = await auditPosition(controlPlane.auditLog);
     const kubectl = await Kubectl.open(controlPlane);
@@ -140,6 +143,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await suspend(scene, cast, `system:serviceaccount:${namespace}:${collector}`);
       await holdProcessGroup(scene, cast);
       await roll(scene, cast);
+      if (asker !== undefined) await askWhy(scene, await kubeconfigOf(controlPlane, scene.api, namespace, asker));
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
       await renew(scene, cast);
@@ -205,7 +209,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
         holder: all,
       };
     };
-    const accounts = { roller, keeper: roller, spreader: roller, collector: roller };
+    const accounts = { roller, keeper: roller, spreader: roller, collector: roller, asker: roller };
     await walk(context, { namespace: "mimir", overlay: "standalone", ...accounts, play });
   });
 

@@ -1,0 +1,23 @@
+/** A user runs the kubectl plugin in a pod of Sluice, with the account of the pod. */
+import assert from "node:assert/strict";
+import { connect } from "../../functions/shared/kubernetes/client.ts";
+import { run } from "../../triggers/plugin/command.ts";
+import type { Scene } from "../support/scene.ts";
+
+/** Asks why the group of a scene waits, and for all groups of its namespace. */
+export async function askWhy({ group: { name, namespace } }: Scene, kubeconfig: string): Promise<void> {
+  for (const asked of [[name], []]) {
+    const said: string[] = [];
+    const code = await run(["why", ...asked, "-n", namespace], {
+      async connect() {
+        const cluster = await connect({ userAgent: "kubectl-sluice/test", kubeconfig });
+        return { cluster, namespace, close: () => cluster.close() };
+      },
+      out: (text) => void said.push(text),
+      err: (line) => void said.push(line),
+      emphasize: (text) => text,
+    });
+    assert.equal(code, 0, said.join("\n"));
+    assert.ok(said.join("").includes(name));
+  }
+}
