@@ -21,14 +21,14 @@ const overlays = join(root, "knative/overlays");
 export type Contents = ReadonlyMap<string, Uint8Array>;
 
 /** What is written into each file. */
-export interface Naming {
+export interface ReleaseNames {
   readonly version: string;
   /** Registry and name of the image, without a tag. */
   readonly image: string;
 }
 
 /** The chart, as Helm packages it. */
-export async function chartOf({ version, image }: Naming): Promise<Contents> {
+export async function chartOf({ version, image }: ReleaseNames): Promise<Contents> {
   const entries = await readdir(chart, { recursive: true, withFileTypes: true });
   const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   const files = paths.map(async (path): Promise<ArchivedFile> => {
@@ -40,7 +40,7 @@ export async function chartOf({ version, image }: Naming): Promise<Contents> {
 }
 
 /** Throws Error where a file has no place for what it is to name. */
-function named(name: string, text: string, { version, image }: Naming): string {
+function named(name: string, text: string, { version, image }: ReleaseNames): string {
   const replaced = (pattern: RegExp, replacement: string) => {
     if (!pattern.test(text)) throw new Error(`${name} of the chart has nothing like ${pattern}`);
     return text.replaceAll(pattern, replacement);
@@ -52,7 +52,7 @@ function named(name: string, text: string, { version, image }: Naming): string {
 }
 
 /** Each overlay, as `kubectl kustomize` builds it. Rejects where there is no kubectl. */
-export async function overlaysOf({ version, image }: Naming): Promise<Contents> {
+export async function overlaysOf({ version, image }: ReleaseNames): Promise<Contents> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-release-"));
   try {
     const built = new Map<string, Uint8Array>();
@@ -71,7 +71,7 @@ export async function overlaysOf({ version, image }: Naming): Promise<Contents> 
 }
 
 /** The plugin for users who have Node, and an archive with the executable for this machine's platform. */
-export async function pluginOf({ version }: Naming): Promise<Contents> {
+export async function pluginOf({ version }: ReleaseNames): Promise<Contents> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-release-"));
   try {
     const [script, program] = [join(folder, "kubectl-sluice"), join(folder, "executable")];

@@ -18,29 +18,31 @@ const execute = promisify(execFile);
 const sums = "SHA256SUMS";
 
 /** Something that the user has to change first. */
-class Refused extends Error {}
+class ReleaseRefused extends Error {}
 
 /** A file that no commit has would be in the release, and nothing could tell later what it was. */
 async function refuseDirtyTree(): Promise<void> {
   const { stdout } = await execute("git", ["status", "--porcelain"], { cwd: root }).catch((error: unknown) => {
     const [firstLine] = messageOf(error).trim().split("\n").slice(-1);
-    throw new Refused(`git cannot say whether the tree has changes: ${firstLine}`);
+    throw new ReleaseRefused(`git cannot say whether the tree has changes: ${firstLine}`);
   });
   const changed = stdout.split("\n").filter(Boolean);
   if (changed.length === 0) return;
   const [first = ""] = changed;
   const others = changed.length > 1 ? ` and ${changed.length - 1} more` : "";
-  throw new Refused(`the tree has changes that are in no commit: ${first.slice(3)}${others}; commit or remove them`);
+  throw new ReleaseRefused(
+    `the tree has changes that are in no commit: ${first.slice(3)}${others}; commit or remove them`,
+  );
 }
 
 async function makeEmpty(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true });
     const [found] = await readdir(folder);
-    if (found !== undefined) throw new Refused(`${folder} is not empty: it has ${found}; name a new folder`);
+    if (found !== undefined) throw new ReleaseRefused(`${folder} is not empty: it has ${found}; name a new folder`);
   } catch (error) {
-    if (error instanceof Refused) throw error;
-    throw new Refused(`${folder} cannot be used: ${messageOf(error)}`);
+    if (error instanceof ReleaseRefused) throw error;
+    throw new ReleaseRefused(`${folder} cannot be used: ${messageOf(error)}`);
   }
 }
 
@@ -59,7 +61,9 @@ async function release({ version, folder, image: asked }: ReleaseOrder): Promise
   const naming = { version, image };
   // First what fails soonest: the executable takes ten seconds.
   const overlays = await overlaysOf(naming).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === "ENOENT" ? new Refused("there is no kubectl on PATH, which builds the overlays") : error;
+    throw error.code === "ENOENT"
+      ? new ReleaseRefused("there is no kubectl on PATH, which builds the overlays")
+      : error;
   });
   const files = new Map([...overlays, ...(await chartOf(naming)), ...(await pluginOf(naming))]);
   const names = [...files.keys()].sort();
@@ -91,7 +95,7 @@ if ("mistake" in order) {
 try {
   await release({ ...order, folder: resolve(order.folder) });
 } catch (error) {
-  if (!(error instanceof Refused)) throw error;
+  if (!(error instanceof ReleaseRefused)) throw error;
   console.error(`release: ${error.message}`);
   process.exitCode = 1;
 }

@@ -25,7 +25,7 @@ const architecture = process.arch === "x64" ? "amd64" : process.arch;
 const archive = `kubectl-sluice-${process.platform}-${architecture}.tar.gz`;
 const chart = `sluice-${naming.version}.tgz`;
 
-test("a wrong command line is answered by one sentence that says what to write", () => {
+test("a wrong command line is answered by one line that says what to write", () => {
   const mistakes: Readonly<Record<string, RegExp>> = {
     "": /^it takes one VERSION; given: 0; write npm run release -- VERSION --dir DIR/,
     "1.0.0 2.0.0 --dir d": /^it takes one VERSION; given: 2; /,
@@ -137,7 +137,7 @@ suite("a release", { skip: (await skipWithoutHelm()) || (await skipWithoutContro
     assert.match(stdout, /kubectl sluice why/);
   });
 
-  test("what stands in its way is one sentence and code 1, and nothing is written", async () => {
+  test("what stands in its way is one line and code 1, and nothing is written", async () => {
     const empty = join(folder, "empty");
     const refused = async (line: string, expected: RegExp, more?: NodeJS.ProcessEnv) => {
       const { code, stdout, stderr } = await release(line, more);

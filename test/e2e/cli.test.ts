@@ -101,7 +101,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.equal(old.code, 2);
     assert.match(
       old.stderr,
-      /^kubectl-sluice: it needs Node 22\.\d+ or newer \(not 23\), and \S+ is 18\.20\.8: .*--executable .+ no Node, .+ why GROUP\n$/,
+      /^kubectl-sluice: it needs Node 22\.\d+ or newer \(not 23\), and \S+ is 18\.20\.8: .*--executable .+ why GROUP\n$/,
     );
   });
 

@@ -7,17 +7,17 @@ import type { Scene } from "../support/scene.ts";
 /** Asks why the group of a scene waits, and for all groups of its namespace. */
 export async function askWhy({ group: { name, namespace } }: Scene, kubeconfig: string): Promise<void> {
   for (const asked of [[name], []]) {
-    const said: string[] = [];
+    const printed: string[] = [];
     const code = await run(["why", ...asked, "-n", namespace], {
       async connect() {
         const cluster = await connect({ userAgent: "kubectl-sluice/test", kubeconfig });
         return { cluster, namespace, close: () => cluster.close() };
       },
-      out: (text) => void said.push(text),
-      err: (line) => void said.push(line),
+      out: (text) => void printed.push(text),
+      err: (line) => void printed.push(line),
       emphasize: (text) => text,
     });
-    assert.equal(code, 0, said.join("\n"));
-    assert.ok(said.join("").includes(name));
+    assert.equal(code, 0, printed.join("\n"));
+    assert.ok(printed.join("").includes(name));
   }
 }
