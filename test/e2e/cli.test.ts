@@ -107,6 +107,9 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       old.stderr,
       /^kubectl-sluice: it needs Node 22\.\d+ or newer \(not 23\), and \S+ is 18\.20\.8: .*--executable .+ why GROUP\n$/,
     );
+    const [, command = "nothing"] = /: (kubectl exec .+) GROUP\n$/.exec(old.stderr) ?? [];
+    const readme = await readFile(join(root, "triggers/plugin/README.md"), "utf8");
+    assert.ok(readme.replace("-n mimir exec", "exec").includes(command), command);
   });
 
   test("with Node inside it answers why within a second, with no Node on PATH and with options for another one", async (t) => {

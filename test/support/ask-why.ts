@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { connect } from "../../functions/shared/kubernetes/client.ts";
 import { run } from "../../triggers/plugin/command.ts";
-import type { Scene } from "../support/scene.ts";
+import type { FixtureGroup } from "../controlplane/fixtures.ts";
 
-/** Asks why the group of a scene waits, and for all groups of its namespace. */
-export async function askWhy({ group: { name, namespace } }: Scene, kubeconfig: string): Promise<void> {
+/** Asks why a group waits, and why all groups of its namespace do. */
+export async function askWhy({ name, namespace }: FixtureGroup, kubeconfig: string): Promise<void> {
   for (const asked of [[name], []]) {
     const printed: string[] = [];
     const code = await run(["why", ...asked, "-n", namespace], {
