@@ -14,8 +14,8 @@ const terminal: Terminal = {
       ...(kubeconfig === undefined ? {} : { kubeconfig }),
       ...(context === undefined ? {} : { context }),
     });
-    const { namespace: own, isOfPod } = cluster;
-    const namespace = isOfPod ? namespaceInPod(process.env.NAMESPACE, own) : own;
+    const { namespace: own, isInPod } = cluster;
+    const namespace = isInPod ? namespaceInPod(process.env.NAMESPACE, own) : own;
     return { cluster, namespace, close: () => cluster.close() };
   },
   out: (text) => void process.stdout.write(text),

@@ -50,8 +50,8 @@ export interface ConnectOptions {
 export interface KubernetesCluster extends Cluster {
   /** The namespace of the kubeconfig's context, or of the pod: `default` when neither says. */
   readonly namespace: string;
-  /** Whether this is the account of the pod that it runs in, and not a kubeconfig. */
-  readonly isOfPod: boolean;
+  /** True for the service account of a pod, false for a kubeconfig. */
+  readonly isInPod: boolean;
   /** Resolves when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
   ready(): Promise<void>;
   /** Ends all connections, so that calls under way reject. */
@@ -69,7 +69,7 @@ export async function connect(options: ConnectOptions): Promise<KubernetesCluste
 
 class ConnectedCluster implements KubernetesCluster {
   readonly namespace: string;
-  readonly isOfPod: boolean;
+  readonly isInPod: boolean;
   readonly #clock: SteadyClock;
   readonly #silenceLimitMs: number;
   readonly #access: AccessProvider;
@@ -81,7 +81,7 @@ class ConnectedCluster implements KubernetesCluster {
     const { clock = processClock, connections = defaultConnections, userAgent, onRequest } = options;
     const { requestTimeoutMs: timeoutMs = defaultRequestTimeoutMs } = options;
     this.namespace = configuration.getContextObject(configuration.getCurrentContext())?.namespace?.trim() || "default";
-    this.isOfPod = isOfPod(configuration);
+    this.isInPod = isOfPod(configuration);
     this.#clock = clock;
     this.#silenceLimitMs = options.watchSilenceLimitMs ?? silenceLimitMs;
     this.#access = new AccessProvider(configuration, { clock, connections, connectTimeoutMs: timeoutMs });

@@ -107,7 +107,7 @@ export async function loadConfiguration(
   return configuration;
 }
 
-/** Whether the pod's service account was loaded, and no file: this is what client-node calls that context. */
+/** True for the service account of a pod: client-node makes a context of this name from its files. */
 export function isOfPod(configuration: KubeConfig): boolean {
   return configuration.getCurrentContext() === "inClusterContext";
 }

@@ -194,5 +194,5 @@ test("a pod's own account is told from a kubeconfig", async () => {
   const ofPod = new KubeConfig();
   ofPod.loadFromCluster();
   assert.ok(isOfPod(ofPod));
-  await withServer({ user: { token: "secret" } }, async ({ cluster }) => assert.ok(!cluster.isOfPod));
+  await withServer({ user: { token: "secret" } }, async ({ cluster }) => assert.ok(!cluster.isInPod));
 });
