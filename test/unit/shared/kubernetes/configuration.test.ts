@@ -139,6 +139,16 @@ describe("configuration", () => {
     });
   });
 
+  test("a pod's service account is known as such, and a kubeconfig is not", async () => {
+    const { KubeConfig } = await import("@kubernetes/client-node");
+    const ofPod = new KubeConfig();
+    ofPod.loadFromCluster("/nowhere");
+    assert.equal(isOfPod(ofPod), true);
+    const ofFile = new KubeConfig();
+    ofFile.loadFromString(kubeconfigText("https://127.0.0.1:1", {}, "mimir"));
+    assert.equal(isOfPod(ofFile), false);
+  });
+
   test("a server behind a path", async () => {
     await withServer({}, async ({ kubeconfig, server }) => {
       await writeFile(kubeconfig, kubeconfigText(`${server.url}/k8s/clusters/c-1/`, {}));
