@@ -138,6 +138,17 @@ export const alerts: readonly Alert[] = [
     runbook: "triggers/README.md#tls",
   },
   {
+    name: "SluiceStandsBy",
+    expression: "max by (cluster, namespace, pod) (sluice_other_operator) > 0",
+    // A swap takes minutes, and the 30 s after it count as well.
+    forDuration: "15m",
+    summary:
+      "Pod {{ $labels.pod }} of rollout-operator runs in {{ $labels.namespace }}: Sluice takes no pod there and refuses drains.",
+    first:
+      "stop one of the two. To keep Sluice, remove the operator's release or scale its Deployment to 0. If the operator serves other groups, set OTHER_OPERATOR=ignore for Sluice.",
+    runbook: "knative/README.md#beside-rollout-operator",
+  },
+  {
     name: "SluiceCertificateExpiresSoon",
     expression: "min by (namespace) (sluice_certificate_not_after_timestamp_seconds - time()) < 7 * 86400",
     summary: "The certificate of the webhooks expires within a week, and has not been renewed.",

@@ -27,8 +27,9 @@ import {
   reviewService,
   type Workload,
 } from "./object.ts";
+import { operatorAccountOf } from "./operator-account.ts";
 import { actsOutside, outsideOf } from "./outside.ts";
-import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
+import { pluginNeeds, rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
 import { emptySecret, webhookConfiguration } from "./webhooks.ts";
 import { deployment, knativeService, serviceForReviews } from "./workloads.ts";
 
@@ -77,6 +78,9 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
   folder("outside", { outside: outsideOf(granted.groupFunctions) });
+  folder("operator-account", {
+    "operator-account": operatorAccountOf(groupFunctions, [...admissionFunctions, ...cronFunctions]),
+  });
   for (const companion of functions.companions ?? [])
     folder(companion.name, { [companion.name]: [configMapOf(companion)] });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
@@ -135,7 +139,7 @@ function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Fun
   const all = [...groupFunctions, ...admissionFunctions, ...cronFunctions];
   // The process itself watches what triggers a function, and not a source's account.
   const watches = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
-  const needs = union([...all.flatMap((definition) => definition.needs), ...watches, ...tlsPortNeeds]);
+  const needs = union([...all.flatMap((definition) => definition.needs), ...watches, ...tlsPortNeeds, ...pluginNeeds]);
   return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all" })];
 }
 

@@ -91,10 +91,20 @@ test("each listed kind adds exactly the rights that a function says it needs to 
     { apiGroups, resources: ["replicatemplates/scale"], verbs: ["get", "patch"] },
     { apiGroups, resources: ["replicatemplates"], verbs: ["get"] },
   ];
-  const roles = groupFunctions.length + cronFunctions.length + ["admission", "standalone"].length;
+  const roles = groupFunctions.length + cronFunctions.length + ["admission", "standalone", "operator-account"].length;
   const known = new Set(without.map((rule) => JSON.stringify(rule)));
   const news = rulesWith(kindNeeds, kinds).filter((rule) => !known.has(JSON.stringify(rule)));
   assert.deepEqual(news, Array(roles).fill(added).flat());
+});
+
+test("a kind that a function leaves out gets no right to that, and another kind of its plural does", () => {
+  const [need] = [{ list: "mirrored", subresource: "status", verbs: ["patch"], except: ["statefulsets"] }] as const;
+  const others = { ...sets, group: "example.com" };
+  const granted = needsOfKinds([need], { ...none, mirrored: [sets, templates, others] });
+  assert.deepEqual(
+    granted.map(({ group, resource }) => `${resource}.${group}`),
+    [`replicatemplates/status.${templates.group}`, "statefulsets/status.example.com"],
+  );
 });
 
 test("a right that is a wildcard is not rendered, whether a function or a list asks for it", () => {

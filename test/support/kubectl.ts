@@ -123,6 +123,12 @@ export class Kubectl {
     return objects.filter(isLeft);
   }
 
+  /** Applies a kustomization of a README as a user types it: this tree stands for the folder `sluice` there. */
+  async applyKustomization(text: string, ...options: string[]): Promise<string> {
+    await this.file("kustomization.yaml", text.replaceAll("sluice/knative", relative(this.#folder, knative)));
+    return this.run("apply", "-k", this.#folder, ...options);
+  }
+
   /** Writes a file that a command is to read; resolves to its path. */
   async file(name: string, text: string): Promise<string> {
     await writeFile(join(this.#folder, name), text);

@@ -38,6 +38,8 @@ export interface PodObject {
   readonly metadata: Metadata;
   readonly spec?: {
     readonly volumes?: readonly { readonly persistentVolumeClaim?: { readonly claimName?: string } }[];
+    readonly containers?: readonly Container[];
+    readonly initContainers?: readonly Container[];
   };
   readonly status?: {
     readonly phase?: string;
@@ -47,6 +49,11 @@ export interface PodObject {
     readonly containerStatuses?: readonly ContainerStatus[];
     readonly initContainerStatuses?: readonly ContainerStatus[];
   };
+}
+
+/** What is read of a container in a pod's specification. */
+export interface Container {
+  readonly image?: string;
 }
 
 export interface ContainerStatus {
