@@ -145,7 +145,7 @@ export const alerts: readonly Alert[] = [
     summary:
       "Pod {{ $labels.pod }} of rollout-operator runs in {{ $labels.namespace }}: Sluice takes no pod there and refuses drains.",
     first:
-      "stop one of the two. To keep Sluice, remove the operator's release or scale its Deployment to 0. If the operator serves other groups, set OTHER_OPERATOR=ignore for Sluice.",
+      "kubectl -n {{ $labels.namespace }} get pod {{ $labels.pod }} --show-labels tells whose pod it is. Then stop one of the two. To keep Sluice, remove the operator's release or scale its Deployment to 0. If the operator serves other groups, set OTHER_OPERATOR=ignore for Sluice.",
     runbook: "knative/README.md#beside-rollout-operator",
   },
   {
