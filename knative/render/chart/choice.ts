@@ -5,7 +5,7 @@ import { isClusterScoped, resources } from "../../../functions/shared/kubernetes
 import { watchNeed } from "../events.ts";
 import { exceptionsOf, formatKind } from "../kinds.ts";
 import type { Functions } from "../manifests.ts";
-import { ruleOf, tlsPortNeeds, union } from "../rights.ts";
+import { pluginNeeds, ruleOf, tlsPortNeeds, union } from "../rights.ts";
 
 export interface Choices {
   readonly presets: Readonly<Record<string, readonly Definition[]>>;
@@ -39,7 +39,7 @@ export interface ChoiceData {
   readonly ofCluster: readonly string[];
   /** Kinds of a list that get no rights to a subresource, by `LIST/SUBRESOURCE`. */
   readonly except: Readonly<Record<string, readonly string[]>>;
-  /** Of the TLS port itself, whichever functions are chosen. */
+  /** Of the TLS port itself and of the plugin, whichever functions are chosen. */
   readonly port: Rights;
   readonly functions: readonly ChosenFunction[];
 }
@@ -60,7 +60,8 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
     except: exceptionsOf(all.flatMap(({ kindNeeds = [] }) => kindNeeds)),
-    port: rightsFrom(tlsPortNeeds, "processRole"),
+    // The plugin reads what is served, wherever that is.
+    port: { ...rightsFrom(tlsPortNeeds, "processRole"), role: rightsFrom(pluginNeeds, "role").role },
     functions: all.map((definition) => {
       const { name, concern, needs } = definition;
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
