@@ -70,5 +70,6 @@ function remedyFor(found: ReadonlySet<string>, ends: readonly FinalizerEnd[]): s
   const missing = needed.filter(({ state }) => state === "unserved").map(({ functions }) => functions.join(" or "));
   const serve = missing.length === 0 ? "" : `serve ${[...new Set(missing)].join(" and ")} as well, `;
   if (settings.length === 0) return "serve the version of Sluice that put them there";
-  return `${serve}set uninstall.prepare=true in the chart, or ${settings.join(" and ")} without the chart`;
+  const byHelm = "set uninstall.prepare=true in the chart, after `helm rollback` to the revision that is there";
+  return `${serve}${byHelm}, or ${settings.join(" and ")} without the chart`;
 }

@@ -21,6 +21,13 @@ interface Rights {
   readonly ownWebhooks: readonly object[];
 }
 
+interface ChoosableFunction {
+  readonly name: string;
+  readonly concern: string;
+  /** The settings that are `remove` before an uninstall; absent: the function puts no finalizer on anything. */
+  readonly finalizerSettings?: readonly string[];
+}
+
 /** What `files/functions.yaml` holds, in the order of the table. */
 export interface ChoiceData {
   readonly alwaysServed: readonly string[];
@@ -29,7 +36,7 @@ export interface ChoiceData {
   readonly ofCluster: readonly string[];
   /** Of the TLS port itself, whichever functions are chosen. */
   readonly port: Rights;
-  readonly functions: readonly ({ readonly name: string; readonly concern: string } & Rights)[];
+  readonly functions: readonly (ChoosableFunction & Rights)[];
 }
 
 /** The data of the chart. Throws Error for a right with a wildcard, and for a preset with a function that is not in the table. */
@@ -49,9 +56,11 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
       .map(([plural, { group }]) => formatKind({ plural, group })),
     port: rightsFrom(tlsPortNeeds),
     functions: all.map((definition) => {
-      const { name, concern, needs } = definition;
+      const { name, concern, needs, finalizers = [] } = definition;
+      const settings = [...new Set(finalizers.map(({ setting }) => setting.name))];
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
-      return { name, concern, ...rightsFrom([...needs, ...watched]) };
+      const finalizerSettings = settings.length === 0 ? {} : { finalizerSettings: settings };
+      return { name, concern, ...finalizerSettings, ...rightsFrom([...needs, ...watched]) };
     }),
   };
 }

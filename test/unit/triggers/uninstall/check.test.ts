@@ -16,7 +16,8 @@ const [release, hold, protection] = ["release-prestop", "volume-hold", "volume-p
 );
 
 function object(name: string, ...finalizers: (string | undefined)[]): OtherObject {
-  return { metadata: { name, namespace: "mimir", finalizers: finalizers.filter((one) => one !== undefined) } };
+  const ours = finalizers.filter((one) => one !== undefined);
+  return { metadata: { name, namespace: "mimir", uid: name, resourceVersion: "1", finalizers: ours } };
 }
 
 type Lists = Partial<Record<Resource, readonly OtherObject[] | ClusterError>>;
@@ -81,7 +82,10 @@ suite("the check before an uninstall", () => {
       "rabbitmqclusters orders in mimir has sluice.dev/release-prestop, which SKIP_LABEL_FINALIZER=remove takes off",
     ])
       assert.ok(lines.includes(expected), text);
-    assert.match(lines.at(-1) ?? "", /set uninstall\.prepare=true in the chart, or /);
+    assert.match(
+      lines.at(-1) ?? "",
+      /set uninstall\.prepare=true in the chart, after `helm rollback` to the revision that is there, or /,
+    );
     assert.match(lines.at(-1) ?? "", /VOLUME_HOLD=remove/);
     assert.match(lines.at(-1) ?? "", /SKIP_LABEL_FINALIZER=remove/);
   });
