@@ -1,6 +1,7 @@
 /**
- * `npm start`. Exit codes: 0 when it was asked to end, has replayed what it was given, or has found nothing that an uninstall would
- * leave behind; 1 when it could not go on, or has found that; 2 for wrong settings, or a file that holds nothing to be replayed.
+ * `npm start`. Exit codes: 0 when it was asked to end, has replayed what it was given, or has found nothing that an uninstall
+ * would leave behind; 1 when it could not go on, or has found such a thing; 2 for wrong settings, or a file that holds nothing to
+ * be replayed.
  */
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";

@@ -27,8 +27,8 @@ export interface HookRun {
 const mergePatch = "application/merge-patch+json";
 
 /**
- * Runs what the pod of the hook says, and gives the pod the end that the process had. The fake kubelet has to call the pod running
- * first, because it would do so afterwards.
+ * Runs what the pod of the hook says, and gives the pod the end that the process had. The fake kubelet has to call the pod
+ * running first, because it would do so afterwards.
  *
  * @param besides pods of earlier runs, by uid; this run's is added
  * @param onStart is called when the process runs

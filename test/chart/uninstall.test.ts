@@ -3,13 +3,12 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { presets, table } from "../../triggers/table.ts";
-import { type Api, ApiError, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { evict } from "../support/drain-webhook.ts";
-import { askedBy, kubeconfigOf, workloadOf } from "../support/installed.ts";
+import { askForFinalizers, nothingInTheWay, readAway, serveInstalled } from "../support/away.ts";
+import { askedBy } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import { chart, Helm, isHook, skipWithoutHelm, someImage } from "./helm.ts";
 import { playHook } from "./hook.ts";
 
@@ -132,6 +131,20 @@ suite("the chart leaves the real API server", {
     await controlPlane?.stop();
   });
 
+  test("what a lost release leaves, such as that of a deleted namespace, is deleted or named by the chapter Away with it", async () => {
+    const [helm = assert.fail()] = opened.helms;
+    const watched = { serviceMonitor: { enabled: true }, monitoring: { alerts: true, dashboard: true } };
+    const objects = await helm.render({ ...someImage, ...watched, functions: Object.keys(presets) });
+    const { isDeleted, isNamed } = await readAway(kubectl, "mimir");
+    const wrong = objects.filter((object) => !isHook(object) && isDeleted(object) === isNamed(object));
+    assert.deepEqual(
+      wrong.map(({ kind, metadata: { name } }) => `${kind} ${name}`),
+      [],
+    );
+    // Its own time takes the Job away.
+    assert.ok(objects.filter(isHook).every((job) => JSON.stringify(job).includes('"ttlSecondsAfterFinished":')));
+  });
+
   for (const major of ["4", "3"])
     test(`Helm ${major} deletes nothing while a finalizer is left, and all when uninstall.prepare has taken it off`, async (context) => {
       const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
@@ -146,10 +159,10 @@ suite("the chart leaves the real API server", {
       await play(controlPlane, namespace, { zones: 2, pods: 2 }, async (scene) => {
         const { api } = scene;
         const from = await auditPosition(controlPlane.auditLog);
-        const values = await helm.values({ ...someImage, functions: Object.keys(presets), settings: quick });
+        const values = await helm.values({ ...someImage, functions: Object.keys(presets) });
         await helm.run("install", "sluice", chart, ...place, ...values);
         const installed = loadAll(await helm.run("get", "manifest", "sluice", ...place)) as Built[];
-        const first = await serve(scene);
+        const first = await serveInstalled(scene);
         await askForFinalizers(scene);
         const uids = new Set<string>();
         const [refused, found] = await Promise.all([type(uninstall), playHook(controlPlane, api, namespace, uids)]);
@@ -166,7 +179,7 @@ suite("the chart leaves the real API server", {
         assert.deepEqual(forbidden, [], "the check needs no right that the functions have not");
         const began = performance.now();
         // The replicas of the upgrade begin only when the check waits for them.
-        const begin = async () => void (await serve(scene));
+        const begin = async () => void (await serveInstalled(scene));
         const hook = playHook(controlPlane, api, namespace, uids, begin);
         const [gone, checked] = await Promise.all([type(uninstall), hook]);
         assert.deepEqual([gone.code, checked.code], [0, 0], gone.stderr + checked.stderr);
@@ -181,64 +194,3 @@ suite("the chart leaves the real API server", {
       });
     });
 });
-
-/** So that an object is seen soon that no watch reports. */
-const quick = { SWEEP_INTERVAL: "1s" };
-
-/** Without Sluice a StatefulSet may get smaller, a pod may be evicted, and what had a finalizer can be deleted. */
-async function nothingInTheWay(scene: Scene): Promise<void> {
-  const { api, group } = scene;
-  const [first = assert.fail(), second = assert.fail()] = group.statefulSets;
-  await api.patch(scene.statefulSetPath(second), { spec: { replicas: 1 } });
-  assert.equal((await evict(api, group.namespace, `${second}-0`)).code, 201);
-  for (const path of [scene.statefulSetPath(first), `${claimsPath(scene)}/data-gone-0`]) {
-    await api.delete(path);
-    await eventually(`${path} gone`, 30_000, async () => {
-      const there = await api.get(path).catch((error: ApiError) => error);
-      return there instanceof ApiError && there.status === 404 ? true : undefined;
-    });
-  }
-}
-
-/** Starts a server as the Deployment would run it now. */
-async function serve(scene: Scene) {
-  const { api, controlPlane, group } = scene;
-  const { namespace } = group;
-  const deployment = await api.get<Built>(`/apis/apps/v1/namespaces/${namespace}/deployments/sluice`);
-  const { account, settings } = workloadOf([{ ...deployment, kind: "Deployment", apiVersion: "apps/v1" }], "sluice");
-  const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, account);
-  const server = await scene.serve({ ...settings, PORT: "0", TLS_PORT: "0" }, { kubeconfig });
-  await server.ready();
-  return server;
-}
-
-/** A StatefulSet that Sluice gives its finalizer, and a volume claim of no owner that has one since its suspension. */
-async function askForFinalizers(scene: Scene): Promise<void> {
-  const { api, group } = scene;
-  const [first = assert.fail()] = group.statefulSets;
-  const annotations = { "sluice.dev/skip-label": "skipPreStopChecks" };
-  await api.patch(scene.statefulSetPath(first), { metadata: { annotations } });
-  await api.post(claimsPath(scene), {
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
-    metadata: {
-      name: "data-gone-0",
-      labels: { "sluice.dev/suspended": "true" },
-      annotations: { "sluice.dev/suspend": "true" },
-      finalizers: ["sluice.dev/volume-hold"],
-    },
-    spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
-  });
-  await eventually("the finalizer of Sluice", 30_000, async () =>
-    (await finalizersOf(api, scene.statefulSetPath(first))).includes("sluice.dev/release-prestop") ? true : undefined,
-  );
-}
-
-function claimsPath({ group }: Scene): string {
-  return `/api/v1/namespaces/${group.namespace}/persistentvolumeclaims`;
-}
-
-async function finalizersOf(api: Api, path: string): Promise<readonly string[]> {
-  const { metadata } = await api.get<{ metadata: { finalizers?: readonly string[] } }>(path);
-  return metadata.finalizers ?? [];
-}

@@ -39,13 +39,13 @@ const pauseMs = 2_000;
 /**
  * True only if the API server has answered that no object of the served namespaces has a finalizer of ours. It reads the types
  * that the served functions put finalizers on. While the API server does not answer, and while all that is left is just being
- * taken off, it looks again for two minutes. It never throws.
+ * taken off, it reads again for two minutes. It never throws.
  */
 export async function checkUninstall(check: UninstallCheck): Promise<CheckResult> {
   const { cluster } = check;
   const deadlineMs = cluster.monotonicMs() + patienceMs;
   for (;;) {
-    const found = await look(check);
+    const found = await observe(check);
     const isFinal = found.kind !== "going" && found.kind !== "unanswered";
     if (isFinal || cluster.monotonicMs() >= deadlineMs) return { mayGo: found.kind === "clear", lines: found.lines };
     await cluster.sleep(pauseMs);
@@ -54,7 +54,7 @@ export async function checkUninstall(check: UninstallCheck): Promise<CheckResult
 
 type Found = UninstallVerdict | { readonly kind: "unanswered" | "refused"; readonly lines: readonly string[] };
 
-async function look(check: UninstallCheck): Promise<Found> {
+async function observe(check: UninstallCheck): Promise<Found> {
   const { namespaces, settings, definitions } = check;
   const where = namespaces === undefined ? "all namespaces" : `namespace ${namespaces.join(", ")}`;
   try {
@@ -84,7 +84,10 @@ async function leftObjects({ cluster, settings, namespaces, definitions }: Unins
   return (await Promise.all(lists)).flat().filter(({ finalizers }) => finalizers.length > 0);
 }
 
-/** The types that functions put finalizers on, by the changes that they declare; their accounts may list these. Throws ClusterError. */
+/**
+ * The types that the served functions put finalizers on, by the changes that they declare. Their accounts may list these. Throws
+ * ClusterError.
+ */
 async function typesOf(
   cluster: UninstallCheck["cluster"],
   { skipLabelKinds }: Settings,
