@@ -3,9 +3,9 @@
 import type { Context } from "../shared/contract/context.ts";
 import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
+import { claimsBy } from "../shared/ledger/claim.ts";
 import { followerSizes, type Scales } from "../shared/scaling/follower-sizes.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
-import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type FollowSnapshot, leaversBy } from "./decide.ts";
 
@@ -22,7 +22,7 @@ export function snapshotOf(context: Context, observed: GroupObservation, scales:
     departed,
     strayClaims,
     followers: followerSizes(members, scales, nowMs),
-    claims: claimsBy(observed, "scale-down", name),
+    claims: claimsBy(ledger.claims, "scale-down", name),
     times: {
       ledger: ledger.lastDownscales ?? {},
       isMalformed: ledger.hasMalformedTimes === true,

@@ -15,7 +15,6 @@ import { earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { removalEnded, seenSinceMs } from "../shared/suspension/looks.ts";
 import { readMembers } from "../shared/suspension/reading.ts";
 import { noteMessage } from "../shared/suspension/recent-messages.ts";
-import { whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { hasTime } from "../shared/suspension/restart-time.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
 import { describeSpan, warningDue } from "../shared/suspension/time-left.ts";
@@ -35,11 +34,11 @@ import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { isWithdrawn, noteWithdrawn, workloadNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { describeAgreeing, isRecovering, isRemoving, isRequested, type Member } from "../shared/volumes/members.ts";
+import { describeAgreeing, isRecovering, isRequested, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { RemovalSnapshot, RemovalTarget } from "./decide-removals.ts";
-import { isRetained, whyKept } from "./holding.ts";
+import { findRetained } from "./holding.ts";
 import { name } from "./observe.ts";
 
 export const eventPolicy: EventPolicy = {
@@ -181,12 +180,12 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const isSame = (one: Member) => one.set.name === set.name && one.ordinal === ordinal;
   const read = await readMembers(context, key, [set.name], isSame);
   const now = read.members.find(isSame);
-  const isFree = now !== undefined && isRemoving(now) && whyKept(now) === undefined && whyFrozen(now) === undefined;
+  const retained = now && findRetained(now, marked);
   // Where its size was changed its pod may have come and gone: the next reconcile finds that its time is not over. Where the
   // clocks contradict each other by now, neither of them proves that it is.
-  if (!isFree || whyClocksUnsure(read) !== undefined || now.set.resizedMs !== member.set.resizedMs)
+  if (retained === undefined || whyClocksUnsure(read) !== undefined || now?.set.resizedMs !== member.set.resizedMs)
     throw memberChanged(pod);
-  for (const pvc of marked) if (isRetained(now, pvc)) await retain(context, name, key, pvc, notAfterMs);
+  for (const pvc of retained) await retain(context, name, key, pvc, notAfterMs);
   for (const pvc of marked) {
     if (pvc.isTerminating) continue;
     const { uid, resourceVersion } = pvc;

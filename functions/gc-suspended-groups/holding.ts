@@ -29,9 +29,16 @@ function stays({ name }: Member, guard: string, why: string): RemovalBlocked {
 
 /** How soon to check whether a volume is gone, in milliseconds; its event triggers a reconcile. */
 export const goneRequeueMs = 2_000;
+
 /** The PersistentVolume is to stay when its claim goes. */
 export function isRetained({ set }: Pick<Member, "set">, pvc: Pvc): boolean {
   return pvc.isRetained ?? set.policy.isRetained;
+}
+
+/** Those of a member's marked volume claims whose PersistentVolumes are to stay. Undefined where the member is not to go now. */
+export function findRetained(member: Member, marked: readonly Pvc[]): readonly Pvc[] | undefined {
+  if (!isRemoving(member) || whyKept(member) !== undefined || whyFrozen(member) !== undefined) return undefined;
+  return marked.filter((pvc) => isRetained(member, pvc));
 }
 
 export function isOnHold({ set, pvcs }: Member): boolean {
@@ -73,7 +80,7 @@ function whyUntimedOnHold(member: Member): RemovalBlocked | undefined {
 }
 
 /** What blocks the removal of a volume at any time. */
-export function whyKept(member: Member): RemovalBlocked | undefined {
+function whyKept(member: Member): RemovalBlocked | undefined {
   const { name, set, pvcs, others } = member;
   if (isOnHold(member))
     return stays(member, "on-hold", `${hold.key} says so, or says something that Sluice cannot read`);

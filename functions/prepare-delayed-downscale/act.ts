@@ -3,12 +3,12 @@
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { PodHttpError } from "../shared/http/pod-http.ts";
-import { isWithin, type KnownClaim } from "../shared/ledger/claim.ts";
+import { claimsBy, isWithin, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
-import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
+import { type ClaimEnd, openTransaction, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { asStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
@@ -102,7 +102,8 @@ async function undo(
   const isLong = cluster.serverTimeMs() - sinceMs >= undoForMs;
   const transaction = await openTransaction(context, observed.key);
   const own =
-    transaction && claimsBy(transaction.observed, "scale-down", name).find(({ line }) => line === undone.line);
+    transaction &&
+    claimsBy(transaction.observed.ledger.claims, "scale-down", name).find(({ line }) => line === undone.line);
   if (transaction !== undefined && own !== undefined && (isLong || areNotified.every(Boolean)))
     await writeClaims(context, transaction.observed, { out: [own], into: [] });
 }

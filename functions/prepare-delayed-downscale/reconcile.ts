@@ -4,10 +4,10 @@ import type { Context } from "../shared/contract/context.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
 import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
+import { claimsBy } from "../shared/ledger/claim.ts";
 import { askedBy } from "../shared/reconcile/concern.ts";
 import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
-import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { actOn, endOf, eventPolicy } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
@@ -49,7 +49,7 @@ function snapshotOf(context: Context, observed: GroupObservation, round: Round |
     departed,
     strayClaims,
     delayed: asNow,
-    claims: claimsBy(observed, "scale-down", name),
+    claims: claimsBy(observed.ledger.claims, "scale-down", name),
     refused: refusedSizes(context, key),
     questions: openQuestions(context, observed),
     shadow: context.mode === "shadow",

@@ -113,6 +113,16 @@ export function formatClaims(claims: readonly Claim[]): string {
   return claims.map(({ line }) => line).join("\n");
 }
 
+/** Tells the claims that a function has made from all others. */
+export function madeBy(name: string): (claim: Claim) => claim is KnownClaim {
+  return (claim): claim is KnownClaim => claim.isKnown && claim.by === name;
+}
+
+/** Those of one kind that a function has made. */
+export function claimsBy(claims: readonly Claim[], kind: KindName, by: string): readonly KnownClaim[] {
+  return claims.filter(madeBy(by)).filter((claim) => claim.kind === kind);
+}
+
 /** What claims count against the cap of a ledger (rule R2): each range of ordinals once. */
 export function countRanges(claims: readonly Claim[]): number {
   return claims.reduce((sum, claim) => sum + (claim.isKnown ? claim.members.length : 1), 0);

@@ -5,9 +5,9 @@
 
 import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
-import type { KindName, KnownClaim } from "../ledger/claim.ts";
+import { claimsBy, type KindName, type KnownClaim, madeBy } from "../ledger/claim.ts";
 import type { LedgerTimes } from "../ledger/reservation.ts";
-import { claimsBy, madeBy, openTransaction, writeClaims } from "../transaction/claims.ts";
+import { openTransaction, writeClaims } from "../transaction/claims.ts";
 import { Conflict, forgetForSweep, forgetLedger, getLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
@@ -130,9 +130,9 @@ async function endClaims(
   const { key } = first;
   let observed: GroupObservation | undefined = first;
   let soonestMs = Number.POSITIVE_INFINITY;
-  for (const { id } of claimsBy(first, claimKind, name)) {
+  for (const { id } of claimsBy(first.ledger.claims, claimKind, name)) {
     observed ??= (await openTransaction(context, key))?.observed;
-    const claim = observed && claimsBy(observed, claimKind, name).find((one) => one.id === id);
+    const claim = observed && claimsBy(observed.ledger.claims, claimKind, name).find((one) => one.id === id);
     if (observed === undefined || claim === undefined) continue;
     const end = await endOf(context, observed, claim);
     if (end.kind === "stands") {

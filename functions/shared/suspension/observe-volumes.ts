@@ -2,8 +2,7 @@
 
 import type { Context } from "../contract/context.ts";
 import type { LedgerSurroundings } from "../groups/refuse-claim.ts";
-import type { KindName, KnownClaim } from "../ledger/claim.ts";
-import { claimsBy } from "../transaction/claims.ts";
+import { claimsBy, type KindName, type KnownClaim } from "../ledger/claim.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import type { Member } from "../volumes/members.ts";
 import { withDrainAnswers } from "./drain-answers.ts";
@@ -50,7 +49,7 @@ export async function observeVolumes(
     departed,
     strayClaims,
     members: await withDrainAnswers(context, by, key, marked, (one) => isAsked(one, read.nowMs)),
-    claims: claimsBy(observed, claimKind, by),
+    claims: claimsBy(observed.ledger.claims, claimKind, by),
     times: ledger,
     recentMessages: recentMessages(context, key),
   };

@@ -4,14 +4,7 @@ import { claims, read } from "../annotations/table.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need, Schedule } from "../contract/definition.ts";
 import type { Wait } from "../contract/verdict.ts";
-import {
-  type Claim,
-  changeClaim,
-  type KindName,
-  type KnownClaim,
-  type OrdinalRange,
-  parseClaims,
-} from "../ledger/claim.ts";
+import { type Claim, changeClaim, type KnownClaim, madeBy, type OrdinalRange, parseClaims } from "../ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
 import { groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes, type Refusal } from "../ledger/reservation.ts";
@@ -40,11 +33,6 @@ export async function openTransaction(context: Context, key: GroupKey): Promise<
   return { observed, tooNew: refuseNewLedger(context, observed) };
 }
 
-/** The claims of one kind that a function has made. */
-export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: string): readonly KnownClaim[] {
-  return ledger.claims.filter(madeBy(by)).filter((claim) => claim.kind === kind);
-}
-
 /**
  * What a zone is. Throws Conflict where the group has none of that name: what was read besides is newer than the view,
  * and all of it is read once more.
@@ -53,11 +41,6 @@ export function workloadNamed({ zones }: Pick<GroupObservation, "zones">, name: 
   const zone = zones.find(({ workload }) => workload.name === name);
   if (zone === undefined) throw new Conflict();
   return zone.workload;
-}
-
-/** Tells the claims that a function has made from all others. */
-export function madeBy(name: string): (claim: Claim) => claim is KnownClaim {
-  return (claim): claim is KnownClaim => claim.isKnown && claim.by === name;
 }
 
 /**
