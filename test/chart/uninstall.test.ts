@@ -1,4 +1,4 @@
-/** How the chart leaves: nothing goes while an object has a finalizer that only Sluice takes off, and afterwards nothing is in the way. */
+/** How the chart leaves: nothing goes while Sluice alone can take a finalizer off, and afterwards nothing is in the way. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { loadAll } from "js-yaml";
@@ -143,6 +143,24 @@ suite("the chart leaves the real API server", {
     );
     // Its own time takes the Job away.
     assert.ok(objects.filter(isHook).every((job) => JSON.stringify(job).includes('"ttlSecondsAfterFinished":')));
+  });
+
+  test("Helm's record goes with its namespace, and the chapter Away with it deletes what the release had outside of it", async () => {
+    const [helm = assert.fail()] = opened.helms;
+    const namespace = "leave-lost";
+    const place = ["--namespace", namespace];
+    const values = await helm.values({ ...someImage, functions: Object.keys(presets) });
+    await helm.run("install", "sluice", chart, ...place, "--create-namespace", ...values);
+    const installed = loadAll(await helm.run("get", "manifest", "sluice", ...place)) as Built[];
+    await kubectl.run("delete", "namespace", namespace);
+    assert.match((await helm.try("uninstall", "sluice", ...place)).stderr, /not found/);
+    const left = await kubectl.existing(installed);
+    assert.ok(left.some(({ kind }) => kind === "MutatingWebhookConfiguration") && left.length > 10);
+    const { commands } = await readAway(kubectl, namespace);
+    const deletions = commands.filter((command) => / delete |xargs/.test(command));
+    // No CRDs of Knative or of prometheus-operator are here.
+    for (const command of deletions.filter((one) => !/ksvc|servicemonitor/.test(one))) await kubectl.shell(command);
+    assert.deepEqual(await kubectl.existing(installed), []);
   });
 
   for (const major of ["4", "3"])
