@@ -69,7 +69,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   }
   folder("triggers", { broker: [brokerObject()], triggers: triggered.map(triggerOf) });
   folder("webhooks", {
-    webhooks: admissionFunctions.map(webhookConfiguration),
+    webhooks: admissionFunctions.map((definition) => webhookConfiguration(definition)),
     service: [serviceForReviews()],
     certificate: [emptySecret()],
   });

@@ -63,10 +63,14 @@ The labels of pods. Those of the selector always win: Sluice knows its own pods 
 {{- toJson $made -}}
 {{- end -}}
 
-{{- /* What a user adds to the environment of the process: FUNCTION, the settings, and extraEnv, as a list. */ -}}
+{{- /* What a user adds to the environment of the process: FUNCTION, NAMESPACE, the settings, and extraEnv, as a list. */ -}}
 {{- define "sluice.environment" -}}
 - name: FUNCTION
   value: {{ include "sluice.functions" . | fromJsonArray | join "," | quote }}
+{{- if .Values.namespaces }}
+- name: NAMESPACE
+  value: {{ include "sluice.namespaces" . | fromJsonArray | join "," | quote }}
+{{- end }}
 {{- range $name, $value := mergeOverwrite (dict) (.Values.settings | default dict) (include "sluice.preparation" . | fromJson) }}
 {{- if not (kindIs "invalid" $value) }}
 - name: {{ $name }}

@@ -18,6 +18,7 @@ export const handWritten: readonly string[] = [
     "NOTES.txt",
     "_choice.tpl",
     "_kinds.tpl",
+    "_namespaces.tpl",
     "_values.tpl",
     "monitoring.yaml",
     "network-policy.yaml",

@@ -13,11 +13,14 @@ export interface Choices {
   readonly alwaysServed: readonly Definition[];
 }
 
-/** Rules of a Role, of a ClusterRole, and of the ClusterRole for what is called after the namespace. */
+/** Rules of Roles, of a ClusterRole, and of the ClusterRole for what is called after a namespace. */
 interface Rights {
+  /** In each namespace that is served. */
   readonly role: readonly object[];
+  /** In the namespace of the process, which has the certificate. */
+  readonly processRole: readonly object[];
   readonly clusterRole: readonly object[];
-  /** To each of their `resourceNames` the template appends `-` and the namespace. */
+  /** To each of their `resourceNames` the template appends `-` and a served namespace. */
   readonly ownWebhooks: readonly object[];
 }
 
@@ -54,23 +57,28 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     ofCluster: Object.entries(resources)
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
-    port: rightsFrom(tlsPortNeeds),
+    port: rightsFrom(tlsPortNeeds, "processRole"),
     functions: all.map((definition) => {
       const { name, concern, needs, finalizers = [] } = definition;
       const settings = [...new Set(finalizers.map(({ setting }) => setting.name))];
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
       const finalizerSettings = settings.length === 0 ? {} : { finalizerSettings: settings };
-      return { name, concern, ...finalizerSettings, ...rightsFrom([...needs, ...watched]) };
+      const isOfCron = functions.cronFunctions.some((cron) => cron.name === name);
+      const rights = rightsFrom([...needs, ...watched], isOfCron ? "processRole" : "role");
+      return { name, concern, ...finalizerSettings, ...rights };
     }),
   };
 }
 
-function rightsFrom(needs: readonly Need[]): Rights {
+/** @param place the Role that has what is of a namespace: a function of cron acts where its process is */
+function rightsFrom(needs: readonly Need[], place: "role" | "processRole"): Rights {
   const all = union(needs);
   const ofCluster = all.filter(isClusterScoped);
   const bare = (need: Need) => ruleOf(need, (name) => name);
+  const ofNamespace = all.filter((need) => !isClusterScoped(need)).map(bare);
   return {
-    role: all.filter((need) => !isClusterScoped(need)).map(bare),
+    role: place === "role" ? ofNamespace : [],
+    processRole: place === "processRole" ? ofNamespace : [],
     clusterRole: ofCluster.filter(({ namesOfNamespace }) => namesOfNamespace === undefined).map(bare),
     ownWebhooks: ofCluster.filter(({ namesOfNamespace }) => namesOfNamespace !== undefined).map(bare),
   };
