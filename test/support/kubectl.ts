@@ -98,7 +98,7 @@ export class Kubectl {
   /** The commands of a chapter of a README below `knative`, line by line, without what is reported beside them. */
   async commandsOf(readme: string, chapter: string): Promise<string[]> {
     const text = await readFile(join(knative, readme), "utf8");
-    const [, part = ""] = new RegExp(`^## ${chapter}\n([^]*?)^## `, "m").exec(text) ?? [];
+    const [, part = ""] = new RegExp(`^## ${chapter}\n([^]*?)(?:^## |(?![^]))`, "m").exec(text) ?? [];
     const blocks = [...part.matchAll(/```sh\n([^`]*)```/g)].flatMap(([, block = ""]) => block.trim().split("\n"));
     return blocks.map((line) => line.replace(/ +#.*$/, ""));
   }

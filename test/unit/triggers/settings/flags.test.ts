@@ -248,6 +248,18 @@ test("help is asked for as Go's programs are asked for it", () => {
   }
 });
 
+test("--check-uninstall takes no value, beside any flag of rollout-operator's", () => {
+  for (const line of ["--check-uninstall", "-check-uninstall", "--check-uninstall -log.level=debug"]) {
+    const { checksUninstall, mistakes } = readFlags(line.split(" "), {});
+    assert.deepEqual({ checksUninstall, mistakes }, { checksUninstall: true, mistakes: [] }, line);
+  }
+  assert.equal(readFlags([], {}).checksUninstall, false);
+  assert.deepEqual(mistakesOf("--check-uninstall=false"), ['-check-uninstall is "false"; write -check-uninstall']);
+  assert.deepEqual(mistakesOf("-check-uninstal"), [
+    "-check-uninstal: there is no such flag; similar: -check-uninstall",
+  ]);
+});
+
 test("--replay takes a file, or - for standard input, and is no flag of rollout-operator's that moves the port", () => {
   for (const line of ["--replay FILE", "-replay FILE", "--replay=FILE"]) {
     const { replay, mistakes, environment } = readFlags(line.split(" "), {});
