@@ -62,7 +62,7 @@ async function refusalBy(webhook: object): Promise<string> {
   }
 }
 
-test("a webhook that the fake cluster cannot ask fails, and one whose choice it does not understand is reported", async () => {
+test("a webhook that the fake cluster cannot ask fails, and one with matchConditions is an error", async () => {
   const service = { namespace: "sluice", name: "sluice", path: "/pods/eviction" };
   const asked = `failed calling webhook "webhook": failed to call webhook: Post`;
   assert.equal(
