@@ -1,4 +1,4 @@
-/** What a rollout makes of claims (rule R18): it counts them, waits for them, and takes no pod of them. */
+/** A rollout and claims (rule R18): it counts them, waits for them, and takes none of their pods. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimKinds, type KindName } from "../../../../functions/shared/ledger/claim.ts";

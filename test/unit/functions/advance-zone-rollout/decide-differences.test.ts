@@ -1,4 +1,4 @@
-/** What `advance-zone-rollout` does better than rollout-operator: each must stay so. */
+/** Where `advance-zone-rollout` is better than rollout-operator: each difference must stay. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";

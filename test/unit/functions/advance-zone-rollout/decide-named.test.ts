@@ -1,4 +1,4 @@
-/** What a rollout says where several guards hold, and when it reconciles again: the first is named, the soonest counts. */
+/** If several guards apply, the rollout names the first, and reconciles again at the earliest of their times. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";

@@ -1,4 +1,4 @@
-/** The guards of `advance-zone-rollout`, one by one, and what goes when none of them holds. Zones are drawn: see given.ts. */
+/** The guards of `advance-zone-rollout`, one by one, and which pods go if none applies. Zones are drawn as in given.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";

@@ -1,4 +1,4 @@
-/** The rollout that heals a group: outdated pods that are down are replaced, zone by zone (R13). Zones are drawn by given.ts. */
+/** The rollout heals a group: it replaces outdated pods that are down, zone by zone (R13). Zones are drawn as in given.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/repair.ts";

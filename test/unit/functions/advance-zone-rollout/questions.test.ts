@@ -1,4 +1,4 @@
-/** Rollouts of pods that are asked before they go (rule R22), over a small world. */
+/** Rollouts of pods that are asked before they go (rule R22), in a fake cluster. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AskedPods, critical, rabbit } from "../../shared/health/asked-pods.ts";

@@ -1,4 +1,4 @@
-/** Evictions that pin no uid: what they may take is whatever has that name when they arrive (rule R11). */
+/** Evictions that pin no uid may take any pod that has the name when they arrive (rule R11). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -39,7 +39,7 @@ test("pod-unseen: what goes by its name alone and is reserved nowhere was read a
   }
 });
 
-/** A process whose memory stands still from now on. */
+/** A process whose cache no longer changes. */
 async function frozen(harness: Harness): Promise<Replica> {
   const { cache } = harness.context;
   const pod = await played(harness.timeline, cache.pod({ namespace, name: "group-a-0" }));

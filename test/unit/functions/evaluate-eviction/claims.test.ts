@@ -1,4 +1,4 @@
-/** What evictions make of claims (rule R18): they count them, wait for them, and take no pod of them. */
+/** Evictions and claims (rule R18): they count claims, wait for them, and take none of their pods. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimKinds, type KindName } from "../../../../functions/shared/ledger/claim.ts";

@@ -1,4 +1,4 @@
-/** Which pods may be evicted, and which guard holds the others back: budgets of zones. */
+/** Which pods may be evicted, and which guard refuses the others, under budgets of zones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Alone, decideAlone } from "../../../../functions/evaluate-eviction/decide-alone.ts";
@@ -265,7 +265,7 @@ test("a zone whose name is the start of another's is not taken for it", () => {
   assert.deepEqual(rule(zones, ["a-0-0"])[0]?.reserve, { statefulSet: "a-0", ordinal: 0, uid: "uid-of-a-0-0" });
 });
 
-/** A pod whose reservation could be dropped so long ago, for it was renewed for too long. */
+/** A pod with a reservation that was renewed for too long, and could have been dropped this long ago. */
 function givenUp(name: string, agoMs: number): [string, Refusal] {
   const uid = `uid-of-${name}`;
   return [uid, { uid, pod: name, message: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];

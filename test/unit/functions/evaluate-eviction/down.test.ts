@@ -1,4 +1,7 @@
-/** Evictions of pods that are down already take no place in the budget, as long as the pod that was seen goes (R13, R14). */
+/**
+ * An eviction of a pod that is already down takes no place in the budget, as long as it takes the pod that was seen (R13,
+ * R14).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -41,7 +44,7 @@ test("what no budget of zones may lift holds a pod that is down, too", () => {
   assert.deepEqual(guards([zone("a", "xoo"), other], ["b-1", "a-0"], { down }), ["zones-down", "allowed"]);
 });
 
-/** One pod broken in each zone, as the API server has it. */
+/** The group with one broken pod in each zone, as the API server has it. */
 async function torn(): Promise<Harness> {
   const harness = await governedGroup();
   for (const name of ["group-a-0", "group-b-1"]) breakPod(harness, name);
@@ -100,7 +103,7 @@ test("without a pinned revision, a ledger that stands, or a read of the pod, a b
   for (const code of [401, 403, 404, 409, 422, 429, 500, 0]) {
     let reads = 0;
     replica.interfere = ({ verb, resource }) => {
-      // The first one is the review's own.
+      // The first request is the review's own.
       if (verb === "get" && resource === "pods" && reads++ > 0) throw refused(code);
     };
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"], String(code));

@@ -1,4 +1,4 @@
-/** Evictions over HTTP, in a small world; and the README is compared with what the server answers. */
+/** Evictions over HTTP in a fake cluster. Compares the README with the server's answers. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -31,7 +31,7 @@ interface Answer {
   };
 }
 
-/** The app over one process that decides evictions. */
+/** The app of a process that decides evictions. */
 class ReviewServer {
   readonly harness: Harness;
   readonly replica: Replica;
@@ -46,7 +46,7 @@ class ReviewServer {
     ({ app: this.app, lines: this.lines } = createTestApp({ admissions, monotonicMs }));
   }
 
-  /** Posts it, and lets time go on until there is an answer. */
+  /** Posts the review, and lets time pass until there is an answer. */
   async post(body: unknown, path = pinningPath, headers: Record<string, string> = json): Promise<Response> {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     let answered: Response | undefined;
@@ -54,7 +54,7 @@ class ReviewServer {
     const done = asked.then((response) => {
       answered = response;
     });
-    // The app reads bodies from streams: those need turns of the event loop, between which virtual time goes on.
+    // The app reads bodies from streams, which need turns of the event loop, between which virtual time passes.
     while (answered === undefined) {
       await new Promise((resolve) => setImmediate(resolve));
       if (answered === undefined) this.harness.timeline.step();
@@ -76,7 +76,7 @@ class ReviewServer {
   }
 }
 
-/** What kube-apiserver 1.36 posts for `kubectl drain`, in its order of fields. */
+/** The body that kube-apiserver 1.36 posts for `kubectl drain`, with the fields in its order. */
 function review(request: object = {}, version = "v1"): object {
   const kind = { group: "policy", version: "v1", kind: "Eviction" };
   const resource = { group: "", version: "v1", resource: "pods" };
@@ -99,7 +99,7 @@ function review(request: object = {}, version = "v1"): object {
   };
 }
 
-/** A row of a table in the README that begins with these cells. */
+/** The row of a table in the README that begins with these cells. */
 function assertRow(...cells: readonly (string | number)[]): void {
   const row = cells.map((cell) => String(cell).replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join(" +\\| ");
   assert.match(readme, new RegExp(`^\\| ${row}`, "m"), `the README has no row | ${cells.join(" | ")}`);
@@ -246,7 +246,7 @@ test("reviews of something else, and missing fields, are each answered as the RE
 
 test("pods that belong to no StatefulSet are answered as the README says", async () => {
   const harness = await governedGroup();
-  // The owners of these pods are none, and the pods would soon be gone, too.
+  // The owners of these pods do not exist, so the pods would soon be gone as well.
   harness.world.garbageCollector.stop();
   const server = new ReviewServer(harness);
   const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "u", controller: true };
@@ -311,7 +311,7 @@ test("a hostile expression takes time in proportion to the name", { timeout: 60_
   const { partitions } = stored.parsed.budget;
   const leastMs = (length: number): number => {
     const rounds = Array.from({ length: 300 }, (_, round) => {
-      // Each name once: what is known already costs nothing.
+      // Each name only once, because a known name costs nothing.
       const name = `group-${"a".repeat(length)}-${round}`;
       const startMs = performance.now();
       assert.equal(partitions?.partitionOf(name), undefined);

@@ -1,4 +1,4 @@
-/** What a refused eviction is told: what is counted, what is named, and from when on it may be asked for again. */
+/** The content of a refusal: what is counted, what is named, and when to ask again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideAlone } from "../../../../functions/evaluate-eviction/decide-alone.ts";

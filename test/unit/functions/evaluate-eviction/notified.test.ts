@@ -1,4 +1,4 @@
-/** Rule R18 where no budget selects the pods: no eviction takes a pod that is being told that it leaves. */
+/** Rule R18 without a budget over the pods: no eviction takes a pod that is being told that it leaves. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -10,7 +10,7 @@ import { addBudget, Replica } from "./group-commit/reviews.ts";
 const notified = { "rollout-group": "group", "grafana.com/prepare-downscale": "true" };
 const paths = [pinningPath, ...plainPaths];
 
-/** A group whose ledger holds a claim of the upper one of two pods of a zone. */
+/** A group whose ledger has a claim of the upper one of two pods of a zone. */
 async function claimed(labels: Readonly<Record<string, string>> = notified): Promise<Replica> {
   const harness = new Harness({ labels });
   await harness.run(true);

@@ -1,4 +1,4 @@
-/** Evictions of pods that another owner than a StatefulSet has: the ledger of their group decides them. */
+/** Evictions of pods whose owner is no StatefulSet: the ledger of their group decides. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -41,7 +41,7 @@ class OwnedGroup extends Harness {
     this.world.store.putStatus("pods", pod, { phase: "Running", conditions } as never);
   }
 
-  /** As the function that suspends has made it, and old enough to permit. */
+  /** The claim as the function that suspends makes it, old enough to permit. */
   async withLedger(): Promise<this> {
     const claim = { namespace, name: "a-0-data" };
     this.world.annotate(claim, { "sluice.dev/suspend": "true" }, "persistentvolumeclaims");

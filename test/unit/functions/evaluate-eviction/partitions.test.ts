@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { mostReplicas, nowMs, pod, reservation, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
 import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
 
-/** The ordinal is the partition: a-1, b-1 and c-1 hold the same. */
+/** The ordinal is the partition: a-1, b-1 and c-1 belong to the same. */
 const byOrdinal = { podNamePartitionRegex: "[a-z]+-([0-9]+)" };
 const partitions = (maxUnavailable: number, spec: object = {}) => ({
   budget: { ...byOrdinal, maxUnavailable, ...spec },

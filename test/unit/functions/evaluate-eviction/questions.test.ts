@@ -1,4 +1,4 @@
-/** Evictions of pods that are asked before they go (rule R22), over a small world. */
+/** Evictions of pods that are asked before they go (rule R22), in a fake cluster. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
@@ -12,7 +12,7 @@ interface Stage {
   readonly replica: Replica;
 }
 
-/** A group whose zone a asks, without a budget unless one is given. */
+/** A group whose zone a has its pods asked; by default without a budget. */
 async function stage(annotations: Readonly<Record<string, string>> = rabbit, budget?: object): Promise<Stage> {
   const harness = new Harness({ replicas: 3, zones: ["a"] });
   if (budget !== undefined) {
@@ -86,7 +86,7 @@ test("health-beside-others: a pod that a budget would let go waits while the led
   const again = await denied(handler, "group-a-2");
   assert.match(again.message, /is reserved, and an answer about health permits nothing beside it/);
   assert.deepEqual(new Set(asked.takeAsked()).size, 1);
-  // A group of one zone has no budget that can be kept, question or not.
+  // A group of one zone has no budget that can be kept, with or without questions.
   assert.equal((await denied(replica, "group-a-0")).guard, "too-few-zones");
   assert.deepEqual(pods.takeAsked(), []);
 });

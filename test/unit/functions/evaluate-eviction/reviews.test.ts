@@ -1,4 +1,4 @@
-/** Reviews of evictions as the server hands them on: what is read of them, what is asked of the cluster, what is answered. */
+/** Reviews of evictions as the server passes them on: what the function reads of them, asks of the cluster, and answers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Asking, pinningPath, plainPaths, readAsking } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -38,7 +38,7 @@ test("the uid that the client means is read from its preconditions, whatever els
   for (const object of [undefined, null, "an eviction", [], 7]) assert.equal(read({ object }).wantedUid, undefined);
 });
 
-/** What a JSON Patch of additions makes of an Eviction. */
+/** The Eviction after a JSON Patch of additions. */
 function patched(object: unknown, operations: readonly object[]): unknown {
   const copy = structuredClone(object) as Record<string, unknown>;
   for (const { op, path, value } of operations as { op: string; path: string; value: unknown }[]) {
@@ -77,7 +77,7 @@ test("nothing is patched where the client named the uid itself, nor where the we
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const named = withOptions({ preconditions: { uid: replica.uidOf("group-a-0") } });
-  // By its name alone a pod that was just let go may not go again.
+  // An eviction by name alone may not take the pod again that was just allowed to go.
   for (const changes of [{ path: plainPaths[0] }, named]) {
     const answer = await replica.answer(replica.review("group-a-0", changes));
     assert.deepEqual([answer.guard, answer.allowed && answer.patch], ["allowed", []]);
@@ -100,7 +100,7 @@ test("pod-gone: a pod that is gone is a 404, which kubectl drain takes for done"
   assert.equal(refusalOf(answer).message, 'pods "group-a-9" not found');
 });
 
-/** A process whose memory still has the pod as it was before `change`. */
+/** A process whose cache still has the pod as it was before `change`. */
 async function behind(change: (harness: Harness) => void) {
   const harness = await governedGroup();
   const cache = await harness.watch();
@@ -127,7 +127,7 @@ test("memory that is behind the client asks the API server before it says no", a
 test("exempt: a pod on its way out is one by the API server's word where nothing pins its uid (R11, R14)", async () => {
   for (const [path, guard, reads] of [
     [pinningPath, "exempt", 0],
-    // Once to decide it, and once when it is reserved.
+    // Once for the decision, and once for the reservation.
     [plainPaths[0], "allowed", 2],
   ] as const) {
     const { harness, replica, cache, old } = await behind(({ world }) => {
@@ -185,7 +185,7 @@ test("out-of-scope pins the pod that was decided; where nothing can, the API ser
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
   const found = await played(harness.timeline, replica.context.cache.pod({ namespace, name: "group-a-0" }));
   const old = { ...(found ?? assert.fail()), labels: {} };
-  // What a watch reported before the pod had the labels that the budget selects.
+  // The state that a watch delivered before the pod had the labels that the budget selects.
   const cache = { ...replica.context.cache, pod: async () => old };
   const behind = new Replica(harness, () => ({ cache }));
   const pinned = await behind.answer(behind.review("group-a-0"));
@@ -198,7 +198,7 @@ test("out-of-scope pins the pod that was decided; where nothing can, the API ser
 
 test("no-statefulset: a pod that a budget selects and something else controls is a 500, as rollout-operator has it; one that nothing controls is a 429", async () => {
   const harness = await governedGroup();
-  // The owners of these pods are none, and the pods would soon be gone, too.
+  // The owners of these pods do not exist, so the pods would soon be gone as well.
   harness.world.garbageCollector.stop();
   const labels = { "rollout-group": "group" };
   const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "uid-of-rs", controller: true };

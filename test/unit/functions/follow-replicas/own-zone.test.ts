@@ -1,4 +1,4 @@
-/** A zone gives up pods only while those that stay are well (Z2), and those that are asked have said yes (Q1). */
+/** A zone gives up pods only while the remaining ones are healthy (Z2), and pods that are asked have said yes (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AskedPods, critical, yes } from "../../shared/health/asked-pods.ts";

@@ -1,4 +1,7 @@
-/** What rollout-operator does alike: a delay that cannot be read keeps the size, and a status never says a size of between. */
+/**
+ * Where rollout-operator does the same: a delay that cannot be read keeps the size, and a status never shows an intermediate
+ * size.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";

@@ -1,4 +1,4 @@
-/** Reconciles of a small world: what follows, in which order, under which claims, and what holds it. */
+/** Reconciles in a fake cluster: what follows, in which order, under which claims, and what blocks it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace, refused } from "../../shared/reconcile/harness.ts";

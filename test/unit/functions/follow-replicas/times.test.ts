@@ -1,11 +1,14 @@
-/** A follower whose size a webhook reviews waits for the times in the ledger by itself, and sends no change in vain. */
+/**
+ * A follower whose size a webhook reviews waits by itself for the times in the ledger, and sends no change that would be
+ * refused.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Following } from "./following.ts";
 
 const hourMs = 3_600_000;
 
-/** Zone b follows a, and a webhook decides its size; a was made smaller a moment ago, as the ledger alone has it. */
+/** Zone b follows a, and a webhook decides its size; a was made smaller a moment ago, which only the ledger shows. */
 async function lowered(lastDownscales: (nowMs: number) => string): Promise<Following> {
   const on = await Following.of({ c: {} });
   on.label("a", { "min-time-between-zones-downscale": "1h" });
@@ -17,7 +20,7 @@ async function lowered(lastDownscales: (nowMs: number) => string): Promise<Follo
   return on;
 }
 
-/** What Kubernetes shows of it: the type of each Event, and its object. */
+/** The Kubernetes Events about it: type and object of each. */
 const eventsOf = ({ harness }: Following) =>
   harness.world.store
     .list("events")

@@ -1,4 +1,4 @@
-/** Suspended volume claims whose StatefulSet is gone: they are kept until a user says otherwise. */
+/** Suspended volume claims whose StatefulSet is gone are kept until a user decides otherwise. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";

@@ -1,4 +1,4 @@
-/** Which suspended volumes are removed, and what holds the others: one snapshot, one verdict (spec 3.2 to 3.4). */
+/** Which suspended volumes are removed, and what blocks the others: one snapshot, one verdict (spec 3.2 to 3.4). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -18,7 +18,7 @@ function decided(on: Suspended, changes: Partial<RemovalSnapshot> = {}): readonl
   return [...new Set(described)];
 }
 
-/** Two hours ago, of one that is kept: its time is over. */
+/** Suspended two hours ago, so that its duration is over. */
 function over(
   zones: readonly string[] = ["a"],
   ordinals: readonly number[] = [2],

@@ -1,4 +1,4 @@
-/** The API server's clock or that of the process is wrong: no time is over by its word, and no volume goes. */
+/** If the clock of the API server or of the process is wrong, no duration is over by that clock alone, and no volume goes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -16,7 +16,7 @@ interface Off {
   process: number;
 }
 
-/** A world in which a test sets both clocks. */
+/** A fake cluster in which a test sets both clocks. */
 class Clocked extends Volumes {
   readonly off: Off = { server: 0, process: 0 };
 
@@ -34,7 +34,7 @@ class Clocked extends Volumes {
     Object.assign(this.off, off);
   }
 
-  /** Both functions and the sweep, every ten seconds. */
+  /** Runs both functions and the sweep, every ten seconds. */
   async reconcileFor(ms: number): Promise<void> {
     for (let leftMs = ms; leftMs > 0; leftMs -= 10_000) {
       await this.suspend();
@@ -136,7 +136,7 @@ for (const off of apart)
     assert.ok(!on.isUnsure);
   });
 
-/** A user has deleted it while it was suspended, and no removal will come for it; or its StatefulSet is gone as well. */
+/** A user has deleted the claim while it was suspended, and no removal will come for it; or its StatefulSet is gone as well. */
 async function deleted(isStray: boolean): Promise<Clocked> {
   const on = new Clocked("600s");
   await on.suspended();
@@ -157,7 +157,7 @@ for (const isStray of [false, true]) {
       await on.reconcileFor(minuteMs);
       assert.ok(on.isBlocked, JSON.stringify(off));
       if (isStray) assert.match(on.recorded(top, "suspend-message") ?? "", /^clock-unsure: /);
-      // By a clock that is behind its time is not over, which is reason enough.
+      // By a clock that is behind the duration is not over, which is reason enough.
       else assert.ok(on.isUnsure || off.server === -8 * dayMs);
       on.set({ server: 0, process: 0 });
       await on.reconcileFor(11 * minuteMs);
@@ -252,7 +252,7 @@ test("no Event warns of a removal that nears by clocks that are unsure, nor by t
   await on.reconcileFor(4 * minuteMs);
   assert.ok(!isWarned(), "and by two that are apart");
   on.set({ server: 0 });
-  // A reconcile in the future does not count: its time has begun anew.
+  // A reconcile in the future does not count: the duration has begun anew.
   await on.reconcileFor(6 * minuteMs);
   assert.ok(isWarned());
 });

@@ -1,4 +1,6 @@
-/** A removal that cannot go on ends: its claim leaves the ledger, the group goes on, and what is deleted ends after its time. */
+/**
+ * A removal that cannot go on ends: its claim leaves the ledger, the group goes on, and deleted claims end after their time.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -7,7 +9,7 @@ import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 const set = { namespace, name: "group-a" };
 const foreign = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
-/** Both functions and the sweep, once every so many seconds. */
+/** Runs both functions and the sweep, once in this many seconds. */
 async function reconcileFor(on: Volumes, seconds: number, everyMs = 20_000): Promise<void> {
   for (let past = 0; past < seconds * 1_000; past += everyMs) {
     await on.suspend();
@@ -18,7 +20,7 @@ async function reconcileFor(on: Volumes, seconds: number, everyMs = 20_000): Pro
   }
 }
 
-/** Marked for its removal, and nothing is deleted: the process has died in between. */
+/** The claim is marked for removal, but not deleted: the process has died in between. */
 async function marked(): Promise<Volumes> {
   const on = new Volumes("60s");
   await on.suspended();
@@ -28,7 +30,7 @@ async function marked(): Promise<Volumes> {
   return on;
 }
 
-/** A rollout gets to the end of the other zone. */
+/** A rollout reaches the end of the other zone. */
 async function rollsOn(on: Volumes): Promise<void> {
   on.changeImage("app:2");
   for (let round = 0; round < 60 && on.imageOf("group-b-2") !== "app:2"; round++) {
@@ -110,7 +112,7 @@ test("a foreign finalizer on what is deleted holds up its volume claim alone: th
   await rollsOn(on);
 });
 
-/** Of a pod with two volumes: they are marked, their user asks for them no more, and deletes the first of them. */
+/** The two claims of a pod are marked. Then their user withdraws the request, and deletes the first claim. */
 async function markedAndDeleted(on: Volumes, second: string, pods: 2 | 3): Promise<void> {
   on.ask(second);
   await on.suspended();
@@ -157,7 +159,7 @@ test("a hold that is reported after the deletion was sent ends the claim, too, a
   assert.equal(on.claim(top), undefined);
 });
 
-/** `whenDeleted: Delete`, and the StatefulSet is deleted while a volume is suspended for an hour. */
+/** With `whenDeleted: Delete`, the StatefulSet is deleted while a volume is suspended for an hour. */
 async function deletedWithSet(texts: Record<string, string | null> = {}): Promise<Volumes> {
   const on = new Volumes("3600s");
   const spec = { persistentVolumeClaimRetentionPolicy: { whenDeleted: "Delete", whenScaled: "Retain" } };

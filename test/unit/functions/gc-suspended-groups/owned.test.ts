@@ -1,4 +1,4 @@
-/** Which volumes are removed whose owner is no StatefulSet (spec suspend-before-delete 3.3). */
+/** Which volumes are removed if their owner is no StatefulSet (spec suspend-before-delete 3.3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasingPatch } from "../../../../functions/gc-suspended-groups/act.ts";

@@ -1,4 +1,4 @@
-/** Passes that remove volumes: what changes between the mark of the removal and the deletion, and whose volume is kept. */
+/** Reconciles that remove volumes: what changes between the mark of the removal and the deletion, and whose volume is kept. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
@@ -37,7 +37,9 @@ class Removals extends Harness {
     return outcome.requeueAfterMs;
   }
 
-  /** One reconcile of the function that removes. `between`: what a user does when both are marked, before they are read. */
+  /**
+   * Runs one reconcile of the function that removes. `between`: what a user does when both are marked, before they are read.
+   */
   async remove(between: () => void = () => {}): Promise<void> {
     let isDone = false;
     this.interfere = ({ verb }) => {

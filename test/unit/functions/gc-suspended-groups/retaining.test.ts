@@ -1,4 +1,6 @@
-/** What a user wants kept is kept: the PersistentVolume of a claim that goes gets the reclaim policy Retain in time. */
+/**
+ * A volume that a user wants to keep is kept: the PersistentVolume of a deleted claim gets the reclaim policy Retain in time.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace, refused } from "../../shared/reconcile/harness.ts";
@@ -6,7 +8,7 @@ import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const remove = { settings: { volumeHold: "remove" } } as const;
 
-/** Suspended for an hour, bound, and deleted by a user some minutes later. */
+/** A bound claim that was suspended for an hour, and that a user deleted some minutes later. */
 async function deleted(texts: Record<string, string> = {}): Promise<Volumes> {
   const on = new Volumes("3600s");
   await on.suspended();

@@ -1,4 +1,7 @@
-/** A removal whose claim stands: its time is not known yet, and what a user says before the deletion is sent is honoured. */
+/**
+ * A removal whose claim is still in the ledger: its end is not recorded yet, and a user's wish before the deletion is
+ * honoured.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -14,14 +17,14 @@ function decideOn(on: Suspended, changes: Partial<RemovalSnapshot> = {}) {
   return decide({ ...on.around(by.collector, "volume"), removes: true, ...changes });
 }
 
-/** `KIND POD` of what is done, or the guard. */
+/** `KIND POD` of each act, or the guard. */
 function done(on: Suspended): readonly string[] {
   const verdict = decideOn(on);
   if (verdict.kind === "wait") return [verdict.guard];
   return verdict.targets.map((one) => (one.kind === "tell" ? one.guard : `${one.kind} ${one.member.name}`));
 }
 
-/** Both are over since an hour, of one zone. */
+/** Both durations were over an hour ago, in one zone. */
 function twoOver(): Suspended {
   const on = Suspended.of(["a"], 3, policy);
   for (const ordinal of [2, 1]) on.suspend("a", ordinal, 120);
@@ -34,7 +37,7 @@ test("what a removal that still stands has taken counts as taken now: the next v
     done(on).filter((one) => one.startsWith("remove")),
     ["remove db-a-1"],
   );
-  // Its volume claim is gone, and the write that ends the claim and tells the time is still to come.
+  // The volume claim is gone, and the write that ends the ledger's claim and records the time is still to come.
   on.claim("a", by.collector, "volume", 1);
   on.claims.delete("data-db-a-1");
   assert.deepEqual(done(on), ["wait-between-removals"]);

@@ -1,4 +1,4 @@
-/** The time of a suspended volume: only what Sluice has seen counts, whichever of the two functions looked (S1). */
+/** The duration of a suspended volume: only what Sluice has seen counts, whichever of the two functions saw it (S1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Volumes } from "../../shared/suspension/volumes.ts";
@@ -111,7 +111,7 @@ test("a gap of more than two sweeps does not count: what no reconcile has looked
     const volumes = new Volumes("1h");
     await volumes.suspended(claim);
     await volumes.elapse(hourMs / 2);
-    // Sluice is uninstalled, and the pod works; then Sluice is installed again, when the pod has gone.
+    // Sluice is uninstalled while the pod runs, and installed again when the pod has gone.
     volumes.scale(set, 3);
     await volumes.goOn(gapMs - 60_000);
     volumes.scale(set, 2);
@@ -182,7 +182,7 @@ test("a size that another client has changed since makes the time begin anew, th
   const back = new Volumes("1h");
   await back.suspended(claim);
   await back.elapse(hourMs - 290_000);
-  // An autoscaler has it back for four minutes, between two reconciles, and all events are lost.
+  // An autoscaler brings it back for four minutes, between two reconciles, and all events are lost.
   back.resize(set, 3);
   await back.goOn(240_000);
   assert.ok(back.pod(pod));
@@ -191,7 +191,7 @@ test("a size that another client has changed since makes the time begin anew, th
   await back.goOn(45_000);
   await back.elapse(hourMs - 60_000);
   assert.ok(back.isKept(claim));
-  // Ten minutes more: so late may be the first reconcile after the change, and no pod was seen absent before that.
+  // Ten minutes more: the first reconcile after the change may be that late, and no pod was seen absent before.
   await back.elapse(480_000);
   assert.ok(back.isKept(claim));
   await back.until(

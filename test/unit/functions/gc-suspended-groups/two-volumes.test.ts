@@ -1,4 +1,4 @@
-/** A pod with two volumes that differ in one field: what holds either of them holds both, whichever is named first. */
+/** A pod with two volumes that differ in one field: what blocks one of them blocks both, in either order of their names. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -7,7 +7,7 @@ import { minutesAgo, Suspended } from "../../../support/suspended.ts";
 
 type Texts = Readonly<Record<string, string | undefined>>;
 
-/** What one of the two says, and what both wait for then; undefined: nothing of the pod is to be removed. */
+/** Annotation of one of the two, and what both then wait for; undefined: no volume of the pod may be removed. */
 const differences: readonly (readonly [Texts, string | undefined])[] = [
   [{ suspend: undefined }, undefined],
   [{ suspend: "false" }, undefined],
@@ -29,7 +29,7 @@ const outcome = (verdict: ReturnType<typeof decide>): string | undefined => {
   return target === undefined ? undefined : target.kind === "tell" ? target.guard : target.kind;
 };
 
-/** The second template's name is after the first one's, or before it. */
+/** The second template's name sorts after the first one's, or before it. */
 function twoVolumes(second: string, texts: Texts): Suspended {
   const on = Suspended.of(["a"], 3, { "suspend-duration": "1h" });
   on.suspend("a", 2, 120);

@@ -1,4 +1,4 @@
-/** The wait between removals holds for pods and for volumes, though nothing is left of what was removed last. */
+/** The wait between removals applies to pods and to volumes, even if nothing is left of the last removal. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -11,7 +11,7 @@ function replicasOf(volumes: Volumes, name: string): number {
   return volumes.world.store.get("statefulsets", { namespace, name }).spec.replicas;
 }
 
-/** Looks every second until it is so, and tells when that was. */
+/** Checks every second until the condition holds. Resolves to that time. */
 async function when(volumes: Volumes, isSo: () => boolean): Promise<number> {
   for (let n = 0; n < 300 && !isSo(); n++) {
     await volumes.suspend();

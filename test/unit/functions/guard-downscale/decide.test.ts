@@ -1,4 +1,4 @@
-/** What may become smaller: each promise of the function's README, with the message that its users see. */
+/** What may become smaller: each promise of the function's README, with the message that users see. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";

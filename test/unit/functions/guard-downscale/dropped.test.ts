@@ -1,4 +1,4 @@
-/** A manifest that leaves out the number of replicas: Kubernetes takes 1, although the user did not ask for that. */
+/** A manifest without a number of replicas: Kubernetes sets 1, although the user did not ask for that. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
@@ -21,7 +21,7 @@ const lastApplied = (spec: object) => ({
   "kubectl.kubernetes.io/last-applied-configuration": JSON.stringify({ kind: "StatefulSet", spec }),
 });
 
-/** From 5 replicas to 1, unless told otherwise. */
+/** By default from 5 replicas to 1. */
 function fall(before: Given, after: Given): AdmissionRequest {
   return reviewOf(objectOf({ replicas: 5, ...before }), objectOf({ replicas: 1, ...after }));
 }

@@ -1,4 +1,4 @@
-/** What is decided about the protection of a FoundationDBCluster's volume claims, and about those that a user has deleted. */
+/** Decisions about the protection of a FoundationDBCluster's volume claims, and about claims that a user has deleted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ClusterStep, decide } from "../../../../functions/hold-process-groups/decide.ts";
@@ -9,7 +9,7 @@ const protection = "sluice.dev/volume-protection";
 const ids = ["storage-1", "storage-2", "storage-3"];
 const option = { "suspend-duration": "7d", "protect-volumes": "true" };
 
-/** `add ID` or `drop ID` of each volume claim that is written by the next step. */
+/** `add ID` or `drop ID` for each volume claim that the next step writes. */
 function changesOf(groups: HeldGroups): readonly string[] {
   const { step } = decide(groups.snapshot);
   return step?.kind === "protect" ? step.changes.map(({ pvc, protection: how }) => `${how} ${pvc.group}`) : [];
@@ -28,7 +28,7 @@ function guards(groups: HeldGroups): readonly string[] {
   return decide(groups.snapshot).events.map(({ guard }) => guard);
 }
 
-/** All of it is protected, and says whose it is. */
+/** Every claim is protected, and names its owner. */
 function protectedGroups(annotations: Readonly<Record<string, string | null>> = option): HeldGroups {
   const groups = new HeldGroups(annotations);
   groups.furnish();
@@ -49,7 +49,7 @@ function outrun(groups: HeldGroups = protectedGroups(), id = "storage-1"): HeldG
   return deleted(groups, id);
 }
 
-/** Its time runs, by our word: nothing is left to be written. */
+/** The duration runs by our annotation, and nothing is left to write. */
 function written(groups: HeldGroups, id = "storage-1"): HeldGroups {
   groups.annotate(id, {
     suspend: "true",

@@ -1,4 +1,4 @@
-/** What is decided about the removals of a FoundationDBCluster. */
+/** Decisions about the removals of a FoundationDBCluster. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ClusterStep, decide } from "../../../../functions/hold-process-groups/decide.ts";

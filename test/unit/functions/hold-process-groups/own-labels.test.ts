@@ -1,4 +1,6 @@
-/** A FoundationDBCluster whose pods and volume claims have labels of its own (`spec.labels`), and what is not found. */
+/**
+ * A FoundationDBCluster whose pods and volume claims have labels of its own (`spec.labels`), and objects that are not found.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { labels } from "../../../support/foundationdb.ts";
@@ -9,7 +11,7 @@ const time = "2025-12-31T00:00:00Z";
 const own = { matchLabels: { app: "fdb" }, processGroupIDLabels: ["example.com/id"] };
 const without = { [labels.cluster]: null, [labels.id]: null };
 
-/** Its volume claim and its pod have these labels, in place of the operator's usual ones. */
+/** The volume claim and the pod have these labels instead of the operator's default ones. */
 function relabelled(given: Readonly<Record<string, string>>, spec: object = { labels: own }): FoundationHarness {
   const harness = new FoundationHarness();
   harness.restart({ settings: { volumeHold: "keep" } } as never);

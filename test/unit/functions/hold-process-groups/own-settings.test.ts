@@ -1,4 +1,4 @@
-/** What a FoundationDBCluster's own settings of removals make of its volume claims, and of what is reported. */
+/** The effect of a FoundationDBCluster's own settings of removals on its volume claims, and on reports. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/hold-process-groups/decide.ts";

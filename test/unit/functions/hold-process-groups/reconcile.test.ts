@@ -122,7 +122,7 @@ const protection = "sluice.dev/volume-protection";
 const protecting = { "sluice.dev/suspend-duration": "1h", "sluice.dev/protect-volumes": "true" };
 const holds = { settings: { volumeHold: "keep" } };
 
-/** Protected by a first reconcile, which is forgotten. */
+/** The volume is protected by a first reconcile, whose calls are then forgotten. */
 async function protectedHarness(): Promise<FoundationHarness> {
   const harness = new FoundationHarness(protecting);
   harness.restart(holds);

@@ -1,4 +1,4 @@
-/** A sweep of ledgers where one group, or one Lease, is not as it should be: the others are swept all the same. */
+/** A sweep of ledgers in which one group, or one Lease, is broken: the others are swept nevertheless. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
@@ -148,7 +148,7 @@ test("a vanished group whose ledger may not be removed, or cannot be read, holds
   assert.equal(harness.problems.length, 2);
 });
 
-/** A group under a budget in each namespace, and the sweep of a process that serves both. */
+/** A group under a budget in each namespace, and the sweep of a process that handles both. */
 async function sweepNamespaces(harness: Harness): Promise<unknown> {
   for (const one of [namespace, "other"]) {
     harness.world.addGroup({ namespace: one, group: "alpha", zones: ["x"], replicas: 1 });

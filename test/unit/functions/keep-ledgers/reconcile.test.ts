@@ -1,4 +1,4 @@
-/** One reconcile of a group that an event named: what it makes and collects, and how seldom it asks. */
+/** One reconcile of a group that an event named: what it creates and collects, and how rarely it asks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";

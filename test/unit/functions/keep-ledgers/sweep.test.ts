@@ -242,7 +242,7 @@ function ungrouped(): Harness {
 const removeBudget = (harness: Harness) => {
   harness.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "db" });
 };
-/** The only ledger; `budget:db` is no name for an object. */
+/** The only ledger, because `budget:db` is no valid name of an object. */
 const budgetLedger = { namespace, name: "sluice-afccf086814dbbce" };
 
 test("a sweep makes the ledgers of all groups, and of StatefulSets of none that a budget selects (R1, R4)", async () => {

@@ -1,4 +1,4 @@
-/** Which owners are held: those that ask for it, and no others. */
+/** Which owners get our finalizer: those that ask for it, and no others. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalizer, ownedCluster, owner } from "./owned-cluster.ts";

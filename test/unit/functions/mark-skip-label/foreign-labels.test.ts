@@ -1,4 +1,4 @@
-/** A user who may write an owner, and no pods, gains no right over their labels. */
+/** A user who may write an owner, but no pods, gains no right over the pods' labels. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isKeyPermitted, parseLabelKeys } from "../../../../functions/shared/annotations/skip-labels.ts";

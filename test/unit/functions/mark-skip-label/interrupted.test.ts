@@ -1,4 +1,7 @@
-/** Namespaces that are deleted, processes that die at any step, two at once, API servers that do not answer (invariant M1). */
+/**
+ * Deleted namespaces, processes that die at any step, two processes at once, and API servers that do not answer (invariant
+ * M1).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -9,7 +12,7 @@ const all = { 0: "true", 1: "true", 2: "true" };
 const ending = { resource: "namespaces", namespace: "", name: namespace } as const;
 const immediately = { skipLabelWaitMs: 0 };
 
-/** The namespace of the cluster is there, as on a real API server, and deleted. */
+/** The namespace of the cluster exists, as on a real API server, and is deleted. */
 function removeNamespace({ harness }: OwnedCluster): void {
   harness.world.store.create("namespaces", "", { metadata: { name: namespace } });
   harness.world.store.delete("namespaces", { namespace: "", name: namespace });

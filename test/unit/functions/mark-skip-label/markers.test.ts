@@ -1,4 +1,4 @@
-/** Where markers can be read in pods, a deleted owner is let go as soon as all of them are there. */
+/** If markers can be read in pods, a deleted owner is released as soon as all of them are there. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster, ObjectKey } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -6,7 +6,7 @@ import { finalizer, ownedCluster } from "./owned-cluster.ts";
 
 const skipLabelMarker = { container: "rabbitmq", path: "/etc/pod-info/skipPreStopChecks" };
 
-/** A deleted owner, and a process that may exec; `seen` are the pods in which the file has a text. */
+/** A deleted owner, and a process that may exec. `seen`: the pods whose file has a text. */
 async function deleted(settings: Readonly<Record<string, unknown>> = { skipLabelMarker }) {
   const world = await ownedCluster();
   const read: string[] = [];

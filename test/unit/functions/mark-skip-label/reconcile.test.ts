@@ -1,10 +1,10 @@
-/** A deleted owner is let go once its pods are labelled, and no sooner (invariant M1). */
+/** A deleted owner is released once its pods are labelled, and no sooner (invariant M1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { refused } from "../../shared/reconcile/harness.ts";
 import { finalizer, type OwnedCluster, ownedCluster, owner, statefulSet } from "./owned-cluster.ts";
 
-/** Of the object that a call is about. */
+/** Uid of the object that a call is about. */
 const nameIn = ([, key]: readonly unknown[]) => (key as { name?: string } | undefined)?.name;
 const guardsOf = ({ harness }: OwnedCluster) => harness.verdicts.map(({ guard }) => guard);
 const all = { 0: "true", 1: "true", 2: "true" };

@@ -1,4 +1,4 @@
-/** The pods of an owner that is not deleted are labelled while it asks for that, and no longer (invariant M1). */
+/** The pods of an owner that is not deleted are labelled as long as it asks for that (invariant M1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalizer, ownedCluster, owner, statefulSet } from "./owned-cluster.ts";

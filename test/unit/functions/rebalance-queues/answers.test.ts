@@ -1,4 +1,4 @@
-/** What RabbitMQ may answer, and what becomes of each. */
+/** The possible answers of RabbitMQ, and what follows from each. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ask, readAnswer } from "../../../../functions/rebalance-queues/ask.ts";
@@ -38,7 +38,7 @@ test("whatever is not the answer of RabbitMQ is reported, in one Event, and anot
     assert.equal(await process.run(), guard);
     assert.match(brokers.harness.verdicts.at(-1)?.message ?? "", message);
     assert.deepEqual([brokers.state?.balanced, brokers.state?.claimedMs], [undefined, undefined]);
-    // Another process says the same, from the annotation.
+    // Another process reports the same, from the annotation.
     assert.equal(await brokers.process().run(), guard);
     await brokers.goOn(30_000);
     assert.equal(await process.run(), guard);

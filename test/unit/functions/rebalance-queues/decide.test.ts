@@ -1,4 +1,4 @@
-/** What is decided of a RabbitMQ cluster at one moment. */
+/** Decisions about a RabbitMQ cluster at one moment. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import {
@@ -13,7 +13,7 @@ import type { RebalanceState } from "../../../../functions/shared/annotations/re
 
 const nowMs = Date.UTC(2026, 0, 31, 12, 0, 0, 500);
 const nodes: Nodes = { digest: "now", pods: ["r-0", "r-1", "r-2"], isMixed: false };
-/** Whole and rebalanced for an hour. */
+/** A whole cluster that was rebalanced an hour ago. */
 const atRest: RebalanceState = {
   uid: "u",
   members: "now",
@@ -71,7 +71,7 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(word({ wantedMs: nowMs }), "rebalance r-0");
     assert.equal(word({ wantedMs: nowMs + 1 }), "rest 1");
     assert.equal(word({ wantedMs: (atRest.balancedMs ?? 0) - 1_000 }), "rest undefined");
-    // People write whole seconds: it may have come after what was done in that second.
+    // Users write whole seconds, so the wish may have come after what was done in that second.
     assert.equal(word({ wantedMs: (atRest.balancedMs ?? 0) - 500 }), "rebalance r-0");
     const state = { ...atRest, balancedMs: nowMs - 10_000 };
     assert.equal(word({ wantedMs: nowMs, state }), "settling 50000");
@@ -93,7 +93,7 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(withState({ claimedMs: nowMs - claimMs, failed: twice }), "rebalance r-2");
     const often = { ...failed, times: 4 };
     assert.equal(withState({ claimedMs: nowMs - claimMs, failed: often }), "rebalance-unanswered 420000");
-    // Where nothing is to be done any more, the function does not wait for it.
+    // If nothing is left to do, the function does not wait for it.
     assert.equal(word({ state: { ...atRest, claimedMs: nowMs } }), "rest undefined");
   });
 

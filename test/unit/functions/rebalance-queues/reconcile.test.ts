@@ -1,4 +1,4 @@
-/** Reconciles of a RabbitMQ cluster in a small world: when it is rebalanced, by which request, and what is written. */
+/** Reconciles of a RabbitMQ cluster in a fake cluster: when it is rebalanced, by which request, and what is written. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
@@ -127,7 +127,7 @@ test("a user's wish is served once, and taken away; a wish in the future waits, 
   }
   assert.equal(brokers.asked.length, 2);
   assert.ok(brokers.events.some((event) => /^MalformedAnnotation group-a: .*"soon"; write a time/.test(event)));
-  // Written again and again, it is served no more often than once in a minute.
+  // A wish that is written again and again is fulfilled at most once a minute.
   for (let second = 0; second < 300; second += 5) {
     brokers.annotate({ [wish]: at(now()) });
     await process.run();
@@ -206,7 +206,7 @@ test("of a RabbitmqCluster the operator goes first while its mark is there, for 
   const mark = (text: string | null) =>
     world.annotate({ namespace, name: "rabbit" }, { [wish]: text }, "rabbitmqclusters");
   const process = brokers.process();
-  // A rollout: the operator marks, and rebalances by itself. What it has done is done once more, a minute later.
+  // During a rollout the operator sets its mark, and rebalances by itself. Sluice does that again a minute later.
   mark(at(timeline.nowMs()));
   brokers.annotate({ [wish]: at(timeline.nowMs()) });
   await brokers.replace("group-a-2");
@@ -216,7 +216,7 @@ test("of a RabbitmqCluster the operator goes first while its mark is there, for 
   await process.goOn(31_000);
   assert.deepEqual(brokers.pods, ["group-a-0"]);
   assert.notEqual(brokers.set.metadata.annotations?.[wish], undefined, "the operator's copy is its own");
-  // A mark that it never takes away is served, once.
+  // A mark that the operator never removes is handled once.
   await brokers.goOn(60_000);
   mark(at(timeline.nowMs()));
   await process.goOn(250_000);

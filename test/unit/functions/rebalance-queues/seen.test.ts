@@ -1,4 +1,4 @@
-/** What a reconcile takes for a cluster that is whole, whose mark it heeds, and which wishes it leaves standing. */
+/** Which cluster a reconcile considers whole, whose mark it obeys, and which wishes it leaves in place. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Brokers, balanced, namespace, setKey, settleMs, usual, wish } from "./brokers.ts";
@@ -60,7 +60,7 @@ test("the mark of a RabbitmqCluster that was made again is not that of the State
   const annotations = { [wish]: at(timeline.nowMs()) };
   world.store.create("rabbitmqclusters", namespace, { metadata: { name: "rabbit", annotations }, spec: {} });
   const owner = { apiVersion: "rabbitmq.com/v1beta1", kind: "RabbitmqCluster", name: "rabbit", controller: true };
-  // The object that owned it is gone, and the garbage collector would soon delete it, too.
+  // The owning object is gone, and the garbage collector would soon delete this one as well.
   world.garbageCollector.stop();
   world.store.patch("statefulsets", setKey, { metadata: { ownerReferences: [{ ...owner, uid: "before" }] } });
   await brokers.replace("group-a-1");

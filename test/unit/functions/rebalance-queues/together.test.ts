@@ -1,11 +1,11 @@
-/** Several processes at once, and processes that end anywhere: one rebalance at a time, and each comes to an end. */
+/** Several processes at once, and processes that end anywhere: one rebalance runs at a time, and each comes to an end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { played, refused } from "../../shared/reconcile/harness.ts";
 import { Brokers, balanced, namespace, settleMs, stateKey, usual, wish } from "./brokers.ts";
 
-/** A cluster whose minute is over: the next process that looks, asks. */
+/** A cluster whose minute is over: the next process that reconciles asks for a rebalance. */
 async function due(): Promise<Brokers> {
   const brokers = new Brokers();
   await brokers.process().run();
@@ -37,7 +37,7 @@ test("rebalance-under-way: while one process asks, another one that looks later 
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-/** The calls of a reconcile that rebalances; a process may end before any of them is sent, or after, before it learns of it. */
+/** The calls of a reconcile that rebalances. A process may end before any of them is sent, or after it, without an answer. */
 const calls = [
   "get statefulsets",
   "list pods",
@@ -66,7 +66,7 @@ for (const [index, call] of calls.entries()) {
       await other.goOn(300_000);
       assert.equal(await other.run(), "done");
       assert.equal(brokers.state?.claimedMs, undefined);
-      // What was asked for and not written down is asked for again, and never sooner than a claim is over.
+      // A rebalance that was requested and not recorded is requested again, but not before a claim is over.
       assert.ok(brokers.asked.length >= 1 && brokers.asked.length <= before + 1, `${brokers.asked.length}`);
       const [first, second] = brokers.asked;
       assert.ok(second === undefined || second.atMs - (first?.atMs ?? 0) >= 59_000);

@@ -1,4 +1,4 @@
-/** Nothing in a namespace that is being deleted keeps a finalizer of ours, and what has to stay of a volume stays. */
+/** In a deleted namespace nothing keeps a finalizer of ours, and volumes that must be kept are kept. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide, type KeptObject, ourFinalizers } from "../../../../functions/release-namespace/decide.ts";
@@ -9,7 +9,7 @@ import { Harness, namespace, played, refused } from "../../shared/reconcile/harn
 const key: ObjectRef = { resource: "namespaces", namespace: "", name: namespace };
 const [volumeHold = "", protection = "", releaseFinalizer = ""] = ourFinalizers;
 
-/** The API server's own. */
+/** The API server's own finalizer. */
 const theirs = "kubernetes.io/pvc-protection";
 
 function world() {

@@ -1,4 +1,7 @@
-/** How claims of prepared downscales end: they are over, they stand, or they are taken back, and by whomever (rule R20). */
+/**
+ * How claims of prepared downscales end: they are over, they stay, or a process takes them back, whichever process that is
+ * (rule R20).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";

@@ -1,4 +1,4 @@
-/** A claim of a prepared downscale ends by what it holds itself, or after 30 minutes in which no pod can answer for it. */
+/** A claim of a prepared downscale ends by its own content, or after 30 minutes in which no pod can answer for it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shared/ledger/claim.ts";
@@ -13,7 +13,7 @@ async function neverCame(): Promise<Downscales> {
   return world;
 }
 
-/** Looks every 20 s; answers the last guard. */
+/** Reconciles every 20 s. Resolves to the last guard. */
 async function tryFor(world: Downscales, minutes: number): Promise<string | undefined> {
   let guard: string | undefined;
   for (let tries = 0; tries < minutes * 3; tries++) {
@@ -27,7 +27,7 @@ async function tryFor(world: Downscales, minutes: number): Promise<string | unde
 const refusing = (status: number) => (_pod: string, method: string) => (method === "DELETE" ? { status } : undefined);
 const givenUp = ({ harness }: Downscales) => harness.events.filter((event) => event.startsWith("PreparedGivenUp"));
 
-/** As an earlier version has written it. */
+/** The claim as an earlier version has written it. */
 function withoutAddress({ harness, claims }: Downscales): void {
   const old = claims.flatMap((claim) => {
     if (!claim.isKnown) return [];

@@ -1,4 +1,4 @@
-/** Scale-downs that never come, and of which nothing tells: they are undone in time, by schedules. */
+/** Scale-downs that never come, and that no event reports: schedules undo them in time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";

@@ -19,7 +19,7 @@ const minuteMs = 60_000;
 const startMs = Date.parse("2026-11-21T12:00:00Z");
 const name = "rollout-operator.mimir.svc";
 
-/** Valid for 90 minutes from its beginning, so that it is due after 60 and expires after 90. */
+/** Valid for 90 minutes, so that its renewal is due after 60 minutes. */
 function generation(ca: string, beginsMs = startMs, dnsNames: readonly string[] = [name]): Generation {
   const notAfterMs = beginsMs + 90 * minuteMs;
   return { ca, cert: `cert of ${ca}`, key: `key of ${ca}`, dnsNames, notBeforeMs: beginsMs, notAfterMs };

@@ -1,4 +1,4 @@
-/** Review keys in whole runs: how they come into the Secret, from there into paths, and what becomes of them. */
+/** Review keys in complete runs: how they get into the Secret and from there into paths, and how they end. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
@@ -23,7 +23,7 @@ function dataIn(world: CertificateWorld): Readonly<Record<string, string>> {
   return (world.store.get("secrets", settings.secret) as SecretObject).data ?? {};
 }
 
-/** A Secret as an older version leaves it, with a certificate that began `ageMs` ago. */
+/** A Secret as an older version leaves it, with a certificate that became valid `ageMs` ago. */
 async function olderSecret(world: CertificateWorld, ageMs: number, more: object = {}): Promise<void> {
   const generation = await generationOf(world.timeline.nowMs(), { ageMs });
   world.addSecret({ ...dataOf("presented", generation), ...more });

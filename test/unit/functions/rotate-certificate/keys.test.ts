@@ -1,4 +1,4 @@
-/** The decision about review keys: which configuration gets the key in its paths, when, and what does not wait for that. */
+/** Decisions about review keys: which configuration gets the key into its paths, when, and what does not wait for that. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -16,7 +16,7 @@ const startMs = Date.parse("2026-11-21T12:00:00Z");
 const { current } = known.reviewKeys;
 const other = "d".repeat(64);
 
-/** Valid for 90 minutes, so that it is due after 60. */
+/** Valid for 90 minutes, so that its renewal is due after 60. */
 function generation(ca: string, beginsMs = startMs): Generation {
   const dates = { notBeforeMs: beginsMs, notAfterMs: beginsMs + 90 * minuteMs };
   return { ca, cert: `cert of ${ca}`, key: `key of ${ca}`, dnsNames: [name], ...dates };

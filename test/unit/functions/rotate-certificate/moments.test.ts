@@ -1,4 +1,4 @@
-/** The rotation of certificates at the very moments that its rules name. */
+/** The rotation of certificates exactly at the times of its rules. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -1,4 +1,4 @@
-/** After a configuration is written, Sluice owns no field of it: clients that apply manifests meet no conflict. */
+/** After writing a configuration, Sluice owns no field of it, so that clients which apply manifests get no conflict. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { patchAll } from "../../../../functions/rotate-certificate/configurations.ts";
@@ -14,7 +14,7 @@ interface Written {
 const helm = { manager: "helm", operation: "Apply" };
 const sluice = { manager: "sluice", operation: "Update" };
 
-/** The patches of one configuration. `answers` are the codes of those that give up the ownership, one after the other. */
+/** The patches of one configuration. `answers`: codes of those that give up the ownership, in order. */
 async function patchesOf(answers: readonly (200 | 403 | 404 | 409 | 500)[]) {
   const left = [...answers];
   const patches: Written[] = [];

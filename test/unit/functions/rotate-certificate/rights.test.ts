@@ -1,4 +1,4 @@
-/** The rotation with fewer rights than it could use: what it may not make, may not write, or is told not to. */
+/** The rotation with fewer rights than it could use: what it may not create or write, or is configured not to. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { dataOf } from "../../../../functions/shared/certificates/secret.ts";
@@ -115,7 +115,7 @@ test("with UPDATE_CA_BUNDLE=false no configuration is written, and a renewal wai
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const resource = "validatingwebhookconfigurations";
-  // Others fill it: it need not say that we may.
+  // Other clients fill it, so it need not permit us to.
   world.store.delete(resource, { namespace: "", name: "two" });
   world.addConfiguration("two", { labels: { "grafana.com/namespace": "mimir" } });
   const run = world.start({ updatesBundles: false });

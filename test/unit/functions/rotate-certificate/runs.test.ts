@@ -160,11 +160,11 @@ test("no two certificates have the same keys", async () => {
 test("what others do between our two reads is not undone: an authority is in the Secret before it is in a bundle", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0);
-  // For the one nothing is due yet, while the other wants another name.
+  // For one process nothing is due yet, while the other wants another name.
   const [run, other] = [world.start(), world.start({ dnsName: "sluice.ops.svc" })];
   let reads = 0;
   world.onRead = async (what) => {
-    // Between the lists and the Secret, in whichever order they are read.
+    // Between the lists and the Secret, in either order of the reads.
     if (what === "list mutatingwebhookconfigurations" || ++reads !== 2) return;
     world.onRead = () => {};
     assert.equal((await other()).guard, "trust-spreading");

@@ -1,4 +1,6 @@
-/** How often a function reads a group in which nothing is suspended. Each reconcile lists all volume claims of the namespace. */
+/**
+ * How often a function reads a group in which nothing is suspended. Each reconcile lists all volume claims of the namespace.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
@@ -17,7 +19,7 @@ class Triggered extends Harness {
     this.#definition = definition;
   }
 
-  /** One reconcile, and whether it has looked at the volume claims. */
+  /** Runs one reconcile. Resolves to whether it has read the volume claims. */
   async trigger(sweep = false): Promise<ReconcileResult & { readonly hasReconciled: boolean }> {
     const before = this.count(`list ${pvcs}`);
     const outcome = await played(this.timeline, this.#definition.reconcile(this.context, key, { sweep }));

@@ -1,4 +1,4 @@
-/** An answer that ends a drain (400, 403, 404, 409) rests on what the API server says now, and on no memory. */
+/** An answer that ends a drain (400, 403, 404, 409) rests on what the API server reports now, and on no cache. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupCache, GroupView } from "../../../../functions/shared/cache/cache.ts";
@@ -6,7 +6,7 @@ import { createListReader } from "../../../../functions/shared/cache/listing.ts"
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { type Harness, key, namespace, played } from "../reconcile/harness.ts";
 
-/** A process whose memory stands still: what it read once it goes on to show, until it is asked to look at everything anew. */
+/** A process whose cache shows the same objects for ever, until it must read everything again. */
 async function forgetful(harness: Harness): Promise<Replica> {
   const listing = createListReader(harness.cluster, undefined);
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };

@@ -8,7 +8,7 @@ import { claimOf, foreignClaim, leaseObject, namespace, nowMs } from "../../func
 
 const key = { namespace, group: "group" };
 
-/** The series of a metric for a ledger that holds these claims, as `KIND FUNCTION: VALUE`. */
+/** The series of a metric for a ledger with these claims, as `KIND FUNCTION: VALUE`. */
 async function seriesOf(name: string, claims: readonly Claim[]): Promise<string[]> {
   const registry = new Registry();
   const text = claims.map(({ line }) => line).join("\n");

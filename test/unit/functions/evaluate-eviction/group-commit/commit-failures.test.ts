@@ -1,4 +1,4 @@
-/** Group commit when something fails: the ledger, the API server, a write whose answer never comes, the decision itself. */
+/** Group commit when something fails: the ledger, the API server, a write without an answer, or the decision itself. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerNewMs } from "../../../../../functions/shared/ledger/reservation.ts";

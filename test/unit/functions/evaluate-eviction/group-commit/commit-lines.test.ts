@@ -1,4 +1,7 @@
-/** Reviews that wait for one group: which are decided on, what is withdrawn of each, and that no look is taken without one. */
+/**
+ * Reviews that wait for one group: which are decided, which reservations are withdrawn, and that nothing is read without a
+ * review.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
@@ -12,7 +15,7 @@ const by = "evaluate-eviction";
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 const allowed = { allowed: true, guard: "allowed", warnings: [] } as const;
 
-/** Asks for a pod and is told too late, so that what was written for it is to be withdrawn. */
+/** Asks for a pod and gets the answer too late, so that the reservation must be withdrawn. */
 async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise<void> {
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(1_000) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 500;
@@ -22,7 +25,7 @@ async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise
   await replica.harness.goOn(2_000);
 }
 
-/** A process that allows whatever it is asked for, and reserves it. */
+/** A process that allows and reserves every pod that it is asked for. */
 function generous(harness: Harness, changes: Partial<BatchDecider<EvictionSnapshot>> = {}): Replica {
   const decide = ({ asked }: EvictionSnapshot): Decision[] =>
     asked.map(({ eviction: { name, uid } }) => {
@@ -234,7 +237,7 @@ test("a new ledger is not written to set right the stamps of a clock that was ah
   assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
-/** A process that counts how often it has waited for time to pass. */
+/** A process that counts how often it sleeps. */
 function sleepy(harness: Harness, decider: Partial<BatchDecider<EvictionSnapshot>> = {}) {
   const slept = { times: 0 };
   const counted = (cluster: Cluster): Partial<Cluster> => ({

@@ -1,4 +1,4 @@
-/** Group commit: reviews of a group are decided together, written once, and answered in time or not at all. */
+/** Group commit: the reviews of a group are decided together, written once, and answered in time or not at all. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Call, Harness, namespace, refused } from "../../../shared/reconcile/harness.ts";
@@ -7,7 +7,7 @@ import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./re
 const by = "evaluate-eviction";
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
-/** One process, and one question under way, so that what is asked next is gathered behind it. */
+/** A process with one review under way, so that further reviews gather behind it. */
 async function busyReplica(maxUnavailable: number, replicas = 8) {
   const harness = await governedGroup({ maxUnavailable }, { replicas });
   const replica = new Replica(harness);

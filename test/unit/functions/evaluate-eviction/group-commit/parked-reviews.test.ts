@@ -1,4 +1,4 @@
-/** Reviews that wait their turn: in their order, let go in the moment in which a pod is back, and no longer than they may. */
+/** Reviews that wait for their turn: in order, answered as soon as a pod is back, and no longer than permitted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -10,14 +10,14 @@ import { type Call, Harness, namespace, played, refused } from "../../../shared/
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
-/** How long a pod of the world is away. */
+/** Time that a pod of the fake cluster is away. */
 const awayMs = 1_505;
 
-/** A process that lives on, and people who evict: what is allowed happens. */
+/** A process that keeps running, and users who evict: the API server carries out what is allowed. */
 class Drains {
   readonly harness: Harness;
   readonly replica: Replica;
-  /** What was answered, in that order, with the time since the start. */
+  /** The answers in order, with the time since the start. */
   readonly answered: {
     readonly pod: string;
     readonly guard: string;
@@ -252,7 +252,7 @@ test("a pod that cannot go for a reason of another kind is refused at once, and 
   const first = drains.evict("group-a-0");
   const [waits, other] = [drains.evict("group-a-1"), drains.evict("group-b-0")];
   await drains.harness.goOn(100);
-  // Scaled away, so that no budget lets it go: and the one behind it goes as soon as it can.
+  // The pod is scaled away, so that no budget lets it go. The review behind it is allowed as soon as possible.
   drains.harness.world.store.delete("pods", { namespace, name: "group-a-1" });
   assert.deepEqual(await drains.guards(first, waits), ["allowed", "exempt"]);
   assert.deepEqual(await drains.guards(other), ["allowed"]);
@@ -330,7 +330,7 @@ test("the API server that fails once is no reason to send everybody away", async
 
 test("a line without a waiting review is read no more, and a review that waits costs few requests", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
-  // It is allowed to go, and does not.
+  // The pod may go, but does not.
   await drains.guards(drains.replica.review("group-a-0"));
   drains.harness.forget();
   const waits = drains.evict("group-a-1");
@@ -350,7 +350,7 @@ test("a review that would wait longer than it may, at the rate of those before i
   assert.equal(drains.answered.length, 2, "nothing is known of the rate yet");
   await drains.harness.goOn(700);
   const refused = drains.answered.filter(({ guard }) => guard !== "allowed");
-  // 7.5 s less those that have passed, one pod each 1.5 s: three of those who wait may have a chance.
+  // Of 7.5 s some have passed, and a pod goes each 1.5 s: three of the waiting reviews may have a chance.
   assert.deepEqual(
     refused.map(({ pod }) => pod),
     pods(6, 17),

@@ -1,4 +1,4 @@
-/** The lines of those who ask, by themselves: who serves them is the test. */
+/** The queues of reviews alone: the test plays the code that serves them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as immediate } from "node:timers/promises";
@@ -20,7 +20,7 @@ const withdrawnOne = { reservation, before: undefined };
 
 const key = { namespace: "app", group: "ingester" };
 
-/** Batches are served until the test ends them, in their order. */
+/** Batches are served in order, until the test ends them. */
 function createLines() {
   const served: { readonly batch: readonly WaitingReview[]; readonly end: () => void }[] = [];
   const cluster = { monotonicMs: () => 0, sleep: () => new Promise<void>(() => {}) };
@@ -43,7 +43,7 @@ function createLines() {
 
 test("a queue is served by one at a time, also when a review of a queue that was forgotten is answered meanwhile", async () => {
   const { lines, served, ask } = createLines();
-  // Its reservation was written too late to say so: it is answered at its deadline, whatever has become of its line.
+  // Its reservation was written too late, so it is answered at its deadline, whatever happens to its queue.
   const late = ask();
   served[0]?.end();
   await immediate();
@@ -60,7 +60,7 @@ test("a queue is served by one at a time, also when a review of a queue that was
   assert.deepEqual(served[2]?.batch, [third]);
 });
 
-/** One who waits, over a clock of the test; each reconcile takes `tookMs`. */
+/** A waiting review over a clock of the test. Each reconcile takes `tookMs`. */
 function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = []) {
   const refusal = notYet("another-zone-down", "wait");
   const clock = createVirtualClock();
@@ -140,7 +140,7 @@ test("a review that comes while a change is gathered is read with those that wai
 });
 
 test("a review that comes to a line that all have left since something changed is read without delay", async () => {
-  // A reservation that is still to be withdrawn keeps the line.
+  // A reservation that must still be withdrawn keeps the queue.
   const { clock, answerAll, begun, change, join } = createWaiting(0, [withdrawnOne]);
   await clock.goTo(100);
   change();

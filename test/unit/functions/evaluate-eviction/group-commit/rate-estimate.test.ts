@@ -1,9 +1,9 @@
-/** The rate of a line: what those expect who wait in it. */
+/** The rate of a queue, from which waiting reviews learn when they can expect their turn. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateEstimate } from "../../../../../functions/evaluate-eviction/group-commit/rate-estimate.ts";
 
-/** Lets `together` reviews go at each of these times; only at the first time does no review wait. */
+/** Allows `together` reviews at each of these times. Only at the first time does no review wait. */
 function estimateOf(timesMs: readonly number[], together = 1): RateEstimate {
   const estimate = new RateEstimate();
   for (const [index, atMs] of timesMs.entries())

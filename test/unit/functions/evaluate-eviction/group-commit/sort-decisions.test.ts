@@ -1,4 +1,4 @@
-/** What becomes of the reviews of one batch: which are written to the ledger, and which leave no trace. */
+/** Sorts the reviews of a batch: which are written to the ledger, and which leave no trace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
