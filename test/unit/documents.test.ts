@@ -88,7 +88,7 @@ test("a document has no sentence above 35 words, no paragraph above 18 on averag
   assert.deepEqual(hard, []);
 });
 
-test("a long sentence, a long average and a telegram are found; one sentence alone has no average", () => {
+test("the test finds a long sentence, a long average and a telegram; one sentence alone has no average", () => {
   const sentence = (words: number) => `${"word ".repeat(words - 1)}end.`;
   const found = (...lengths: number[]) => hardships(lengths.map(sentence)).map((why) => why.split(":")[0]);
   assert.deepEqual(found(35), []);
@@ -100,7 +100,7 @@ test("a long sentence, a long average and a telegram are found; one sentence alo
   assert.deepEqual(found(7, 7, 8, 7, 7), []);
 });
 
-test("every relative link of a document leads to a file, and to a heading where it names one", () => {
+test("every relative link of a document leads to a file, and to a heading if it names one", () => {
   const links = documents.flatMap((document) => linksOf(read(document)).map((link) => ({ document, link })));
   assert.ok(documents.length > 12 && links.length > 30, `${documents.length} documents, ${links.length} links`);
   assert.deepEqual(
@@ -121,7 +121,7 @@ function guardsExplained(text: string): string[] {
   return tables.flatMap((rows) => [...rows.matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, guard = ""]) => guard));
 }
 
-test("the README of a function has promise, what is read, guards and undo on one screen, and the rest below a line", () => {
+test("the README of a function has promise, reads, guards and undo on one screen, and the rest below a line", () => {
   const readmes = globSync("functions/*/README.md", { cwd: root });
   assert.ok(readmes.length >= 4, readmes.join());
   for (const path of readmes) {
@@ -138,7 +138,7 @@ test("the README of a function has promise, what is read, guards and undo on one
   }
 });
 
-test("sentences end at stops, headings and items; tables, code and the targets of links are none of theirs", () => {
+test("sentences end at stops, headings and items; tables, code and link targets do not count", () => {
   const text =
     '# A b\nC `d.e` f. *G h.* I\nj!\n\n- k\n- l (m.) n\n\n| o. | p |\n\n```sh\nq. r\n```\n\n[S](t.md#u) v.\n1. "w."\n';
   const expected = ["# A b", "C `d.e` f.", "*G h.*", "I j!", "- k", "- l (m.)", "n", "[S] v.", "1.", '"w."'];
@@ -146,7 +146,7 @@ test("sentences end at stops, headings and items; tables, code and the targets o
   assert.equal(wordsIn('It takes 3 x `a b` - "well" …'), 7);
 });
 
-test("a link is lost without its file or its heading, and is no link in a block of code", () => {
+test("a link without its file or heading is lost, and a link in a block of code does not count", () => {
   assert.deepEqual(linksOf("[a](b.md) [c\nd](#e) [f](https://g.h)\n```\n[i](j)\n```\n"), ["b.md", "#e"]);
   assert.deepEqual(fragmentsOf("# A, `b` and c-d?\n## [E](f.md)\n```\n# g\n```\n## E\n"), ["a-b-and-c-d", "e", "e-1"]);
   assert.equal(lost("knative/README.md", "../README.md#install"), undefined);
@@ -169,7 +169,7 @@ const questions = [
   "rule that is removed",
 ];
 
-test("to add a function, each question has a line of its own, and every place that is named there is in the tree", () => {
+test("the chapter about adding a function has a line for each question, and names only existing places", () => {
   const [, below = ""] = read("CONTRIBUTING.md").split("\n## To add a function\n");
   const [section = ""] = below.split("\n## ");
   const rows = [...section.matchAll(/^\| ([a-z ]+) \| .+\? ?.*\| .+ \|$/gm)].map(([, question]) => question);
@@ -250,7 +250,7 @@ for (const heading of ["The way of one event", "The way of one review"]) {
   });
 }
 
-test("a way that leads up, that no file hands over, or that leads to no file is found out", () => {
+test("a way that leads up, that no file hands over, or that leads to no file is found", () => {
   const stop = (number: number, file: string, from?: number, ...over: string[]): Stop => ({ number, file, from, over });
   const conclude = "functions/shared/reconcile/conclude.ts";
   const act = "functions/shared/reconcile/act.ts";

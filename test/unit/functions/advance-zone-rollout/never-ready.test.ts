@@ -73,7 +73,7 @@ for (const [where, lost] of places) {
   }
 }
 
-test("a repair says in an Event what kept the pod from being ready", async () => {
+test("the Event of a repair says what kept the pod from being ready", async () => {
   const causes = { CrashLoopBackOff: "stuck in CrashLoopBackOff", ContainerCreating: "Pending for \\d+ s" };
   for (const [reason, cause] of Object.entries({ ...causes, [unready]: "never ready in 12\\d s" })) {
     const harness = await broken(reason, "group-a-1");
@@ -88,7 +88,7 @@ test("a repair says in an Event what kept the pod from being ready", async () =>
   }
 });
 
-test("pods of two zones that were ready once and broke are replaced by what mends them, zone by zone, and then all goes on", async () => {
+test("pods of two zones that broke after being ready are replaced by a revision that mends them, zone by zone, and then the rollout goes on", async () => {
   const harness = await new Harness({ replicas: 3 }).prepare("app:1");
   for (const name of ["group-a-1", "group-b-1"]) harness.world.kubelet.breakPod({ namespace, name }, unready);
   await harness.goOn(60_000);

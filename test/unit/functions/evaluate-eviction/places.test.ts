@@ -25,7 +25,7 @@ function besidePod(harness: Harness, name: string): Replica {
   });
 }
 
-test("no-ordinal: a pod whose name is not STATEFULSET-ORDINAL is a 400 that says so, and the ledger stays readable", async () => {
+test("no-ordinal: a pod whose name is not STATEFULSET-ORDINAL gets a 400 that says so, and the ledger stays readable", async () => {
   const harness = await governedGroup();
   const names = [`group-a-${"9".repeat(30)}`, "group-a-2147483648", "group-a-x", "group-a-07", "other-1", "group-a"];
   for (const name of names) {
@@ -59,7 +59,7 @@ test("no-statefulset: the refusal names the kind of what controls the pod", asyn
   }
 });
 
-test("out-of-scope: a pod of Sluice's own is known by its labels and its ReplicaSet, and no StatefulSet's pod is one", async () => {
+test("out-of-scope: Sluice's own pods are recognised by their labels and ReplicaSet, and no StatefulSet's pod is one", async () => {
   const harness = await governedGroup({ maxUnavailable: 0 });
   // The owners of these pods do not exist, so the pods would soon be gone as well.
   harness.world.garbageCollector.stop();

@@ -54,7 +54,7 @@ test("the README explains every guard that the code can answer, and no other", a
   assert.deepEqual(explained.sort(), [...known].sort());
 });
 
-test("the README's table of rollout-operator's reasons is the one that counts", () => {
+test("the README's table of rollout-operator's reasons is the one that the code uses", () => {
   const reasons = evaluateEviction.peerReasons ?? {};
   const codes = new Map(tableOf("guard").map(([guard = "", code = ""]) => [guardsIn(guard)[0], code.split(", ")]));
   const rows = tableOf("its reason");

@@ -13,7 +13,7 @@ const mirrors = {
   "rollout-mirror-replicas-from-resource-api-version": "apps/v1",
 };
 
-test("delay-malformed: a follower whose delay cannot be read keeps its size, upwards as well, and says so", async () => {
+test("delay-malformed: a follower whose delay cannot be read keeps its size, also upwards, and reports that", async () => {
   for (const text of ["1.5h", "never"]) {
     const delay = {
       "rollout-downscale-leader": "group-a",

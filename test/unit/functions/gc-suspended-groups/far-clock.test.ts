@@ -70,7 +70,7 @@ const clocks: readonly Partial<Off>[] = [
 ];
 
 for (const off of clocks)
-  test(`clock-unsure: with the clocks off by ${JSON.stringify(off)} ms no volume goes, and it goes when they are right`, async () => {
+  test(`clock-unsure: with the clocks off by ${JSON.stringify(off)} ms no volume goes, and the volume goes when they are right`, async () => {
     const on = new Clocked("600s");
     await on.suspended();
     await on.reconcileFor(5 * minuteMs);
@@ -88,7 +88,7 @@ for (const off of clocks)
     );
   });
 
-test("clock-unsure names both times and the difference, in a Warning Event, as long as the clocks differ", async () => {
+test("clock-unsure names both times and their difference, in a Warning Event, as long as the clocks differ", async () => {
   const on = new Clocked("7d");
   await on.suspended();
   on.set({ server: 8 * dayMs });
@@ -103,7 +103,7 @@ test("clock-unsure names both times and the difference, in a Warning Event, as l
   assert.equal(event?.type, "Warning", on.events.join("\n"));
 });
 
-test("an API server that is days ahead in one reconcile of three keeps no volume claim written in turn", async () => {
+test("an API server that is days ahead in one reconcile of three does not cause alternating writes of a volume claim", async () => {
   const on = new Clocked("7d");
   await on.suspended();
   await on.reconcileFor(minuteMs);
@@ -123,7 +123,7 @@ const apart: readonly Partial<Off>[] = [
   { server: -4 * minuteMs },
 ];
 for (const off of apart)
-  test(`with the clocks off by ${JSON.stringify(off)} ms the age is the smaller of what they say`, async () => {
+  test(`with the clocks off by ${JSON.stringify(off)} ms the age is the smaller of the two`, async () => {
     const on = new Clocked("900s");
     await on.suspended();
     await on.reconcileFor(2 * minuteMs);
@@ -149,7 +149,7 @@ async function deleted(isStray: boolean): Promise<Clocked> {
 
 for (const isStray of [false, true]) {
   const what = isStray ? "without a StatefulSet " : "";
-  test(`clock-unsure: a volume claim ${what}that a user deleted is not let go by clocks that are days off`, async () => {
+  test(`clock-unsure: a volume claim ${what}that a user deleted is not released by clocks that are days off`, async () => {
     const wrong = [{ server: 8 * dayMs }, { process: 8 * dayMs }, { server: 9 * dayMs, process: 8 * dayMs }];
     for (const off of [...wrong, { server: -8 * dayMs }]) {
       const on = await deleted(isStray);
@@ -165,7 +165,7 @@ for (const isStray of [false, true]) {
     }
   });
 
-  test(`a volume claim ${what}that a user deleted is kept for its time by the clock that is behind`, async () => {
+  test(`a volume claim ${what}that a user deleted is kept for its duration by the clock that is behind`, async () => {
     const on = await deleted(isStray);
     on.set({ process: -4 * minuteMs });
     await on.reconcileFor(13 * minuteMs);
@@ -175,7 +175,7 @@ for (const isStray of [false, true]) {
   });
 }
 
-test("clock-unsure: a mark of before is taken back, its claim of the ledger ends, and the time goes on", async () => {
+test("clock-unsure: an earlier mark is taken back, its claim in the ledger ends, and the duration goes on", async () => {
   const on = new Clocked("60s");
   await on.suspended();
   const since = on.recorded(top, "suspended-at");
@@ -201,7 +201,7 @@ test("clock-unsure: a mark of before is taken back, its claim of the ledger ends
   assert.deepEqual([on.ledger.claims, on.recorded(top, "suspended-at")], [[], since]);
 });
 
-test("clock-unsure: clocks that part between the mark and the deletion delete nothing", async () => {
+test("clock-unsure: if the clocks diverge between the mark and the deletion, nothing is deleted", async () => {
   const on = new Clocked("60s");
   await on.suspended();
   await on.goOn(61_000);
@@ -214,7 +214,7 @@ test("clock-unsure: clocks that part between the mark and the deletion delete no
   on.assertKept();
 });
 
-test("what no time decides is done while the clocks are unsure: a recover brings the pod back", async () => {
+test("work that depends on no duration is done while the clocks are unsure: a recover brings the pod back", async () => {
   const on = new Clocked("600s");
   await on.suspended();
   on.set({ server: 8 * dayMs });
@@ -225,7 +225,7 @@ test("what no time decides is done while the clocks are unsure: a recover brings
   assert.equal(on.recorded(top, "recover"), undefined);
 });
 
-test("clock-unsure: no pod goes because the wait between two removals is over; the first one needs no wait", async () => {
+test("clock-unsure: no pod goes because a wait between two removals is over; the first removal needs no wait", async () => {
   const on = new Clocked("600s", { "wait-between-removals": "60s" });
   on.set({ server: 8 * dayMs });
   await on.suspended();
@@ -241,7 +241,7 @@ test("clock-unsure: no pod goes because the wait between two removals is over; t
   assert.equal(on.pod("group-b-2"), undefined);
 });
 
-test("no Event warns of a removal that nears by clocks that are unsure, nor by the one that is ahead", async () => {
+test("no Event warns of a coming removal while the clocks are unsure, nor by the clock that is ahead", async () => {
   const on = new Clocked("600s");
   const isWarned = () => on.events.some((event) => event.startsWith("VolumeRemovalNears"));
   await on.suspended();
@@ -257,7 +257,7 @@ test("no Event warns of a removal that nears by clocks that are unsure, nor by t
   assert.ok(isWarned());
 });
 
-test("five minutes apart the clocks agree, and a millisecond more they do not", () => {
+test("clocks that differ by five minutes agree, and by a millisecond more they do not", () => {
   const nowMs = Date.UTC(2026, 5, 1);
   for (const sign of [1, -1]) {
     assert.equal(whyClocksUnsure({ nowMs, wallMs: nowMs + sign * 300_000 }), undefined);

@@ -92,7 +92,7 @@ async function rounds(on: Volumes) {
 }
 
 for (const [state, begin] of Object.entries(states))
-  test(`a volume that is ${state}: whatever is reported of it, the writes of both functions to each object come to rest`, async () => {
+  test(`a volume that is ${state}: whatever its annotations are, both functions stop writing to each object`, async () => {
     for (const scene of scenes) {
       const on = new Volumes();
       await begin(on);
@@ -108,7 +108,7 @@ for (const [state, begin] of Object.entries(states))
     }
   });
 
-test("a member is reported by one function: its removal by the collector, and its pod, or what Sluice cannot read, by the other", () => {
+test("one function reports a member: the collector reports its removal, and the other one its pod or unreadable annotations", () => {
   const writesAfter = (change: (on: Suspended) => void) => {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 5);
@@ -124,7 +124,7 @@ test("a member is reported by one function: its removal by the collector, and it
   for (const recover of ["true", "perhaps"]) assert.equal(annotated({ recover }), "suspender", recover);
 });
 
-test("a hold is a user's will: a duration that is malformed or missing is reported before it, and then the hold is", async () => {
+test("a malformed or missing duration is reported before a user's hold, and then the hold is", async () => {
   for (const [duration, guard] of [
     ["soon", "duration-malformed"],
     [null, "duration-missing"],

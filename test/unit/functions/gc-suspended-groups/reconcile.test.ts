@@ -64,7 +64,7 @@ class Removals extends Harness {
   }
 }
 
-test("both volumes of a pod that is gone are marked, looked at once more, and deleted", async () => {
+test("both volumes of a pod that is gone are marked, read again, and deleted", async () => {
   const on = await Removals.suspended();
   await on.remove();
   assert.equal(on.deleted, 2);
@@ -82,14 +82,14 @@ const interventions: Readonly<Record<string, (on: Removals) => void>> = {
 };
 
 for (const [what, between] of Object.entries(interventions)) {
-  test(`no revision of a volume claim tells that ${what} under the mark: the second reconcile does, and nothing is deleted`, async () => {
+  test(`no revision of a volume claim shows that ${what} under the mark: the second read does, and nothing is deleted`, async () => {
     const on = await Removals.suspended();
     await on.remove(() => between(on));
     assert.equal(on.deleted, 0);
   });
 }
 
-test("one volume is deleted, and the deletion of the other is refused: the ledger has the time of a removal all the same", async () => {
+test("one volume is deleted, and the deletion of the other is refused: the ledger still has the time of a removal", async () => {
   const on = await Removals.suspended();
   on.interfere = ({ verb, given }) => {
     const { name = "" } = (given[1] ?? {}) as { readonly name?: string };
@@ -111,7 +111,7 @@ test("one volume is deleted, and the deletion of the other is refused: the ledge
   assert.ok(lastRemovalMs >= removedMs - 1_000, `${lastRemovalMs}, and it was removed at ${removedMs}`);
 });
 
-test("a claim that a dead process left is ended by a new one that has known it for ten seconds, and that reconciles again by then", async () => {
+test("the claim of a dead process is ended by a new process that has known it for ten seconds, and reconciles again by then", async () => {
   const on = await Removals.suspended({ hold: "true" });
   const stampMs = on.context.cluster.serverTimeMs() - 160_000;
   const anchor = { resource: "persistentvolumeclaims", name: names[0] ?? "", annotation: "sluice.dev/removal-claim" };
@@ -129,7 +129,7 @@ test("a claim that a dead process left is ended by a new one that has known it f
   assert.deepEqual(on.ledger.claims, []);
 });
 
-test("retain-pv keeps the volume that is bound to its claim, and changes none that is bound to another one", async () => {
+test("retain-pv keeps the volume that is bound to its claim, and changes no volume that is bound to another claim", async () => {
   for (const [boundTo, policy] of [
     ["own", "Retain"],
     ["another", "Delete"],

@@ -31,7 +31,7 @@ function twoOver(): Suspended {
   return on;
 }
 
-test("what a removal that still stands has taken counts as taken now: the next volume of its zone waits the whole time", () => {
+test("the volume of an unfinished removal counts as removed now: the next volume of its zone waits the whole time", () => {
   const on = twoOver();
   assert.deepEqual(
     done(on).filter((one) => one.startsWith("remove")),
@@ -43,13 +43,13 @@ test("what a removal that still stands has taken counts as taken now: the next v
   assert.deepEqual(done(on), ["wait-between-removals"]);
 });
 
-test("the same holds while pods of the zone go by a claim", () => {
+test("the same applies while pods of the zone go under a claim", () => {
   const on = twoOver();
   on.claim("a", by.suspender, "scale-down", 0, "suspension ");
   assert.deepEqual(new Set(done(on)), new Set(["wait-between-removals"]));
 });
 
-test("a removal that was claimed goes on, though a wait would hold it back now", () => {
+test("a claimed removal goes on, even if a wait would block it now", () => {
   const on = twoOver();
   on.claim("a", by.collector, "volume", 2);
   assert.deepEqual(
@@ -58,7 +58,7 @@ test("a removal that was claimed goes on, though a wait would hold it back now",
   );
 });
 
-test("a removal that was claimed and not marked waits while the mode is None, or the wait is malformed", () => {
+test("a claimed but unmarked removal waits while the mode is None, or the wait is malformed", () => {
   for (const [message, guard] of [
     [{ "removal-mode": "None" }, "mode-none"],
     [{ "wait-between-removals": "soon" }, "wait-malformed"],
@@ -70,7 +70,7 @@ test("a removal that was claimed and not marked waits while the mode is None, or
   }
 });
 
-test("suspend-group: no pod of the zone goes while the claim of a removal stands there, and the wait is reported", () => {
+test("suspend-group: no pod of the zone goes while the ledger has the claim of a removal there, and the wait is reported", () => {
   const on = suspending(["a"], [1]);
   on.spec("a", { replicas: 2 });
   on.policy("a", wait);
@@ -91,7 +91,7 @@ const message: Readonly<Record<string, Readonly<Record<string, string | undefine
 };
 
 for (const [what, texts] of Object.entries(message))
-  test(`a volume that is marked and ${what} is taken back by the reconcile that sees it, and not removed beside that`, () => {
+  test(`the removal of a marked volume that ${what} is taken back by the reconcile that sees it, which does not remove it as well`, () => {
     const on = Suspended.of(["a"], 3, policy);
     on.suspend("a", 2, 120);
     on.claim("a", by.collector, "volume", 2);

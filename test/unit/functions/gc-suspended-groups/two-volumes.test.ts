@@ -43,7 +43,7 @@ function twoVolumes(second: string, texts: Texts): Suspended {
 const prefixed = (texts: Texts) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`sluice.dev/${name}`, text]));
 
-test("of a StatefulSet's pod: both volumes go together, and what one of them lacks holds both", () => {
+test("pod of a StatefulSet: both volumes go together, and what one of them lacks blocks both", () => {
   for (const second of ["archive", "journal"]) {
     const decided = (texts: Texts) =>
       outcome(decide({ ...twoVolumes(second, texts).around("gc-suspended-groups", "volume"), removes: true }));
@@ -53,7 +53,7 @@ test("of a StatefulSet's pod: both volumes go together, and what one of them lac
   }
 });
 
-test("of two volumes one is marked, and the user wants the other: the mark is taken back, and the claim of the removal with it", () => {
+test("if one of two volumes is marked and the user wants the other, the mark is taken back, with the claim of the removal", () => {
   const removing = { "suspend-state": "Removing", "removal-claim": "x" };
   for (const [second, texts] of [
     ["journal", { recover: "true" }],
@@ -72,7 +72,7 @@ test("of two volumes one is marked, and the user wants the other: the mark is ta
   assert.equal(outcome(decide({ ...on.around("gc-suspended-groups", "volume"), removes: true })), "remove");
 });
 
-test("of another owner's pod: both volumes go together, and what one of them lacks holds both", () => {
+test("pod of another owner: both volumes go together, and what one of them lacks blocks both", () => {
   for (const second of ["a-1-archive", "a-1-journal"]) {
     const decided = (texts: Texts) => {
       const on = Owned.of(["a"], 2);

@@ -30,7 +30,7 @@ const blocks = (harness: FoundationHarness) => harness.foundation.spec?.buggify?
 const unfound = (harness: FoundationHarness) =>
   harness.sent("ProcessGroupWaiting").filter((text) => text.startsWith("volume-unfound: "));
 
-test("a removal is held back, and its volume suspended, where the cluster has labels of its own", async () => {
+test("a removal is blocked, and its volume suspended, also if the cluster has labels of its own", async () => {
   const harness = relabelled({ app: "fdb", "example.com/id": id });
   harness.change({ processGroupsToRemove: [id] });
   await harness.reconcile();
@@ -74,7 +74,7 @@ test("volume-unfound: a removal whose volume is not found stays blocked, and an 
   assert.deepEqual([blocks(harness), harness.written("suspend")], [[id], "true"]);
 });
 
-test("volume-unfound: a removal that begins while a volume claim has no label is held back, too", async () => {
+test("volume-unfound: a removal that begins while a volume claim has no label is also blocked", async () => {
   const harness = relabelled({ app: "fdb" });
   harness.change({ processGroupsToRemove: [id] });
   await harness.reconcile();
@@ -85,7 +85,7 @@ test("volume-unfound: a removal that begins while a volume claim has no label is
   assert.deepEqual(blocks(harness), [], "no list asks for its removal any more");
 });
 
-test("labels of wrong types: what the cluster owns is found, and what has no volume waits until a user corrects them", async () => {
+test("labels of wrong types: the cluster's own claims are found, and groups without a volume wait until a user corrects the labels", async () => {
   const harness = relabelled(
     { app: "fdb" },
     { labels: { matchLabels: ["app"], processGroupIDLabels: "example.com/id" } },
@@ -100,7 +100,7 @@ test("labels of wrong types: what the cluster owns is found, and what has no vol
   assert.deepEqual([blocks(harness), harness.written("suspend")], [[id], "true"]);
 });
 
-test("a volume claim whose process group Sluice cannot tell is protected all the same", async () => {
+test("a volume claim of an unknown process group is still protected", async () => {
   const harness = relabelled({});
   harness.world.annotate(
     { namespace, name: "orders" },
