@@ -1,4 +1,4 @@
-/** Reconciles that remove volumes: what changes between the mark of the removal and the deletion, and whose volume is kept. */
+/** Reconciles that remove volumes: changes between the mark and the deletion, and volumes that are kept. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
@@ -14,7 +14,7 @@ const names = ["data-group-a-1", "journal-group-a-1"];
 const ours = (texts: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`sluice.dev/${name}`, text]));
 
-/** A pod with two volumes that is gone: the next reconcile of the function that removes marks both and deletes them. */
+/** Two volumes whose pod is gone: the next reconcile of gc-suspended-groups marks both and deletes them. */
 class Removals extends Harness {
   static async suspended(changes: Readonly<Record<string, string>> = {}): Promise<Removals> {
     const on = new Removals({ zones: ["a"], replicas: 2, volumes: ["data", "journal"] });
@@ -38,7 +38,8 @@ class Removals extends Harness {
   }
 
   /**
-   * Runs one reconcile of the function that removes. `between`: what a user does when both are marked, before they are read.
+   * Runs one reconcile of gc-suspended-groups. `between`: what a user does after both volumes are marked and before they are
+   * read again.
    */
   async remove(between: () => void = () => {}): Promise<void> {
     let isDone = false;
@@ -48,7 +49,7 @@ class Removals extends Harness {
       between();
     };
     await this.reconcile(gcSuspendedGroups);
-    assert.ok(isDone, "both were marked and looked at once more");
+    assert.ok(isDone, "both volumes were marked and read again");
   }
 
   get states(): readonly (string | undefined)[] {
@@ -64,7 +65,7 @@ class Removals extends Harness {
   }
 }
 
-test("both volumes of a pod that is gone are marked, read again, and deleted", async () => {
+test("both volumes of a deleted pod are marked, read again, and deleted", async () => {
   const on = await Removals.suspended();
   await on.remove();
   assert.equal(on.deleted, 2);
@@ -82,14 +83,14 @@ const interventions: Readonly<Record<string, (on: Removals) => void>> = {
 };
 
 for (const [what, between] of Object.entries(interventions)) {
-  test(`no revision of a volume claim shows that ${what} under the mark: the second read does, and nothing is deleted`, async () => {
+  test(`${what} after the mark: only the second read shows it, and no volume is deleted`, async () => {
     const on = await Removals.suspended();
     await on.remove(() => between(on));
     assert.equal(on.deleted, 0);
   });
 }
 
-test("one volume is deleted, and the deletion of the other is refused: the ledger still has the time of a removal", async () => {
+test("the ledger keeps the time of a removal if one volume is deleted and the API server refuses to delete the other", async () => {
   const on = await Removals.suspended();
   on.interfere = ({ verb, given }) => {
     const { name = "" } = (given[1] ?? {}) as { readonly name?: string };
@@ -111,7 +112,7 @@ test("one volume is deleted, and the deletion of the other is refused: the ledge
   assert.ok(lastRemovalMs >= removedMs - 1_000, `${lastRemovalMs}, and it was removed at ${removedMs}`);
 });
 
-test("the claim of a dead process is ended by a new process that has known it for ten seconds, and reconciles again by then", async () => {
+test("a new process ends a dead process's claim after knowing it for ten seconds, and reconciles again by then", async () => {
   const on = await Removals.suspended({ hold: "true" });
   const stampMs = on.context.cluster.serverTimeMs() - 160_000;
   const anchor = { resource: "persistentvolumeclaims", name: names[0] ?? "", annotation: "sluice.dev/removal-claim" };
