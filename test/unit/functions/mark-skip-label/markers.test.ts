@@ -29,7 +29,7 @@ async function deleted(settings: Readonly<Record<string, unknown>> = { skipLabel
 
 const pods = ["group-server-0", "group-server-1", "group-server-2"];
 
-test("it is gone within seconds once the file in each container has a text, and not before", async () => {
+test("the owner is gone within seconds once the file in each container has a text, and not before", async () => {
   const { world, process, read, seen } = await deleted();
   assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(
@@ -45,7 +45,7 @@ test("it is gone within seconds once the file in each container has a text, and 
   assert.equal(world.find(), undefined);
 });
 
-test("how long it is held at most is reported in one Event, and the 90 s are waited for where Sluice may not exec", async () => {
+test("one Event reports how long the owner is held at most; without the right to exec Sluice waits the full 90 s", async () => {
   const { world, process, seen, breakDown } = await deleted();
   for (const pod of pods) seen.add(pod);
   breakDown(new Error("403"));

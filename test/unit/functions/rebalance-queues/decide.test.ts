@@ -51,7 +51,7 @@ const word = (changes: Partial<RebalanceSnapshot> = {}) => wordOf(decide(given(c
 const withState = (changes: Partial<RebalanceState>) => word({ state: { ...changed, ...changes } });
 
 suite("whether a cluster is rebalanced", () => {
-  test("at rest it is left alone; other nodes are noted first, then left to settle, then rebalanced", () => {
+  test("an unchanged cluster is left alone; changed nodes are noted first, and rebalanced once they have settled", () => {
     assert.equal(word(), "rest undefined");
     assert.equal(word({ state: undefined }), "note now");
     assert.equal(word({ nodes: { ...nodes, digest: "other" } }), "note other");
@@ -61,13 +61,13 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(word({ state: changed, settleMs: 3_600_000 }), "settling 3540000");
   });
 
-  test("a cluster that is not whole, or has one node, is neither noted nor asked", () => {
+  test("a cluster with missing nodes or with one node is neither noted nor asked", () => {
     assert.equal(word({ nodes: "r-1 is terminating", state: changed }), "pods-not-ready undefined");
     assert.equal(word({ replicas: 1, nodes: "no", state: undefined }), "rest undefined");
     assert.equal(word({ replicas: 0, state: undefined }), "rest undefined");
   });
 
-  test("a wish is served from its moment on, once, and never more often than it settles", () => {
+  test("a user's wish is served once, from its time on, and never within the settle time after a rebalance", () => {
     assert.equal(word({ wantedMs: nowMs }), "rebalance r-0");
     assert.equal(word({ wantedMs: nowMs + 1 }), "rest 1");
     assert.equal(word({ wantedMs: (atRest.balancedMs ?? 0) - 1_000 }), "rest undefined");
@@ -108,13 +108,13 @@ suite("whether a cluster is rebalanced", () => {
     assert.ok(step.kind === "wait" && step.message.includes("(3 in a row): r-0 answered HTTP 500"));
   });
 
-  test("nodes that change meanwhile take away neither a claim nor a failure", () => {
+  test("if nodes change in the meantime, claims and failures are kept", () => {
     const state = { ...changed, members: "other", claimedMs: nowMs - 5, failed };
     const step = decide(given({ state }));
     assert.deepEqual(step, { kind: "note", state: { ...state, members: "now", sinceMs: nowMs } });
   });
 
-  test("the operator has five minutes from its mark, and from when the cluster is whole", () => {
+  test("the operator has five minutes from its mark, or from when all nodes are ready", () => {
     const blocked = (operatorMs: number, sinceMs = changed.sinceMs) =>
       word({ operatorMs, wantedMs: operatorMs, state: { ...changed, sinceMs } });
     assert.equal(blocked(nowMs), "operator-first 30000");
@@ -125,7 +125,7 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(blocked(nowMs + 9e9, nowMs - 300_000), "rebalance r-0", "a mark from the future");
   });
 
-  test("a state of another StatefulSet, or from the future, is none; clocks may differ by a minute", () => {
+  test("a state of another StatefulSet, or from the future, is ignored; clocks may differ by a minute", () => {
     assert.equal(withState({ uid: "v" }), "note now");
     assert.equal(withState({ sinceMs: nowMs + 60_001 }), "note now");
     assert.equal(withState({ sinceMs: nowMs + 60_000 }), "settling 120000");

@@ -31,7 +31,7 @@ test("a cluster with the label is rebalanced once it has been the same for a min
   );
 });
 
-test("without the label a reconcile is one GET; at rest it is a GET and a LIST, and a sweep finds only what has it", async () => {
+test("without the label a reconcile sends one GET, with it a GET and a LIST, and a sweep finds only StatefulSets with the label", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   assert.equal(await process.run(), "done");
@@ -48,7 +48,7 @@ test("without the label a reconcile is one GET; at rest it is a GET and a LIST, 
   assert.deepEqual(brokers.asked, []);
 });
 
-test("a pod that was replaced, and a container that started again, are each a reason; each that comes meanwhile begins the minute anew", async () => {
+test("a replaced pod and a restarted container are each a reason, and each new one begins the minute again", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   await brokers.replace("group-a-2");
@@ -69,7 +69,7 @@ test("a pod that was replaced, and a container that started again, are each a re
   assert.deepEqual(brokers.pods, ["group-a-0", "group-a-0"]);
 });
 
-test("pods-not-ready: while a node is away nothing is listed or asked, whatever the time", async () => {
+test("pods-not-ready: while a node is away no pod is listed or asked, whatever the time", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   brokers.harness.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready");
@@ -182,7 +182,7 @@ test("a Secret of its own, another port and https are used as they are written",
   assert.equal(asked?.authorization, `Basic ${btoa("spreader:p:w")}`);
 });
 
-test("a shadow says what it would do, once, and writes and posts nothing", async () => {
+test("in shadow mode the function says once what it would do, and writes and posts nothing", async () => {
   const brokers = new Brokers();
   const process = brokers.process({ mode: "shadow" });
   await process.goOn(settleMs + 200_000);
@@ -230,7 +230,7 @@ test("of a RabbitmqCluster the operator goes first while its mark is there, for 
   assert.equal(process.requests.filter((request) => /^(patch|delete|create) rabbitmqclusters/.test(request)).length, 0);
 });
 
-test("what another StatefulSet's state says, one from the future, and one that is none, is not believed", async () => {
+test("a state of another StatefulSet, from the future, or that Sluice cannot read is ignored", async () => {
   const before = await balanced();
   const state = before.set.metadata.annotations?.[stateKey] ?? "";
   const ahead = "2027-01-01T00:00:00.000Z";
@@ -256,7 +256,7 @@ test("what another StatefulSet's state says, one from the future, and one that i
   }
 });
 
-test("a StatefulSet of one pod has nothing to spread, and one that is gone or going is left alone", async () => {
+test("a StatefulSet of one pod, one that is gone, and one that is being deleted are left alone", async () => {
   const brokers = new Brokers(usual, { replicas: 1 });
   const process = brokers.process();
   assert.equal(await process.run(), "done");

@@ -7,7 +7,7 @@ import { foreignClaim } from "../prepare-downscale/downscales.ts";
 import { standing } from "./unwoken.ts";
 
 for (const views of ["watch", "list"] as const) {
-  test(`what never comes is undone 90 to 100 s later by the timer of a standalone process, without an event (${views})`, async () => {
+  test(`a downscale that never comes is undone 90 to 100 s later by the timer of a standalone process, without an event (${views})`, async () => {
     const { world, process } = await standing(views);
     assert.equal(await process.guard("group-a", 2), "allowed");
     assert.equal(world.prepared.size, 3);
@@ -19,7 +19,7 @@ for (const views of ["watch", "list"] as const) {
   });
 }
 
-test("the looks between two sweeps are one LIST of Leases each, and nothing else, while no downscale is open", async () => {
+test("while no downscale is open, each check between two sweeps is one LIST of Leases and nothing else", async () => {
   const { world, process } = await standing("watch");
   process.calls.length = 0;
   await world.harness.goOn(60_000);

@@ -95,7 +95,7 @@ test("a bundle is written without the key while the key spreads, and with it whe
   assert.deepEqual(patched(decideAt(configurations)), { names: ["both"], reviewKey: current });
 });
 
-test("a promotion waits for no path, whether its key spreads or is refused", () => {
+test("a promotion does not wait for paths, whether its key spreads or is refused", () => {
   const stored = { presented: generation("A"), next, previous: [] };
   const given = { bundles: [["A", "B"]] };
   const spreading = [configuration("plain", [undefined], given)];
@@ -106,7 +106,7 @@ test("a promotion waits for no path, whether its key spreads or is refused", () 
   assert.equal(decideAt(refused, { stored, trustedForMs: 5_000 }, 61).kind, "promote");
 });
 
-test("a key that was refused leaves the bundle to be written alone, and is reported while nothing else is to be done", () => {
+test("after a key was refused the bundle is written without it, and the refusal is reported while nothing else is due", () => {
   const refused = configuration("plain", [undefined], { keyRefusal: "plain was refused with 422: no" });
   const step = decideAt([refused]);
   assert.deepEqual(waited(step), ["configuration-refused", 30_000]);

@@ -71,13 +71,13 @@ test("the entry of Sluice is taken out of what the write answered, on that versi
   assert.deepEqual(results, ["done"]);
 });
 
-test("where another client writes in between, the configuration is read by a patch without a change, and tried again", async () => {
+test("if another client writes in between, the configuration is read by a patch without a change, and tried again", async () => {
   const { patches, results } = await patchesOf([409, 409, 200]);
   assert.deepEqual(patches.slice(1), [given("2"), {}, given("3"), {}, given("4")]);
   assert.deepEqual(results, ["done"]);
 });
 
-test("it ends when others write without end, and a refusal or a deletion costs no bundle", async () => {
+test("the attempts end if others keep writing, and after a refusal or a deletion the bundle stays written", async () => {
   assert.equal((await patchesOf([409, 409, 409, 409, 409])).error, undefined);
   for (const code of [403, 404] as const) {
     const { patches, results, error } = await patchesOf([code]);

@@ -9,7 +9,7 @@ function forbidden(message: string): ClusterError {
   return new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource: "" });
 }
 
-test("where there is no Secret and none may be made, that is reported with the command, and one made empty is filled", async (context) => {
+test("a missing Secret that Sluice may not create is reported with the command, and one that a user creates empty is filled", async (context) => {
   const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   world.addConfiguration("one");
@@ -38,7 +38,7 @@ test("where there is no Secret and none may be made, that is reported with the c
   world.assertTrusted();
 });
 
-test("in a namespace that is not there the certificate waits for it, by its name, and with the same keys", async (context) => {
+test("in a missing namespace the certificate waits for the namespace, names it, and keeps the same keys", async (context) => {
   const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   let isThere = false;
