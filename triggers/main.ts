@@ -26,6 +26,7 @@ import { type ApiServerHealth, createHealth } from "./server/health.ts";
 import { ReviewKeyCheck } from "./server/review-keys.ts";
 import { createAdmissionApp, createApp, listen } from "./server/server.ts";
 import { openTlsPort, type TlsPort } from "./server/tls-port.ts";
+import { certificateOf } from "./settings/certificate.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
@@ -189,23 +190,6 @@ function logListening(
   if (!reviewsOnPort || !answersReviews) return;
   const message = `REVIEWS_ON_PORT is true: any client of port ${port} can post reviews, and have pods reserved`;
   reporting.log("warn", message, { reason: "reviews-on-port" });
-}
-
-/** What the self-signed certificate is made by; its namespace is the one that is served, or our own where there are several. */
-function certificateOf(
-  { tlsSecretName, tlsDnsName, tlsOrganisation, tlsCertLifetimeMs, updateCaBundle }: Settings,
-  namespaces: readonly string[] | undefined,
-  cluster: KubernetesCluster,
-): CertificateSettings {
-  const [only, ...others] = namespaces ?? [];
-  const namespace = only !== undefined && others.length === 0 ? only : cluster.namespace;
-  return {
-    secret: { namespace, name: tlsSecretName },
-    dnsName: tlsDnsName || `rollout-operator.${namespace}.svc`,
-    organisation: tlsOrganisation,
-    lifetimeMs: tlsCertLifetimeMs,
-    updatesBundles: updateCaBundle,
-  };
 }
 
 /** Where the certificate of the TLS port comes from; undefined where there is no such port. Files must be there at the start. */

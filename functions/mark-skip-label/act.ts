@@ -183,8 +183,10 @@ async function recordEvents(attempt: OwnerAttempt): Promise<void> {
   const { snapshot, malformed } = observed;
   const how = reasons[verdict.guard];
   if (how !== undefined) await recordOwnerEvent(attempt, { ...how, message: `${verdict.guard}: ${verdict.message}` });
-  for (const { message } of malformed)
-    await recordOwnerEvent(attempt, { type: "Warning", reason: eventReasons.malformed, message });
+  for (const { message, misplaced } of malformed) {
+    const reason = misplaced === undefined ? eventReasons.malformed : eventReasons.misplaced;
+    await recordOwnerEvent(attempt, { type: "Warning", reason, message });
+  }
   if (snapshot.owner?.deletedMs === undefined) return;
   const { label } = snapshot.owner;
   for (const { name: pod, uid, isTerminating, hasLabel, mayRun } of snapshot.members) {

@@ -1,5 +1,6 @@
 /** Which objects are owners, of which kinds they are, and what one asks for. */
 
+import { misplacedFinder } from "../shared/annotations/misplaced.ts";
 import {
   isKeyPermitted,
   parseLabelKeys,
@@ -71,11 +72,14 @@ const usualDeadlineMs = 300_000;
 /** What the garbage collector puts on an object that is deleted so that what it owns stays. */
 const orphaning = "orphan";
 
-/** True for an object that has to be reconciled. */
+const findMisplaced = misplacedFinder([skipLabel, skipDeadline, stopAll]);
+
+/** True for an object that has to be reconciled: also where what it asks for stands in the wrong place, so that an Event says so. */
 function isOfConcern({ metadata }: OtherObject): boolean {
   const { annotations = {}, finalizers = [] } = metadata;
   if (finalizers.includes(releaseFinalizer)) return true;
-  return [skipLabel, stopAll, skipStatus].some(({ key }) => annotations[key] !== undefined);
+  const isAsking = [skipLabel, stopAll, skipStatus].some(({ key }) => annotations[key] !== undefined);
+  return isAsking || findMisplaced(metadata).length > 0;
 }
 
 /**
@@ -121,7 +125,7 @@ export function parseOwner(
     // A malformed status counts as absent, and is written anew.
     status: read(skipStatus, metadata),
   };
-  return { owner, malformed };
+  return { owner, malformed: [...malformed, ...findMisplaced(metadata)] };
 }
 
 /** The owners of a namespace, or of all, that have to be reconciled. Throws ClusterError. */

@@ -7,9 +7,11 @@ import { fieldsOf } from "../shared/base/fields.ts";
 import { setting, valuesOf } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
+import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
 import { selects } from "../shared/groups/governing.ts";
 import { ofStatefulSets } from "../shared/groups/zones.ts";
-import { type Cluster, hasCode, lackOf } from "../shared/kubernetes/cluster.ts";
+import { type Cluster, type ClusterError, hasCode, lackOf } from "../shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,
   formatMembers,
@@ -92,7 +94,7 @@ export async function observe(
   const content = contentOf(asked, statefulSet, observed);
   const [where, tracker, settled] = await Promise.all([
     readClaimedObjects(cluster, asked.namespace, makeClaim(content)),
-    readTracker(context, observed.ledger.key),
+    readTracker(context, observed.ledger.key, statefulSet),
     findSettled(cluster, observed, asked),
   ]);
   if (where.statefulSet?.uid !== statefulSet.uid)
@@ -190,13 +192,15 @@ function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange
 
 /**
  * The times of rollout-operator's zone tracker, by StatefulSet. Without the right to read the ConfigMap there are none, and a
- * warning names the right: a tracker of another name is no reason to refuse every downscale. Throws ClusterError.
+ * warning names the right: that is no reason to refuse every downscale. Where no other record has a time, the ledger's age
+ * counts. Throws ClusterError.
  */
 async function readTracker(
   context: Context,
   key: GroupKey,
+  statefulSet: StatefulSet,
 ): Promise<{ readonly times: Times["tracker"]; readonly warnings: readonly string[] }> {
-  const { cluster, reporter } = context;
+  const { cluster } = context;
   const at = { namespace: key.namespace, name: valuesOf(settings, context.settings).zoneTrackerName };
   try {
     const { data = {} } = await cluster.get("configmaps", at);
@@ -205,9 +209,20 @@ async function readTracker(
   } catch (error) {
     if (!hasCode(error, 403, 404)) throw error;
     const warning = `the ConfigMap ${at.name}, by which rollout-operator keeps time between zones, counts as absent: ${lackOf(error)}`;
-    if (error.code === 403) reporter.problem(key, name, warning, error);
-    return { times: new Map(), warnings: error.code === 403 ? [warning] : [] };
+    if (error.code === 404) return { times: new Map(), warnings: [] };
+    warnOnce(context, key, statefulSet, warning, error);
+    return { times: new Map(), warnings: [warning] };
   }
+}
+
+/** One log line and one Event for each group: an autoscaler shows its user no warning of an answer, and asks again and again. */
+function warnOnce(context: Context, key: GroupKey, about: StatefulSet, message: string, error: ClusterError): void {
+  const identity = `${eventReasons.forbidden} ${message}`;
+  if (!isNewEvent(context, key, identity)) return;
+  context.reporter.problem(key, name, message, error);
+  if (context.mode === "shadow") return;
+  const event = { type: "Warning", reason: eventReasons.forbidden, message, identity } as const;
+  void recordEvent(context, name, key, { about: { resource: "statefulsets", ...about }, ...event });
 }
 
 /** The time in `{"lastDownscaled": "2026-01-31T12:00:00Z"}`. Upper and lower case of the field's name do not count, as in Go. */

@@ -1,7 +1,8 @@
 /** Which ledgers hold claims of downscales that were prepared, and where the objects are that such a claim names. */
 
+import { lastDownscales, read } from "../shared/annotations/table.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
-import { parseBoolean, setting } from "../shared/base/settings.ts";
+import { parseBoolean, setting, valuesOf } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
@@ -24,8 +25,15 @@ export const settings = {
   }),
 };
 
-/** The groups whose ledgers hold a claim of any kind, in a namespace or in all. Throws ClusterError. */
-export const listKeys = listClaimed(() => true);
+/**
+ * The groups whose ledgers hold a claim of any kind, or times that the setting asks to write; in a namespace or in all. A user
+ * may set it long after the last claim has ended, and no event names the group then. Throws ClusterError.
+ */
+export const listKeys = listClaimed(
+  () => true,
+  ({ settings: given }, { metadata }) =>
+    valuesOf(settings, given).writesLastDownscale && read(lastDownscales, metadata) !== undefined,
+);
 
 /** Those whose ledgers hold a claim that this function ends. Throws ClusterError. */
 export const listDue = listClaimed(isPrepared);

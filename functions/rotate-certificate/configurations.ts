@@ -106,7 +106,7 @@ async function patchOne(
     if (hasCode(error, 404, 409)) return report("changed", because);
     if (!hasCode(error, 400, 403, 422)) throw error;
     const refusal = `${path} was refused with ${error.code}: ${error.message}`;
-    const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
+    const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings);
     const isNew = !memory.refusals.has(path);
     // A configuration that refuses the key may accept the bundle, without which reviews fail.
     const isOfKey = hasKey && !isRightMissing(error);

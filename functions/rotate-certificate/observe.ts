@@ -23,9 +23,13 @@ export const configurationNames: Readonly<Record<Configuration["resource"], read
   validatingwebhookconfigurations: ["no-downscale", "pod-eviction", "zpdb-validation"],
 };
 
-/** Whether a configuration is called like one of them, of our namespace: then the manifests give us the right to write it. */
-export function isNamed(resource: Configuration["resource"], configuration: string, namespace: string): boolean {
-  return configurationNames[resource].some((one) => configuration === `${one}-${namespace}`);
+/** Whether a configuration is called like one of a served namespace: then the manifests give us the right to write it. */
+export function isNamed(
+  resource: Configuration["resource"],
+  configuration: string,
+  { namespaces }: Pick<CertificateSettings, "namespaces">,
+): boolean {
+  return configurationNames[resource].some((one) => namespaces.some((each) => configuration === `${one}-${each}`));
 }
 
 /** What one process remembers between runs. Losing it costs seconds, never a review. */

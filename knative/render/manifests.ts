@@ -27,6 +27,7 @@ import {
   reviewService,
   type Workload,
 } from "./object.ts";
+import { operatorAccountOf } from "./operator-account.ts";
 import { actsOutside, outsideOf } from "./outside.ts";
 import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
 import { emptySecret, webhookConfiguration } from "./webhooks.ts";
@@ -69,7 +70,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   }
   folder("triggers", { broker: [brokerObject()], triggers: triggered.map(triggerOf) });
   folder("webhooks", {
-    webhooks: admissionFunctions.map(webhookConfiguration),
+    webhooks: admissionFunctions.map((definition) => webhookConfiguration(definition)),
     service: [serviceForReviews()],
     certificate: [emptySecret()],
   });
@@ -77,6 +78,9 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
   folder("outside", { outside: outsideOf(granted.groupFunctions) });
+  folder("operator-account", {
+    "operator-account": operatorAccountOf(groupFunctions, [...admissionFunctions, ...cronFunctions]),
+  });
   for (const companion of functions.companions ?? [])
     folder(companion.name, { [companion.name]: [configMapOf(companion)] });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });

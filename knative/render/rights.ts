@@ -75,7 +75,7 @@ interface Naming {
 }
 
 /** Answers what makes a role of some rules, and binds it; nothing where there are no rules. */
-function boundTo(subject: object) {
+export function boundTo(subject: object) {
   return (kind: string, { binding, role, labels }: Naming, rules: readonly Need[]): Manifest[] => {
     if (rules.length === 0) return [];
     const roleRef = { apiGroup: rbac, kind, name: role };

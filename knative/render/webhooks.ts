@@ -17,8 +17,12 @@ export function emptySecret(): Manifest {
 /**
  * The configuration that has the API server ask an admission function. Throws Error for one that would be asked where it does not
  * listen.
+ * @param served the namespace that it is about; absent: the one of the Service
  */
-export function webhookConfiguration({ name, paths, registration }: AdmissionDefinition): Manifest {
+export function webhookConfiguration(
+  { name, paths, registration }: AdmissionDefinition,
+  served = placeholderNamespace,
+): Manifest {
   const { kind, webhook, path, rule, sideEffects, failurePolicy, timeoutSeconds, matchConditions } = registration;
   if (!paths.includes(path))
     throw new Error(`${name} listens at ${paths.join(" and ")}, and is registered for ${path}`);
@@ -26,7 +30,7 @@ export function webhookConfiguration({ name, paths, registration }: AdmissionDef
     apiVersion: "admissionregistration.k8s.io/v1",
     kind: `${kind}WebhookConfiguration`,
     metadata: {
-      name: `${webhook}-${placeholderNamespace}`,
+      name: `${webhook}-${served}`,
       labels: {
         ...answersReviews,
         [injectCertificateAuthority.key]: "true",
@@ -36,10 +40,10 @@ export function webhookConfiguration({ name, paths, registration }: AdmissionDef
     },
     webhooks: [
       {
-        name: `${webhook}.${placeholderNamespace}.grafana.com`,
+        name: `${webhook}.${served}.grafana.com`,
         clientConfig: { service: { name: reviewService, namespace: placeholderNamespace, port: 443, path } },
         rules: [{ ...rule, scope: "Namespaced" }],
-        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": placeholderNamespace } },
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": served } },
         ...(matchConditions === undefined ? {} : { matchConditions }),
         matchPolicy: "Equivalent",
         admissionReviewVersions: ["v1"],

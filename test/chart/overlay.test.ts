@@ -105,9 +105,16 @@ suite("the chart beside the manifests", {
     const [helm = assert.fail()] = opened.helms;
     const watched = { serviceMonitor: { enabled: true }, monitoring: { alerts: true, dashboard: true } };
     const kinds = ["ServiceMonitor", "PrometheusRule", "ConfigMap"];
-    const rendered = (await helm.render({ ...someImage, ...watched })).filter(({ kind }) => kinds.includes(kind));
-    const plain = rendered.map(({ metadata: { namespace: _, ...metadata }, ...object }) => ({ ...object, metadata }));
-    assert.deepEqual(byName(plain, ""), byName(await kubectl.build("base/monitoring"), ""));
+    const rendered = await helm.render({ ...someImage, ...watched }, { namespace: "loki-2" });
+    const built = await kubectl.buildIn("loki-2", "standalone", [], [], ["base/monitoring"]);
+    const [chart = {}, manifests = {}] = [rendered, built].map((objects) =>
+      byName(
+        objects.filter(({ kind }) => kinds.includes(kind)),
+        "loki-2",
+      ),
+    );
+    assert.ok(JSON.stringify(chart).includes('absent(sluice_build_info{namespace=\\"loki-2\\"})'));
+    assert.deepEqual(chart, manifests);
   });
 });
 

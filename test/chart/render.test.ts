@@ -84,12 +84,15 @@ suite("the rendered chart", () => {
       );
     }
     const data = load(rendered.get("files/functions.yaml") ?? "") as ChoiceData;
-    for (const { name, role, clusterRole, ownWebhooks } of data.functions) {
+    for (const { name, role, processRole, clusterRole, ownWebhooks } of data.functions) {
       const [, row = ""] = new RegExp(`^\\| \`${name}\` \\|(.*)\\|$`, "m").exec(readme) ?? [];
       const written = [...row.matchAll(/`([a-z/]+)`: ([a-z, ]+)/g)].map(
         ([, resource, verbs]) => `${resource}: ${verbs?.trim()}`,
       );
-      const rules = [...role, ...clusterRole, ...ownWebhooks] as { resources: string[]; verbs: string[] }[];
+      const rules = [...role, ...processRole, ...clusterRole, ...ownWebhooks] as {
+        resources: string[];
+        verbs: string[];
+      }[];
       const merged = Map.groupBy(rules, ({ resources }) => resources.join());
       const needed = [...merged].map(
         ([resource, all]) => `${resource}: ${[...new Set(all.flatMap(({ verbs }) => verbs))].join(", ")}`,

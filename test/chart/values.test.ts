@@ -73,6 +73,10 @@ const good: readonly Case[] = [
     values: { webhooks: { failurePolicy: "Ignore", failurePolicies: { podEviction: "Fail" } } },
   },
   { name: "a namespace that is a number", values: {}, namespace: "123" },
+  { name: "several namespaces", values: { namespaces: ["123", "loki-2"], functions: Object.keys(presets) } },
+  { name: "its own namespace beside another", values: { namespaces: ["mimir", "loki"] } },
+  { name: "a namespace of 63 characters", values: { namespaces: ["n".repeat(63)] } },
+  { name: "an empty list of namespaces", values: { namespaces: [] } },
   { name: "a version of a cloud", values: {}, flags: ["--kube-version", "v1.30.5-gke.1014001"] },
 ];
 
@@ -127,6 +131,36 @@ const kindCases: readonly BadCase[] = [
   { name: "an unknown list of kinds", values: { kinds: { owner: [] } }, expected: /owner/ },
 ];
 
+const namespaceCases: readonly BadCase[] = [
+  ...[
+    {
+      name: "a namespace twice",
+      namespaces: ["a", "b", "a"],
+      message: /namespaces has "a" twice: list each namespace once/,
+    },
+    {
+      name: "a namespace of 64 characters",
+      namespaces: ["a".repeat(64)],
+      message: /namespaces has "a{64}", which has 64 characters: the name of a namespace has at most 63/,
+    },
+    {
+      name: "a namespace in capitals",
+      namespaces: ["Mimir"],
+      message: /namespaces has "Mimir", which is no name of a namespace/,
+    },
+    { name: "all namespaces", namespaces: ["*"], message: /namespaces has "\*", which is no name of a namespace/ },
+    { name: "a namespace that ends in a dash", namespaces: ["a-"], message: /namespaces has "a-", which is no name/ },
+    { name: "an empty name of a namespace", namespaces: [""], message: /namespaces has "", which is no name/ },
+    { name: "a number as a namespace", namespaces: [7], message: /namespaces has 7, which is no text/ },
+    { name: "null as a namespace", namespaces: [null], message: /namespaces has null, which is no text/ },
+    { name: "a text for the namespaces", namespaces: "a", message: /namespaces is "a", which is no list: write \[a\]/ },
+  ].flatMap(({ name, namespaces, message }): BadCase[] => [
+    { name, values: { namespaces }, expected: /namespaces/ },
+    { name: `${name}, past the schema`, values: { namespaces }, expected: message, ...skipped },
+  ]),
+  { name: "the setting NAMESPACE", values: { settings: { NAMESPACE: "a" } }, expected: /NAMESPACE/ },
+];
+
 const bad: readonly BadCase[] = [
   { name: "an unknown key", values: { replica: 2 }, expected: /replica/ },
   { name: "an unknown key in a section", values: { webhooks: { objectSelector: {} } }, expected: /objectSelector/ },
@@ -173,6 +207,7 @@ const bad: readonly BadCase[] = [
   },
   { name: "a number as a label", values: { podLabels: { a: 1 } }, expected: /podLabels/ },
   ...kindCases,
+  ...namespaceCases,
   { name: "null for the functions", values: { functions: null }, expected: /functions/ },
   { name: "null for the replicas", values: { replicas: null }, expected: /replicas/ },
   ...sections.map((key) => ({ name: `null for ${key}`, values: { [key]: null }, expected: new RegExp(key) })),

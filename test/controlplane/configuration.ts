@@ -119,7 +119,13 @@ async function readIfThere(path: string): Promise<string | undefined> {
 }
 
 /** Writes a kubeconfig, as JSON, which is YAML too. It holds the CA itself: it can be copied elsewhere. */
-export async function writeKubeconfig(path: string, url: string, token: string, caFile: string): Promise<void> {
+export async function writeKubeconfig(
+  path: string,
+  url: string,
+  token: string,
+  caFile: string,
+  namespace = "default",
+): Promise<void> {
   const ca = await readFile(caFile);
   const name = "sluice-test";
   const kubeconfig = {
@@ -127,7 +133,7 @@ export async function writeKubeconfig(path: string, url: string, token: string, 
     kind: "Config",
     clusters: [{ name, cluster: { server: url, "certificate-authority-data": ca.toString("base64") } }],
     users: [{ name, user: { token } }],
-    contexts: [{ name, context: { cluster: name, user: name, namespace: "default" } }],
+    contexts: [{ name, context: { cluster: name, user: name, namespace } }],
     "current-context": name,
   };
   await writeFile(path, `${JSON.stringify(kubeconfig, undefined, 2)}\n`, { mode: 0o600 });

@@ -91,7 +91,7 @@ test("each listed kind adds exactly the rights that a function says it needs to 
     { apiGroups, resources: ["replicatemplates/scale"], verbs: ["get", "patch"] },
     { apiGroups, resources: ["replicatemplates"], verbs: ["get"] },
   ];
-  const roles = groupFunctions.length + cronFunctions.length + ["admission", "standalone"].length;
+  const roles = groupFunctions.length + cronFunctions.length + ["admission", "standalone", "operator-account"].length;
   const known = new Set(without.map((rule) => JSON.stringify(rule)));
   const news = rulesWith(kindNeeds, kinds).filter((rule) => !known.has(JSON.stringify(rule)));
   assert.deepEqual(news, Array(roles).fill(added).flat());

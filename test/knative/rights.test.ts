@@ -243,7 +243,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
 
   test("nor does rollout-operator's own account, with the Role and by the command that the migration has for those who keep it", async () => {
     const migration = await readFile(join(import.meta.dirname, "../../knative/from-rollout-operator.md"), "utf8");
-    const [, objects = ""] = /```yaml\n([^`]*name: rollout-operator-sluice,[^`]*)```/.exec(migration) ?? [];
+    const [, bound = ""] = /```yaml\n([^`]*operator-account[^`]*)```/.exec(migration) ?? [];
     const [, role = "", rules = ""] = /patch role (\S+) --type merge --patch '([^']+)'/.exec(migration) ?? [];
     const namespace = "mimir-before";
     const kubectl = await Kubectl.open(controlPlane);
@@ -253,8 +253,9 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     await inIt("create", "serviceaccount", "rollout-operator");
     await inIt("create", "role", role, "--verb=create", "--resource=secrets");
     await inIt("create", "rolebinding", role, `--role=${role}`, `--serviceaccount=${namespace}:rollout-operator`);
-    const file = await kubectl.file("role.yaml", objects.replaceAll("namespace: mimir", `namespace: ${namespace}`));
-    await kubectl.run("apply", "-f", file);
+    // As the operator has made it.
+    await inIt("create", "secret", "generic", "rollout-operator-self-signed-certificate");
+    await kubectl.applyKustomization(bound.replaceAll("mimir", namespace));
     await inIt("patch", "role", role, "--type", "merge", "--patch", rules);
     const token = await tokenOf(administrator, namespace, "rollout-operator");
     const attacker = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-attacker" });

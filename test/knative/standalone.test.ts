@@ -12,7 +12,7 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { evict } from "../support/drain-webhook.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "../support/installed.ts";
-import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
+import { type Built, isDefinition, Kubectl, textOf } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
 
 suite("the overlay standalone on the real API server", { skip: await skipWithoutControlPlane() }, () => {
@@ -89,7 +89,49 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
       assert.deepEqual(warned, ["-use-zone-tracker", "-reconcile.interval", ...variables]);
     });
   });
+
+  /** What a user's own kustomization of the overlay and some budgets says. */
+  const kustomizationWithBudgets = async (own: string): Promise<string> => {
+    await kubectl.file("budgets.yaml", textOf(["one", "other", "third"].map(budgetOf)));
+    const resources = ["sluice/knative/overlays/standalone", "budgets.yaml"];
+    return JSON.stringify({ namespace: own, resources, transformers: ["sluice/knative/namespace"] });
+  };
+  const countBudgets = async (own: string) => {
+    const stored = await kubectl.run("-n", own, "get", "zoneawarepoddisruptionbudgets", "-o", "name");
+    return stored.split("\n").filter(Boolean).length;
+  };
+
+  test("one command for the CRDs, the overlay and budgets fails once, as it knows no budgets yet, and then no webhook fails it", async () => {
+    await kubectl.run("delete", "crd", "--all");
+    await kubectl.run("create", "namespace", "at-once");
+    const text = await kustomizationWithBudgets("at-once");
+    const knowingNothing = `--cache-dir=${join(controlPlane.directory, "empty-cache")}`;
+    await assert.rejects(
+      kubectl.applyKustomization(text, knowingNothing),
+      /no matches for kind "ZoneAwarePodDisruptionBudget"/,
+    );
+    await kubectl.waitForDefinitions();
+    await kubectl.applyKustomization(text);
+    assert.equal(await countBudgets("at-once"), 3);
+  });
+
+  test("the README's commands install CRDs, the overlay and budgets at the first attempt", async () => {
+    await kubectl.run("delete", "crd", "--all");
+    const typed = await kubectl.commandsOf("README.md", "A kustomization of your own");
+    assert.equal(typed.pop(), "kubectl apply -k .");
+    for (const line of typed)
+      await kubectl.shell(line.replaceAll("sluice/knative", "knative").replace(" mimir", " typed"));
+    const knowingNothing = `--cache-dir=${join(controlPlane.directory, "other-empty-cache")}`;
+    await kubectl.applyKustomization(await kustomizationWithBudgets("typed"), knowingNothing);
+    assert.equal(await countBudgets("typed"), 3);
+  });
 });
+
+function budgetOf(name: string): Built {
+  const spec = { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": name } } };
+  const apiVersion = "rollout-operator.grafana.com/v1";
+  return { apiVersion, kind: "ZoneAwarePodDisruptionBudget", metadata: { name }, spec } as Built;
+}
 
 /** What rollout-operator's own manifests and charts write. */
 function usualArguments(namespace: string): string[] {

@@ -134,6 +134,7 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
       "fence/guard.yaml",
       "standalone/standalone.yaml",
       "outside/outside.yaml",
+      "operator-account/operator-account.yaml",
     ];
     assert.deepEqual(await render(copy), written);
     const known = new Set(before.map((one) => JSON.stringify(one)));

@@ -22,6 +22,7 @@ import { VirtualTimeline } from "../fake-cluster/timeline.ts";
 
 export const settings: CertificateSettings = {
   secret: { namespace: "mimir", name: "certificate" },
+  namespaces: ["mimir"],
   dnsName: "rollout-operator.mimir.svc",
   organisation: "Grafana Labs",
   lifetimeMs: 60_000,

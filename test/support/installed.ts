@@ -73,11 +73,11 @@ export async function tokenOf(api: Api, namespace: string, account: string): Pro
   return status.token;
 }
 
-/** Resolves to the path of a kubeconfig for an existing account. */
+/** Resolves to the path of a kubeconfig for an existing account. Its context names the namespace, as a pod's does. */
 export async function kubeconfigOf(controlPlane: ControlPlane, api: Api, namespace: string, account: string) {
   const token = await tokenOf(api, namespace, account);
   const kubeconfig = join(controlPlane.directory, `${namespace}-${account}.kubeconfig`);
-  await writeKubeconfig(kubeconfig, controlPlane.url, token, controlPlane.caFile);
+  await writeKubeconfig(kubeconfig, controlPlane.url, token, controlPlane.caFile, namespace);
   return kubeconfig;
 }
 

@@ -67,9 +67,10 @@ export class Kubectl {
     overlay: string,
     patches: readonly object[] = [],
     components: readonly string[] = [],
+    beside: readonly string[] = [],
   ): Promise<Built[]> {
     const from = (path: string) => relative(this.#folder, join(knative, path));
-    const resources = [from(`overlays/${overlay}`)];
+    const resources = [`overlays/${overlay}`, ...beside].map(from);
     const parts = { components: components.map(from), transformers: [from("namespace")] };
     await this.file("kustomization.yaml", dump({ namespace, resources, patches, ...parts }));
     return loadAll(await this.run("kustomize", this.#folder)) as unknown as Built[];
@@ -120,6 +121,12 @@ export class Kubectl {
       return left.includes(`${kind.toLowerCase()}${group === "" ? "" : `.${group}`}/${name}`);
     };
     return objects.filter(isLeft);
+  }
+
+  /** Applies a kustomization of a README as a user types it: this tree stands for the folder `sluice` there. */
+  async applyKustomization(text: string, ...options: string[]): Promise<string> {
+    await this.file("kustomization.yaml", text.replaceAll("sluice/knative", relative(this.#folder, knative)));
+    return this.run("apply", "-k", this.#folder, ...options);
   }
 
   /** Writes a file for a command to read. Resolves to its path. */

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { globSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { table } from "../../triggers/table.ts";
+import { alwaysServed, presets, table } from "../../triggers/table.ts";
 
 const root = new URL("../../", import.meta.url);
 const read = (path: string): Promise<string> => readFile(new URL(path, root), "utf8");
@@ -81,4 +81,9 @@ test("the README of the room says which file uses client-node, and why its calls
   assert.ok(importing.length > 0);
   const foreign = importing.filter(({ path }) => !sentence.includes(`\`${path}\``)).map(({ path }) => path);
   assert.deepEqual(foreign, []);
+});
+
+test("the migration names the functions that the Role for the operator's account has rights for", () => {
+  const served = [...(presets["rollout-operator"] ?? []), ...alwaysServed].map(({ name }) => name);
+  assert.ok(migration.includes(`\n${served.join(",")}\n`));
 });

@@ -59,10 +59,12 @@ export const oneOf = <const Word extends string>(texts: readonly Word[]): Annota
 /** A Go duration of at least 0, in milliseconds. */
 export const nonNegativeDuration = (text: string) => parseDuration(text, 0, Number.POSITIVE_INFINITY);
 
-/** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
+/** A value that Sluice does not take: its object keeps working with the fallback, and an Event on it says so. */
 export interface Malformed {
   readonly key: string;
   readonly message: string;
+  /** The value of a label that stands as an annotation, or the reverse; absent: the value does not parse. */
+  readonly misplaced?: string;
 }
 
 /**

@@ -53,7 +53,8 @@ export const minTimeBetweenZonesDownscale = labelOfStatefulSet(
   nonNegativeDuration,
   {
     grammar: "a Go duration, such as 12h or 1h30m",
-    fallback: "a zone is not made smaller after another one was",
+    fallback:
+      "absent: the webhook prepare-downscale keeps no time after this zone, and a follower stays as large as it is after another zone; malformed: a zone is not made smaller after another one was",
     meaning: "how long after a downscale of one zone of the group the next one may be made smaller",
   },
 );

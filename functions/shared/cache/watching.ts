@@ -9,6 +9,7 @@ import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import { type GroupCache, type GroupView, getPod, listBudgets, silentAfterMs, type ViewNeed } from "./cache.ts";
+import { allListed, FirstLists } from "./first-lists.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
 import { ObjectStore, type StoreEvent } from "./object-store.ts";
 import {
@@ -28,7 +29,7 @@ import { lastEventOfSetsMs, learnStatefulSet, statefulSetStore } from "./statefu
 const rememberedReads = 100_000;
 
 export interface WatchCache extends GroupCache {
-  /** Resolves when the first lists are in memory. */
+  /** Resolves when the first lists are in memory: see {@link allListed}. */
   readonly ready: Promise<void>;
   /** How many watches there are. */
   readonly watches: number;
@@ -73,7 +74,7 @@ interface Watched {
  * namespace, or as many for all.
  */
 export function createWatchCache(options: WatchingOptions): WatchCache {
-  const { cluster, namespaces, onTrouble } = options;
+  const { cluster, namespaces } = options;
   const listeners: Listener[] = [];
   const notify: Listener = (namespace, group) => {
     for (const listener of listeners) listener(namespace, group);
@@ -82,15 +83,14 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
   const scopes = new Map<string, Watched>();
   const reads = new BoundedMap<string, StatefulSetRead>(rememberedReads);
   const loops: Promise<void>[] = [];
-  const listings: Promise<void>[] = [];
+  const lists: FirstLists[] = [];
   for (const namespace of namespaces ?? [""]) {
     const watched = createWatched(options, notify);
     scopes.set(namespace, watched);
-    for (const following of followingsOf(watched, namespace, options, notify)) {
-      const listed = Promise.withResolvers<void>();
-      listings.push(listed.promise);
-      loops.push(reflect({ cluster, onTrouble }, following, stopping.signal, listed.resolve));
-    }
+    const followings = followingsOf(watched, namespace, options, notify);
+    const first = new FirstLists(cluster);
+    lists.push(first);
+    loops.push(...followings.map((one) => followFirst(options, one, first, stopping.signal)));
   }
   const scopeOf = (namespace: string): Watched => {
     const watched = scopes.get(namespace) ?? scopes.get("");
@@ -102,7 +102,7 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
     scopeOf(namespace).budgets.read(namespace, () => listBudgets(cluster, namespace));
   return {
     isLasting: true,
-    ready: Promise.all(listings).then(() => undefined),
+    ready: allListed(lists),
     watches: loops.length,
     get pods() {
       return [...scopes.values()].reduce((sum, { memory }) => sum + memory.pods.size, 0);
@@ -141,6 +141,20 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
       await Promise.all(loops);
     },
   };
+}
+
+/** Follows one type of objects in a namespace, and reports what its first list comes to. */
+function followFirst(
+  { cluster, onTrouble }: WatchingOptions,
+  following: Reflection,
+  first: FirstLists,
+  stopped: AbortSignal,
+): Promise<void> {
+  const onTroubleHere: WatchingOptions["onTrouble"] = (resource, error) => {
+    first.failed(error);
+    onTrouble(resource, error);
+  };
+  return reflect({ cluster, onTrouble: onTroubleHere }, following, stopped, first.expect());
 }
 
 /** Reads of one object: from memory, or by a request if the watch has been silent or memory lacks the object. */

@@ -14,7 +14,7 @@ export const certificateSettings = {
     name: "TLS_SECRET_NAME",
     fallback: usualSecretName,
     meaning:
-      "Secret with the self-signed certificate; in the namespace that is served, or in the pod's own if several are served",
+      "Secret with the self-signed certificate, in the pod's own namespace; outside of pods in the one that is served, or in that of the kubeconfig's context",
     grammar: "the name of a Secret",
     parse: (text) => (isObjectName(text) ? text : undefined),
   }),
@@ -54,6 +54,8 @@ export const certificateSettings = {
 export interface CertificateSettings {
   /** Its namespace is also the one that webhook configurations name in their label. */
   readonly secret: ObjectKey;
+  /** Those that are served: the configurations of each have names of their own. */
+  readonly namespaces: readonly string[];
   /** What the API server calls us: the leaf is made out to it. */
   readonly dnsName: string;
   readonly organisation: string;

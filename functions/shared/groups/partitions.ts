@@ -79,7 +79,7 @@ function countPods(
     const isDown = down.has(pod.ordinal) || !isAvailable(pod, minReadySeconds, nowMs);
     const remainingMs = delayMs ? (pod.readySinceMs ?? nowMs) + delayMs - nowMs : -1;
     if (isDown || remainingMs >= 0) notReady++;
-    if (isDown || remainingMs < 0 || !Number.isFinite(remainingMs)) continue;
+    if (isDown || remainingMs < 0) continue;
     nextReadyInMs = Math.min(nextReadyInMs ?? remainingMs + 1, remainingMs + 1);
   }
   return { notReady, nextReadyInMs };

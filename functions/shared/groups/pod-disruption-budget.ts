@@ -118,7 +118,8 @@ export function refusalOfAll(leaving: readonly Pod[], budgets: readonly PodDisru
     return counted.length > budget.disruptionsAllowed;
   });
   if (short === undefined) return undefined;
-  return `PodDisruptionBudget ${short.name} allows ${short.disruptionsAllowed} disruptions now, and ${leaving.length} pods are to go`;
+  const { name, disruptionsAllowed: allowed } = short;
+  return `PodDisruptionBudget ${name} allows ${allowed} disruption${allowed === 1 ? "" : "s"} now, and ${leaving.length} pods are to go`;
 }
 
 /** A budget, recounted by the pods of its namespace: its controller may not have counted those that have just gone. */

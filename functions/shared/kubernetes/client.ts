@@ -6,7 +6,7 @@ import { processClock, sleep } from "../clock/process-clock.ts";
 import { ServerTime } from "../clock/server-time.ts";
 import type { SteadyClock } from "../clock/steady-clock.ts";
 import { type CallOptions, type Cluster, ClusterError, hasCode, type ObjectKey, type ServedKind } from "./cluster.ts";
-import { AccessProvider, type KubeConfig, loadConfiguration } from "./configuration.ts";
+import { AccessProvider, isOfPod, type KubeConfig, loadConfiguration } from "./configuration.ts";
 import { Discovery } from "./discovery.ts";
 import { listPages } from "./list-pages.ts";
 import { readFileInPod } from "./read-file.ts";
@@ -50,6 +50,8 @@ export interface ConnectOptions {
 export interface KubernetesCluster extends Cluster {
   /** The namespace of the kubeconfig's context, or of the pod: `default` when neither says. */
   readonly namespace: string;
+  /** True for the service account of a pod, false for a kubeconfig. */
+  readonly isInPod: boolean;
   /** Resolves when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
   ready(): Promise<void>;
   /** Ends all connections, so that calls under way reject. */
@@ -67,6 +69,7 @@ export async function connect(options: ConnectOptions): Promise<KubernetesCluste
 
 class ConnectedCluster implements KubernetesCluster {
   readonly namespace: string;
+  readonly isInPod: boolean;
   readonly #clock: SteadyClock;
   readonly #silenceLimitMs: number;
   readonly #access: AccessProvider;
@@ -78,6 +81,7 @@ class ConnectedCluster implements KubernetesCluster {
     const { clock = processClock, connections = defaultConnections, userAgent, onRequest } = options;
     const { requestTimeoutMs: timeoutMs = defaultRequestTimeoutMs } = options;
     this.namespace = configuration.getContextObject(configuration.getCurrentContext())?.namespace?.trim() || "default";
+    this.isInPod = isOfPod(configuration);
     this.#clock = clock;
     this.#silenceLimitMs = options.watchSilenceLimitMs ?? silenceLimitMs;
     this.#access = new AccessProvider(configuration, { clock, connections, connectTimeoutMs: timeoutMs });

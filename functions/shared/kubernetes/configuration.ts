@@ -107,6 +107,11 @@ export async function loadConfiguration(
   return configuration;
 }
 
+/** True for the service account of a pod: client-node makes a context of this name from its files. */
+export function isOfPod(configuration: KubeConfig): boolean {
+  return configuration.getCurrentContext() === "inClusterContext";
+}
+
 /** Keeps {@link Access} up to date: connections are pooled, and made anew only when certificates change. */
 export class AccessProvider {
   readonly #configuration: KubeConfig;

@@ -17,7 +17,7 @@ import { changeOf } from "../transaction/claims.ts";
 import { writeChange } from "../transaction/ledger-copy.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { type GroupKey, isLeftOut, type StatefulSet } from "../workloads/statefulsets.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;
@@ -52,15 +52,17 @@ export interface VerdictRecord {
   readonly change: LedgerChange;
 }
 
-/** Begins to record a verdict, and warns of the values of the group's StatefulSets that do not parse. */
+/** Begins to record a verdict, and warns of the values of the group's StatefulSets that Sluice does not take. */
 export function recordVerdict(
   context: Context,
   source: EventSource,
   observed: GroupObservation,
   verdict: Verdict<unknown>,
 ): VerdictRecord {
-  const { key, zones } = observed;
-  for (const { workload } of zones) warnOfMalformed(context, source.name, key, key, workload, workload.malformed);
+  const { key, zones, view } = observed;
+  const beside = view.neighbours.filter((one) => isLeftOut(one, key));
+  for (const one of [...zones.map(({ workload }) => workload), ...beside])
+    warnOfMalformed(context, source.name, key, key, one, one.malformed);
   const record = recordOf(context.memoryOf(key), source, observed, verdict);
   return { record, change: changeToRecord(observed, source.name, record) };
 }
@@ -213,7 +215,7 @@ export function reportVerdict(
   context.reporter.verdict({ key, function: by, guard, zone, message, sinceMs, shadow, ...taken });
 }
 
-/** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
+/** A value that Sluice does not take warns on its object, once while it stays as it is; the safe answer is already taken. */
 export function warnOfMalformed(
   context: Context,
   by: string,
@@ -222,13 +224,13 @@ export function warnOfMalformed(
   statefulSet: Pick<StatefulSet, "namespace" | "name" | "uid">,
   malformed: StatefulSet["malformed"],
 ): void {
-  for (const { key: annotation, message } of malformed) {
+  for (const { key: annotation, message, misplaced } of malformed) {
     const identity = `${statefulSet.uid} ${annotation} ${message}`;
     if (!isNewEvent(context, key, identity)) continue;
     context.reporter.malformed(group, statefulSet.name, annotation, message);
     if (context.mode === "shadow") continue;
     const about = { resource: "statefulsets", ...statefulSet } as const;
-    const reason = eventReasons.malformed;
+    const reason = misplaced === undefined ? eventReasons.malformed : eventReasons.misplaced;
     void recordEvent(context, by, key, { about, type: "Warning", reason, message, identity });
   }
 }

@@ -4,6 +4,7 @@ import { claims, read } from "../annotations/table.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need, Schedule } from "../contract/definition.ts";
 import type { Wait } from "../contract/verdict.ts";
+import type { LeaseObject } from "../kubernetes/cluster.ts";
 import { type Claim, changeClaim, type KnownClaim, madeBy, type OrdinalRange, parseClaims } from "../ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
 import { groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
@@ -160,12 +161,19 @@ export function keptRefusals({ refusals, givenUp }: GroupObservation): Refusal[]
 
 /**
  * Lists the groups whose ledgers hold such a claim, in a namespace or in all, by one LIST of Leases. A ledger whose claims cannot
- * be read is one of them, because a reconcile of it says what is wrong. The list throws ClusterError.
+ * be read is one of them, because a reconcile of it says what is wrong. `isBesides`: which other ledgers are listed as well.
+ * The list throws ClusterError.
  */
-export function listClaimed(isSought: (claim: Claim) => boolean): Schedule<GroupKey>["listDue"] {
-  return async ({ cluster, memoryOf }, namespace) => {
+export function listClaimed(
+  isSought: (claim: Claim) => boolean,
+  isBesides: (context: Context, lease: LeaseObject) => boolean = () => false,
+): Schedule<GroupKey>["listDue"] {
+  return async (context, namespace) => {
+    const { cluster, memoryOf } = context;
     const leases = await listLedgerLeases(cluster, namespace);
-    const holding = leases.filter(({ metadata }) => holds(read(claims, metadata) ?? "", isSought));
+    const holding = leases.filter(
+      (lease) => holds(read(claims, lease.metadata) ?? "", isSought) || isBesides(context, lease),
+    );
     const keys = holding.flatMap((lease) => groupKeyOfLease(lease) ?? []);
     // A copy of the ledger may be from before the claim, and no event reports a ledger that another process writes.
     for (const key of keys) forgetLedger(memoryOf(key));

@@ -1,5 +1,6 @@
 /** What decisions read of a StatefulSet, parsed once at the border. */
 
+import { findMisplaced } from "../annotations/misplaced.ts";
 import { type HealthQuestion, parseQuestion } from "../annotations/parse-health.ts";
 import { parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
 import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "../annotations/table.ts";
@@ -75,6 +76,8 @@ export interface StatefulSet {
   /** What its pods are asked before one of them goes; undefined where no annotation says it. */
   readonly question: HealthQuestion | undefined;
   readonly minReadySeconds: number;
+  /** How long a pod may take to end, in milliseconds. */
+  readonly graceMs: number;
   /** Its controller takes no pod away while one that stays is not ready (`OrderedReady`). */
   readonly isOrdered: boolean;
   readonly strategy: string;
@@ -115,7 +118,12 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     maxUnavailable:
       "pods" in allowance ? allowance.pods : Math.max(1, Math.floor((allowance.percent * replicas) / 100)),
     ...countsOf(status, metadata.generation ?? 0),
-    malformed: [...malformed, ...(scaling?.malformed ?? []), ...(question?.malformed ?? [])],
+    malformed: [
+      ...malformed,
+      ...(scaling?.malformed ?? []),
+      ...(question?.malformed ?? []),
+      ...findMisplaced(metadata),
+    ],
   };
 }
 
@@ -138,9 +146,15 @@ function fieldsOfSpec(spec: StatefulSetObject["spec"]) {
     serviceName: spec?.serviceName ?? "",
     matchLabels: spec?.selector?.matchLabels ?? {},
     minReadySeconds: spec?.minReadySeconds ?? 0,
+    graceMs: (spec?.template?.spec?.terminationGracePeriodSeconds ?? 30) * 1000,
     isOrdered: (spec?.podManagementPolicy ?? "OrderedReady") !== "Parallel",
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
   };
+}
+
+/** True for a StatefulSet that is not in the group only because `rollout-group` stands on it as an annotation. */
+export function isLeftOut({ group, malformed }: StatefulSet, key: GroupKey): boolean {
+  return group === undefined && malformed.some((one) => one.key === rolloutGroup.key && one.misplaced === key.group);
 }
 
 /** False for a zone of another owner. */

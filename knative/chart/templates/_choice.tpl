@@ -21,16 +21,19 @@
 
 {{- /*
 The rules that the chosen functions need, as YAML, with one rule for each resource; an empty list if there are none. Takes a list:
-the context, and `role`, `clusterRole` or `ownWebhooks`.
+the context, and one or several of `role`, `processRole`, `clusterRole` and `ownWebhooks`.
 */ -}}
 {{- define "sluice.rules" -}}
 {{- $root := index . 0 -}}
-{{- $part := index . 1 -}}
+{{- $parts := rest . -}}
 {{- $data := $root.Files.Get "files/functions.yaml" | fromYaml -}}
 {{- $chosen := include "sluice.functions" $root | fromJsonArray -}}
-{{- $rules := index $data.port $part -}}
+{{- $rules := list -}}
+{{- range $part := $parts -}}
+{{- $rules = concat $rules (index $data.port $part) -}}
 {{- range $data.functions -}}
 {{- if has .name $chosen }}{{ $rules = concat $rules (index . $part) }}{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- $merged := dict -}}
 {{- range include "sluice.withKinds" (list $root $rules) | fromJsonArray -}}

@@ -30,10 +30,14 @@
 {{- int .Values.replicas -}}
 {{- end -}}
 
-{{- /* What a user adds to the environment of the process: FUNCTION, the settings, and extraEnv, as a list. */ -}}
+{{- /* What a user adds to the environment of the process: FUNCTION, NAMESPACE, the settings, and extraEnv, as a list. */ -}}
 {{- define "sluice.environment" -}}
 - name: FUNCTION
   value: {{ include "sluice.functions" . | fromJsonArray | join "," | quote }}
+{{- if .Values.namespaces }}
+- name: NAMESPACE
+  value: {{ include "sluice.namespaces" . | fromJsonArray | join "," | quote }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 {{- if not (kindIs "invalid" $value) }}
 - name: {{ $name }}

@@ -13,11 +13,14 @@ export interface Choices {
   readonly alwaysServed: readonly Definition[];
 }
 
-/** Rules of a Role, of a ClusterRole, and of the ClusterRole for what is called after the namespace. */
+/** Rules of Roles, of a ClusterRole, and of the ClusterRole for what is called after a namespace. */
 interface Rights {
+  /** In each namespace that is served. */
   readonly role: readonly object[];
+  /** In the namespace of the process, which has the certificate. */
+  readonly processRole: readonly object[];
   readonly clusterRole: readonly object[];
-  /** To each of their `resourceNames` the template appends `-` and the namespace. */
+  /** To each of their `resourceNames` the template appends `-` and a served namespace. */
   readonly ownWebhooks: readonly object[];
 }
 
@@ -47,21 +50,25 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     ofCluster: Object.entries(resources)
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
-    port: rightsFrom(tlsPortNeeds),
+    port: rightsFrom(tlsPortNeeds, "processRole"),
     functions: all.map((definition) => {
       const { name, concern, needs } = definition;
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
-      return { name, concern, ...rightsFrom([...needs, ...watched]) };
+      const isOfCron = functions.cronFunctions.some((cron) => cron.name === name);
+      return { name, concern, ...rightsFrom([...needs, ...watched], isOfCron ? "processRole" : "role") };
     }),
   };
 }
 
-function rightsFrom(needs: readonly Need[]): Rights {
+/** @param place the Role that has what is of a namespace: a function of cron acts where its process is */
+function rightsFrom(needs: readonly Need[], place: "role" | "processRole"): Rights {
   const all = union(needs);
   const ofCluster = all.filter(isClusterScoped);
   const bare = (need: Need) => ruleOf(need, (name) => name);
+  const ofNamespace = all.filter((need) => !isClusterScoped(need)).map(bare);
   return {
-    role: all.filter((need) => !isClusterScoped(need)).map(bare),
+    role: place === "role" ? ofNamespace : [],
+    processRole: place === "processRole" ? ofNamespace : [],
     clusterRole: ofCluster.filter(({ namesOfNamespace }) => namesOfNamespace === undefined).map(bare),
     ownWebhooks: ofCluster.filter(({ namesOfNamespace }) => namesOfNamespace !== undefined).map(bare),
   };

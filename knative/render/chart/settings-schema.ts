@@ -4,7 +4,7 @@ import type { Setting } from "../../../functions/shared/base/settings.ts";
 /** The settings that a user of the chart does not set as such, and why. */
 const apart: Readonly<Record<string, string>> = {
   FUNCTION: "the value `functions` is",
-  NAMESPACE: "the Role is of the release's namespace",
+  NAMESPACE: "the value `namespaces` is",
   KUBECONFIG: "a pod has its account",
   PORT: "the Service and the probes name it",
   TLS_PORT: "the Service names it",

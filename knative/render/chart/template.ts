@@ -6,8 +6,10 @@ export const header = "{{- /* Written by `npm run render`. Change the code that 
 
 /** Has no space, because js-yaml folds lines there, and an action of Helm must not be broken. */
 const namespaceToken = "@NAMESPACE@";
-/** As a scalar by itself; it needs quotes, because a namespace may be a number. */
-const wholeNamespace = new RegExp(`(?<!')'${namespaceToken}'(?!')`, "g");
+/** Stands for each namespace that the release serves, in the templates of {@link forEachServed}. */
+export const servedToken = "@SERVED@";
+/** Actions of Helm, by the token that they replace. */
+const places = { [namespaceToken]: ".Release.Namespace", [servedToken]: "$served" };
 const namespaceWord = new RegExp(`\\b${placeholderNamespace}\\b`, "g");
 const commonLabels = lines("with-common-labels");
 
@@ -35,11 +37,16 @@ export function templateOf(manifest: Manifest, { isOfCluster = false, own = {} }
   const metadata = { name, ...namespace, ...rest, labels: { ...labels, ...commonLabels } };
   const text = dump(inNamespace({ ...manifest, metadata }), { noRefs: true, lineWidth: 120 });
   const all: Lines = { ...own, "with-common-labels": ['{{- include "sluice.commonLabels" . | nindent COLUMN }}'] };
-  return text
+  const rendered = text
     .replace(/^( *)(?:- )?'@([a-z-]+)@': null$/gm, (_, indent: string, key: string) => place(all, key, indent.length))
-    .replace(/'(\{\{ [^'\n]* \}\})'/g, "$1")
-    .replace(wholeNamespace, "{{ .Release.Namespace | quote }}")
-    .replaceAll(namespaceToken, "{{ .Release.Namespace }}");
+    .replace(/'(\{\{ [^'\n]* \}\})'/g, "$1");
+  return Object.entries(places).reduce(placeNamespace, rendered);
+}
+
+/** As a scalar by itself it needs quotes, because a namespace may be a number. */
+function placeNamespace(text: string, [token, action]: readonly [string, string]): string {
+  const whole = new RegExp(`(?<!')'${token}'(?!')`, "g");
+  return text.replace(whole, () => `{{ ${action} | quote }}`).replaceAll(token, () => `{{ ${action} }}`);
 }
 
 interface Parts {
@@ -65,6 +72,12 @@ function inNamespace(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inNamespace);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, inNamespace(inner)]));
+}
+
+/** A template of one object for each namespace that the release serves. */
+export function forEachServed(template: string): string {
+  const each = '{{- range $served := include "sluice.namespaces" . | fromJsonArray }}\n{{- with $ }}';
+  return `${each}\n---\n${template}{{- end }}\n{{- end }}\n`;
 }
 
 /** Several templates in one file, under a condition if there is one. */

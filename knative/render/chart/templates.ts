@@ -1,14 +1,16 @@
 /** The templates that come from the same definitions as the manifests. The others are written by hand beside them. */
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
+import { servedNamespaces, skipLabelKeys, type Variable } from "../fence/expressions.ts";
 import { fenceOf, objectChangesOf } from "../fence/fence.ts";
 import { guardOf } from "../fence/guard.ts";
+import { inNamespaces } from "../fence/policy.ts";
 import { placeholderKinds } from "../kinds.ts";
-import type { Manifest, Workload } from "../object.ts";
+import { type Manifest, placeholderNamespace, type Workload } from "../object.ts";
 import { emptySecret, webhookConfiguration } from "../webhooks.ts";
 import { deployment, serviceForReviews } from "../workloads.ts";
 import { valueNameOf } from "./choice.ts";
-import { fileOf, type Lines, lines, optional, templateOf } from "./template.ts";
+import { fileOf, forEachServed, type Lines, lines, optional, servedToken, templateOf } from "./template.ts";
 
 interface PodSpec {
   readonly affinity: object;
@@ -101,33 +103,20 @@ function linesOfContainer(): Lines {
   };
 }
 
-/** Asked if its function is chosen, with the failure policy that the user gives it. */
+/** One for each served namespace, if its function is chosen, with the failure policy that the user gives it. */
 function webhookTemplate(definition: AdmissionDefinition): string {
-  const manifest = webhookConfiguration(definition) as Manifest & { readonly webhooks: readonly object[] };
+  const manifest = webhookConfiguration(definition, servedToken) as Manifest & { readonly webhooks: readonly object[] };
   const policy = `{{ include "sluice.failurePolicy" (list . "${valueNameOf(definition)}") }}`;
   const webhooks = manifest.webhooks.map((webhook) => ({ ...webhook, failurePolicy: policy }));
   const isChosen = `and .Values.webhooks.enabled (has "${definition.name}" (include "sluice.functions" . | fromJsonArray))`;
-  return fileOf([templateOf({ ...manifest, webhooks }, { isOfCluster: true })], isChosen);
-}
-
-interface PolicySpec {
-  readonly variables?: readonly { readonly name: string; readonly expression: string }[];
-}
-
-/** The template of a policy that matches the kinds that users list. */
-function templateOfKinds(manifest: PolicyManifest, changed: Manifest): string {
-  const { resourceRules: _, ...places } = manifest.spec.matchConstraints ?? { resourceRules: [] };
-  const matchConstraints = { ...places, ...lines("resource-rules") };
-  const included = `include "sluice.resourceRules" (list . "${keyOf(manifest)}")`;
-  const own = { "resource-rules": ["resourceRules:", `  {{- ${included} | nindent COLUMN }}`] };
-  return templateOf(
-    { ...changed, spec: { ...(changed.spec as object), matchConstraints } },
-    { isOfCluster: true, own },
-  );
+  return fileOf([forEachServed(templateOf({ ...manifest, webhooks }, { isOfCluster: true }))], isChosen);
 }
 
 interface PolicyManifest extends Manifest {
-  readonly spec: { readonly matchConstraints?: { readonly resourceRules: readonly ResourceRule[] } };
+  readonly spec: {
+    readonly matchConstraints: { readonly resourceRules: readonly ResourceRule[]; readonly namespaceSelector?: object };
+    readonly variables?: readonly Variable[];
+  };
 }
 
 interface ResourceRule {
@@ -137,16 +126,20 @@ interface ResourceRule {
 /** What policies say of the kinds that users list, as data for the templates: {@link placeholderKinds} stand for these. */
 export function policyData(workloads: readonly Workload[]): object {
   const policies = [...fenceOf(workloads), ...guardOf(workloads)].filter(isAboutKinds);
-  const rules = policies.map((policy) => [keyOf(policy), policy.spec.matchConstraints?.resourceRules]);
+  const rules = policies.map((policy) => [keyOf(policy), policy.spec.matchConstraints.resourceRules]);
   const changes = Object.entries(objectChangesOf(workloads)).map(([account, own]) => ({ account, changes: own }));
   return { changes, resourceRules: Object.fromEntries(rules) };
 }
 
 const groupOfKinds = placeholderKinds.mirrored[0]?.group ?? "";
 
+function isPolicy(manifest: Manifest): manifest is PolicyManifest {
+  return manifest.kind === "ValidatingAdmissionPolicy";
+}
+
 function isAboutKinds(manifest: Manifest): manifest is PolicyManifest {
-  const { matchConstraints } = (manifest.spec ?? {}) as PolicyManifest["spec"];
-  return matchConstraints?.resourceRules.some(({ apiGroups }) => apiGroups.includes(groupOfKinds)) ?? false;
+  if (!isPolicy(manifest)) return false;
+  return manifest.spec.matchConstraints.resourceRules.some(({ apiGroups }) => apiGroups.includes(groupOfKinds));
 }
 
 /** The name of a policy without the namespace. */
@@ -154,24 +147,44 @@ function keyOf({ metadata: { name } }: Manifest): string {
   return name.replace(/\..*$/, "");
 }
 
-/** No policy names a label that a user has not allowed: where the manifests list the usual ones, the setting counts. */
+/** A policy, its binding, or the role for what the guard asks of people. */
 function policyTemplate(manifest: Manifest): string {
-  const { variables } = (manifest.spec ?? {}) as PolicySpec;
+  const { kind, metadata } = manifest;
+  if (isPolicy(manifest)) return templateOfPolicy(manifest);
   // A role that is the same for all namespaces would be of several releases.
-  const { name } = manifest.metadata;
-  const metadata =
-    manifest.kind === "ClusterRole" ? { ...manifest.metadata, name: `${name}:default` } : manifest.metadata;
-  if (variables === undefined) return templateOf({ ...manifest, metadata }, { isOfCluster: true });
-  const usual = usualSkipLabelKeys.map((key) => `'${key}'`).join(", ");
-  const ours = variables.map(({ name: variable, expression }) => {
-    if (expression === `[${usual}]`)
-      return {
-        name: variable,
-        expression: `{{ include "sluice.skipLabelKeys" (list . "${usualSkipLabelKeys.join()}") | quote }}`,
-      };
-    const isOfKinds = variable === "table" && isAboutKinds(manifest);
-    return { name: variable, expression: isOfKinds ? '{{ include "sluice.changes" . | quote }}' : expression };
-  });
-  const changed = { ...manifest, metadata, spec: { ...(manifest.spec as object), variables: ours } };
-  return isAboutKinds(manifest) ? templateOfKinds(manifest, changed) : templateOf(changed, { isOfCluster: true });
+  const name = kind === "ClusterRole" ? `${metadata.name}:${placeholderNamespace}` : metadata.name;
+  return templateOf({ ...manifest, metadata: { ...metadata, name } }, { isOfCluster: true });
+}
+
+/** A policy that matches the namespaces and the kinds that users list. */
+function templateOfPolicy(manifest: PolicyManifest): string {
+  const { matchConstraints, variables } = manifest.spec;
+  const { resourceRules, namespaceSelector } = matchConstraints;
+  const changed = {
+    ...(namespaceSelector && inNamespaces([lines("namespaces")])),
+    ...(isAboutKinds(manifest) ? lines("resource-rules") : { resourceRules }),
+  };
+  // The fence is also about what an account writes in its own namespace.
+  const places = keyOf(manifest).startsWith("sluice-fence-") ? "writtenNamespaces" : "namespaces";
+  const own = {
+    namespaces: [`{{- include "sluice.${places}" . | fromJsonArray | toYaml | nindent COLUMN }}`],
+    "resource-rules": [
+      "resourceRules:",
+      `  {{- include "sluice.resourceRules" (list . "${keyOf(manifest)}") | nindent COLUMN }}`,
+    ],
+  };
+  const ours = variables?.map((variable) => ({ ...variable, expression: expressionOf(manifest, variable) }));
+  const spec = { ...manifest.spec, matchConstraints: changed, ...(ours && { variables: ours }) };
+  return templateOf({ ...manifest, spec }, { isOfCluster: true, own });
+}
+
+/** No policy names a label that a user has not allowed: where the manifests list the usual ones, the setting counts. */
+function expressionOf(manifest: PolicyManifest, { name, expression }: Variable): string {
+  if (name === skipLabelKeys) return quoted(`include "sluice.skipLabelKeys" (list . "${usualSkipLabelKeys.join()}")`);
+  if (name === servedNamespaces) return quoted('include "sluice.namespaceList" .');
+  return name === "table" && isAboutKinds(manifest) ? quoted('include "sluice.changes" .') : expression;
+}
+
+function quoted(action: string): string {
+  return `{{ ${action} | quote }}`;
 }

@@ -28,6 +28,11 @@ const text = { type: ["string", "null"] };
 const flag = { type: "boolean" };
 const strings = { type: ["array", "null"], items: { type: "string" } };
 const texts = { type: ["object", "null"], additionalProperties: { type: "string" } };
+const namespaceNames = {
+  type: ["array", "null"],
+  uniqueItems: true,
+  items: { type: "string", maxLength: 63, pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" },
+};
 const kindNames = { type: ["array", "null"], items: { type: "string", pattern: listedKind.source } };
 const policies = ["Fail", "Ignore"];
 
@@ -126,6 +131,11 @@ function identity(defaultPreset: string): Values {
       meaning: "Presets and names of functions: README.md of the chart lists them, with their rights",
       schema: { type: "array", items: { type: "string" } },
       isNeeded: true,
+    },
+    namespaces: {
+      usual: [],
+      meaning: "Namespaces that Sluice serves: exactly these; empty: the release's own",
+      schema: namespaceNames,
     },
   };
 }

@@ -106,6 +106,8 @@ function fieldCovered(now: string, then: string, name: string, prefix: string, l
 
 /** The variable with the keys of labels that pods may get. */
 export const skipLabelKeys = "skipLabelKeys";
+/** The variable with the namespaces that are served. */
+export const servedNamespaces = "namespaces";
 
 /** True where labels and annotations differ only by keys that may be changed. */
 export function onlyOurLabels(variables: readonly Variable[]): string {

@@ -18,6 +18,7 @@ import {
   onlyChanges,
   onlyOurFinalizers,
   onlyOurLabels,
+  servedNamespaces,
   skipLabelKeys,
   type Table,
   type Variable,
@@ -78,7 +79,7 @@ const parts: readonly Part[] = [
   {
     name: "volumes",
     covers: isVolume,
-    variables: [{ name: "namespaces", expression: listIn([placeholderNamespace]) }],
+    variables: [{ name: servedNamespaces, expression: listIn([placeholderNamespace]) }],
     validations: [
       {
         expression:

@@ -8,12 +8,14 @@ export interface Validation {
   readonly messageExpression?: string;
 }
 
+/** Matches writes in these namespaces, and in no other. */
+export function inNamespaces(values: readonly unknown[]) {
+  const matchExpressions = [{ key: "kubernetes.io/metadata.name", operator: "In", values }];
+  return { namespaceSelector: { matchExpressions } };
+}
+
 /** Matches writes in the namespace that is served, and in no other. */
-export const inServedNamespace = {
-  namespaceSelector: {
-    matchExpressions: [{ key: "kubernetes.io/metadata.name", operator: "In", values: [placeholderNamespace] }],
-  },
-};
+export const inServedNamespace = inNamespaces([placeholderNamespace]);
 
 /** Matches such writes of these resources, in every version of their API group. */
 export function ruleFor(group: string, operations: readonly string[], resources: readonly string[]): object {

@@ -30,3 +30,19 @@ test("a RabbitmqCluster whose annotation Sluice cannot read is held with the lab
   await stopped.process().reconcile();
   assert.deepEqual(stopped.labels(), { 0: "true", 1: "true", 2: "true" });
 });
+
+test("an owner that asks by a label, and not by the annotation, gets no finalizer and one Event that says so", async () => {
+  const world = await ownedCluster({ "sluice.dev/skip-label": null });
+  const labels = { "sluice.dev/skip-label": "skipPreStopChecks" };
+  world.harness.world.store.patch("rabbitmqclusters", owner, { metadata: { labels } });
+  const process = world.process();
+  assert.deepEqual(await process.keys(), [owner.name], "a sweep finds it");
+  for (let round = 0; round < 2; round++) assert.equal(await process.reconcile(), "done");
+  assert.equal(world.find()?.finalizers, undefined);
+  assert.deepEqual(
+    world.harness.events.filter((event) => event.startsWith("MisplacedKey")),
+    [
+      'MisplacedKey orders: label sluice.dev/skip-label is "skipPreStopChecks", but Sluice reads this key only as annotation: move it there. Until then: nothing is done.',
+    ],
+  );
+});

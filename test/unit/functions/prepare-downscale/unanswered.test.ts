@@ -63,7 +63,7 @@ test("object-gone: a scale of a StatefulSet that is gone is 404", async () => {
   assert.deepEqual([answer.guard, answer.code], ["object-gone", 404]);
 });
 
-test("a zone tracker that Sluice may not read counts as absent: the downscale goes, with a warning that names the right", async () => {
+test("a zone tracker that Sluice may not read counts as absent: the downscale goes, and one Event and one log line name the right", async () => {
   const world = await preparedGroup();
   const process = world.process();
   failing(process, 403, "get", "configmaps");
@@ -77,6 +77,22 @@ test("a zone tracker that Sluice may not read counts as absent: the downscale go
     );
   }
   assert.deepEqual(world.requests, ["POST group-a-4"]);
+  const named = /rollout-operator-zone-tracker, .+ counts as absent: Sluice lacks the right to get configmaps/;
+  assert.equal(world.harness.problems.filter((one) => named.test(one)).length, 1);
+  const [event, ...others] = world.harness.events.filter((one) => named.test(one));
+  assert.match(event ?? "", /^RightMissing group-a: /);
+  assert.deepEqual(others, []);
+});
+
+test("without a right to the zone tracker the ledger's age counts where no object tells a time, and an object's time where one does", async () => {
+  for (const annotated of [false, true]) {
+    const world = await preparedGroup();
+    world.label("group-b", { "grafana.com/min-time-between-zones-downscale": "12h" });
+    if (annotated) world.annotate("group-b", { "grafana.com/last-downscale": "1970-01-01T00:00:00Z" });
+    const process = world.process();
+    failing(process, 403, "get", "configmaps");
+    assert.equal(await process.guard("group-a", 4), annotated ? "allowed" : "min-time-between-zones");
+  }
 });
 
 test("whatever call of a review fails, and with whatever code, the size stays and no answer is a 500", async () => {

@@ -68,6 +68,20 @@ test("the time in the ledger is written a minute after the downscale was allowed
   assert.ok(!process.calls.slice(before).some(({ verb, resource }) => verb === "patch" && resource === "statefulsets"));
 });
 
+test("a process that starts with the setting finds the times of downscales that ended long before", async () => {
+  const world = await lowered();
+  await world.process().sweep();
+  await world.harness.goOn(600_000);
+  assert.deepEqual(world.claims, []);
+  const listed = (process: Process) =>
+    played(world.harness.timeline, releasePrepared.listKeys(process.context, undefined));
+  assert.deepEqual(await listed(writing(world, false)), []);
+  const process = writing(world);
+  assert.deepEqual(await listed(process), [key]);
+  await process.sweep();
+  assert.notEqual(written(world), undefined);
+});
+
 test("a change by another client delays the write by a minute; a change of the status does not", async () => {
   const world = await lowered();
   const process = writing(world);

@@ -97,19 +97,20 @@ test("a configuration that we have no right to, by another name than ours, is re
   assert.equal(world.problems.length, 2, "another one of that name is reported again");
 });
 
-test("without the right to ours a renewal waits as long as it can: reviews would fail of it", async () => {
-  const world = new CertificateWorld();
-  const generation = await generationOf(world.timeline.nowMs(), { ageMs: 31_000 });
-  world.addSecret(dataOf("presented", generation));
-  world.addConfiguration("zpdb-validation-mimir", { caBundle: generation.ca });
-  world.onWrite = (when, what) => {
-    if (when === "before" && what.endsWith("-mimir")) throw forbidden('User "x" cannot patch resource "y"');
-  };
-  const { guard } = await world.start()();
-  assert.equal(guard, "configuration-refused");
-  assert.equal(world.stored().presented?.cert, generation.cert);
-  assert.deepEqual(world.problems, []);
-});
+for (const served of ["mimir", "loki"])
+  test(`without the right to ours of the served namespace ${served} a renewal waits as long as it can: reviews would fail of it`, async () => {
+    const world = new CertificateWorld();
+    const generation = await generationOf(world.timeline.nowMs(), { ageMs: 31_000 });
+    world.addSecret(dataOf("presented", generation));
+    world.addConfiguration(`zpdb-validation-${served}`, { caBundle: generation.ca });
+    world.onWrite = (when, what) => {
+      if (when === "before" && what.endsWith(`-${served}`)) throw forbidden('User "x" cannot patch resource "y"');
+    };
+    const { guard } = await world.start({ namespaces: ["tempo", served] })();
+    assert.equal(guard, "configuration-refused");
+    assert.equal(world.stored().presented?.cert, generation.cert);
+    assert.deepEqual(world.problems, []);
+  });
 
 test("with UPDATE_CA_BUNDLE=false no configuration is written, and a renewal waits for the client that writes them", async () => {
   const world = new CertificateWorld();

@@ -111,7 +111,21 @@ test("a PodDisruptionBudget whose selector is larger is not read: while it allow
       { matchExpressions: pairs(101).map(([key]) => ({ key, operator: "Exists" })) },
       "has 101 entries: write at most 100",
     ],
+    [
+      {
+        matchExpressions: pairs(101).map(([key], index) => ({
+          key,
+          operator: "In",
+          values: pairs(index > 99 ? 999 : 1).map(([name]) => name),
+        })),
+      },
+      "has 101 entries: write at most 100",
+    ],
     [{ matchLabels: { k: "v".repeat(4_096) } }, "has 4097 bytes: write at most 4096"],
+    [
+      { matchLabels: { k: "v" }, matchExpressions: [{ key: "key", operator: "In", values: ["v".repeat(4_092)] }] },
+      "has 4097 bytes: write at most 4096",
+    ],
   ] as const) {
     const refusal = (disruptionsAllowed: number) => {
       const status = { observedGeneration: 1, disruptionsAllowed };

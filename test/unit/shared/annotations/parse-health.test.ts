@@ -123,3 +123,11 @@ test("a StatefulSet says with its other values what of its question cannot be re
     [key("url")],
   );
 });
+
+test("annotations beside a product that is unknown or missing are one mistake, and the others are not reported", () => {
+  const keysOf = (texts: Texts) => (parse(texts) ?? assert.fail()).malformed.map((one) => one.key);
+  assert.deepEqual(keysOf({ question: "kafka" }), [key("question")]);
+  assert.deepEqual(keysOf({ question: "kafka", field: "a=b" }), [key("question")]);
+  assert.deepEqual(keysOf({ secret: "s" }), [key("question")]);
+  assert.deepEqual(keysOf({ question: "http", url: "nowhere" }), [key("url")]);
+});

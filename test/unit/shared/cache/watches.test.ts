@@ -4,6 +4,7 @@ import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createWatchCache, type WatchingOptions } from "../../../../functions/shared/cache/watching.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { wrapCalls } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { addBudget } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 
@@ -257,4 +258,40 @@ test("when the views have stopped, no watch is left", async () => {
   assert.equal(open, 3);
   await stop();
   assert.equal(open, 0);
+});
+
+test("a namespace that may not be read holds up no other, but for 30 s in which its empty memory passes for recent", async () => {
+  const open = (mayBeRead: (namespace: string) => boolean, code = 403) => {
+    const harness = new Harness({ replicas: 1 });
+    const cluster = wrapCalls(harness.cluster, async ({ verb, resource, given: [, query] }, send) => {
+      const { namespace: where = "" } = query as { readonly namespace?: string };
+      if (mayBeRead(where)) return send();
+      throw new ClusterError({ code, reason: "", message: `not in ${where}`, verb, resource });
+    });
+    const onTrouble = () => undefined;
+    const cache = createWatchCache({ cluster, namespaces: [namespace, "gone"], onChange: onTrouble, onTrouble });
+    const seen = { isReady: false };
+    void cache.ready.then(() => {
+      seen.isReady = true;
+    });
+    return { harness, cache, seen };
+  };
+  const { harness, cache, seen } = open((where) => where === namespace);
+  await harness.goOn(29_000);
+  assert.equal(seen.isReady, false);
+  await harness.goOn(15_000);
+  assert.equal(seen.isReady, true);
+  const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
+  await played(harness.timeline, cache.read(key, need));
+  await assert.rejects(played(harness.timeline, cache.read({ ...key, namespace: "gone" }, need)), /not in gone/);
+  await played(harness.timeline, cache.stop());
+  const others = {
+    "nothing may be read": open(() => false),
+    "a list failed": open((where) => where === namespace, 500),
+  };
+  for (const [what, other] of Object.entries(others)) {
+    await other.harness.goOn(300_000);
+    assert.equal(other.seen.isReady, false, what);
+    await played(other.harness.timeline, other.cache.stop());
+  }
 });

@@ -168,3 +168,19 @@ test("what is not as it should be is reported in rollout-operator's words", () =
   assert.equal(describeCount(2, 1, "partition 3"), "2 pods not ready, 1 pod unknown in partition 3");
   assert.equal(describeCount(0, 2, "partition 3"), "2 pods unknown in partition 3");
 });
+
+test("of several peers in one zone, the one that is ready long enough first says when to count again", () => {
+  const budget = budgetOf({ podNamePartitionRegex: "[a-z]+-[0-9]*([0-9])", crossZoneEvictionDelay: "1m" });
+  const peers = (...seconds: number[]) =>
+    zone("b", "", { replicas: 30, extra: seconds.map((age, index) => readyFor(`b-${index}0`, age)) });
+  const counted = (...seconds: number[]) => count([zone("a", "o"), peers(...seconds)], budget).nextReadyInMs;
+  assert.equal(counted(10, 40, 20), 20_001);
+  assert.equal(counted(40, 10, 20), 20_001);
+  assert.equal(counted(10, 20, 40), 20_001);
+});
+
+test("a reserved ordinal without a pod counts beside a pod of another ordinal that is being scaled away", () => {
+  const budget = budgetOf({ podNamePartitionRegex: "[a-z]+-[0-9]*([0-9])" });
+  const scaled = zone("b", "o", { extra: [pod("b-20")], reserved: [reservation("b-10"), reservation("b-20")] });
+  assert.deepEqual(count([zone("a", "o"), scaled], budget), { ...nothing, notReady: 2 });
+});

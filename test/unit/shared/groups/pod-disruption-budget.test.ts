@@ -2,9 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  asOfNow,
   neverAllows,
   parseDisruptionBudget,
   refusalOf,
+  refusalOfAll,
+  refusingBudget,
 } from "../../../../functions/shared/groups/pod-disruption-budget.ts";
 import type { LabelSelector, PodDisruptionBudgetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
@@ -142,4 +145,76 @@ test("a number of pods to be healthy is held against the pods that are wanted, n
   assert.match(never(of(3)) ?? "", / wants 3 of its 3 pods /);
   assert.match(never(of(2), of(2, "web")) ?? "", / wants 3 of its 3 pods /);
   assert.match(neverAllows(budget({ spec, status: { expectedPods: 1 } }), [of(1)]) ?? "", / wants 3 of its 1 pods /);
+});
+
+test("several pods go at once while each budget allows as many as it selects of them, and the refusal says the numbers", () => {
+  const [first, second] = [pod("a-0", { labels: { app: "db" } }), pod("a-1", { labels: { app: "web" } })];
+  const over = (name: string, app: string | undefined, disruptionsAllowed: number, spec = {}) => {
+    const selector = app === undefined ? {} : { matchLabels: { app } };
+    return budget({ name, spec: { selector, ...spec }, status: { disruptionsAllowed } });
+  };
+  const refusalOfBoth = (...budgets: ReturnType<typeof budget>[]) => refusalOfAll([first, second], budgets);
+  assert.equal(refusalOfBoth(over("all", undefined, 2)), undefined);
+  assert.equal(
+    refusalOfBoth(over("all", undefined, 1)),
+    "PodDisruptionBudget all allows 1 disruption now, and 2 pods are to go",
+  );
+  const third = pod("a-2", { labels: { app: "db" } });
+  assert.match(
+    refusalOfAll([first, second, third, pod("a-3")], [over("all", undefined, 2)]) ?? "",
+    / 2 disruptions now, and 4 /,
+  );
+  assert.equal(refusalOfBoth(over("db", "db", 1), over("web", "web", 1)), undefined, "one of each budget");
+  const fourth = pod("a-3", { labels: { app: "web" } });
+  const tight = [over("db", "db", 1), over("web", "web", 1)];
+  assert.match(refusalOfAll([first, second, third, fourth], tight) ?? "", /^PodDisruptionBudget db allows 1 /);
+  assert.equal(refusalOfBoth(over("db", "db", 1), over("web", "web", 1)), undefined, "one of each budget");
+  const two = [over("db", "db", 1), over("too few", "db", 1)].map((one, index) => ({
+    ...one,
+    namespace: index === 0 ? namespace : "other",
+  }));
+  assert.match(refusalOfAll([first, third], two) ?? "", /^PodDisruptionBudget db allows 1 /);
+  assert.equal(
+    refusalOfBoth(over("db", "db", 1), over("web", "web", 0)),
+    "a-1: PodDisruptionBudget web allows no disruption now",
+  );
+  const unready = pod("a-2", { readySinceMs: undefined });
+  const always = over("all", undefined, 1, { unhealthyPodEvictionPolicy: "AlwaysAllow" });
+  assert.equal(refusalOfAll([pod("a-0"), unready], [always]), undefined, "it does not count the pod that is not ready");
+});
+
+test("a budget is recounted by the pods that are ready now, and never allows more than its controller did", () => {
+  const three = budget({
+    spec: { selector: { matchLabels: { app: "db" } }, minAvailable: 2 },
+    status: { disruptionsAllowed: 5 },
+  });
+  const db = (name: string, changes: Partial<Pod> = {}) => pod(name, { labels: { app: "db" }, ...changes });
+  const allowed = (...pods: Pod[]) => asOfNow(three, pods).disruptionsAllowed;
+  assert.equal(allowed(db("a-0"), db("a-1"), db("a-2")), 1);
+  assert.equal(allowed(db("a-0"), db("a-1"), db("a-2"), pod("other-0")), 1, "it does not select the last pod");
+  assert.equal(allowed(db("a-0"), db("a-1"), db("a-2", { readySinceMs: undefined })), 0);
+  assert.equal(allowed(db("a-0"), db("a-1"), db("a-2", { terminating: true })), 0);
+  assert.equal(allowed(db("a-0")), 0, "and never fewer than none");
+  const one = { ...three, disruptionsAllowed: 1 };
+  assert.equal(
+    asOfNow(
+      one,
+      ["a-0", "a-1", "a-2", "a-3"].map((name) => db(name)),
+    ).disruptionsAllowed,
+    1,
+  );
+});
+
+test("a budget whose selector is too large refuses no pod of another namespace, and none that goes whatever budgets say", () => {
+  const values = Array.from({ length: 101 }, (_, index) => `${index}`);
+  const spec = { selector: { matchExpressions: [{ key: "app", operator: "In", values }] } };
+  assert.match(refusal({ spec }) ?? "", /may select it: its selector has 101 entries/);
+  assert.equal(refusal({ spec, namespace: "elsewhere" }), undefined);
+  assert.equal(refusal({ spec }, { terminating: true, readySinceMs: undefined }), undefined);
+});
+
+test("of several budgets over a pod, the first by their order is the one that is named", () => {
+  const [one, two] = [budget({ name: "one" }), budget({ name: "two" })];
+  assert.equal(refusingBudget(pod("a-0"), [one, two])?.name, "one");
+  assert.equal(refusingBudget(pod("a-0"), [{ ...one, disruptionsAllowed: 1 }, two])?.name, "two");
 });

@@ -1,7 +1,13 @@
 /** Whether a claim may be made (rule R17). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type LedgerSurroundings, refuseClaim } from "../../../../functions/shared/groups/refuse-claim.ts";
+import {
+  type LedgerSurroundings,
+  leaversOf,
+  refuseClaim,
+  refuseOwnZone,
+  refuseScaleDown,
+} from "../../../../functions/shared/groups/refuse-claim.ts";
 import { claimOf, foreignClaim, pod, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
 
 function around(zones: LedgerSurroundings["zones"], changes: Partial<LedgerSurroundings> = {}): LedgerSurroundings {
@@ -126,4 +132,46 @@ test("never-possible: more members than may ever be down are told so at once, wi
   const from2 = around([zone("a", "nnn", { start: 2 })]);
   assert.equal(guardOf(from2, claimOf("a:0-2", "scale-down"), 1), undefined, "its ordinals begin at 2");
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "volume"), 0), undefined, "it takes no pod down");
+});
+
+test("pods leave for good without a limit while all that stay are well; a pod that stays and is down limits them (Z2)", () => {
+  const leaving = claimOf("a:2-3", "scale-down");
+  const refusal = (own: Parameters<typeof zone>[1], changes: Parameters<typeof zone>[2] = {}) =>
+    refuseScaleDown(around([zone("a", own, changes), zone("b", "nnnn")]), leaving);
+  assert.equal(refusal("nnnn"), undefined);
+  assert.equal(refusal("nnww"), undefined, "what leaves may be down");
+  assert.deepEqual(refusal("wnnn", { maxUnavailable: 2 }), {
+    guard: "budget",
+    message: "1 of 4 down (1 not ready), 2 may be, and 2 more would be".replace(/^/, "a: "),
+  });
+  assert.equal(refusal("wnnn", { maxUnavailable: 3 }), undefined);
+  assert.equal(refusal("wnww"), undefined, "no pod that is up leaves");
+  assert.equal(refuseScaleDown(around([zone("b", "nnnn")]), leaving)?.guard, "zone-departed");
+});
+
+test("a controller that takes pods in order waits for a pod that is not ready: the lowest that stays, or of several that leave", () => {
+  const guard = (own: string, members = "a:2-3") =>
+    refuseScaleDown(around([zone("a", own, { isOrdered: true, maxUnavailable: 9 })]), claimOf(members, "scale-down"));
+  assert.match(guard("wwnn")?.message ?? "", /^a-0 is not ready, and a is OrderedReady/);
+  assert.match(guard("nnww")?.message ?? "", /^a-2 is not ready/, "a-3 is above it, and not ready either");
+  assert.equal(guard("nnwn"), undefined, "its controller takes a-3 away, and then a-2");
+  assert.equal(guard("nnnw", "a:3"), undefined, "it is the only pod that leaves");
+  assert.equal(guard("nnnn"), undefined);
+});
+
+test("a webhook's own claim is checked by its zone alone, and goes on where the zone has a claim already", () => {
+  const leaving = claimOf("a:2-3", "scale-down");
+  const guard = (...zones: ReturnType<typeof zone>[]) => refuseOwnZone({ zones }, leaving)?.guard;
+  assert.equal(guard(zone("b", "wnnn"), zone("a", "wnnn")), "budget");
+  assert.equal(guard(zone("a", "nnnn"), zone("b", "wnnn")), undefined);
+  assert.equal(guard(zone("a", "wnnn", { claims: [claimOf("a:3", "scale-down")] })), undefined);
+  assert.equal(guard(zone("b", "wnnn")), undefined, "another function says that its zone is gone");
+});
+
+test("the pods of a claim are those at its ordinals, and those that it names by uid", () => {
+  const names = (uids: Readonly<Record<string, string>>) =>
+    leaversOf(zone("a", "nnnn"), { members: [{ first: 2, last: 3 }], uids }).map(({ name }) => name);
+  assert.deepEqual(names({}), ["a-2", "a-3"]);
+  assert.deepEqual(names({ "a-0": "uid-of-a-0" }), ["a-0", "a-2", "a-3"]);
+  assert.deepEqual(names({ "a-0": "uid of another pod" }), ["a-2", "a-3"]);
 });

@@ -78,3 +78,35 @@ test("only the rows of the table are products", () => {
   const names = ["rabbitmq", "http", "toString", ""].map(healthQuestion.parse);
   assert.deepEqual(names, ["rabbitmq", "http", undefined, undefined]);
 });
+
+test("each status has its meaning to the last number", () => {
+  const states = (read: typeof http, body: unknown) =>
+    [199, 200, 299, 300, 399, 400, 503].map((status) => read(status, body).state);
+  const meanings = ["unknown", "good", "good", "bad", "bad", "unknown", "bad"];
+  assert.deepEqual(states(http, ""), meanings);
+  assert.deepEqual(states(rabbitmq, { status: "ok" }), meanings);
+});
+
+test("a message holds 300 characters of an answer, and 80 of the name of a queue", () => {
+  for (const status of [500, 503]) assert.equal(http(status, "x".repeat(400)).detail.length, 300);
+  assert.equal(http(200, { a: "y".repeat(400) }, "a=z").detail.length, 300);
+  const long = rabbitmq(503, { status: "failed", queues: [{ name: "q".repeat(100) }] });
+  assert.match(long.detail, /: q{80}$/);
+  assert.match(rabbitmq(200, "x".repeat(400)).detail, /^HTTP 200, and no answer of RabbitMQ's: x+$/);
+  assert.equal(rabbitmq(200, "x".repeat(400)).detail.length, 300);
+});
+
+test("queues count only in an answer that says that the check failed", () => {
+  const named = { queues: [{ name: "orders" }] };
+  assert.equal(rabbitmq(503, { status: "ok", ...named }).detail.includes("majority"), false);
+  for (const status of [200, 500]) assert.equal(rabbitmq(status, { status: "failed", ...named }).state, "unknown");
+  for (const queues of [[], [{ name: "" }], [{ readable_name: 7, name: 8 }]]) {
+    const { state, detail } = rabbitmq(503, { status: "failed", queues });
+    assert.deepEqual([state, detail.startsWith("HTTP 503 ")], ["bad", true], JSON.stringify(queues));
+  }
+});
+
+test("a field that is null, an object or a list is no answer", () => {
+  for (const value of [null, {}, ["green"]]) assert.equal(http(200, { status: value }, "status=null").state, "unknown");
+  assert.equal(http(200, { status: null }, "status=null").state, "unknown");
+});

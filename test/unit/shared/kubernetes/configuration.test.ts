@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
 import { connect } from "../../../../functions/shared/kubernetes/client.ts";
+import { isOfPod } from "../../../../functions/shared/kubernetes/configuration.ts";
 import { kubeconfigText } from "../../../support/kubeconfig.ts";
 import { rejection } from "../../../support/rejection.ts";
 import { type Exchange, refuse, withServer } from "./server.ts";
@@ -135,6 +136,16 @@ describe("configuration", () => {
       const other = await connect({ userAgent, kubeconfig });
       assert.equal(other.namespace, "mimir");
     });
+  });
+
+  test("a pod's service account is known as such, and a kubeconfig is not", async () => {
+    const { KubeConfig } = await import("@kubernetes/client-node");
+    const ofPod = new KubeConfig();
+    ofPod.loadFromCluster("/nowhere");
+    assert.equal(isOfPod(ofPod), true);
+    const ofFile = new KubeConfig();
+    ofFile.loadFromString(kubeconfigText("https://127.0.0.1:1", {}, "mimir"));
+    assert.equal(isOfPod(ofFile), false);
   });
 
   test("a server behind a path", async () => {

@@ -6,9 +6,12 @@ import {
   type ClaimContent,
   changeClaim,
   countRanges,
+  describeMembers,
   type KnownClaim,
+  leastNumber,
   makeClaim,
   namesOrdinal,
+  parseClaims,
 } from "../../../../functions/shared/ledger/claim.ts";
 import { describeClaim } from "../../../../functions/shared/ledger/claim-kinds.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
@@ -295,4 +298,34 @@ describe("claims are written back as they were", () => {
     assert.deepEqual(fitting(holding, { ...none, refusals }), { refusals: [], verdicts: {} });
     assert.deepEqual(fitting(holding, { ...none, claims: [] }).refusals, []);
   });
+});
+
+test("members are named where numbers stand for all of them, and are ordinals otherwise", () => {
+  const uids = { "db-cluster-1": "uid" };
+  const at = (...firsts: number[]) => ({ members: firsts.map((first) => ({ first, last: first })) });
+  assert.equal(describeMembers({ ...at(leastNumber), uids }), "db-cluster-1");
+  assert.equal(describeMembers({ ...at(0), uids }), "0");
+  assert.equal(describeMembers({ ...at(0, leastNumber), uids }), `0,${leastNumber}`);
+  assert.equal(describeMembers(at(leastNumber)), `${leastNumber}`, "without names");
+});
+
+test("where pods were told to leave is read again, and a claim that says it otherwise is unreadable", () => {
+  const toldAt = { scheme: "https", port: 8080, path: "/leave", service: "db" } as const;
+  const { line } = makeClaim({ ...content, toldAt });
+  const read = (at: unknown) =>
+    parseClaims(
+      JSON.stringify({ ...JSON.parse(line), toldAt: at }),
+      (why) => new LedgerUnreadable("sluice-group", why),
+    );
+  assert.deepEqual((read(toldAt)[0] as KnownClaim).toldAt, toldAt);
+  for (const wrong of [
+    { scheme: "ftp" },
+    { port: "8080" },
+    { port: 0 },
+    { path: 7 },
+    { path: "leave" },
+    { service: "" },
+  ])
+    assert.throws(() => read({ ...toldAt, ...wrong }), LedgerUnreadable, JSON.stringify(wrong));
+  for (const wrong of [null, "https", []]) assert.throws(() => read(wrong), LedgerUnreadable);
 });

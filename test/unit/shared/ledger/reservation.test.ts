@@ -4,7 +4,13 @@ import { test } from "node:test";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable, LedgerUnwritable } from "../../../../functions/shared/ledger/errors.ts";
-import { createLedger, readLedger, writeLedger } from "../../../../functions/shared/ledger/lease.ts";
+import {
+  createLedger,
+  groupKeyOfLease,
+  listLedgerLeases,
+  readLedger,
+  writeLedger,
+} from "../../../../functions/shared/ledger/lease.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import type { LedgerChange, StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
@@ -314,4 +320,31 @@ test("what could not be read again is not written: nothing is sent, and the mess
 test("a ledger with an ordinal beyond int32 is unreadable, so that nothing is permitted by it", () => {
   const text = JSON.stringify({ a: { "2147483648": ["u", "f", nowMs] } });
   assert.throws(() => ledgerOf({ "sluice.dev/reservations": text }), LedgerUnreadable);
+});
+
+test("what a ledger does not say of times it leaves out, and only the annotations of others count as theirs", () => {
+  const plain = ledgerOf({});
+  const times = ["lastDownscales", "hasMalformedTimes", "looks", "lastRemovalMs"];
+  assert.deepEqual(
+    Object.keys(plain).filter((name) => times.includes(name)),
+    [],
+  );
+  const ours = { "sluice.dev/reservations": "{}", "sluice.dev/verdicts": "{}", "sluice.dev/claims": "" };
+  assert.equal(ledgerOf(ours).othersBytes, plain.othersBytes);
+  assert.equal(plain.othersBytes, "sluice.dev/groupgroup".length, "the group never changes");
+  assert.equal(ledgerOf({ "example.com/a": "bc" }).othersBytes, plain.othersBytes + "example.com/abc".length);
+});
+
+test("ledgers are listed by their label, in one namespace or in all, and a Lease without a group is none", async () => {
+  const queries: object[] = [];
+  const list = (async (_resource: string, query: object) => {
+    queries.push(query);
+    return { items: [], resourceVersion: "1" };
+  }) as unknown as Cluster["list"];
+  for (const where of [namespace, undefined]) await listLedgerLeases({ list }, where);
+  const labelSelector = "app.kubernetes.io/managed-by=sluice";
+  assert.deepEqual(queries, [{ namespace, labelSelector }, { labelSelector }]);
+  assert.deepEqual(groupKeyOfLease(leaseObject("sluice-group", annotations)), key);
+  assert.equal(groupKeyOfLease(leaseObject("sluice-other", annotations)), undefined);
+  assert.equal(groupKeyOfLease(leaseObject("sluice-group", {})), undefined);
 });

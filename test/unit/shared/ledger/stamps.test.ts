@@ -216,3 +216,12 @@ test("what this process itself was refused, and has waited for since, before a c
   const stamps = [...memory.refusals.values()].map(({ stampMs }) => stampMs);
   assert.ok([...stamps, memory.waiting?.sinceMs ?? 0].every((ms) => ms <= serverTimeMs()));
 });
+
+test("one reservation whose record of being overdue is ahead is enough, though its stamp is not (R10)", () => {
+  const aheadMs = nowMs + clockSkewMs + 1;
+  const mended = (...reservations: ReturnType<typeof reservation>[]) => mendStamps(ledgerOf({ reservations }), nowMs);
+  const overdue = reservation("a-0", { stampMs: nowMs - 9_000, overdueSeenMs: aheadMs });
+  assert.deepEqual(mended(reservation("b-0"), overdue).reservations[1], reservation("a-0", { stampMs: nowMs - 9_000 }));
+  const ahead = reservation("a-0", { stampMs: aheadMs, overdueSeenMs: nowMs });
+  assert.equal(mended(ahead).reservations[0]?.stampMs, nowMs);
+});

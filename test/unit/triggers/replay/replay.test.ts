@@ -14,6 +14,7 @@ import { namespace, newImage, type ServedGroup, serveGroup } from "../../../supp
 
 const certificate: CertificateSettings = {
   secret: { namespace, name: "sluice-certificate" },
+  namespaces: [namespace],
   dnsName: `rollout-operator.${namespace}.svc`,
   organisation: "Grafana Labs",
   lifetimeMs: 365 * 24 * 3_600_000,

@@ -1,0 +1,38 @@
+/** Labels that stand as annotations, and the reverse: Sluice takes no value from there. */
+import { showValue, unshown } from "../base/escape-control.ts";
+import type { Metadata } from "../kubernetes/cluster.ts";
+import type { Annotation, Malformed } from "./entry.ts";
+import { annotationTable } from "./table.ts";
+
+type Entries = readonly Annotation<unknown>[];
+
+const table: Entries = annotationTable;
+/** What users write on StatefulSets. The table has no key twice, so that each has exactly one place. */
+const ofStatefulSets = table.filter(({ on, isLong }) => on === "StatefulSet" && isLong !== true);
+
+/** The keys of a StatefulSet that stand only in the wrong place. One that stands in both is read where it belongs. */
+export const findMisplaced = misplacedFinder(ofStatefulSets);
+
+/** Answers what finds the keys of these entries that stand only in the wrong place on an object. */
+export function misplacedFinder(entries: Entries): (metadata: Metadata) => readonly Malformed[] {
+  const written = new Map(entries.map((entry) => [entry.key, entry]));
+  const strayIn = (wrong: Texts, right: Texts, kind: Annotation<unknown>["kind"]): readonly Malformed[] =>
+    Object.entries(wrong).flatMap(([key, text]) => {
+      const entry = written.get(key);
+      if (entry?.kind !== kind || right[key] !== undefined) return [];
+      return [{ key, message: describeMisplaced(entry, text), misplaced: text }];
+    });
+  return ({ labels = {}, annotations = {} }) => [
+    ...strayIn(annotations, labels, "label"),
+    ...strayIn(labels, annotations, "annotation"),
+  ];
+}
+
+type Texts = Readonly<Record<string, string>>;
+
+function describeMisplaced({ key, kind, fallback, mayContainSecret }: Annotation<unknown>, text: string): string {
+  const stands = kind === "label" ? "annotation" : "label";
+  const shown = mayContainSecret ? unshown : showValue(text);
+  const absent = /^absent(?: or malformed)?: ([^;]+)/.exec(fallback)?.[1] ?? fallback;
+  return `${stands} ${key} is ${shown}, but Sluice reads this key only as ${kind}: move it there. Until then: ${absent}.`;
+}
