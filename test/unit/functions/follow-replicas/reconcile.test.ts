@@ -18,7 +18,7 @@ function deploy(on: Following, replicas: number): void {
   on.harness.world.store.create("deployments", namespace, { metadata: { name: "template" }, spec } as never);
 }
 
-test("followers that must grow do so in one reconcile, and without a claim", async () => {
+test("followers that are to be larger become so in one reconcile, and nothing is claimed for it", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   await on.run();
@@ -155,7 +155,7 @@ test("3.3: the function writes nothing back where the annotation says no; a writ
   assert.equal(on.harness.guard, "done");
 });
 
-test("a size that cannot be mirrored is reported by its guard, and the size stays", async () => {
+test("what cannot be mirrored is told by its guard, and the size stays", async () => {
   for (const [annotations, guard] of [
     [{ ...mirrors, "rollout-mirror-replicas-from-resource-kind": "Nothing" }, "mirror-missing"],
     [{ ...mirrors, "rollout-mirror-replicas-from-resource-api-version": "a/b/c" }, "mirror-malformed"],
