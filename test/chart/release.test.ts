@@ -11,11 +11,11 @@ import { archiveOf } from "../../knative/release/archive.ts";
 import { readReleaseOrder } from "../../knative/release/arguments.ts";
 import { chartOf } from "../../knative/release/contents.ts";
 import { ensureAssets } from "../controlplane/assets.ts";
+import { Helm, skipWithoutHelm } from "../support/helm.ts";
 import { isWorkload } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
 import { type PluginOutput, runProgram } from "../support/plugin.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { Helm, skipWithoutHelm } from "./helm.ts";
 
 const execute = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
