@@ -31,6 +31,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     ...["clock", "base", "kubernetes", "http", "annotations", "workloads", "ledger", "groups", "cache", "contract"],
     ...["transaction", "admission"],
   ],
+  standby: ["base", "kubernetes", "contract"],
   suspension: [
     ...["clock", "base", "kubernetes", "http", "annotations", "workloads", "ledger", "groups", "volumes", "cache"],
     ...["contract", "events", "transaction", "health"],

@@ -16,6 +16,7 @@ import { createLedgerCopies, createMemory } from "../functions/shared/contract/m
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
+import { createOperatorWatch } from "../functions/shared/standby/other-operator.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
 import type { OpenAdmission } from "./server/admission.ts";
 import type { Settings } from "./settings/settings.ts";
@@ -41,7 +42,8 @@ export interface StandaloneOptions {
   readonly settings: Pick<
     Settings,
     "mode" | "views" | "watchIdleMs" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys"
-  >;
+  > &
+    Partial<Pick<Settings, "otherOperator">>;
   /** False: nothing is swept but for a tick. Absent: at once, and then regularly. */
   readonly sweeps?: boolean;
   /** From 0 to 1, for the jitter of sweeps. */
@@ -136,9 +138,23 @@ function contextsOver(options: StandaloneOptions, cache: GroupCache): () => Cont
   const { cluster, pods, reporting, namespaces, settings } = options;
   const { mode } = settings;
   const outside = { cluster, cache, protocol, ...(pods === undefined ? {} : { pods }) };
-  const shared = { ...outside, reporter: reporting, mode, namespaces, settings };
+  const beside = otherOperatorOf(options);
+  const shared = { ...outside, reporter: reporting, mode, namespaces, settings, ...beside };
   const copyOf = createLedgerCopies();
   return () => ({ ...shared, memoryOf: createMemory(copyOf) });
+}
+
+/** A shadow writes nothing and is compared with rollout-operator, so that it never stands by. */
+function otherOperatorOf({
+  cluster,
+  reporting,
+  namespaces,
+  settings,
+}: StandaloneOptions): Pick<Context, "otherOperator"> {
+  if (settings.mode === "shadow" || settings.otherOperator !== "wait") return {};
+  const otherOperator = createOperatorWatch(cluster, namespaces);
+  reporting.metrics.showOtherOperator(otherOperator.pods);
+  return { otherOperator };
 }
 
 /** The cache that always watches, or the one that watches while it is used; neither where each decision lists what it reads. */

@@ -3,13 +3,15 @@
 import { isFinal, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { recordRefusal, recordWait } from "../shared/admission/refusal-events.ts";
+import { refuseBesideOperator } from "../shared/admission/stand-by.ts";
 import { withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { withAnswers } from "../shared/health/ask-pods.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
-import { type Alone, decideAlone, whileNamed } from "./decide-alone.ts";
+import { type Alone, decideAlone, groupOfAnswer, whileNamed } from "./decide-alone.ts";
 import { goersOf } from "./decide-asked.ts";
 import { createWait } from "./eviction-wait.ts";
 import { GroupCommit, refuseUnusable } from "./group-commit/commit.ts";
@@ -59,13 +61,16 @@ async function review(
   const { deadlineMs, signal } = request;
   const { owner } = alone;
   const onPark = (refusal: Denied) => owner && recordWait(context, name, owner, refusal);
+  const { eviction } = alone;
+  const decideByLedger = async (key: GroupKey): Promise<AdmissionAnswer> =>
+    (await refuseInTime(context, reviews, key, owner?.name, deadlineMs)) ??
+    reviews.submit(key, { eviction, dryRun, deadlineMs, signal, parkUntilMs, onPark });
   const answer =
-    "allowed" in early
-      ? whileNamed(early, alone.eviction, cluster.monotonicMs() - askedMs)
-      : await reviews.submit(early, { eviction: alone.eviction, dryRun, deadlineMs, signal, parkUntilMs, onPark });
+    "allowed" in early ? whileNamed(early, eviction, cluster.monotonicMs() - askedMs) : await decideByLedger(early);
   if (!answer.allowed && !dryRun && owner !== undefined)
     recordRefusal(context, name, owner, answer, eventReasons.evictionRefused);
-  return answer;
+  const group = "allowed" in early ? groupOfAnswer(alone, answer) : early.group;
+  return group === undefined ? answer : { ...answer, group };
 }
 
 /**
@@ -74,6 +79,19 @@ async function review(
  */
 function isToBeSure(answer: AdmissionAnswer, { isPinned }: Eviction): boolean {
   return isFinal(answer) || (answer.allowed && answer.guard === "out-of-scope" && !isPinned);
+}
+
+/** The refusal while rollout-operator runs in the namespace of the ledger that would decide; undefined where it does not. */
+async function refuseInTime(
+  context: Context,
+  { deadlines }: GroupCommit<EvictionSnapshot>,
+  { namespace }: GroupKey,
+  zone: string | undefined,
+  deadlineMs: number,
+): Promise<Denied | undefined> {
+  if (context.otherOperator === undefined) return undefined;
+  const refuse = () => refuseBesideOperator(context, namespace, zone);
+  return withinDeadline<Denied | undefined>(deadlines, deadlineMs, refuse, tooLate);
 }
 
 /** Reads the pod. If the API server has to be asked, and fails or takes too long, the answer is a 429. */

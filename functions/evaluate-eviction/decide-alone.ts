@@ -121,6 +121,20 @@ function keyOf(
   return groupKeyOf(owner, (first ?? budgets.find((stored) => selects(stored, owner.podLabels)))?.name);
 }
 
+/**
+ * The group to which metrics count an answer of {@link decideAlone}; undefined for one that no group refused. An allowance
+ * without a ledger shows no progress of a group, because the pod took no place in its budget.
+ */
+export function groupOfAnswer(
+  { pod, owner, ownedBy, surroundings }: Alone,
+  answer: AdmissionAnswer,
+): string | undefined {
+  if (answer.allowed) return undefined;
+  const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
+  if (owner === undefined && first === undefined) return ownedBy?.group;
+  return keyOf(pod, owner, first, surroundings).group;
+}
+
 /** Rule R11: time for which a read of a pod serves to let it go by its name alone, reserved nowhere, in milliseconds. */
 const nameServesForMs = 1_000;
 

@@ -3,6 +3,7 @@
 import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { recordRefusal } from "../shared/admission/refusal-events.ts";
+import { refuseBesideOperator } from "../shared/admission/stand-by.ts";
 import { prepareDownscale } from "../shared/annotations/scaling.ts";
 import { read } from "../shared/annotations/table.ts";
 import { messageOf } from "../shared/base/error-message.ts";
@@ -114,5 +115,8 @@ async function prepareOrDeny(
   if (pods === undefined) return internalError("prepare-broken", messageFor(asked, "this process calls no pods"));
   const key = await readKey(context, asked, statefulSet);
   if ("allowed" in key) return key;
-  return prepare({ context, pods, key, endpoint, ...question });
+  const refused = await refuseBesideOperator(context, key.namespace, statefulSet.name, (cause) =>
+    messageFor(asked, cause),
+  );
+  return refused ?? prepare({ context, pods, key, endpoint, ...question });
 }

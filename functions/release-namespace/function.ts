@@ -32,6 +32,8 @@ export const releaseNamespace: FunctionDefinition<ObjectRef> & { readonly settin
     { group: "rabbitmq.com", resource: "rabbitmqclusters", ...finalizerRights },
   ],
   kindNeeds: [{ list: "owners", ...finalizerRights }],
+  // It has seconds, no pod is its concern, and rollout-operator ends with the namespace as well.
+  standsBy: false,
   reads: [hold, retainVolume],
   writes: [],
   settings,

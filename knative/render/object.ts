@@ -26,8 +26,11 @@ export interface Workload {
 /** Overlays name the namespace that holds; kustomize writes it wherever this one stands. It has neither dashes nor dots. */
 export const placeholderNamespace = "default";
 
-/** This name can never have an owner (RFC 6761). The owner of the name of an image could choose what is pulled by it. */
-export const placeholderImage = "registry.invalid/sluice";
+/**
+ * The image of `package.json`. While no registry has it, its name is one that can never have an owner (RFC 6761): the owner of
+ * the name of an image could choose what is pulled by it.
+ */
+export const placeholderImage = manifest.sluice.image;
 
 /** A placeholder: `images` of a kustomization says where the image is kept. */
 export const image = `${placeholderImage}:${manifest.version}`;

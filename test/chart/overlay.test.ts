@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { presets } from "../../triggers/table.ts";
 import { findAssets } from "../controlplane/controlplane.ts";
+import { Helm, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { Helm, skipWithoutHelm, someImage } from "./helm.ts";
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -105,9 +105,16 @@ suite("the chart beside the manifests", {
     const [helm = assert.fail()] = opened.helms;
     const watched = { serviceMonitor: { enabled: true }, monitoring: { alerts: true, dashboard: true } };
     const kinds = ["ServiceMonitor", "PrometheusRule", "ConfigMap"];
-    const rendered = (await helm.render({ ...someImage, ...watched })).filter(({ kind }) => kinds.includes(kind));
-    const plain = rendered.map(({ metadata: { namespace: _, ...metadata }, ...object }) => ({ ...object, metadata }));
-    assert.deepEqual(byName(plain, ""), byName(await kubectl.build("base/monitoring"), ""));
+    const rendered = await helm.render({ ...someImage, ...watched }, { namespace: "loki-2" });
+    const built = await kubectl.buildIn("loki-2", "standalone", [], [], ["base/monitoring"]);
+    const [chart = {}, manifests = {}] = [rendered, built].map((objects) =>
+      byName(
+        objects.filter(({ kind }) => kinds.includes(kind)),
+        "loki-2",
+      ),
+    );
+    assert.ok(JSON.stringify(chart).includes('absent(sluice_build_info{namespace=\\"loki-2\\"})'));
+    assert.deepEqual(chart, manifests);
   });
 });
 
@@ -161,6 +168,17 @@ suite("the rights of the chart", { skip: await skipWithoutHelm() }, () => {
       "get statefulsets/scale.apps",
       "patch replicatemplates/status.rollout-operator.grafana.com",
     ]);
+  });
+
+  test("of webhook configurations, they change those that a chosen function answers", async () => {
+    const of = async (functions: readonly string[]) =>
+      (await rightsWith({ functions })).flatMap(
+        (right) => /^patch (.+)webhookconf\S+ (.+)-mimir$/.exec(right)?.slice(1).join(" ") ?? [],
+      );
+    assert.deepEqual(await of(["rabbitmq", "suspension", "foundationdb"]), []);
+    assert.deepEqual(await of(["guard-downscale"]), ["validating no-downscale"]);
+    assert.deepEqual(await of(["evaluate-eviction"]), ["mutating pod-eviction", "validating pod-eviction"]);
+    assert.equal((await of(["rollout-operator"])).length, 5);
   });
 
   test("the policies hold the accounts to what they change of the listed kinds, and of no others", async () => {

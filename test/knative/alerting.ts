@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { load } from "js-yaml";
+import { placeholderNamespace } from "../../knative/render/object.ts";
 import { ensureBuilt, type Log } from "../controlplane/build.ts";
 
 const monitoring = join(import.meta.dirname, "../../knative/base/monitoring");
@@ -37,23 +38,79 @@ export async function ensureAlerting(log: Log): Promise<string> {
   return join(folder, "alerting");
 }
 
-/** The alerts that are active after the last scrape. Throws where a rule, a template or a scrape is none. */
-export async function activeAlerts(program: string, scrapes: readonly Scrape[]): Promise<readonly ActiveAlert[]> {
-  return JSON.parse(await ask(program, { rules, scrapes })) as ActiveAlert[];
+/** An alert that began to fire at that time. */
+export interface FiredAlert extends Pick<ActiveAlert, "name" | "labels"> {
+  readonly atMs: number;
 }
 
-/** The queries of the rendered dashboard as Grafana sends them, parsed. Throws where one does not; resolves to how many. */
-export async function parseDashboard(program: string): Promise<number> {
+/** By which labels a part of an expression groups its series; all others if `without` is true. */
+export interface Grouping {
+  readonly what: string;
+  readonly labels: readonly string[];
+  readonly without: boolean;
+}
+
+interface Output {
+  readonly alerts: readonly ActiveAlert[];
+  readonly fired: readonly FiredAlert[];
+  readonly groupings: readonly (readonly Grouping[])[];
+  readonly answers: readonly (readonly Readonly<Record<string, string>>[])[];
+}
+
+/**
+ * The alerts that are active after the last scrape, and those that have fired until then, by the rules of that namespace. Throws
+ * where a rule, a template or a scrape is none.
+ */
+export function alertsAfter(
+  program: string,
+  scrapes: readonly Scrape[],
+  namespace: string,
+): Promise<Pick<Output, "alerts" | "fired">> {
+  return ask(program, { rules: rulesOf(namespace), scrapes });
+}
+
+export async function activeAlerts(
+  program: string,
+  scrapes: readonly Scrape[],
+  namespace: string,
+): Promise<readonly ActiveAlert[]> {
+  return (await alertsAfter(program, scrapes, namespace)).alerts;
+}
+
+/** The queries of the rendered dashboard as Grafana sends them. */
+export function queriesOfDashboard(): readonly string[] {
   const manifest = load(readFileSync(join(monitoring, "dashboard.yaml"), "utf8")) as { data: Record<string, string> };
   const { panels } = JSON.parse(manifest.data["sluice.json"] ?? "") as { panels: { targets?: { expr: string }[] }[] };
   const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
-  const expressions = queries.map((query) => query.replaceAll("$__rate_interval", "2m").replaceAll("$namespace", ".*"));
-  await ask(program, { rules, expressions });
-  return expressions.length;
+  const given = { $__rate_interval: "2m", $namespace: ".*", $group: ".*" };
+  return queries.map((query) =>
+    Object.entries(given).reduce((text, [name, value]) => text.replaceAll(name, value), query),
+  );
 }
 
-async function ask(program: string, input: object): Promise<string> {
+/** By which labels each expression groups. Throws where one does not parse. */
+export async function groupingsOf(program: string, expressions: readonly string[]): Promise<Output["groupings"]> {
+  return (await ask(program, { rules, expressions })).groupings;
+}
+
+/** The labels of the series that each query gives at the time of the last scrape. */
+export async function answersTo(
+  program: string,
+  scrapes: readonly Scrape[],
+  queries: readonly string[],
+): Promise<Output["answers"]> {
+  return (await ask(program, { rules, scrapes, queries })).answers;
+}
+
+/** The rules as kustomize writes them for a namespace. */
+function rulesOf(namespace: string): object {
+  const text = JSON.stringify(rules);
+  const [before, after] = [placeholderNamespace, namespace].map((name) => JSON.stringify(`namespace="${name}"`));
+  return JSON.parse(text.replaceAll(before?.slice(1, -1) ?? "", after?.slice(1, -1) ?? "")) as object;
+}
+
+async function ask(program: string, input: object): Promise<Output> {
   const asked = promisify(execFile)(program, { timeout: 60_000, maxBuffer: 16 * 1024 * 1024 });
   asked.child.stdin?.end(JSON.stringify(input));
-  return (await asked).stdout;
+  return JSON.parse((await asked).stdout) as Output;
 }

@@ -19,7 +19,6 @@ import { renderManifests, watchesOnDemand } from "../../knative/render/manifests
 import { rightsOf } from "../../knative/render/rights.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
-import { createMetrics } from "../../triggers/telemetry/metrics.ts";
 
 const root = join(import.meta.dirname, "../..");
 const base = join(root, "knative/base");
@@ -367,34 +366,5 @@ suite("rendered manifests", () => {
       () => renderManifests(functions),
       /decide-nothing listens at \/elsewhere, and is registered for \/pods\/eviction\/pin/,
     );
-  });
-
-  test("alerts and dashboard ask for metrics that Sluice has", () => {
-    const exported = createMetrics("0", () => 0).registry.getMetricsAsArray();
-    const names = new Set(exported.map(({ name }) => name));
-    for (const file of ["monitoring/alerts.yaml", "monitoring/dashboard.yaml"]) {
-      const text = rendered.get(file) ?? "";
-      const asked = text.match(/\b(sluice|rollout_operator|kube|process)_[a-z_]+/g) ?? [];
-      assert.ok(asked.length > 3, `${file} asks for ${asked.length} metrics`);
-      const unknown = asked.filter((one) => !names.has(one) && !names.has(one.replace(/_(sum|count|bucket)$/, "")));
-      assert.deepEqual(unknown, [], file);
-    }
-  });
-
-  test("the runbook of every alert is a section of a README that is there", () => {
-    const rules = ofKind("PrometheusRule").flatMap(({ spec }) => spec.groups.flatMap((group) => group.rules));
-    assert.ok(rules.length >= 4);
-    for (const { annotations } of rules) {
-      const [, path, section] = /\/blob\/main\/(.+)#(.+)$/.exec(annotations.runbook_url ?? "") ?? [];
-      const headings = readFileSync(join(root, path ?? assert.fail("no path")), "utf8").match(/^#+ .+$/gm) ?? [];
-      const anchors = headings.map((heading) =>
-        heading
-          .replace(/^#+ /, "")
-          .toLowerCase()
-          .replace(/[^\w\- ]/g, "")
-          .replaceAll(" ", "-"),
-      );
-      assert.ok(anchors.includes(section ?? ""), `${path} has no section ${section}: ${anchors.join(", ")}`);
-    }
   });
 });

@@ -5,14 +5,15 @@ import fc from "fast-check";
 import { parseGroupPod } from "../../functions/hold-process-groups/foundation-cluster.ts";
 import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { KeptPods } from "../../functions/shared/kubernetes/trim-pod.ts";
+import { isOperator } from "../../functions/shared/standby/decide-other-operator.ts";
 import { parseVolumeUser } from "../../functions/shared/volumes/members.ts";
 import { parsePod } from "../../functions/shared/workloads/pods.ts";
 
 /** Few values each, so that neighbours often say the same, and often say nearly the same. */
 const one = <T>(...values: readonly T[]) => fc.constantFrom(...values);
 const time = one("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:01:00Z");
-const text = one("a", "b", "constructor", "web-0", "");
-const texts = fc.dictionary(one("zone", "role", "constructor", "statefulset.kubernetes.io/pod-name"), text, {
+const text = one("a", "b", "constructor", "web-0", "rollout-operator", "");
+const texts = fc.dictionary(one("zone", "role", "name", "constructor", "statefulset.kubernetes.io/pod-name"), text, {
   noNullPrototype: true,
 });
 const some = <T extends Record<string, fc.Arbitrary<unknown>>>(fields: T) =>
@@ -31,6 +32,7 @@ const containers = fc.array(
   some({ name: text, ready: fc.boolean(), restartCount: fc.nat(3), state, image: one("app:1"), lastState: state }),
   { maxLength: 3 },
 );
+const specified = fc.array(some({ name: text, image: one("app:1", "grafana/rollout-operator:v1") }), { maxLength: 2 });
 const condition = fc.record({
   type: one("Ready", "ContainersReady", "DisruptionTarget"),
   status: one("True", "False", "Unknown"),
@@ -57,7 +59,10 @@ const pod = fc
       },
       { requiredKeys: ["name", "uid", "resourceVersion"], noNullPrototype: true },
     ),
-    some({ volumes: fc.array(volume, { maxLength: 3 }), nodeName: text }),
+    some({
+      ...{ volumes: fc.array(volume, { maxLength: 3 }), nodeName: text },
+      ...{ containers: specified, initContainers: specified },
+    }),
     some({
       ...{ phase: one("Pending", "Running", "Succeeded", "Failed"), startTime: time, podIP: text },
       ...{ conditions: fc.array(condition, { maxLength: 3 }), containerStatuses: containers },
@@ -71,6 +76,7 @@ const read = (object: PodObject) => ({
   pod: parsePod(object),
   volumeUser: parseVolumeUser(object),
   groupPod: parseGroupPod(object, "group"),
+  operates: isOperator(object),
   restarts: object.status?.containerStatuses?.map(({ name, restartCount }) => [name, restartCount]),
 });
 

@@ -67,9 +67,10 @@ export class Kubectl {
     overlay: string,
     patches: readonly object[] = [],
     components: readonly string[] = [],
+    beside: readonly string[] = [],
   ): Promise<Built[]> {
     const from = (path: string) => relative(this.#folder, join(knative, path));
-    const resources = [from(`overlays/${overlay}`)];
+    const resources = [`overlays/${overlay}`, ...beside].map(from);
     const parts = { components: components.map(from), transformers: [from("namespace")] };
     await this.file("kustomization.yaml", dump({ namespace, resources, patches, ...parts }));
     return loadAll(await this.run("kustomize", this.#folder)) as unknown as Built[];

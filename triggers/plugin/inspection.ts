@@ -15,6 +15,7 @@ import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { recordEveryMs } from "../../functions/shared/reconcile/record.ts";
+import { createOperatorWatch } from "../../functions/shared/standby/other-operator.ts";
 import { noteLedger } from "../../functions/shared/transaction/ledger-age.ts";
 import { loadLedger } from "../../functions/shared/transaction/ledger-copy.ts";
 import {
@@ -51,6 +52,8 @@ export interface GroupInspection {
   readonly ungovernable: string | null;
   /** What no eviction of this group will ever be allowed by (rule R25), each with its numbers. */
   readonly neverPossible: readonly string[];
+  /** Why Sluice stands by for rollout-operator, unless `OTHER_OPERATOR` is `ignore`; null when it need not. */
+  readonly otherOperator: string | null;
   /** Evictions that began to wait for their turn in the last one or two minutes: one for each zone. */
   readonly waiting: readonly { readonly zone: string; readonly sentence: string; readonly at: string }[];
 }
@@ -141,6 +144,7 @@ export function createShadow(cluster: Cluster, namespace: string): Context {
     mode: "shadow",
     namespaces: [namespace],
     memoryOf: createMemory(),
+    otherOperator: createOperatorWatch(cluster, [namespace]),
   };
 }
 
@@ -201,6 +205,7 @@ export async function inspect(inspection: Inspection): Promise<GroupInspection> 
     budgets: inspectBudgets(view, pods),
     ungovernable: findUngovernable(inspection, pods),
     neverPossible: await findNever(inspection, pods),
+    otherOperator: (await inspection.context.otherOperator?.standBy(key.namespace))?.message ?? null,
     waiting: await findWaiting(inspection),
   };
 }

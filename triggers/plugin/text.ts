@@ -29,6 +29,7 @@ export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): s
   const { zones, reservations, claims, functions, refusals, budgets, ungovernable, neverPossible, waiting } =
     inspection;
   const warnings = zones.flatMap(({ name, warnings }) => warnings.map((message) => `${name}: ${message}`));
+  if (inspection.otherOperator !== null) warnings.push(`other-operator: ${inspection.otherOperator}`);
   if (ungovernable !== null) warnings.push(`evictions: ${ungovernable}`);
   warnings.push(...neverPossible.map((message) => `evictions: never-possible: ${message}`));
   const atMs = Date.parse(inspection.at);

@@ -68,7 +68,8 @@ export function serveAdmissions(app: Hono, options: AdmissionEndpointOptions): v
           (name) => c.req.header(name),
           definition.name,
           request,
-          () => count(admission, reporting, async () => contradiction ?? decide(admission, request, reporting)),
+          () =>
+            count(admission, request, reporting, async () => contradiction ?? decide(admission, request, reporting)),
         );
         report(definition, request, answer, reporting, isWorthALine);
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
@@ -229,9 +230,10 @@ function isDryRun(object: unknown): boolean {
   return Array.isArray(dryRun) && dryRun.length > 0;
 }
 
-/** Also counts evictions in rollout-operator's metrics. */
+/** Also counts evictions: in rollout-operator's metrics, and for their groups, but for dry runs, whose clients do not wait. */
 async function count(
   { definition: { peerReasons } }: OpenAdmission,
+  { namespace, dryRun }: AdmissionRequest,
   { metrics }: AdmissionEndpointOptions["reporting"],
   decide: () => Promise<AdmissionAnswer>,
 ): Promise<AdmissionAnswer> {
@@ -241,6 +243,8 @@ async function count(
   metrics.inflightEvictions.dec();
   const reason = peerReasons[answer.guard] ?? "denied";
   metrics.evictions.inc({ reason, status: String(answer.allowed ? 200 : answer.code) });
+  const { group } = answer;
+  if (group !== undefined && !dryRun) metrics.countEviction({ namespace, group }, answer.allowed);
   return answer;
 }
 

@@ -49,6 +49,13 @@ export const settingsTable = {
     grammar: "act or shadow",
     parse: (text) => oneOf(["act", "shadow"] as const, text),
   }),
+  otherOperator: setting<"wait" | "ignore">({
+    name: "OTHER_OPERATOR",
+    fallback: "wait",
+    meaning: "wait stands by in each namespace where rollout-operator runs; ignore acts beside it",
+    grammar: "wait or ignore",
+    parse: (text) => oneOf(["wait", "ignore"] as const, text),
+  }),
   views: setting<"watch" | "awake" | "list">({
     name: "VIEWS",
     fallback: "watch",

@@ -7,6 +7,9 @@
 import type { Registry } from "prom-client";
 import { countDown } from "../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
+import { dueMs } from "../../functions/shared/ledger/claim-kinds.ts";
+import { isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { createEvictionMetrics } from "./eviction-metrics.ts";
 import type { GroupStanding } from "./ledger-metrics-groups.ts";
 import { liveGauges, type Series } from "./live-gauges.ts";
 
@@ -29,6 +32,7 @@ export function createLedgerMetrics(registers: Registry[]) {
   );
   const readUnlessReconciling = async () => (hasReconciles ? undefined : read());
   return {
+    ...createEvictionMetrics(registers, async () => (await read()).map(({ key }) => key)),
     waitingSince: define(
       "sluice_waiting_since_timestamp_seconds",
       "Since when the guard named has held for a group that is not done, in seconds since the epoch.",
@@ -38,11 +42,8 @@ export function createLedgerMetrics(registers: Registry[]) {
     lastSuccess: define(
       "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
       "When the last reconcile of a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
-      ["rollout_group"],
-      async () => {
-        const standings = await readUnlessReconciling();
-        return standings && reconciledOf(standings);
-      },
+      groupLabels,
+      async () => (await readUnlessReconciling())?.flatMap((standing) => inGroup(standing, reconciledOf(standing))),
     ),
     /** Shows the groups of `groups`, which never rejects. `reconciles`: this process reconciles, and knows more by that. */
     showGroups(groups: ReadStandings, { reconciles }: { readonly reconciles: boolean }): void {
@@ -97,6 +98,15 @@ function defineGroups(define: Define): void {
       claimsOf(standing, (some) => Math.min(...some.flatMap(sinceSeconds))).filter(({ value }) => value < Infinity),
   );
   define(
+    "sluice_group_claim_due_timestamp_seconds",
+    "From when on a claim of a kind in a group's ledger has stood for too long, in seconds since the epoch.",
+    ["kind", "function"],
+    (standing) =>
+      claimsOf(standing, (some) => Math.min(...some.flatMap((claim) => dueSeconds(standing, claim)))).filter(
+        ({ value }) => value < Infinity,
+      ),
+  );
+  define(
     "sluice_group_ledger_unreadable",
     "1 while a group's ledger cannot be read, so that nothing is permitted; otherwise 0.",
     [],
@@ -130,6 +140,13 @@ function sinceSeconds(claim: Claim): number[] {
   return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
 }
 
+/** Nothing for a claim of an unknown kind, as above. */
+function dueSeconds({ zones }: GroupStanding, claim: Claim): number[] {
+  if (!claim.isKnown) return [];
+  const zone = zones.map(({ workload }) => workload).find(({ name }) => name === claim.zone);
+  return [dueMs(claim, zone !== undefined && isStatefulSet(zone) ? zone : undefined) / 1000];
+}
+
 function waitingOf({ ledger }: GroupStanding) {
   const verdicts = Object.entries(ledger?.verdicts ?? {}).slice(0, functionsOfALedger);
   return verdicts.flatMap(([by, { guard, zone, since }]) => {
@@ -138,14 +155,8 @@ function waitingOf({ ledger }: GroupStanding) {
   });
 }
 
-/** Its label has no namespace. Of several groups with one name, the one without a success for longest counts. */
-function reconciledOf(standings: readonly GroupStanding[]) {
-  const oldest = new Map<string, number>();
-  for (const { key, rollout } of standings) {
-    if (rollout === undefined) continue;
-    oldest.set(key.group, Math.min(rollout.reconciledMs, oldest.get(key.group) ?? rollout.reconciledMs));
-  }
-  return [...oldest].map(([group, ms]) => ({ labels: { rollout_group: group }, value: ms / 1000 }));
+function reconciledOf({ rollout }: GroupStanding) {
+  return rollout === undefined ? [] : [{ labels: {}, value: rollout.reconciledMs / 1000 }];
 }
 
 /** The series of a group, with its labels. */

@@ -135,9 +135,9 @@ function reportGroups(
       log("warn", message, { ...about(key), object: statefulSet, zone: statefulSet, reason: "malformed", annotation });
     },
     reconciled(key, seconds, error) {
-      const labels = { rollout_group: key.group };
+      const labels = { namespace: key.namespace, rollout_group: key.group };
       // An alert cannot see what has no series: one that never succeeds is as old as this process.
-      const isFirst = ![...reconciledGroups.values()].some(({ group }) => group === key.group);
+      const isFirst = !reconciledGroups.has(groupPathOf(key));
       if (error !== undefined && isFirst) metrics.lastSuccess.set(labels, bornSeconds);
       reconciledGroups.set(groupPathOf(key), key);
       metrics.reconciles.inc(labels);
@@ -184,12 +184,10 @@ function forgetGroups(
     malformed.delete(place);
     metrics.malformed.remove(labels);
   }
-  const gone = [...reconciledGroups].filter(([, key]) => isGone(key));
-  for (const [place] of gone) reconciledGroups.delete(place);
-  const kept = new Set([...reconciledGroups.values()].map(({ group }) => group));
-  // A group of another namespace may have the same name, and so the same series.
-  for (const [, { group }] of gone.filter(([, key]) => !kept.has(key.group))) {
-    const labels = { rollout_group: group };
+  for (const [place, key] of reconciledGroups) {
+    if (!isGone(key)) continue;
+    reconciledGroups.delete(place);
+    const labels = { namespace: key.namespace, rollout_group: key.group };
     metrics.reconciles.remove(labels);
     metrics.reconcilesFailed.remove(labels);
     metrics.reconcileSeconds.remove(labels);

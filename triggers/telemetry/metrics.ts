@@ -33,6 +33,13 @@ export function createMetrics(version: string, keys: () => number) {
     ["path"],
     () => asked().map(([path, isAsked]) => ({ labels: { path }, value: isAsked ? 1 : 0 })),
   );
+  let operatorPods: OperatorPods = () => [];
+  live(
+    "sluice_other_operator",
+    "1 while Sluice stands by in a namespace because of this pod of rollout-operator.",
+    ["namespace", "pod"],
+    () => operatorPods().map((labels) => ({ labels, value: 1 })),
+  );
   return {
     registry,
     ...reconcileMetrics(define),
@@ -45,6 +52,10 @@ export function createMetrics(version: string, keys: () => number) {
     showWatches(count: () => number): void {
       watches = count;
     },
+    /** Shows the pods of rollout-operator for which this process stands by. */
+    showOtherOperator(now: OperatorPods): void {
+      operatorPods = now;
+    },
     /** Shows under which paths a key is required; before that there are no series. */
     showReviewKeyAsked(now: AskedPaths): void {
       asked = now;
@@ -53,6 +64,8 @@ export function createMetrics(version: string, keys: () => number) {
 }
 
 type AskedPaths = () => readonly (readonly [path: string, isAsked: boolean])[];
+
+type OperatorPods = () => readonly { readonly namespace: string; readonly pod: string }[];
 
 type Definers = ReturnType<typeof definersIn>;
 
@@ -69,7 +82,8 @@ function definersIn(registers: Registry[]) {
 }
 
 function reconcileMetrics({ counter, histogram }: Definers) {
-  const labelNames = ["rollout_group"] as const;
+  // rollout-operator has no label for the namespace, because a process serves one. Two groups of one name must not share series.
+  const labelNames = ["namespace", "rollout_group"] as const;
   return {
     reconciles: counter("rollout_operator_group_reconciles_total", "Reconciles of a rollout group.", labelNames),
     reconcilesFailed: counter(

@@ -7,7 +7,7 @@ import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 import { hasCode, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { KeyedQueue } from "./queue.ts";
-import { causeOf, type ServedFunction } from "./worker.ts";
+import { causeOf, type ServedFunction, standByFor } from "./worker.ts";
 
 /** The type of a PingSource's CloudEvents. The user writes their data, and nothing reads it. */
 export const pingType = "dev.knative.sources.ping";
@@ -141,8 +141,11 @@ async function sweepBesides(
   namespace: string | undefined,
   keys: readonly Key[],
 ): Promise<void> {
+  if (definition.sweep === undefined) return;
   try {
-    await definition.sweep?.(namespace === undefined ? context : { ...context, namespaces: [namespace] }, keys);
+    // The sweep of all namespaces together is left out while rollout-operator runs in any of them.
+    if ((await standByFor({ definition, context }, namespace ?? "")) !== undefined) return;
+    await definition.sweep(namespace === undefined ? context : { ...context, namespaces: [namespace] }, keys);
   } catch (error) {
     const text = `a sweep is left to the next one: ${messageOf(error)}`;
     reporting.log("warn", text, { function: definition.name, reason: "sweep-failed", err: error });

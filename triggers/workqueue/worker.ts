@@ -5,9 +5,10 @@ import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
+import type { StandBy } from "../../functions/shared/contract/stand-by.ts";
 import type { NewEvent } from "../../functions/shared/events/event.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
-import { isNewEvent, recordEvent } from "../../functions/shared/events/recorder.ts";
+import { isNewEvent, recordEvent, tryCreateEvent } from "../../functions/shared/events/recorder.ts";
 import {
   apiMessage,
   ClusterError,
@@ -16,6 +17,8 @@ import {
   lackOf,
 } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
+import { reportVerdict } from "../../functions/shared/reconcile/record.ts";
+import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Trigger } from "./queue.ts";
 
@@ -27,6 +30,9 @@ export interface ServedFunction {
 
 /** A right is not given within seconds: this long until the next try, in milliseconds. */
 const rightMissingBackoffMs = 30_000;
+
+/** The guard of each {@link StandBy}. */
+const otherOperatorGuard = "other-operator";
 
 /** The shortest wait that makes sense after an error, in milliseconds. */
 export function leastBackoffMs(error: unknown): number {
@@ -47,7 +53,10 @@ export async function runReconcile(
     reporting.reconciled(key, (context.cluster.monotonicMs() - startedMs) / 1000, failure);
   };
   try {
+    const stands = await standByFor({ definition, context }, namespaceOf(key));
+    if (stands !== undefined) return await waitBesideOperator({ definition, context }, key, stands);
     const outcome = await definition.reconcile(context, key, trigger);
+    endWaitBesideOperator({ definition, context }, key);
     ended(outcome.failure);
     if (outcome.isGone && isGroup(key)) reporting.forget(key);
     return outcome;
@@ -56,6 +65,56 @@ export async function runReconcile(
     if (isRightMissing(error)) await recordRightMissing({ definition, context }, key, error);
     throw error;
   }
+}
+
+/**
+ * Why a function may do nothing in a namespace for now, neither in reconciles nor in sweeps; undefined where it may. "": the
+ * wait of any namespace that is served. Never rejects.
+ */
+export async function standByFor(
+  { definition, context: { otherOperator } }: ServedFunction,
+  namespace: string,
+): Promise<StandBy | undefined> {
+  return definition.standsBy === false ? undefined : otherOperator?.standBy(namespace);
+}
+
+/** The namespace that a key is about, or "" for an object that belongs to none. */
+function namespaceOf(key: Key): string {
+  return !isGroup(key) && key.resource === "namespaces" ? key.name : key.namespace;
+}
+
+/** Reports the wait. The ledger keeps no record of it, because rollout-operator acts meanwhile. */
+async function waitBesideOperator(
+  { definition, context }: ServedFunction,
+  key: Key,
+  stands: StandBy,
+): Promise<ReconcileResult> {
+  reportVerdict(context, definition.name, key, stands);
+  if (isGroup(key) && stands.identity !== undefined) await recordStandBy({ definition, context }, key, stands);
+  return { requeueAfterMs: stands.requeueAfterMs, pendingActs: undefined };
+}
+
+/** A function with nothing to do reports nothing, and metrics would show for ever that it waits for rollout-operator. */
+function endWaitBesideOperator({ definition, context }: ServedFunction, key: Key): void {
+  if (context.memoryOf(key).waiting?.guard !== otherOperatorGuard) return;
+  const message = "rollout-operator is gone, and there is nothing to do";
+  reportVerdict(context, definition.name, key, { guard: "done", zone: "", message });
+}
+
+/** Sends an Event about the group, once for all functions of this process. Resolves, never rejects. */
+async function recordStandBy(
+  { definition, context }: ServedFunction,
+  key: GroupKey,
+  { guard, message, identity = "" }: StandBy,
+): Promise<void> {
+  const { sentEvents } = context.otherOperator ?? { sentEvents: new Set<string>() };
+  const what = `${groupPathOf(key)} ${identity}`;
+  if (sentEvents.has(what)) return;
+  sentEvents.add(what);
+  const text = { type: "Warning", reason: eventReasons.standingBy, message: `${guard}: ${message}` } as const;
+  const about = await objectToBlame(context, key);
+  const isSent = await tryCreateEvent(context, definition.name, key, { about, ...text, identity });
+  if (!isSent) sentEvents.delete(what);
 }
 
 /** The message for operators about a run that failed. */

@@ -34,6 +34,8 @@ export interface Allowed {
   readonly warnings: readonly string[];
   /** The StatefulSet whose pod it is about, where it is about one. */
   readonly zone?: string;
+  /** The group whose ledger decided; absent where none did. Metrics count evictions by it. */
+  readonly group?: string;
   /** JSON Patch operations on the object, for a mutating webhook alone; absent or empty: the object stays as it is. */
   readonly patch?: readonly object[];
   /** True if a reservation was written for this answer. */
@@ -56,6 +58,8 @@ export interface Denied {
   readonly message: string;
   /** The StatefulSet whose pod it is about, where it is about one. */
   readonly zone?: string;
+  /** The group of that pod; absent where its group is not known, or was not asked for. Metrics count evictions by it. */
+  readonly group?: string;
   /** Least time, in milliseconds, after which time alone may cure the refusal; absent: no review waits for that. */
   readonly curedInMs?: number;
 }

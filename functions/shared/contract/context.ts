@@ -6,6 +6,7 @@ import type { Protocol } from "../ledger/protocol.ts";
 import type { Key } from "./keys.ts";
 import type { GroupMemory } from "./memory.ts";
 import type { Reporter } from "./reporter.ts";
+import type { OtherOperator } from "./stand-by.ts";
 
 /** What a process gives its functions: the cluster, a cache of it, HTTP to pods, settings, and a memory. */
 export interface Context {
@@ -23,5 +24,7 @@ export interface Context {
   readonly settings?: Readonly<Record<string, unknown>>;
   /** HTTP to pods; absent in a process none of whose functions calls any. */
   readonly pods?: PodHttp;
+  /** Knows where rollout-operator runs; absent: this process acts beside it. */
+  readonly otherOperator?: OtherOperator;
   memoryOf(key: Key): GroupMemory;
 }

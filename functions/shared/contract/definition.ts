@@ -39,6 +39,8 @@ export interface KindNeed {
   readonly verbs: readonly string[];
   /** As in a {@link Need}. */
   readonly changes?: readonly string[];
+  /** Kinds of the list to which the function does not do this; absent: none. */
+  readonly except?: readonly KnownResource[];
 }
 
 export interface ReconcileResult {
@@ -90,6 +92,8 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
   readonly schedule?: Schedule<K>;
   /** True where a reconcile only sees whether a group is there, which is worth no watch; absent: it decides about the group. */
   readonly isGlance?: boolean;
+  /** False for a function that also acts while rollout-operator runs; absent: it stands by. */
+  readonly standsBy?: false;
   /** True where a reconcile of a group is what rollout-operator's users know as one, and alert on. */
   readonly isReconcile?: boolean;
   /** One reconcile of one key. Throws ClusterError where trying again later can help. */

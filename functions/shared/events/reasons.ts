@@ -13,6 +13,7 @@ export const eventReasons = {
   evictionRefused: "EvictionRefused",
   evictionWaits: "EvictionWaits",
   forbidden: "RightMissing",
+  standingBy: "StandingBy",
   rotated: "CertificateRotated",
   certificateWaiting: "CertificateWaiting",
   configurationForeign: "ConfigurationNotOurs",

@@ -38,6 +38,8 @@ export interface PodObject {
   readonly metadata: Metadata;
   readonly spec?: {
     readonly volumes?: readonly { readonly persistentVolumeClaim?: { readonly claimName?: string } }[];
+    readonly containers?: readonly Container[];
+    readonly initContainers?: readonly Container[];
   };
   readonly status?: {
     readonly phase?: string;
@@ -47,6 +49,11 @@ export interface PodObject {
     readonly containerStatuses?: readonly ContainerStatus[];
     readonly initContainerStatuses?: readonly ContainerStatus[];
   };
+}
+
+/** What is read of a container in a pod's specification. */
+export interface Container {
+  readonly image?: string;
 }
 
 export interface ContainerStatus {
@@ -72,7 +79,10 @@ export interface StatefulSetObject {
     readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
     readonly volumeClaimTemplates?: readonly { readonly metadata?: { readonly name?: string } }[];
     readonly persistentVolumeClaimRetentionPolicy?: { readonly whenScaled?: string; readonly whenDeleted?: string };
-    readonly template?: { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
+    readonly template?: {
+      readonly metadata?: { readonly labels?: Readonly<Record<string, string>> };
+      readonly spec?: { readonly terminationGracePeriodSeconds?: number };
+    };
   };
   readonly status?: {
     readonly observedGeneration?: number;

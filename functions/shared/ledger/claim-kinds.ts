@@ -15,6 +15,9 @@ import { dropAfterMs } from "./reservation.ts";
 /** Rule R20: this long after its last stamp no request can carry out a scale-down: the API server's 60 s, and the clocks. */
 export const undoAfterMs = 60_000 + clockSkewMs;
 
+/** How long a claim may stand that ends as soon as pods have gone or are back, before an operator must look; in milliseconds. */
+const anHourMs = 3_600_000;
+
 /** Rule R21: what is known of a claim's objects, each by a GET that was made after the ledger was read, and no view. */
 export interface ClaimedObjects {
   /** The StatefulSet of its zone; undefined where it is gone. */
@@ -27,6 +30,9 @@ export interface ClaimedObjects {
   readonly isAnchored: boolean;
 }
 
+/** The times of a StatefulSet that its user chose. */
+type ChosenTimes = Pick<StatefulSet, "minReadySeconds" | "isOrdered" | "graceMs" | "scaling">;
+
 export interface KindRow {
   /** `members-down`: its members count as down. `zone-taken`: the zone counts as not whole, and no pod of it as down. */
   readonly countsAs: "members-down" | "zone-taken";
@@ -36,6 +42,10 @@ export interface KindRow {
   readonly purpose: string;
   /** How it ends by itself, for an operator. */
   readonly ends: string;
+  /** How long it may stand before an operator must look, in milliseconds; {@link chosenMs} is added. */
+  readonly mayStandMs: number;
+  /** The time within that which users chose themselves, in milliseconds. `zone`: undefined where its StatefulSet is not known. */
+  chosenMs(claim: KnownClaim, zone: ChosenTimes | undefined): number;
   /** True when what was claimed has happened and is over: its function takes it out of the ledger. */
   isSettled(claim: KnownClaim, where: ClaimedObjects, nowMs: number): boolean;
   /** True when no function carries it out any more: its function undoes what has to be undone, and then takes it out. */
@@ -52,12 +62,26 @@ function isUnanchored({ stampMs }: KnownClaim, { isAnchored }: ClaimedObjects, n
   return !isAnchored && nowMs - stampMs >= dropAfterMs;
 }
 
+/** Pods are told for so long that they leave, and then end within their grace period: one after the other where it is ordered. */
+function leavingMs({ members }: KnownClaim, zone: ChosenTimes | undefined): number {
+  if (zone === undefined) return 0;
+  const count = members.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+  return (zone.scaling?.delay?.delayMs ?? 0) + zone.graceMs * (zone.isOrdered ? count : 1);
+}
+
+/** Pods that come back count only when they have been ready for so long. */
+function returningMs(_claim: KnownClaim, zone: ChosenTimes | undefined): number {
+  return (zone?.minReadySeconds ?? 0) * 1000;
+}
+
 export const kinds: Readonly<Record<KindName, KindRow>> = {
   "scale-down": {
     countsAs: "members-down",
     guard: "zone-scaling-down",
     purpose: "a scale-down",
     ends: "when its StatefulSet wants none of the members and no pod stands at their ordinals; where another owner has them, when they are gone; or its function takes it back",
+    mayStandMs: anHourMs,
+    chosenMs: leavingMs,
     isSettled: (claim, { statefulSet, pods }) => wantedMembers(claim, statefulSet).length === 0 && pods.size === 0,
     // Rule R20: a scale-down that never came is undone by its age; while its anchor stands, that object still wants it.
     isAbandoned: (claim, { statefulSet, isAnchored }, nowMs) =>
@@ -69,6 +93,9 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     guard: "zone-removing-volume",
     purpose: "the removal of a volume",
     ends: "when the volume claim is gone, another one has its name, or it is deleted and has no finalizer of ours",
+    mayStandMs: anHourMs,
+    // It is made when the time is over for which its user keeps the volume.
+    chosenMs: () => 0,
     isSettled: ({ uids = {} }, { volumes }) => {
       const named = Object.entries(uids);
       return named.length > 0 && named.every(([name, uid]) => volumes.get(name) !== uid);
@@ -81,6 +108,8 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     guard: "zone-restarting-process",
     purpose: "the restart of a process",
     ends: "when each member has been not ready since then, and is ready again",
+    mayStandMs: anHourMs,
+    chosenMs: returningMs,
     isSettled: (claim, where, nowMs) =>
       membersAreBack(claim, where, nowMs, (pod, uid) => {
         const { readySinceMs } = pod;
@@ -97,6 +126,9 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     guard: "zone-losing-node",
     purpose: "a node that failed",
     ends: "when each member is back elsewhere and ready, or its StatefulSet does not want it any more",
+    mayStandMs: anHourMs,
+    // Its pods end by their grace period before the new ones can have their names.
+    chosenMs: (claim, zone) => returningMs(claim, zone) + (zone?.graceMs ?? 0),
     isSettled: (claim, where, nowMs) => membersAreBack(claim, where, nowMs, isAnother),
     isAbandoned: isUnanchored,
     undoes: () => [],
@@ -153,6 +185,12 @@ export function countsAsDown(claim: Claim): boolean {
 /** The name under which a function that meets a claim waits for it. */
 export function guardOfClaim(claim: Claim): string {
   return claim.isKnown ? kinds[claim.kind].guard : foreignGuard.guard;
+}
+
+/** From when on a claim has stood for too long, in milliseconds since the epoch: its kind's time, and what its user chose. */
+export function dueMs(claim: KnownClaim, zone: ChosenTimes | undefined): number {
+  const { mayStandMs, chosenMs } = kinds[claim.kind];
+  return (claim.sinceMs ?? claim.stampMs) + mayStandMs + chosenMs(claim, zone);
 }
 
 /** Why something waits. */

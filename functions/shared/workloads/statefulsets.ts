@@ -76,6 +76,8 @@ export interface StatefulSet {
   /** What its pods are asked before one of them goes; undefined where no annotation says it. */
   readonly question: HealthQuestion | undefined;
   readonly minReadySeconds: number;
+  /** How long a pod may take to end, in milliseconds. */
+  readonly graceMs: number;
   /** Its controller takes no pod away while one that stays is not ready (`OrderedReady`). */
   readonly isOrdered: boolean;
   readonly strategy: string;
@@ -144,6 +146,7 @@ function fieldsOfSpec(spec: StatefulSetObject["spec"]) {
     serviceName: spec?.serviceName ?? "",
     matchLabels: spec?.selector?.matchLabels ?? {},
     minReadySeconds: spec?.minReadySeconds ?? 0,
+    graceMs: (spec?.template?.spec?.terminationGracePeriodSeconds ?? 30) * 1000,
     isOrdered: (spec?.podManagementPolicy ?? "OrderedReady") !== "Parallel",
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
   };

@@ -6,6 +6,8 @@ import { dashboard } from "../dashboard.ts";
 import { formatKind, placeholderKinds } from "../kinds.ts";
 import { type Functions, withListedKinds, workloadsOf } from "../manifests.ts";
 import { prometheusRule } from "../monitoring.ts";
+import { placeholderNamespace } from "../object.ts";
+import { type PackageFields, repositoryOf } from "../package-fields.ts";
 import { type Choices, choiceData } from "./choice.ts";
 import { policyData, templatesOf } from "./templates.ts";
 import { valuesSchema, valuesYaml } from "./values.ts";
@@ -54,7 +56,7 @@ export function renderChart({ functions, choices, settings, definitions }: Chart
     ["files/functions.yaml", header + dump(choiceData(granted, choices), { noRefs: true, lineWidth: 120 })],
     ["files/policies.yaml", header + dump(policyData(workloads), { noRefs: true, lineWidth: 120 })],
     // The templates insert these as they are: their braces are those of Prometheus and Grafana.
-    ["files/alerts.yaml", dump(prometheusRule().spec, { noRefs: true, lineWidth: 120 })],
+    ["files/alerts.yaml", inRelease(dump(prometheusRule().spec, { noRefs: true, lineWidth: 120 }))],
     ["files/dashboard.json", panels],
     // `helm show crds` of Helm 3 prints them one after the other, with nothing between them.
     ...Object.entries(definitions).map(([name, text]): [string, string] => [`crds/${name}`, `---\n${text}`]),
@@ -65,15 +67,22 @@ export function renderChart({ functions, choices, settings, definitions }: Chart
   ]);
 }
 
+/** The template that inserts the file writes its namespace in place of the word there. */
+function inRelease(rules: string): string {
+  return rules.replaceAll(`namespace="${placeholderNamespace}"`, 'namespace="@NAMESPACE@"');
+}
+
 function description(): object {
-  const { name, version } = manifest;
+  const { version, sluice }: PackageFields = manifest;
+  const repository = repositoryOf(manifest);
   return {
     apiVersion: "v2",
-    name,
+    name: sluice.chart,
     description: "One disruption budget for the rollouts, evictions and downscales of a group of StatefulSets",
     type: "application",
     version,
     appVersion: version,
     kubeVersion,
+    ...(repository === undefined ? {} : { home: repository, sources: [repository] }),
   };
 }

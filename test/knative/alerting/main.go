@@ -1,5 +1,6 @@
 // Command alerting is what Prometheus makes of scrapes: it stores them, evaluates alerting rules every 30 s as Prometheus
-// itself does, and says which alerts are active at the end. Standard input and output are JSON.
+// itself does, and says which alerts have fired since, and which are active at the end. It also answers queries at the end, and
+// says by which labels expressions group. Standard input and output are JSON.
 package main
 
 import (
@@ -39,6 +40,32 @@ type input struct {
 	Scrapes []scrape `json:"scrapes"`
 	// Expressions are parsed, and nothing else.
 	Expressions []string `json:"expressions"`
+	// Queries are answered at the time of the last scrape.
+	Queries []string `json:"queries"`
+}
+
+type output struct {
+	Alerts []active `json:"alerts"`
+	// Fired has the alerts that have fired, those that are over by now as well.
+	Fired []fired `json:"fired"`
+	// Groupings has the labels of each expression's aggregations and matchings, in their order.
+	Groupings [][]grouping `json:"groupings"`
+	// Answers has the labels of the series that each query gives.
+	Answers [][]map[string]string `json:"answers"`
+}
+
+type fired struct {
+	Name   string            `json:"name"`
+	AtMs   int64             `json:"atMs"`
+	Labels map[string]string `json:"labels"`
+}
+
+type grouping struct {
+	// What has the labels: `sum`, for example, or `on`.
+	What   string   `json:"what"`
+	Labels []string `json:"labels"`
+	// Without is true where all labels but these count.
+	Without bool `json:"without"`
 }
 
 type active struct {
@@ -55,9 +82,11 @@ func main() {
 	var in input
 	check(json.NewDecoder(os.Stdin).Decode(&in))
 	expressions := parser.NewParser(parser.Options{})
-	for _, expression := range in.Expressions {
-		_, err := expressions.ParseExpr(expression)
+	out := output{Groupings: [][]grouping{}, Answers: [][]map[string]string{}}
+	for _, text := range in.Expressions {
+		expression, err := expressions.ParseExpr(text)
 		check(err)
+		out.Groupings = append(out.Groupings, groupingsOf(expression))
 	}
 	groups, errs := rulefmt.Parse(in.Rules, false, model.UTF8Validation, expressions, slog.New(slog.DiscardHandler))
 	check(errors.Join(errs...))
@@ -68,7 +97,42 @@ func main() {
 	check(err)
 	defer db.Close()
 	store(db, in.Scrapes)
-	check(json.NewEncoder(os.Stdout).Encode(evaluate(db, expressions, groups, in.Scrapes)))
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, Parser: expressions})
+	out.Alerts, out.Fired = evaluate(engine, db, expressions, groups, in.Scrapes)
+	for _, query := range in.Queries {
+		out.Answers = append(out.Answers, answer(engine, db, query, in.Scrapes))
+	}
+	check(json.NewEncoder(os.Stdout).Encode(out))
+}
+
+func groupingsOf(expression parser.Expr) []grouping {
+	found := []grouping{}
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		switch one := node.(type) {
+		case *parser.AggregateExpr:
+			found = append(found, grouping{one.Op.String(), append([]string{}, one.Grouping...), one.Without})
+		case *parser.BinaryExpr:
+			if matching := one.VectorMatching; matching != nil && (matching.On || len(matching.MatchingLabels) > 0) {
+				found = append(found, grouping{"on", append([]string{}, matching.MatchingLabels...), !matching.On})
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+func answer(engine *promql.Engine, db *tsdb.DB, text string, scrapes []scrape) []map[string]string {
+	at := time.UnixMilli(scrapes[len(scrapes)-1].AtMs)
+	query, err := engine.NewInstantQuery(context.Background(), db, nil, text, at)
+	check(err)
+	defer query.Close()
+	series, err := query.Exec(context.Background()).Vector()
+	check(err)
+	found := []map[string]string{}
+	for _, one := range series {
+		found = append(found, one.Metric.Map())
+	}
+	return found
 }
 
 // store appends what every scrape says, and that series are stale which its target no longer has.
@@ -119,12 +183,11 @@ func parse(one scrape, sampled func(labels.Labels, float64)) {
 	}
 }
 
-func evaluate(db *tsdb.DB, expressions parser.Parser, groups *rulefmt.RuleGroups, scrapes []scrape) []active {
-	found := []active{}
+func evaluate(engine *promql.Engine, db *tsdb.DB, expressions parser.Parser, groups *rulefmt.RuleGroups, scrapes []scrape) ([]active, []fired) {
+	found, history := []active{}, []fired{}
 	if len(scrapes) == 0 {
-		return found
+		return found, history
 	}
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, Parser: expressions})
 	query := rules.EngineQueryFunc(engine, db)
 	from, until := time.UnixMilli(scrapes[0].AtMs), time.UnixMilli(scrapes[len(scrapes)-1].AtMs)
 	for _, group := range groups.Groups {
@@ -136,13 +199,18 @@ func evaluate(db *tsdb.DB, expressions parser.Parser, groups *rulefmt.RuleGroups
 			for at := from; !at.After(until); at = at.Add(interval) {
 				_, err := alerting.Eval(context.Background(), 0, at, query, &url.URL{}, 0)
 				check(err)
+				for _, alert := range alerting.ActiveAlerts() {
+					if alert.FiredAt.Equal(at) {
+						history = append(history, fired{rule.Alert, at.UnixMilli(), alert.Labels.Map()})
+					}
+				}
 			}
 			for _, alert := range alerting.ActiveAlerts() {
 				found = append(found, active{rule.Alert, alert.State.String(), alert.Labels.Map(), alert.Annotations.Map()})
 			}
 		}
 	}
-	return found
+	return found, history
 }
 
 func check(err error) {

@@ -134,6 +134,7 @@ export function statefulSet(name: string, changes: Partial<StatefulSet> = {}): S
     countedReplicas: changes.replicas ?? 3,
     isOrdered: false,
     minReadySeconds: 0,
+    graceMs: 30_000,
     strategy: "OnDelete",
     paused: false,
     maxUnavailable: 1,

@@ -38,6 +38,7 @@ test("the README explains every guard that the code can answer, and no other", a
       "shared/health/permit.ts",
       "shared/groups/governing.ts",
       "shared/ledger/claim-kinds.ts",
+      "shared/standby/decide-other-operator.ts",
       "shared/ledger/health-rule.ts",
       "shared/transaction/ledger-age.ts",
       "shared/transaction/ledger-copy.ts",

@@ -365,7 +365,7 @@ test("in shadow mode everybody is let through unchanged, and told what would hav
     /^in shadow mode; otherwise refused with 429: 1 pod not ready/,
   );
   const free = await replica.answer(replica.review("group-b-1"));
-  const reserved = { zone: "group-b", patch: [], otherwise: "reserved" };
+  const reserved = { zone: "group-b", patch: [], otherwise: "reserved", group: "group" };
   assert.deepEqual(free, { allowed: true, guard: "allowed", warnings: [], ...reserved });
   assert.equal((await replica.answer(replica.review("group-a-0", { operation: "DELETE" }))).allowed, true);
   assert.equal(harness.world.store.revision, revision);

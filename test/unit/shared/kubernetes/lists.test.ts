@@ -25,7 +25,7 @@ describe("lists", () => {
     const startTime = "2026-01-01T00:00:00Z";
     const read = {
       metadata,
-      spec: { volumes: [claim] },
+      spec: { volumes: [claim], containers: [{ image: "app:1" }], initContainers: [{ image: "init:1" }] },
       status: {
         ...{ phase: "Running", startTime, conditions: [ready] },
         containerStatuses: [kept({ running: {} }), kept({ waiting: { reason: "CrashLoopBackOff" } })],
@@ -42,7 +42,8 @@ describe("lists", () => {
           { name: "data", ...claim },
           { name: "config", configMap: { name: "config" } },
         ],
-        ...{ containers: [{ name: "app", env: [] }], nodeName: "n" },
+        containers: [{ name: "app", image: "app:1", env: [] }],
+        ...{ initContainers: [{ name: "init", image: "init:1", env: [] }], nodeName: "n" },
       },
       status: {
         ...{ phase: "Running", startTime, podIP: "10.0.0.1" },

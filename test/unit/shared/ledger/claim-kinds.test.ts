@@ -5,11 +5,13 @@ import { type ClaimContent, claimKinds, type KindName, makeClaim } from "../../.
 import {
   type ClaimedObjects,
   describeClaim,
+  dueMs,
   guardOfClaim,
   kinds,
   undoAfterMs,
 } from "../../../../functions/shared/ledger/claim-kinds.ts";
 import { dropAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { nowMs, pod, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 
 const anchor = { resource: "pods", name: "a-3", annotation: "example.dev/phase" };
@@ -223,4 +225,22 @@ test("of a claim of many ranges a message names as many as fit into 100 bytes", 
   const [, described = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
   assert.match(described, /^0,2,4,.+…$/);
   assert.equal(Buffer.byteLength(described), 100);
+});
+
+test("a claim may stand for an hour since it was made, and longer by the times that users chose for its pods", () => {
+  const minutesOf = (kind: KindName, changes: Parameters<typeof statefulSet>[1], own: Partial<ClaimContent> = {}) => {
+    const made = claim(kind, { stampMs: nowMs, sinceMs: nowMs - 60_000, ...own });
+    return (dueMs(made, statefulSet("a", { graceMs: 0, ...changes })) - (nowMs - 60_000)) / 60_000;
+  };
+  for (const kind of claimKinds) assert.equal(minutesOf(kind, {}), 60, kind);
+  const chosen = { graceMs: 20 * 60_000, minReadySeconds: 300 };
+  assert.equal(minutesOf("scale-down", chosen), 80, "all of its pods end at once");
+  assert.equal(minutesOf("scale-down", { ...chosen, isOrdered: true }), 100, "two of them, one after the other");
+  const delay = { delayMs: 12 * 3_600_000, endpoint: undefined };
+  const scaling = { delay } as StatefulSet["scaling"];
+  assert.equal(minutesOf("scale-down", { scaling }), 60 + 12 * 60);
+  assert.equal(minutesOf("process", chosen), 65);
+  assert.equal(minutesOf("node", chosen), 85);
+  assert.equal(minutesOf("volume", chosen), 60);
+  assert.equal(dueMs(claim("node", { stampMs: nowMs }), undefined), nowMs + 3_600_000, "of a zone that is not known");
 });

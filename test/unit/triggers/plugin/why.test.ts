@@ -51,6 +51,17 @@ test("in the middle of a rollout everything is reported that keeps it waiting, a
   for (const line of lines) assert.equal(line, line.trimEnd());
 });
 
+test("a pod of rollout-operator is reported as what Sluice stands by for", async () => {
+  const harness = await rolling();
+  assert.equal((await inspect(harness)).otherOperator, null);
+  const metadata = { name: "operator-1", labels: { name: "rollout-operator" } };
+  const spec = { containers: [{ name: "operator", image: "rollout-operator:1" }] };
+  harness.world.store.create("pods", namespace, { metadata, spec });
+  assert.match((await inspect(harness)).otherOperator ?? "", /^rollout-operator runs as pod db\/operator-1,/);
+  const { out } = await sluice(harness, "why group");
+  assert.match(out, /^WARNING other-operator: rollout-operator runs as pod db\/operator-1, .*OTHER_OPERATOR=ignore/m);
+});
+
 test("a pod whose evictions were refused behind Sluice is reported, with why, and when it may be asked for again", async () => {
   const harness = await new Harness().prepare();
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-b-0" }).metadata;
@@ -129,7 +140,7 @@ test("the JSON has the fields that are documented, and no others", async () => {
   const { zones, reservations, functions } = inspection;
   assert.deepEqual(
     fields(inspection),
-    "at budgets claims functions group ledger namespace neverPossible refusals reservations ungovernable waiting zones".split(
+    "at budgets claims functions group ledger namespace neverPossible otherOperator refusals reservations ungovernable waiting zones".split(
       " ",
     ),
   );

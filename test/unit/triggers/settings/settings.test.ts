@@ -23,6 +23,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     namespaces: "own",
     functions: table.map(({ name }) => name),
     mode: "act",
+    otherOperator: "wait",
     views: "watch",
     watchIdleMs: 20_000,
     port: 8080,
@@ -88,11 +89,15 @@ test("namespaces: one, several, or all by a star alone", () => {
 });
 
 test("each mistake is a line that says what is wrong and what to write", () => {
-  assert.deepEqual(mistakesOf({ SLUICE_MODE: "shadows", FUNCTION: "roll", LOG_LEVEL: "trace" }), [
-    `FUNCTION is "roll"; write all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
-    'SLUICE_MODE is "shadows"; write act or shadow',
-    'LOG_LEVEL is "trace"; write debug, info, warn, error',
-  ]);
+  assert.deepEqual(
+    mistakesOf({ SLUICE_MODE: "shadows", OTHER_OPERATOR: "yes", FUNCTION: "roll", LOG_LEVEL: "trace" }),
+    [
+      `FUNCTION is "roll"; write all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
+      'SLUICE_MODE is "shadows"; write act or shadow',
+      'OTHER_OPERATOR is "yes"; write wait or ignore',
+      'LOG_LEVEL is "trace"; write debug, info, warn, error',
+    ],
+  );
 });
 
 test("numbers are whole and within their bounds", () => {

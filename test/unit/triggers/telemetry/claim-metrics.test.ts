@@ -1,19 +1,28 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
+import { surveyZone } from "../../../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { createLedgerMetrics } from "../../../../triggers/telemetry/ledger-metrics.ts";
-import { claimOf, foreignClaim, leaseObject, namespace, nowMs } from "../../functions/advance-zone-rollout/given.ts";
+import type { GroupStanding } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
+import {
+  claimOf,
+  foreignClaim,
+  leaseObject,
+  namespace,
+  nowMs,
+  statefulSet,
+} from "../../functions/advance-zone-rollout/given.ts";
 
 const key = { namespace, group: "group" };
 
 /** The series of a metric for a ledger that holds these claims, as `KIND FUNCTION: VALUE`. */
-async function seriesOf(name: string, claims: readonly Claim[]): Promise<string[]> {
+async function seriesOf(name: string, claims: readonly Claim[], zones: GroupStanding["zones"] = []): Promise<string[]> {
   const registry = new Registry();
   const text = claims.map(({ line }) => line).join("\n");
   const lease = leaseObject("sluice-group", { "sluice.dev/group": "group", "sluice.dev/claims": text });
-  const standing = { key, zones: [], ledger: parseLedger(key, lease), isUnreadable: false, rollout: undefined };
+  const standing = { key, zones, ledger: parseLedger(key, lease), isUnreadable: false, rollout: undefined };
   createLedgerMetrics([registry]).showGroups(async () => [standing], { reconciles: false });
   const metric = (await registry.getMetricsAsJSON()).find((one) => one.name === name);
   return (metric?.values ?? []).map(({ labels, value }) => {
@@ -45,6 +54,24 @@ test("since when the oldest claim of a kind has stood is told, and nothing of a 
   const seconds = (nowMs - 60_000) / 1000;
   const series = await seriesOf("sluice_group_oldest_claim_timestamp_seconds", claims);
   assert.deepEqual(series, [`scale-down another-function: ${seconds}`]);
+});
+
+test("the claim of a kind that has stood for too long first is told, by the times of its own StatefulSet", async () => {
+  const claims = [
+    claimOf("a:1", "scale-down", { stampMs: nowMs - 60_000 }),
+    claimOf("b:1", "scale-down", { stampMs: nowMs }),
+    foreignClaim("b"),
+  ];
+  const dueWith = async (graceMs: number) => {
+    const zones = ["a", "b"].map((name) =>
+      surveyZone(statefulSet(name, { graceMs: name === "a" ? graceMs : 0 }), [], [], nowMs),
+    );
+    return seriesOf("sluice_group_claim_due_timestamp_seconds", claims, zones);
+  };
+  const hour = nowMs / 1000 + 3_600;
+  assert.deepEqual(await dueWith(0), [`scale-down another-function: ${hour - 60}`]);
+  assert.deepEqual(await dueWith(30_000), [`scale-down another-function: ${hour - 30}`]);
+  assert.deepEqual(await dueWith(600_000), [`scale-down another-function: ${hour}`]);
 });
 
 test("no more than twenty series come of one ledger, whatever a client writes into it, and no label is longer than a name", async () => {

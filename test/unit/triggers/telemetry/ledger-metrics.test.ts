@@ -100,7 +100,7 @@ test("a group where nothing has to be done was reconciled now, however long its 
   const { scrapeIn, stopFunctions, nowSeconds } = await createScene();
   await stopFunctions();
   const samples = await scrapeIn(3_600);
-  const age = nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0);
+  const age = nowSeconds() - (samples.value(reconciled, group) ?? 0);
   assert.ok(age <= 5, `${age} s`);
   assert.ok(nowSeconds() - (samples.value(progress, group) ?? 0) <= 5);
   assert.equal(samples.value("sluice_group_outdated_pods", zoneA), 0);
@@ -130,7 +130,7 @@ test("a rollout that stands still shows guard, zone and since when, from its led
   assert.equal(samples.value("sluice_group_pods_not_ready", { ...group, zone: "ingester-c" }), 1);
   assert.equal(samples.value("sluice_group_reservations", { ...group, function: "advance-zone-rollout" }), 1);
   assert.ok(nowSeconds() - (samples.value(progress, group) ?? 0) > 3_600);
-  assert.ok(nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0) > 3_600);
+  assert.ok(nowSeconds() - (samples.value(reconciled, group) ?? 0) > 3_600);
 });
 
 test("work that no reconcile has looked at is seen by its age, also where no function has ever written anything", async () => {
@@ -141,7 +141,7 @@ test("work that no reconcile has looked at is seen by its age, also where no fun
   world.changeTemplate({ namespace: "app", name: "store-a" }, "app:2");
   const samples = await scrapeIn(700);
   for (const [name, labels] of [
-    [reconciled, { rollout_group: "store" }],
+    [reconciled, { ...group, rollout_group: "store" }],
     [progress, { namespace: "app", rollout_group: "store" }],
   ] as const) {
     const age = nowSeconds() - (samples.value(name, labels) ?? 0);
@@ -159,7 +159,7 @@ test("a rollout that waits is reconciled as long as its function sweeps, and sta
   await scrapeIn(600);
   for (let time = 0; time < 60; time++) {
     const samples = await scrapeIn(58);
-    const age = nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0);
+    const age = nowSeconds() - (samples.value(reconciled, group) ?? 0);
     assert.ok(age < 600, `${age} s`);
     if (time === 59) assert.ok(nowSeconds() - (samples.value(progress, group) ?? 0) > 3_600);
   }
@@ -173,7 +173,7 @@ test("a replica that starts while a rollout stands still takes its age from the 
   await scrapeIn(3_600);
   const samples = await scrapeIn(60, startReplica());
   for (const [name, labels] of [
-    [reconciled, { rollout_group: "ingester" }],
+    [reconciled, group],
     [progress, group],
   ] as const) {
     const age = nowSeconds() - (samples.value(name, labels) ?? 0);
@@ -209,7 +209,7 @@ test("a paused zone waits for its user: its outdated pods are shown, and its age
   const samples = await scrapeIn(3_600);
   assert.equal(samples.value("sluice_group_outdated_pods", zoneA), 3);
   assert.ok(nowSeconds() - (samples.value(progress, group) ?? 0) <= 5);
-  assert.ok(nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0) <= 5);
+  assert.ok(nowSeconds() - (samples.value(reconciled, group) ?? 0) <= 5);
 });
 
 test("a flood of scrapes costs one LIST of ledgers and one of suspended volumes in ten seconds, and none of pods or StatefulSets", async () => {
@@ -242,7 +242,7 @@ test("while the API server is away what was last seen is told, in time, and ages
   away = true;
   const samples = await scrapeIn(900);
   assert.equal(samples.value("sluice_group_outdated_pods", zoneA), 0);
-  const age = nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0);
+  const age = nowSeconds() - (samples.value(reconciled, group) ?? 0);
   assert.ok(age >= 900 && age < 920, `${age} s`);
 });
 
@@ -275,7 +275,7 @@ test("times to come and thousands of names that a client has written into a ledg
   const series = samples.of(waitingSince);
   assert.equal(series.length, 20);
   assert.ok(series.every((one) => one.length < 500));
-  assert.ok((samples.value(reconciled, { rollout_group: "ingester" }) ?? 0) <= nowSeconds());
+  assert.ok((samples.value(reconciled, group) ?? 0) <= nowSeconds());
 });
 
 test("a group that vanishes takes its series along, whatever its ledger still says", async () => {
@@ -328,9 +328,9 @@ test("a namespace whose ledgers may not be listed hides no other one, and its gr
   await scrapeIn(1);
   const samples = await scrapeIn(900);
   assert.equal(samples.of("sluice_group_pods_not_ready").length, 4);
-  const ageOf = (name: string) => nowSeconds() - (samples.value(reconciled, { rollout_group: name }) ?? 0);
-  assert.ok(ageOf("ingester") <= 5);
-  assert.ok(ageOf("store") >= 900);
+  const ageOf = (of: Readonly<Record<string, string>>) => nowSeconds() - (samples.value(reconciled, of) ?? 0);
+  assert.ok(ageOf(group) <= 5);
+  assert.ok(ageOf({ namespace: "closed", rollout_group: "store" }) >= 900);
 });
 
 test("a scrape waits two seconds for the API server, and no longer", async () => {

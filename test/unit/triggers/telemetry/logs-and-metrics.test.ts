@@ -107,14 +107,19 @@ test("failures begin at 0, and the last success moves with successes only: until
   assert.ok(Math.abs(Number(born.split("} ")[1]) - bornSeconds) < 60, born);
   testApp.reporting.reconciled(key, 0.2, new Error("no"));
   assert.deepEqual(await seriesOf(testApp, "rollout_operator_last_successful"), [born]);
-  assert.deepEqual(await failed(), ['rollout_operator_group_reconciles_failed_total{rollout_group="ingester"} 2']);
+  assert.deepEqual(await failed(), [
+    'rollout_operator_group_reconciles_failed_total{namespace="app",rollout_group="ingester"} 2',
+  ]);
   testApp.reporting.reconciled({ ...key, group: "other" }, 0.2);
-  assert.equal((await failed())[1], 'rollout_operator_group_reconciles_failed_total{rollout_group="other"} 0');
+  assert.equal(
+    (await failed())[1],
+    'rollout_operator_group_reconciles_failed_total{namespace="app",rollout_group="other"} 0',
+  );
   const [, seconds] = ((await seriesOf(testApp, "rollout_operator_last_successful"))[1] ?? "").split("} ");
   assert.ok(Math.abs(Number(seconds) - Date.now() / 1000) < 60);
 });
 
-test("a group that is gone takes its series along; one of the same name elsewhere keeps the shared ones", async () => {
+test("a group that is gone takes its series along; one of the same name elsewhere keeps its own", async () => {
   const testApp = createTestApp();
   const other = { ...key, namespace: "other" };
   for (const one of [key, other]) {
@@ -122,10 +127,14 @@ test("a group that is gone takes its series along; one of the same name elsewher
     testApp.reporting.malformed(one, "ingester-a", "rollout-max-unavailable", "write an integer");
     testApp.reporting.reconciled(one, 0.1);
   }
+  const reconciles = () => seriesOf(testApp, "rollout_operator_group_reconciles_total");
+  assert.equal((await reconciles()).length, 2, "each has its own");
   testApp.reporting.keepOnly([other]);
   assert.equal((await seriesOf(testApp, "sluice_waiting_since")).length, 1);
   assert.equal((await seriesOf(testApp, "sluice_malformed_annotations_total")).length, 1);
-  assert.equal((await seriesOf(testApp, "rollout_operator_group_reconciles_total")).length, 1);
+  assert.deepEqual(await reconciles(), [
+    'rollout_operator_group_reconciles_total{namespace="other",rollout_group="ingester"} 1',
+  ]);
   testApp.reporting.keepOnly([]);
   const text = await testApp.reporting.metrics.registry.metrics();
   assert.doesNotMatch(text, /ingester/);
@@ -149,7 +158,7 @@ test("while a namespace cannot be listed its groups keep their series, and those
   await assert.rejects(sweep({ served: [served], reporting, namespaces, enqueue: () => true }), /later/);
   const text = await reporting.metrics.registry.metrics();
   assert.doesNotMatch(text, /rollout_group="ingester"/);
-  assert.match(text, /rollout_operator_group_reconciles_total\{rollout_group="store"\} 1/);
+  assert.match(text, /rollout_operator_group_reconciles_total\{namespace="closed",rollout_group="store"\} 1/);
   assert.match(text, /sluice_waiting_since_timestamp_seconds\{namespace="closed"/);
 });
 
@@ -223,6 +232,8 @@ test("the registry has these metrics and no others", async () => {
     "sluice_certificate_not_after_timestamp_seconds",
     "sluice_connections_ended_total",
     "sluice_events_total",
+    "sluice_evictions_total",
+    "sluice_group_claim_due_timestamp_seconds",
     "sluice_group_claims",
     "sluice_group_last_progress_timestamp_seconds",
     "sluice_group_ledger_unreadable",
@@ -236,6 +247,7 @@ test("the registry has these metrics and no others", async () => {
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
     "sluice_never_possible_timestamp_seconds",
+    "sluice_other_operator",
     "sluice_queue_keys",
     "sluice_review_key_asked",
     "sluice_suspended_bytes",
