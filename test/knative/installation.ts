@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { auditPosition } from "../controlplane/audit.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
+import { askWhy } from "../support/ask-why.ts";
 import { Ingesters } from "../support/ingester.ts";
 import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
@@ -53,11 +54,14 @@ export interface Installation {
   readonly spreader: string;
   /** The account that removes volumes. */
   readonly collector: string;
+  /** The account in whose pod users run the kubectl plugin; absent where none may. */
+  readonly asker?: string;
   /** Starts the workloads that play the parts. */
   readonly play: Play;
 }
 
 interface Walk extends Omit<Installation, "objects" | "play"> {
+  readonly controlPlane: ControlPlane;
   readonly objects: readonly Built[];
   readonly kubectl: Kubectl;
   readonly scene: Scene;
@@ -94,6 +98,7 @@ const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk
   ],
   [["hold-process-groups"], ({ scene, cast }) => holdProcessGroup(scene, cast)],
   [["advance-zone-rollout"], ({ scene, cast }) => roll(scene, cast)],
+  [[], ask],
   [["advance-zone-rollout"], ({ scene, cast, namespace, roller }) => refuse(scene, cast, userOf(namespace, roller))],
   [["keep-ledgers"], ({ scene, cast, namespace, keeper }) => vanish(scene, cast, userOf(namespace, keeper))],
   [["rotate-certificate"], ({ scene, cast }) => renew(scene, cast)],
@@ -101,6 +106,12 @@ const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk
   [["release-prepared"], ({ scene, cast }) => writeTime(scene, cast)],
   [["release-namespace"], ({ scene, objects }) => release(scene, objects)],
 ];
+
+/** Users run the plugin in a pod. */
+async function ask({ controlPlane, scene, namespace, asker }: Walk): Promise<void> {
+  if (asker === undefined) return;
+  await askWhy(scene.group, await kubeconfigOf(controlPlane, scene.api, namespace, asker));
+}
 
 function userOf(namespace: string, account: string): string {
   return `system:serviceaccount:${namespace}:${account}`;
@@ -137,7 +148,9 @@ export async function walk(
     for (const [needed, part] of parts) {
       if (!needed.every((name) => functions.includes(name))) continue;
       const where = needed.includes("rotate-certificate") ? [home] : scenes;
-      await Promise.all(where.map((scene) => part({ ...installation, objects, kubectl, scene, ingesters, cast })));
+      await Promise.all(
+        where.map((scene) => part({ ...installation, controlPlane, objects, kubectl, scene, ingesters, cast })),
+      );
     }
     await Promise.all(scenes.map((scene) => scene.end()));
     for (const name of accountsOf(objects)) {

@@ -20,7 +20,7 @@ const play: Installation["play"] = async (start) => {
   return { certificate: all, reviews: all, rollout: all, ledgers: all, ...scaling, ...owners };
 };
 
-const sluice = { roller: "sluice", keeper: "sluice", spreader: "sluice", collector: "sluice" };
+const sluice = { roller: "sluice", keeper: "sluice", spreader: "sluice", collector: "sluice", asker: "sluice" };
 
 suite("the presets of the chart on the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),

@@ -1,11 +1,11 @@
-/** The kubectl plugin as it is shipped: one file in a folder of its own, which the real kubectl finds on PATH. */
+/** The kubectl plugin as it ships: one file in a folder of its own, which the real kubectl finds on PATH. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 
-const root = join(import.meta.dirname, "../..");
+const builder = join(import.meta.dirname, "../../knative/image/plugin.ts");
 
 export interface PluginOutput {
   readonly code: number;
@@ -32,15 +32,22 @@ export class Plugin {
     this.#kubeconfig = kubeconfig;
   }
 
-  static async build(access: { readonly kubectl: string; readonly kubeconfig: string }): Promise<Plugin> {
+  /** @param flags of `npm run build:plugin` */
+  static async build(
+    access: { readonly kubectl: string; readonly kubeconfig: string },
+    ...flags: readonly string[]
+  ): Promise<Plugin> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-plugin-"));
     const file = join(folder, "bin/kubectl-sluice");
-    const built = await runProgram(process.execPath, [join(root, "knative/image/plugin.ts"), file], process.env);
+    const built = await runProgram(process.execPath, [builder, file, ...flags], process.env);
     assert.equal(built.code, 0, built.stderr);
     return new Plugin(folder, access);
   }
 
-  /** The plugin's folder and this Node first: its first line looks for `node`, where an older one may come first. */
+  /**
+   * PATH with the plugin's folder and this Node first, because the plugin's first line looks for `node`, and an older one may
+   * be installed.
+   */
   get path(): string {
     return [join(this.folder, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter);
   }

@@ -5,7 +5,7 @@ import { isClusterScoped, resources } from "../../../functions/shared/kubernetes
 import { watchNeed } from "../events.ts";
 import { exceptionsOf, formatKind } from "../kinds.ts";
 import type { Functions } from "../manifests.ts";
-import { ruleOf, tlsPortNeeds, union } from "../rights.ts";
+import { pluginNeeds, ruleOf, tlsPortNeeds, union } from "../rights.ts";
 
 export interface Choices {
   readonly presets: Readonly<Record<string, readonly Definition[]>>;
@@ -29,6 +29,8 @@ interface ChosenFunction extends Rights {
   readonly concern: string;
   /** As a webhook configuration is called, with `-` and the namespace after it; absent: it answers no reviews. */
   readonly webhook?: string;
+  /** The settings that are `remove` before an uninstall; absent: the function puts no finalizer on anything. */
+  readonly finalizerSettings?: readonly string[];
 }
 
 /** What `files/functions.yaml` holds, in the order of the table. */
@@ -39,7 +41,7 @@ export interface ChoiceData {
   readonly ofCluster: readonly string[];
   /** Kinds of a list that get no rights to a subresource, by `LIST/SUBRESOURCE`. */
   readonly except: Readonly<Record<string, readonly string[]>>;
-  /** Of the TLS port itself, whichever functions are chosen. */
+  /** Of the TLS port itself and of the plugin, whichever functions are chosen. */
   readonly port: Rights;
   readonly functions: readonly ChosenFunction[];
 }
@@ -60,13 +62,17 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
     except: exceptionsOf(all.flatMap(({ kindNeeds = [] }) => kindNeeds)),
-    port: rightsFrom(tlsPortNeeds, "processRole"),
+    // The plugin reads what is served, wherever that is.
+    port: { ...rightsFrom(tlsPortNeeds, "processRole"), role: rightsFrom(pluginNeeds, "role").role },
     functions: all.map((definition) => {
-      const { name, concern, needs } = definition;
+      const { name, concern, needs, finalizers = [] } = definition;
+      const settings = [...new Set(finalizers.map(({ setting }) => setting.name))];
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
       const webhook = "registration" in definition ? { webhook: definition.registration.webhook } : {};
+      const finalizerSettings = settings.length === 0 ? {} : { finalizerSettings: settings };
       const isOfCron = functions.cronFunctions.some((cron) => cron.name === name);
-      return { name, concern, ...webhook, ...rightsFrom([...needs, ...watched], isOfCron ? "processRole" : "role") };
+      const rights = rightsFrom([...needs, ...watched], isOfCron ? "processRole" : "role");
+      return { name, concern, ...webhook, ...finalizerSettings, ...rights };
     }),
   };
 }
