@@ -76,6 +76,9 @@ async function readAndWriteBack(context: Context, { key, zones }: GroupObservati
   return scales;
 }
 
+/** Their controller writes the number of pods to the status, and would correct another number at once, without end. */
+export const ownStatus = "statefulsets";
+
 /**
  * Spec 3.3: the size that a StatefulSet has, to the status of what it mirrors, once it is the one that is wanted, or while it
  * goes there after delays. That it cannot be written holds up nothing.
@@ -91,6 +94,7 @@ export async function writeBack(context: Context, key: GroupKey, members: readon
     const { mirrored } = scaling ?? {};
     const scale = scales.get(uid);
     if (mirrored === undefined || !isDifferent(scale, replicas) || !mirrored.isWrittenBack) return;
+    if (scale.resource === ownStatus) return;
     const at = { namespace, name: mirrored.name };
     const what = `the status of ${mirrored.kind} ${mirrored.name}`;
     try {

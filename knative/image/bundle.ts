@@ -2,14 +2,16 @@
  * `npm run build`: the server as files that need Node and nothing else, in `dist`, or in whatever folder is given.
  *
  * `server/start.cjs` starts `server/FUNCTION/main.cjs`, where there is one folder for each function and `all`. `server/later`
- * has what is loaded when it is needed, such as the SDK for traces. `compile.cjs` then writes the compiled code beside them.
+ * has what is loaded when it is needed, such as the SDK for traces. `server/kubectl-sluice` is the kubectl plugin, for users
+ * without Node. `compile.cjs` then writes the compiled code beside them.
  * The same sources give the same bytes.
  */
 import { readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
-import { Later, quickToStart, root } from "./bundling.ts";
+import { bundlePlugin } from "./bundle-plugin.ts";
+import { Later, quickToStart, root, smaller } from "./bundling.ts";
 
 const lists = { groupFunctions, admissionFunctions, cronFunctions };
 
@@ -21,8 +23,7 @@ const shared = {
   target: "node24",
   supported: { "dynamic-import": false },
   define: { "import.meta.dirname": "__dirname", "import.meta.filename": "__filename" },
-  // The CommonJS of a package that is imported when it is needed would have no names: rotate-certificate could issue nothing.
-  mainFields: ["module", "main"],
+  mainFields: smaller.mainFields,
   outExtension: { ".js": ".cjs" },
   logLevel: "warning",
 } as const satisfies BuildOptions;
@@ -66,9 +67,6 @@ async function refuseDevelopmentDependencies({ inputs }: Metafile): Promise<void
   }
 }
 
-/** Milo is an experiment of undici's: a second parser, in WebAssembly. By this name Node leaves it out of its own undici. */
-const withoutMilo = { esbuildDetection: "true" };
-
 async function buildBundle(options: BuildOptions): Promise<void> {
   const { metafile } = await build({
     ...shared,
@@ -76,16 +74,8 @@ async function buildBundle(options: BuildOptions): Promise<void> {
     bundle: true,
     sourcemap: "linked",
     sourcesContent: false,
-    // What is read is less by a third; names stay, so that a stack says something.
-    minifyWhitespace: true,
-    minifySyntax: true,
-    // No server speaks WebSocket, and reading the classes of its events would load all of Node's `fetch`.
-    define: {
-      ...shared.define,
-      "globalThis.CloseEvent": "undefined",
-      "globalThis.ErrorEvent": "undefined",
-      ...withoutMilo,
-    },
+    ...smaller,
+    define: { ...shared.define, ...smaller.define },
     legalComments: "linked",
     metafile: true,
   });
@@ -107,6 +97,7 @@ async function main(outdir: string): Promise<void> {
   for (const [name, file] of later.files)
     await buildBundle({ entryPoints: { [name]: file }, outdir: join(server, "later"), plugins });
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/start.ts"], outdir: server });
+  await refuseDevelopmentDependencies(await bundlePlugin(join(server, "kubectl-sluice")));
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/compile.ts"], outdir });
   console.log(relative(process.cwd(), server));
 }

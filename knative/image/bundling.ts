@@ -7,7 +7,7 @@
 import { isBuiltin } from "node:module";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { OnResolveArgs, Plugin } from "esbuild";
+import type { BuildOptions, OnResolveArgs, Plugin } from "esbuild";
 
 export const root = join(import.meta.dirname, "../..");
 
@@ -197,8 +197,19 @@ const builtinsUnread: Plugin = {
   },
 };
 
-/** For the kubectl plugin. */
-export const withoutGeneratedApi = replacing([generatedApi], "without-generated-api");
-
-/** For the server. Of several that could answer the first one does. */
+/** Of several that could answer the first one does. */
 export const quickToStart: readonly Plugin[] = [replacing(replacements, "replaced"), builtinsUnread];
+
+/** Milo is an experiment of undici's: a second parser, in WebAssembly. By this name Node leaves it out of its own undici. */
+const withoutMilo = { esbuildDetection: "true" };
+
+/** What makes a bundle smaller, and its start shorter. */
+export const smaller = {
+  // The CommonJS of a package that is imported when it is needed would have no names: rotate-certificate could issue nothing.
+  mainFields: ["module", "main"],
+  // What is read is less by a third; names stay, so that a stack says something.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  // No server speaks WebSocket, and reading the classes of its events would load all of Node's `fetch`.
+  define: { "globalThis.CloseEvent": "undefined", "globalThis.ErrorEvent": "undefined", ...withoutMilo },
+} as const satisfies BuildOptions;

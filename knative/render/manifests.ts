@@ -29,7 +29,7 @@ import {
 } from "./object.ts";
 import { operatorAccountOf } from "./operator-account.ts";
 import { actsOutside, outsideOf } from "./outside.ts";
-import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
+import { pluginNeeds, rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
 import { emptySecret, webhookConfiguration } from "./webhooks.ts";
 import { deployment, knativeService, serviceForReviews } from "./workloads.ts";
 
@@ -139,7 +139,7 @@ function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Fun
   const all = [...groupFunctions, ...admissionFunctions, ...cronFunctions];
   // The process itself watches what triggers a function, and not a source's account.
   const watches = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
-  const needs = union([...all.flatMap((definition) => definition.needs), ...watches, ...tlsPortNeeds]);
+  const needs = union([...all.flatMap((definition) => definition.needs), ...watches, ...tlsPortNeeds, ...pluginNeeds]);
   return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all" })];
 }
 

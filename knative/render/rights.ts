@@ -15,6 +15,20 @@ export const tlsPortNeeds: readonly Need[] = [
   { group: admissionGroup, resource: "validatingwebhookconfigurations", verbs: ["list", "watch"] },
 ];
 
+/** What `kubectl sluice why` reads, for users who run it in a pod of Sluice, with the pod's account. */
+export const pluginNeeds: readonly Need[] = [
+  { group: resources.leases.group, resource: "leases", verbs: ["get", "list"] },
+  { group: resources.statefulsets.group, resource: "statefulsets", verbs: ["get", "list"] },
+  { group: "", resource: "pods", verbs: ["get", "list"] },
+  {
+    group: resources.zoneawarepoddisruptionbudgets.group,
+    resource: "zoneawarepoddisruptionbudgets",
+    verbs: ["list"],
+  },
+  { group: resources.poddisruptionbudgets.group, resource: "poddisruptionbudgets", verbs: ["list"] },
+  { group: "", resource: "events", verbs: ["get"] },
+];
+
 /** The rights where views are lists: nothing is watched then. */
 export function withoutWatches(needs: readonly Need[]): readonly Need[] {
   return needs

@@ -1,11 +1,12 @@
 /** The chart on the real API server: installed, at work under its own account, upgraded, and uninstalled. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { presets } from "../../triggers/table.ts";
+import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { freePort } from "../controlplane/ports.ts";
+import { TcpProxy } from "../support/drain-proxy.ts";
+import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy, kubeconfigOf } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
@@ -19,21 +20,15 @@ import {
   scaleDownWithout,
   webhooksPath,
 } from "./deployed.ts";
-import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "./helm.ts";
+import { drainEachSecond, Replicas } from "./replicas.ts";
 
 const budgetDefinition =
   "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/zoneawarepoddisruptionbudgets.rollout-operator.grafana.com";
 
-/** What the sweep of a preset's functions reads or writes at the least, when there is a group that has no work. */
-const sweepOf: Readonly<Record<string, readonly string[]>> = {
-  "rollout-operator": ["create leases", "patch secrets", "list leases"],
-  rabbitmq: ["create leases", "patch secrets", "list rabbitmqclusters"],
-  suspension: ["create leases", "patch secrets", "list persistentvolumeclaims"],
-  foundationdb: ["create leases", "patch secrets", "list foundationdbclusters"],
-};
-
 suite("the chart on the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
+  // One waits for a certificate while the other one does.
+  concurrency: 2,
 }, () => {
   let controlPlane: ControlPlane;
   let opened: Awaited<ReturnType<typeof Helm.open>>;
@@ -47,35 +42,45 @@ suite("the chart on the real API server", {
   });
 
   for (const major of ["4", "3"])
-    test(`Helm ${major} installs it, it rolls a group and answers evictions, an upgrade keeps its certificate, and nothing holds a namespace without it`, async () => {
+    test(`Helm ${major} installs it, it rolls a group and answers evictions, an upgrade keeps a renewed certificate, a drain goes on, and nothing holds a namespace without it`, async (context) => {
       const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
       const namespace = `helm-${major}`;
-      const port = await freePort();
-      const { folder, remove } = await chartOfThisMachine(port);
+      const service = await TcpProxy.start();
+      const { folder, remove } = await chartOfThisMachine(service.port);
       const from = await auditPosition(controlPlane.auditLog);
       try {
         await play(controlPlane, namespace, { zones: 3, pods: 2 }, async (scene) => {
-          const values = await helm.values(someImage);
+          // The shortest that there is: the certificate is renewed after two thirds of it.
+          const values = await helm.values({ ...someImage, settings: { TLS_CERT_LIFETIME: "1m" } });
           const notes = await helm.run("install", "prod", folder, "--namespace", namespace, ...values);
           assert.match(notes, new RegExp(`kubectl -n ${namespace} rollout status deployment/sluice`));
           // No replica answers yet. A budget of the same release, or the next one, is not refused for that.
-          await createBudget(scene);
+          await eventually("the CRD served, whichever release has brought it", 30_000, () => createBudget(scene));
           const { account, settings } = await installed(scene.api, namespace);
           const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
-          const server = await scene.serve({ ...settings, PORT: "0", TLS_PORT: String(port) }, { kubeconfig });
-          await server.ready();
-          const before = await keyed(scene.api, namespace);
+          const replicas = await Replicas.start(scene, kubeconfig, service, settings);
+          await keyed(scene.api, namespace);
+          const authority = await trusted(scene.api, namespace);
           await rollAndEvict(scene);
+          await eventually("another certificate presented and trusted", 90_000, async () =>
+            (await trusted(scene.api, namespace)) === authority ? undefined : true,
+          );
+          const drain = drainEachSecond(scene);
           const more = await helm.values({ ...someImage, replicas: 3, podAnnotations: { example: "1" } });
           await helm.run("upgrade", "prod", folder, "--namespace", namespace, ...more);
-          const after = await keyed(scene.api, namespace);
-          assert.equal(after.caBundle, before.caBundle, "the API server trusts the certificate as before");
+          await trusted(scene.api, namespace);
           assert.equal((await deploymentOf(scene.api, namespace)).spec.replicas, 3);
+          await replicas.replace((await installed(scene.api, namespace)).settings);
           await helm.run("rollback", "prod", "--namespace", namespace);
+          await trusted(scene.api, namespace);
           assert.equal((await deploymentOf(scene.api, namespace)).spec.replicas, 2);
+          await replicas.replace((await installed(scene.api, namespace)).settings);
           await keyed(scene.api, namespace);
-          const errors = server.log.filter(({ level }) => level === "error");
-          assert.deepEqual(errors, []);
+          const { allowed, refused, failures } = await drain.end();
+          context.diagnostic(`the drain: ${allowed} evictions allowed, ${refused} refused, ${failures.length} failed`);
+          assert.deepEqual(failures, []);
+          assert.ok(allowed > 0 && allowed + refused > 5, "it met both versions");
+          assert.deepEqual(replicas.errors, []);
           const { asked, forbidden } = await askedBy(controlPlane, from, namespace, account);
           assert.deepEqual(forbidden, [], "an account that is given what its functions need asks for nothing else");
           assert.ok(asked.includes("delete pods") && asked.includes("patch leases"), asked.join());
@@ -83,6 +88,7 @@ suite("the chart on the real API server", {
           await scaleDownWithout(scene);
         });
       } finally {
+        await service.close();
         await remove();
       }
     });
@@ -163,35 +169,6 @@ suite("the chart on the real API server", {
         assert.deepEqual(await api.get(budgetDefinition), before);
       });
     });
-
-  for (const preset of Object.keys(presets))
-    test(`the functions of the preset ${preset} run with the rights that they are given`, async (context) => {
-      const [helm = assert.fail()] = opened.helms;
-      const namespace = `only-${preset}`;
-      const from = await auditPosition(controlPlane.auditLog);
-      await play(controlPlane, namespace, { zones: 2, pods: 1 }, async (scene) => {
-        const values = await helm.values({ ...someImage, functions: [preset] });
-        await helm.run("install", "prod", chart, "--namespace", namespace, ...values);
-        const { account, settings } = await installed(scene.api, namespace);
-        const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
-        const server = await scene.serve(
-          { ...settings, PORT: "0", TLS_PORT: "0", SWEEP_INTERVAL: "1s" },
-          { kubeconfig },
-        );
-        await server.ready();
-        const { asked, forbidden } = await eventually("a sweep of its functions", 30_000, async () => {
-          const seen = await askedBy(controlPlane, from, namespace, account);
-          return sweepOf[preset]?.every((one) => seen.asked.includes(one)) ? seen : undefined;
-        });
-        context.diagnostic(asked.join(", "));
-        assert.deepEqual(forbidden, []);
-        assert.deepEqual(
-          server.log.filter(({ level }) => level === "error"),
-          [],
-        );
-        await helm.run("uninstall", "prod", "--namespace", namespace);
-      });
-    });
 });
 
 /** Has the API server trust a certificate, as Sluice does, under another field manager than Helm's. */
@@ -217,4 +194,20 @@ function serviceOf(api: Api, namespace: string) {
   return api.get<{ metadata: { labels: object; resourceVersion: string } }>(
     `/api/v1/namespaces/${namespace}/services/rollout-operator`,
   );
+}
+
+/** The authority of the certificate that is presented, in PEM. Throws unless the API server trusts it for evictions. */
+async function trusted(api: Api, namespace: string): Promise<string> {
+  const { data } = await api.get<{ data: Record<string, string> }>(
+    `/api/v1/namespaces/${namespace}/secrets/${usualSecretName}`,
+  );
+  const { webhooks } = await api.get<Configuration>(`${webhooksPath}/pod-eviction-${namespace}`);
+  const [authority = "", bundle = ""] = [data.ca, webhooks[0]?.clientConfig.caBundle].map((text = "") =>
+    Buffer.from(text, "base64").toString("utf8").trim(),
+  );
+  assert.ok(
+    authority !== "" && bundle.includes(authority),
+    `the authority that is presented is not trusted: ${bundle}`,
+  );
+  return authority;
 }

@@ -6,6 +6,7 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { freePort } from "../controlplane/ports.ts";
+import { chart, chartOfThisMachine, Helm, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy, kubeconfigOf, tokenOf } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
@@ -18,7 +19,6 @@ import {
   scaleDownWithout,
   webhooksPath,
 } from "./deployed.ts";
-import { chart, chartOfThisMachine, Helm, skipWithoutHelm, someImage } from "./helm.ts";
 
 interface Rule {
   readonly resources: readonly string[];

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { presets } from "../../triggers/table.ts";
 import { findAssets } from "../controlplane/controlplane.ts";
+import { Helm, isHook, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { Helm, isHook, skipWithoutHelm, someImage } from "./helm.ts";
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -169,6 +169,17 @@ suite("the rights of the chart", { skip: await skipWithoutHelm() }, () => {
       "get statefulsets/scale.apps",
       "patch replicatemplates/status.rollout-operator.grafana.com",
     ]);
+  });
+
+  test("of webhook configurations, they change those that a chosen function answers", async () => {
+    const of = async (functions: readonly string[]) =>
+      (await rightsWith({ functions })).flatMap(
+        (right) => /^patch (.+)webhookconf\S+ (.+)-mimir$/.exec(right)?.slice(1).join(" ") ?? [],
+      );
+    assert.deepEqual(await of(["rabbitmq", "suspension", "foundationdb"]), []);
+    assert.deepEqual(await of(["guard-downscale"]), ["validating no-downscale"]);
+    assert.deepEqual(await of(["evaluate-eviction"]), ["mutating pod-eviction", "validating pod-eviction"]);
+    assert.equal((await of(["rollout-operator"])).length, 5);
   });
 
   test("the policies hold the accounts to what they change of the listed kinds, and of no others", async () => {

@@ -6,10 +6,10 @@ import { presets, table } from "../../triggers/table.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { askForFinalizers, nothingInTheWay, readAway, serveInstalled } from "../support/away.ts";
+import { chart, Helm, isHook, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
-import { chart, Helm, isHook, skipWithoutHelm, someImage } from "./helm.ts";
 import { playHook } from "./hook.ts";
 
 interface Variable {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { dump, load } from "js-yaml";
 import { presets, table } from "../../triggers/table.ts";
-import { chart, Helm, type RenderOptions, skipWithoutHelm, someImage } from "./helm.ts";
+import { chart, Helm, type RenderOptions, skipWithoutHelm, someImage } from "../support/helm.ts";
 
 interface Case extends RenderOptions {
   readonly name: string;

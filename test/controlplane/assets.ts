@@ -65,6 +65,13 @@ const PEER: Recipe = {
   },
 };
 
+const ACTIONLINT: Recipe = {
+  name: "actionlint",
+  builds: [{ module: "actionlint", packages: ["github.com/rhysd/actionlint/cmd/actionlint"], ldflags: "-s -w" }],
+  files: ["actionlint"],
+  expectation: "this happens once and takes some seconds",
+};
+
 /** The two versions of Helm that users have, by their major version. */
 const HELMS = {
   // The version of Kubernetes for which it renders without a cluster is told to it at build time. Helm 4 knows its own.
@@ -144,6 +151,11 @@ export async function ensureAssets(log: Log): Promise<string> {
 export async function ensurePeer(log: Log): Promise<{ binary: string; crd: string }> {
   const folder = await ensureBuilt(PEER, log);
   return { binary: join(folder, "rollout-operator"), crd: join(folder, PEER_CRD) };
+}
+
+/** The path of actionlint, which checks workflows of GitHub. Built when missing. Throws when the build fails. */
+export async function ensureActionlint(log: Log): Promise<string> {
+  return join(await ensureBuilt(ACTIONLINT, log), "actionlint");
 }
 
 /** The paths of both versions of Helm, by their major version. Built when missing. Throws when a build fails. */

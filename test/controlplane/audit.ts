@@ -13,6 +13,8 @@ export interface AuditEntry {
   readonly name: string | undefined;
   /** HTTP status; undefined when the client went away before there was one. */
   readonly code: number | undefined;
+  /** Of an answer that is a failure, or empty. */
+  readonly message: string;
   /** Milliseconds since the epoch, and how long it took. */
   readonly at: number;
   readonly tookMs: number;
@@ -51,7 +53,7 @@ interface RawEvent {
     readonly namespace?: string;
     readonly name?: string;
   };
-  readonly responseStatus?: { readonly code?: number };
+  readonly responseStatus?: { readonly code?: number; readonly message?: string };
   readonly responseObject?: { readonly metadata?: { readonly resourceVersion?: string } };
   readonly requestReceivedTimestamp: string;
   readonly stageTimestamp: string;
@@ -139,6 +141,7 @@ function parseEntry(line: string): AuditEntry | undefined {
     namespace,
     name,
     code: event.responseStatus?.code,
+    message: event.responseStatus?.message ?? "",
     at,
     tookMs: Date.parse(event.stageTimestamp) - at,
     resourceVersion: event.responseObject?.metadata?.resourceVersion,

@@ -1,6 +1,6 @@
 /** The kubectl plugin as it is shipped: one file on PATH, found by the real kubectl, on a real API server. */
 import assert from "node:assert/strict";
-import { copyFile, readdir, rm, writeFile } from "node:fs/promises";
+import { copyFile, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
@@ -8,11 +8,15 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { readDockerfile } from "../support/dockerfile.ts";
 import { Plugin, runProgram } from "../support/plugin.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 
 const root = join(import.meta.dirname, "../..");
 const namespace = "plugin";
+/** With 1000 it measures what the README of the plugin says. */
+const podsPerZone = Number(process.env.PODS ?? 20);
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 const rolePath = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
 
@@ -92,14 +96,68 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.deepEqual(await offered("why", "-n", namespace, "--context", "nowhere", ""), [0, ":4"]);
   });
 
-  test("a Node that is too old is told what is needed, in words that it understands", async () => {
+  test("a Node that is too old is told what is needed and what needs no Node, in words that it understands", async () => {
     const bin = join(folder, "old");
     const preload = join(folder, "old.cjs");
     await writeFile(preload, 'Object.defineProperty(process.versions, "node", { value: "18.20.8" });');
     await copyFile(join(folder, "bin/kubectl-sluice"), bin);
     const old = await runProgram(process.execPath, ["--require", preload, bin, "why"], process.env);
     assert.equal(old.code, 2);
-    assert.match(old.stderr, /^kubectl-sluice: it needs Node 22\.\d+ or newer \(not 23\), and \S+ is 18\.20\.8\n$/);
+    assert.match(
+      old.stderr,
+      /^kubectl-sluice: it needs Node 22\.\d+ or newer \(not 23\), and \S+ is 18\.20\.8: .*--executable .+ why GROUP\n$/,
+    );
+    const [, command = "nothing"] = /: (kubectl exec .+) GROUP\n$/.exec(old.stderr) ?? [];
+    const readme = await readFile(join(root, "triggers/plugin/README.md"), "utf8");
+    assert.ok(readme.replace("-n mimir exec", "exec").includes(command), command);
+  });
+
+  test("with Node inside it answers why within a second, with no Node on PATH and with options for another one", async (t) => {
+    const executable = await Plugin.build(controlPlane, "--executable");
+    t.after(() => executable.remove());
+    const bin = join(executable.folder, "bin");
+    // The real Node 20 that a user may have does not know this option, and neither does the one inside.
+    const another = { NODE_OPTIONS: "--unknown-option" };
+    const env = { PATH: bin, KUBECONFIG: controlPlane.kubeconfig, HOME: executable.folder, ...another };
+    const tookMs: number[] = [];
+    // The machine has other work: the quickest of some counts.
+    for (let run = 0; run < 5; run++) {
+      const beganMs = performance.now();
+      const args = ["sluice", "why", "ingester", "-n", namespace];
+      const { code, stdout, stderr } = await runProgram(controlPlane.kubectl, args, env);
+      tookMs.push(performance.now() - beganMs);
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.match(stdout, /^ingester in namespace plugin: 6 of 6 pods ready/);
+    }
+    t.diagnostic(`kubectl sluice why: ${tookMs.map(Math.round).join(", ")} ms`);
+    assert.ok(Math.min(...tookMs) < 1_000, tookMs.join());
+    assert.deepEqual((await readdir(bin)).sort(), ["kubectl-sluice", "kubectl_complete-sluice"]);
+  });
+
+  test("server and why together stay below the memory of the shipped container", async (t) => {
+    const large = await createGroup(controlPlane, {
+      name: "large",
+      namespace: "large",
+      pods: podsPerZone,
+      // As much as other fields of a real pod take.
+      podAnnotations: { "example.com/ballast": "x".repeat(5_000) },
+    });
+    await waitForGroupReady(controlPlane, large, { timeoutMs: 300_000 });
+    const settings = await settingsOfImage();
+    const server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace: "large", settings });
+    t.after(() => server.stop());
+    await server.ready();
+    const peak = 'process.on("exit",()=>console.error(process.resourceUsage().maxRSS))';
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(peak)}`;
+    const env = { ...process.env, KUBECONFIG: controlPlane.kubeconfig, HOME: folder, NODE_OPTIONS };
+    const args = [join(folder, "bin/kubectl-sluice"), "why", "large", "-n", "large"];
+    const { code, stdout, stderr } = await runProgram(process.execPath, args, env);
+    assert.equal(code, 0, stderr);
+    const count = 3 * podsPerZone;
+    assert.match(stdout, new RegExp(`^large in namespace large: ${count} of ${count} pods ready`));
+    const [ofServer, ofPlugin] = [await server.peakMebibytes(), Number(stderr) / 1024];
+    t.diagnostic(`${count} pods: server ${Math.round(ofServer)} MiB, why ${Math.round(ofPlugin)} MiB, at most`);
+    assert.ok(ofServer > 0 && ofPlugin > 0 && ofServer + ofPlugin < 512);
   });
 
   test("why says how a group stands; without the CRD there are no budgets, with it there are", async () => {
@@ -279,6 +337,16 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.deepEqual(offered.stdout.trim().split("\n"), ["budget:/x", "ingester", "store", ":4"]);
   });
 });
+
+/** What the image gives its server besides the program: its environment, and the flags for Node. */
+async function settingsOfImage(): Promise<Record<string, string>> {
+  const { steps = [] } = readDockerfile(await readFile(join(root, "Dockerfile"), "utf8")).at(-1) ?? {};
+  const environment = steps.flatMap((step) => (step.kind === "environment" ? Object.entries(step.variables) : []));
+  const words = steps.flatMap((step) => (step.kind === "entrypoint" ? step.command : []));
+  const flags = words.filter((word) => word.startsWith("--"));
+  assert.ok(environment.length > 0 && flags.length > 0);
+  return { ...Object.fromEntries(environment), NODE_OPTIONS: flags.join(" ") };
+}
 
 /** A kubeconfig that impersonates a user who may read pods and nothing else. */
 function viewerOf({ url, token, caFile }: ControlPlane): object {

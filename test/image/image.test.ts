@@ -153,9 +153,9 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     return url;
   }
 
-  test("it holds a bundle for each function and one for all, the compiled code, and no package", async () => {
+  test("it holds a bundle for each function and one for all, the compiled code, the plugin, and no package", async () => {
     const found = await readdir(join(image.root, "sluice"));
-    assert.deepEqual(found.sort(), ["compiled", "later", "start.cjs", ...names].sort());
+    assert.deepEqual(found.sort(), ["compiled", "kubectl-sluice", "later", "start.cjs", ...names].sort());
     assert.deepEqual(await readdir(image.root), ["sluice"]);
   });
 
@@ -298,6 +298,14 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.ok(ending >= 0 && first > ending, lines.join("\n"));
     await api.get(ledgerOf("told"));
     assert.equal(logOf(launched).at(-1)?.msg, "ended");
+  });
+
+  test("its Node runs the plugin, as the message to users of an old Node says", async () => {
+    const plugin = join(image.root, "sluice/kubectl-sluice");
+    const [, path = ""] = /\/nodejs\/bin\/node (\S+) why GROUP"/.exec(await readFile(plugin, "utf8")) ?? [];
+    const env = { ...image.environment, KUBECONFIG: join(folder, "kubeconfig") };
+    const args = [join(image.root, path), "why", "told", "-n", namespace];
+    assert.match((await execute(process.execPath, args, { env })).stdout, /^told in namespace image: /);
   });
 
   test("it is given a review, and decides it by what the API server has", async () => {

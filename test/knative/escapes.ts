@@ -300,7 +300,11 @@ export function attemptsFor(
     metadata: { name: "attacker" },
     involvedObject: { namespace: elsewhere },
   };
-  const statusChanges = [set("another revision", "status.updateRevision", "attacker"), label("app")];
+  const statusChanges = [
+    set("another revision", "status.updateRevision", "attacker"),
+    set("another number of pods", "status.replicas", 9),
+    label("app"),
+  ];
   const table: Readonly<Record<string, () => readonly Attempt[]>> = {
     "patch statefulsets": () => statefulSets(place, account),
     "patch statefulsets/status": () => [

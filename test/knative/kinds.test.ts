@@ -97,6 +97,16 @@ test("each listed kind adds exactly the rights that a function says it needs to 
   assert.deepEqual(news, Array(roles).fill(added).flat());
 });
 
+test("a kind that a function leaves out gets no right to that, and another kind of its plural does", () => {
+  const [need] = [{ list: "mirrored", subresource: "status", verbs: ["patch"], except: ["statefulsets"] }] as const;
+  const others = { ...sets, group: "example.com" };
+  const granted = needsOfKinds([need], { ...none, mirrored: [sets, templates, others] });
+  assert.deepEqual(
+    granted.map(({ group, resource }) => `${resource}.${group}`),
+    [`replicatemplates/status.${templates.group}`, "statefulsets/status.example.com"],
+  );
+});
+
 test("a right that is a wildcard is not rendered, whether a function or a list asks for it", () => {
   const kind = { plural: "things", group: "example.com" };
   for (const [needs, kinds] of [

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { after, before, suite, type TestContext, test } from "node:test";
+import { after, before, suite, test } from "node:test";
 import { dump, loadAll } from "js-yaml";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
@@ -10,59 +10,20 @@ import { connect } from "../../functions/shared/kubernetes/client.ts";
 import { isRightMissing } from "../../functions/shared/kubernetes/cluster.ts";
 import type { ListedKinds } from "../../knative/render/kinds.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
+import { table } from "../../triggers/table.ts";
 import { Api, eventually } from "../controlplane/api.ts";
-import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { Ingesters } from "../support/ingester.ts";
-import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
+import { isWorkload, kubeconfigOf, tokenOf } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { rejection } from "../support/rejection.ts";
-import { Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
 import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
-import { holdProcessGroup } from "./hold-process-group.ts";
-import { mirror } from "./mirror.ts";
-import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
-import { serveRabbitmqClusters, spread } from "./spread.ts";
-import { suspend } from "./suspend.ts";
-import { vanish } from "./vanish.ts";
-import {
-  answer,
-  type Cast,
-  decideReviews,
-  follow,
-  furnish,
-  letGo,
-  lower,
-  notifyBefore,
-  refuse,
-  register,
-  renew,
-  roll,
-  writeTime,
-} from "./walk.ts";
-
-const isForeign = ({ apiVersion, kind }: Built) =>
-  apiVersion.includes("knative.dev/") || kind === "CustomResourceDefinition";
+import { chosenFreely, type Installation, isForeign, walk } from "./installation.ts";
+import { rightsOf, textOf } from "./rights.ts";
+import { serveRabbitmqClusters } from "./spread.ts";
 
 interface Source extends Built {
   readonly spec: { readonly serviceAccountName: string; readonly resources: readonly { readonly kind: string }[] };
-}
-
-interface Installation {
-  readonly namespace: string;
-  readonly overlay: string;
-  /** The account that deletes pods. */
-  readonly roller: string;
-  /** The account that makes and collects ledgers. */
-  readonly keeper: string;
-  /** The account that has queues rebalanced. */
-  readonly spreader: string;
-  /** The account that removes volumes. */
-  readonly collector: string;
-  /** Starts the workloads that play the parts. */
-  play(
-    start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
-  ): Promise<Cast>;
 }
 
 const templates = { plural: "replicatemplates", group: "rollout-operator.grafana.com" };
@@ -85,17 +46,6 @@ async function rightsToKinds(kubectl: Kubectl, namespace: string, mirrored: List
   return objects.filter((one) => !isForeign(one) && !isWorkload(one));
 }
 
-/** What is chosen freely: ports, whom the certificate is made out to, and that a sweep does not come in five minutes. */
-const free = {
-  PORT: "0",
-  TLS_PORT: "0",
-  TLS_DNS_NAME: "localhost",
-  SWEEP_INTERVAL: "4s",
-  WRITE_LAST_DOWNSCALE: "true",
-  SKIP_LABEL_WAIT: "0",
-  REBALANCE_AFTER: "1s",
-};
-
 suite("rights on the real API server", { skip: await skipWithoutControlPlane(), concurrency: 2 }, () => {
   let controlPlane: ControlPlane;
   before(async () => {
@@ -108,68 +58,12 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   });
   after(() => controlPlane?.stop());
 
-  /** Walks every path with the accounts and settings of an overlay, and decides what each account did of what it may. */
-  async function walk(
-    context: TestContext,
-    { namespace, overlay, roller, keeper, spreader, collector, play }: Installation,
-  ): Promise<void> {
-    const from = await auditPosition(controlPlane.auditLog);
-    const kubectl = await Kubectl.open(controlPlane);
-    const objects = await kubectl.buildIn(namespace, overlay);
-    const scene = await Scene.set(controlPlane, namespace, { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } });
-    const ingesters = await Ingesters.open();
-    const { nodeOptions: NODE_OPTIONS } = ingesters;
-    try {
-      await furnish(scene);
-      await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWebhook(one) && !isWorkload(one)));
-      const cast = await play(async (workload, settings) => {
-        const { account, settings: rendered } = workloadOf(objects, workload);
-        const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
-        return scene.serve({ ...rendered, ...settings, NODE_OPTIONS }, { kubeconfig });
-      });
-      await register(scene, kubectl, objects, cast);
-      await scene.waitForOldLedger(cast.rollout);
-      await decideReviews(scene, cast);
-      await answer(scene, ingesters);
-      await spread(scene, cast.spreader, ingesters, spreader);
-      await notifyBefore(scene, cast, ingesters);
-      await lower(scene, cast, ingesters);
-      await follow(scene, cast);
-      await mirror(scene, cast, ingesters);
-      await letGo(scene, cast);
-      await suspend(scene, cast, `system:serviceaccount:${namespace}:${collector}`);
-      await holdProcessGroup(scene, cast);
-      await roll(scene, cast);
-      await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
-      await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
-      await renew(scene, cast);
-      await writeTime(scene, cast);
-      await scene.end();
-      for (const name of accountsOf(objects)) {
-        const rights = rightsOf(objects, namespace, name);
-        const { used, missing } = await useOf(controlPlane, kubectl, from, { namespace, name, rights });
-        context.diagnostic(`${name}: ${[...used].map(([right, times]) => `${textOf(right)} (${times})`).join(", ")}`);
-        assert.deepEqual(missing, [], `${name} lacks a right`);
-        const unused = rights.filter((right) => used.get(right) === 0);
-        assert.deepEqual(unused.map(textOf), [], `${name} has a right that it does not use`);
-        assert.deepEqual(carelessRights(rights).map(textOf), []);
-      }
-    } catch (error) {
-      console.error(await scene.describe());
-      throw error;
-    } finally {
-      await scene.close();
-      await kubectl.close();
-      await ingesters.close();
-    }
-  }
-
   test("the functions of the overlay direct, each by its own account, use each right that they have and lack none", async (context) => {
     const [roller, keeper, spreader] = ["advance-zone-rollout", "keep-ledgers", "rebalance-queues"];
     const play: Installation["play"] = async (start) => {
-      const { TLS_DNS_NAME, SWEEP_INTERVAL: _, REBALANCE_AFTER, ...ports } = free;
+      const { PORT, TLS_PORT, TLS_DNS_NAME } = chosenFreely;
       const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
-      const reviews = await start("sluice-admission", ports);
+      const reviews = await start("sluice-admission", { PORT, TLS_PORT });
       // Events and ticks alone trigger them, as their sources do.
       const rollout = await start(roller, {});
       const ledgers = await start(keeper, {});
@@ -177,7 +71,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const follower = await start("follow-replicas", {});
       const releaser = await start("release-prepared", { WRITE_LAST_DOWNSCALE: "true" });
       const marker = await start("mark-skip-label", { SKIP_LABEL_WAIT: "0" });
-      const spreading = await start(spreader, { REBALANCE_AFTER });
+      const spreading = await start(spreader, { REBALANCE_AFTER: "1s" });
       const suspending = {
         suspender: await start("suspend-group", {}),
         collector: await start("gc-suspended-groups", {}),
@@ -187,26 +81,9 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       return { certificate, reviews, rollout, ledgers, ...scaling, marker, spreader: spreading, ...suspending };
     };
     const accounts = { roller, keeper, spreader, collector: "gc-suspended-groups" };
-    await walk(context, { namespace: "loki", overlay: "direct", ...accounts, play });
-  });
-
-  test("one process that does everything uses each right of the overlay standalone and lacks none", async (context) => {
-    const roller = "sluice";
-    const play: Installation["play"] = async (start) => {
-      const all = await start(roller, free);
-      const triggered = { rollout: all, ledgers: all, delayed: all, follower: all, releaser: all, marker: all };
-      return {
-        certificate: all,
-        reviews: all,
-        ...triggered,
-        spreader: all,
-        suspender: all,
-        collector: all,
-        holder: all,
-      };
-    };
-    const accounts = { roller, keeper: roller, spreader: roller, collector: roller };
-    await walk(context, { namespace: "mimir", overlay: "standalone", ...accounts, play });
+    const functions = table.map(({ name }) => name).filter((name) => name !== "release-namespace");
+    const objects = (kubectl: Kubectl) => kubectl.buildIn("loki", "direct");
+    await walk(context, controlPlane, { namespace: "loki", objects, functions, ...accounts, play });
   });
 
   /** Installs an overlay, and has each of its accounts attack, one after the other. */

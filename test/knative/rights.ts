@@ -1,7 +1,7 @@
 /** What an account may do, as rendered, and what it was seen to do, as the API server's audit log has it. */
 
 import { eventually } from "../controlplane/api.ts";
-import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { type AuditEntry, auditPosition, readAudit } from "../controlplane/audit.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import { isWorkload } from "../support/installed.ts";
 import type { Built, Kubectl } from "../support/kubectl.ts";
@@ -18,6 +18,7 @@ interface Role extends Built {
 }
 
 interface Binding extends Built {
+  readonly metadata: { readonly name: string; readonly namespace?: string };
   readonly roleRef: { readonly kind: string; readonly name: string };
   readonly subjects: readonly { readonly kind: string; readonly name: string; readonly namespace: string }[];
 }
@@ -28,6 +29,8 @@ export interface Right {
   readonly resource: string;
   readonly verb: string;
   readonly names: readonly string[] | undefined;
+  /** Where; undefined: in the whole cluster. */
+  readonly namespace: string | undefined;
 }
 
 /** As `verb resource`, or `verb resource name`. */
@@ -41,16 +44,23 @@ export function rightsOf(objects: readonly Built[], namespace: string, account: 
   const bound = bindings.filter(({ subjects }) =>
     subjects.some((one) => one.kind === "ServiceAccount" && one.name === account && one.namespace === namespace),
   );
-  return bound.flatMap(({ roleRef }) => {
-    const role = objects.find(({ kind, metadata }) => kind === roleRef.kind && metadata.name === roleRef.name);
+  return bound.flatMap(({ kind, metadata, roleRef }) => {
+    const place = kind === "RoleBinding" ? metadata.namespace : undefined;
+    const isBound = (one: Built) =>
+      one.kind === roleRef.kind && one.metadata.name === roleRef.name && one.metadata.namespace === place;
+    const role = objects.find((one) => (roleRef.kind === "Role" ? isBound(one) : isClusterRole(one, roleRef.name)));
     if (role === undefined) throw new Error(`${roleRef.kind} ${roleRef.name} is bound, and not there`);
-    return (role as Role).rules.flatMap(rightsIn);
+    return (role as Role).rules.flatMap((rule) => rightsIn(rule, place));
   });
 }
 
-function rightsIn({ apiGroups, resources, verbs, resourceNames: names }: Rule): Right[] {
+function isClusterRole({ kind, metadata }: Built, name: string): boolean {
+  return kind === "ClusterRole" && metadata.name === name;
+}
+
+function rightsIn({ apiGroups, resources, verbs, resourceNames: names }: Rule, namespace: string | undefined): Right[] {
   return apiGroups.flatMap((group) =>
-    resources.flatMap((resource) => verbs.map((verb) => ({ group, resource, verb, names }))),
+    resources.flatMap((resource) => verbs.map((verb) => ({ group, resource, verb, names, namespace }))),
   );
 }
 
@@ -89,14 +99,23 @@ export async function useOf(
   const missing = new Set<string>();
   for await (const entry of readAudit(controlPlane.auditLog, { from, to }, () => {})) {
     if (entry.user !== user || entry.resource.startsWith("/")) continue;
-    if (entry.code === 401 || entry.code === 403) missing.add(`${entry.verb} ${entry.resource}`);
+    const isRefused = entry.code === 401 || entry.code === 403;
+    if (isRefused && !isOfEndingNamespace(entry)) missing.add(`${entry.verb} ${entry.resource}: ${entry.message}`);
     const right = account.rights.find(
-      ({ verb, resource, names }) =>
-        verb === entry.verb && resource === entry.resource && (names === undefined || names.includes(entry.name ?? "")),
+      ({ verb, resource, names, namespace }) =>
+        verb === entry.verb &&
+        resource === entry.resource &&
+        (names === undefined || names.includes(entry.name ?? "")) &&
+        (namespace === undefined || namespace === entry.namespace),
     );
     if (right !== undefined) used.set(right, (used.get(right) ?? 0) + 1);
   }
   return { used, missing: [...missing] };
+}
+
+/** No right lets an account make an object in a namespace that is being deleted. */
+function isOfEndingNamespace({ verb, message }: AuditEntry): boolean {
+  return verb === "create" && message.endsWith("because it is being terminated");
 }
 
 /** The accounts that something of the objects runs under. */

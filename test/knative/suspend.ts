@@ -105,10 +105,10 @@ async function addOwned(
   return claim;
 }
 
-/** A volume claim with a PersistentVolume of its own, whose name it resolves to. */
-async function addVolume(api: Scene["api"], namespace: string, claim: string): Promise<string> {
+/** A volume claim with a PersistentVolume of its own, which Kubernetes would delete; resolves to the name of the volume. */
+export async function addVolume(api: Scene["api"], namespace: string, claim: string): Promise<string> {
   const claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
-  const volume = `${namespace}-${name}`;
+  const volume = `${namespace}-${claim}`;
   const size = { storage: "1Gi" };
   const accessModes = ["ReadWriteOnce"];
   const { uid } = (

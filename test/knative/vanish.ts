@@ -64,12 +64,13 @@ async function checkScene(scene: Scene, keeper: Cast["ledgers"], user: string): 
   await write({ [later]: null });
 }
 
-/** True when the user has made such a request; undefined until then. */
+/** True when the user has made such a request in the namespace; undefined until then. */
 async function asked(
-  { controlPlane: { auditLog } }: Scene,
+  { controlPlane: { auditLog }, group: { namespace } }: Scene,
   user: string,
   isSuch: (entry: AuditEntry) => boolean,
 ): Promise<true | undefined> {
-  for await (const entry of readAudit(auditLog, {}, () => {})) if (entry.user === user && isSuch(entry)) return true;
+  for await (const entry of readAudit(auditLog, {}, () => {}))
+    if (entry.user === user && entry.namespace === namespace && isSuch(entry)) return true;
   return undefined;
 }

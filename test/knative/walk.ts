@@ -70,7 +70,7 @@ export async function furnish({ controlPlane, api, group: { namespace } }: Scene
   });
 }
 
-/** The certificate is made, the webhooks are registered and trust it, and reviews are asked for. */
+/** The certificate is made, the webhooks are registered and trust it, and reviews are asked for, where there are webhooks. */
 export async function register(
   { api, group: { namespace } }: Scene,
   kubectl: Kubectl,
@@ -79,7 +79,9 @@ export async function register(
 ): Promise<void> {
   await reviews.ready();
   const { tlsPort } = reviews;
-  await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookAt(tlsPort, configuration)));
+  const configurations = objects.filter(isWebhook);
+  if (configurations.length === 0) return;
+  await kubectl.apply(configurations.map((configuration) => webhookAt(tlsPort, configuration)));
   await kubectl.apply([ofNoNamespace(namespace, { [reviewKey.key]: "true" })]);
   assert.equal(await post(certificate, tick), 204);
   await eventually("an eviction decided", 30_000, async () => {
@@ -342,9 +344,9 @@ export async function letGo(scene: Scene, { marker }: Cast): Promise<void> {
   }
 }
 
-/** A certificate of rollout-operator's, which is soon over, is taken over and renewed, and so is the review key in a path. */
+/** A certificate of rollout-operator's, which is soon over, is taken over and renewed. */
 export async function renew({ api, group: { namespace } }: Scene, { certificate }: Cast): Promise<void> {
-  const path = `/api/v1/namespaces/${namespace}/secrets/${usualSecretName}`;
+  const path = secretPath(namespace);
   const old = dataOf("presented", await generationOf(Date.now(), { ageMs: 40_000, dnsNames: ["localhost"] }));
   await api.patch(path, { data: old });
   assert.equal(await post(certificate, tick), 204);
@@ -352,11 +354,19 @@ export async function renew({ api, group: { namespace } }: Scene, { certificate 
     const { data } = await api.get<{ data: Record<string, string> }>(path);
     return data.cert !== (old as Record<string, string>).cert && data["next-cert"] === undefined ? true : undefined;
   });
-  const { data } = await api.get<{ data: Record<string, string> }>(path);
+}
+
+/** The review key of the Secret comes into a path. */
+export async function showKey({ api, group: { namespace } }: Scene): Promise<void> {
+  const { data } = await api.get<{ data: Record<string, string> }>(secretPath(namespace));
   const key = Buffer.from(data[reviewKeyNames.current] ?? "", "base64").toString("hex");
   const webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
   await eventually("its review key in a path", 60_000, async () => {
     const configuration = await api.get<WebhookConfigurationObject>(`${webhooks}/pod-eviction-${namespace}`);
     return splitPath(configuration.webhooks?.[0]?.clientConfig.service?.path ?? "").key === key ? true : undefined;
   });
+}
+
+function secretPath(namespace: string): string {
+  return `/api/v1/namespaces/${namespace}/secrets/${usualSecretName}`;
 }

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 
-const root = join(import.meta.dirname, "../..");
+const builder = join(import.meta.dirname, "../../knative/image/plugin.ts");
 
 export interface PluginOutput {
   readonly code: number;
@@ -32,10 +32,14 @@ export class Plugin {
     this.#kubeconfig = kubeconfig;
   }
 
-  static async build(access: { readonly kubectl: string; readonly kubeconfig: string }): Promise<Plugin> {
+  /** @param flags of `npm run build:plugin` */
+  static async build(
+    access: { readonly kubectl: string; readonly kubeconfig: string },
+    ...flags: readonly string[]
+  ): Promise<Plugin> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-plugin-"));
     const file = join(folder, "bin/kubectl-sluice");
-    const built = await runProgram(process.execPath, [join(root, "knative/image/plugin.ts"), file], process.env);
+    const built = await runProgram(process.execPath, [builder, file, ...flags], process.env);
     assert.equal(built.code, 0, built.stderr);
     return new Plugin(folder, access);
   }

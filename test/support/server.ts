@@ -1,4 +1,5 @@
 /** Sluice as it is shipped: the server as a process of its own, seen only through its ports and its log. */
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { eventually } from "../controlplane/api.ts";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
@@ -93,6 +94,12 @@ export class Server {
     });
     // The answer may be faster than its output, which comes by a pipe.
     if (this.#hasTls) await eventually("the TLS port said", 10_000, async () => this.#loggedTlsPort());
+  }
+
+  /** What it had in memory at most, in MiB. Linux alone says that. */
+  async peakMebibytes(): Promise<number> {
+    const status = await readFile(`/proc/${this.#launched.pid}/status`, "utf8");
+    return Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1]) / 1024;
   }
 
   get url(): string {

@@ -148,6 +148,17 @@ function readRecover(names: readonly string[], options: WriteOptions): ReadComma
   return { command: "recover", ...options, names: ids, cluster };
 }
 
+/**
+ * The namespace where none is given, in a pod of Sluice: one that its server serves.
+ *
+ * @param setting the value of NAMESPACE
+ * @param own the pod's namespace
+ */
+export function namespaceInPod(setting: string | undefined, own: string): string {
+  const served = (setting ?? "").split(",").map((name) => name.trim());
+  return served.includes(own) ? own : (served.find(isNamespaceName) ?? own);
+}
+
 export const help = `Says why pods of a group wait, removes a reservation that no function can act on any more, and brings back suspended volumes.
 
   kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
@@ -174,7 +185,7 @@ recover brings the pods of suspended volume claims back, each with the same volu
 Sluice carries it out. Past the point of no return it refuses, and says how the volume itself is saved. CLUSTER is a
 FoundationDBCluster, and each ID a process group of it, such as storage-1.
 
-  -n, --namespace NAMESPACE  not given: that of the kubeconfig's context
+  -n, --namespace NAMESPACE  not given: that of the kubeconfig's context; in a pod of Sluice one that it serves
   -o, --output json          for why and suspended: everything, for programs; suspended knows yaml, too. All times are
                              RFC 3339 by the API server's clock
       --wait                 for release: wait until it can, or until the reservation has ended; for recover: until the

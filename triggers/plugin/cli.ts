@@ -3,6 +3,7 @@ import { styleText } from "node:util";
 import { escapeLines } from "../../functions/shared/base/escape-control.ts";
 import { connect } from "../../functions/shared/kubernetes/client.ts";
 import manifest from "../../package.json" with { type: "json" };
+import { namespaceInPod } from "./arguments.ts";
 import { run, type Terminal } from "./command.ts";
 
 const terminal: Terminal = {
@@ -13,7 +14,9 @@ const terminal: Terminal = {
       ...(kubeconfig === undefined ? {} : { kubeconfig }),
       ...(context === undefined ? {} : { context }),
     });
-    return { cluster, namespace: cluster.namespace, close: () => cluster.close() };
+    const { namespace: own, isInPod } = cluster;
+    const namespace = isInPod ? namespaceInPod(process.env.NAMESPACE, own) : own;
+    return { cluster, namespace, close: () => cluster.close() };
   },
   out: (text) => void process.stdout.write(text),
   err: (line) => console.error(`kubectl-sluice: ${line}`),

@@ -45,3 +45,26 @@ the context, and one or several of `role`, `processRole`, `clusterRole` and `own
 {{- range $key, $rule := $merged }}{{ $list = append $list $rule }}{{ end -}}
 {{- toYaml $list -}}
 {{- end -}}
+
+{{- /*
+The rules for webhook configurations, as YAML: each names only what a chosen function answers. An empty list if none is chosen, because
+a rule without names would be one for all webhook configurations of the cluster.
+*/ -}}
+{{- define "sluice.ownWebhooks" -}}
+{{- $chosen := include "sluice.functions" . | fromJsonArray -}}
+{{- $answered := list -}}
+{{- range (.Files.Get "files/functions.yaml" | fromYaml).functions -}}
+{{- if and .webhook (has .name $chosen) }}{{ $answered = append $answered .webhook }}{{ end -}}
+{{- end -}}
+{{- $list := list -}}
+{{- range $rule := include "sluice.rules" (list . "ownWebhooks") | fromYamlArray -}}
+{{- $names := list -}}
+{{- range $name := .resourceNames -}}
+{{- if has $name $answered -}}
+{{- range include "sluice.namespaces" $ | fromJsonArray }}{{ $names = append $names (printf "%s-%s" $name .) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if $names }}{{ $list = append $list (merge (dict "resourceNames" $names) $rule) }}{{ end -}}
+{{- end -}}
+{{- toYaml $list -}}
+{{- end -}}

@@ -19,6 +19,16 @@
 {{- uniq $kinds | toJson -}}
 {{- end -}}
 
+{{- /* The same without those that get no rights to that subresource. Takes a list: the context, the list, and LIST/SUBRESOURCE. */ -}}
+{{- define "sluice.kindsBut" -}}
+{{- $except := ((index . 0).Files.Get "files/functions.yaml" | fromYaml).except -}}
+{{- $left := list -}}
+{{- range $kind := include "sluice.kinds" . | fromJsonArray -}}
+{{- if not (has $kind (get $except (index $ 2) | default list)) }}{{ $left = append $left $kind }}{{ end -}}
+{{- end -}}
+{{- toJson $left -}}
+{{- end -}}
+
 {{- /*
 Rules as JSON, with one rule for each kind of a list in place of each rule of the group `kinds`, whose resources begin with the name of
 a list. Takes a list: the context, and rules of a Role or of a policy.
@@ -31,7 +41,7 @@ a list. Takes a list: the context, and rules of a Role or of a policy.
 {{- else -}}
 {{- range $resource := $rule.resources -}}
 {{- $list := regexFind "^[a-z]+" $resource -}}
-{{- range $kind := include "sluice.kinds" (list $root $list) | fromJsonArray -}}
+{{- range $kind := include "sluice.kindsBut" (list $root $list $resource) | fromJsonArray -}}
 {{- $plural := regexFind "^[^.]+" $kind -}}
 {{- $group := trimPrefix $plural $kind | trimPrefix "." -}}
 {{- $own := dict "apiGroups" (list $group) "resources" (list (printf "%s%s" $plural (trimPrefix $list $resource))) -}}
@@ -70,7 +80,7 @@ a list. Takes a list: the context, and rules of a Role or of a policy.
 {{- $list := regexFind "^(mirrored|owners)[.]kinds" $resource | trimSuffix ".kinds" -}}
 {{- if $list -}}
 {{- $names = list -}}
-{{- range include "sluice.kinds" (list $root $list) | fromJsonArray -}}
+{{- range include "sluice.kindsBut" (list $root $list ($resource | replace ".kinds" "")) | fromJsonArray -}}
 {{- $names = append $names (printf "%s%s" . (trimPrefix (printf "%s.kinds" $list) $resource)) -}}
 {{- end -}}
 {{- end -}}

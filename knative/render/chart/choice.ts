@@ -3,9 +3,9 @@ import type { AdmissionDefinition } from "../../../functions/shared/admission/de
 import type { Definition, Need } from "../../../functions/shared/contract/definition.ts";
 import { isClusterScoped, resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { watchNeed } from "../events.ts";
-import { formatKind } from "../kinds.ts";
+import { exceptionsOf, formatKind } from "../kinds.ts";
 import type { Functions } from "../manifests.ts";
-import { ruleOf, tlsPortNeeds, union } from "../rights.ts";
+import { pluginNeeds, ruleOf, tlsPortNeeds, union } from "../rights.ts";
 
 export interface Choices {
   readonly presets: Readonly<Record<string, readonly Definition[]>>;
@@ -20,13 +20,15 @@ interface Rights {
   /** In the namespace of the process, which has the certificate. */
   readonly processRole: readonly object[];
   readonly clusterRole: readonly object[];
-  /** To each of their `resourceNames` the template appends `-` and a served namespace. */
+  /** The template takes those of their `resourceNames` whose webhook is chosen, and appends `-` and a served namespace. */
   readonly ownWebhooks: readonly object[];
 }
 
-interface ChoosableFunction {
+interface ChosenFunction extends Rights {
   readonly name: string;
   readonly concern: string;
+  /** As a webhook configuration is called, with `-` and the namespace after it; absent: it answers no reviews. */
+  readonly webhook?: string;
   /** The settings that are `remove` before an uninstall; absent: the function puts no finalizer on anything. */
   readonly finalizerSettings?: readonly string[];
 }
@@ -37,9 +39,11 @@ export interface ChoiceData {
   readonly presets: Readonly<Record<string, readonly string[]>>;
   /** Kinds of no namespace, as the lists of kinds have them: none of these can be listed. */
   readonly ofCluster: readonly string[];
-  /** Of the TLS port itself, whichever functions are chosen. */
+  /** Kinds of a list that get no rights to a subresource, by `LIST/SUBRESOURCE`. */
+  readonly except: Readonly<Record<string, readonly string[]>>;
+  /** Of the TLS port itself and of the plugin, whichever functions are chosen. */
   readonly port: Rights;
-  readonly functions: readonly (ChoosableFunction & Rights)[];
+  readonly functions: readonly ChosenFunction[];
 }
 
 /** The data of the chart. Throws Error for a right with a wildcard, and for a preset with a function that is not in the table. */
@@ -57,15 +61,18 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     ofCluster: Object.entries(resources)
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
-    port: rightsFrom(tlsPortNeeds, "processRole"),
+    except: exceptionsOf(all.flatMap(({ kindNeeds = [] }) => kindNeeds)),
+    // The plugin reads what is served, wherever that is.
+    port: { ...rightsFrom(tlsPortNeeds, "processRole"), role: rightsFrom(pluginNeeds, "role").role },
     functions: all.map((definition) => {
       const { name, concern, needs, finalizers = [] } = definition;
       const settings = [...new Set(finalizers.map(({ setting }) => setting.name))];
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
       const finalizerSettings = settings.length === 0 ? {} : { finalizerSettings: settings };
+      const webhook = "registration" in definition ? { webhook: definition.registration.webhook } : {};
       const isOfCron = functions.cronFunctions.some((cron) => cron.name === name);
       const rights = rightsFrom([...needs, ...watched], isOfCron ? "processRole" : "role");
-      return { name, concern, ...finalizerSettings, ...rights };
+      return { name, concern, ...webhook, ...finalizerSettings, ...rights };
     }),
   };
 }

@@ -155,6 +155,20 @@ test("3.3: the function writes nothing back where the annotation says no; a writ
   assert.equal(on.harness.guard, "done");
 });
 
+test("the status of a mirrored StatefulSet is left to its controller, also where a zone is forced to another size", async () => {
+  const leader = {
+    "rollout-mirror-replicas-from-resource-name": "group-c",
+    "rollout-mirror-replicas-from-resource-kind": "StatefulSet",
+    "rollout-force-replicas": "6",
+  };
+  const on = await Following.of({ a: leader, b: {}, c: {} });
+  await on.goOn(12_000);
+  assert.equal(on.sizes[0], 6);
+  await on.goOn(12_000);
+  const written = on.harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === "statefulsets");
+  assert.deepEqual(written, []);
+});
+
 test("what cannot be mirrored is told by its guard, and the size stays", async () => {
   for (const [annotations, guard] of [
     [{ ...mirrors, "rollout-mirror-replicas-from-resource-kind": "Nothing" }, "mirror-missing"],

@@ -4,6 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
+import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { connect } from "../../../../functions/shared/kubernetes/client.ts";
 import { isOfPod } from "../../../../functions/shared/kubernetes/configuration.ts";
 import { kubeconfigText } from "../../../support/kubeconfig.ts";
@@ -197,4 +198,11 @@ describe("configuration", () => {
     const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], { env });
     assert.equal(stdout.trim(), "0");
   });
+});
+
+test("a pod's own account is told from a kubeconfig", async () => {
+  const ofPod = new KubeConfig();
+  ofPod.loadFromCluster();
+  assert.ok(isOfPod(ofPod));
+  await withServer({ user: { token: "secret" } }, async ({ cluster }) => assert.ok(!cluster.isInPod));
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { help, readCommandLine } from "../../../../triggers/plugin/arguments.ts";
+import { help, namespaceInPod, readCommandLine } from "../../../../triggers/plugin/arguments.ts";
 
 const read = (line: string) => readCommandLine(line.split(" ").filter(Boolean));
 const nowhere = { namespace: undefined, kubeconfig: undefined, context: undefined };
@@ -88,4 +88,10 @@ test("the help names every option and every exit code, and fits a terminal", () 
     assert.ok(help.includes(word), word);
   }
   for (const line of help.split("\n")) assert.ok(line.length <= 130, line);
+});
+
+test("in a pod it looks into the pod's namespace if that is served, or else into the first one that is", () => {
+  for (const setting of [undefined, "", "*", "mimir", "loki, mimir"])
+    assert.equal(namespaceInPod(setting, "mimir"), "mimir", setting);
+  assert.equal(namespaceInPod("loki,tempo", "mimir"), "loki");
 });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { dump, load, loadAll } from "js-yaml";
 import { ensureHelms, hasHelms } from "../controlplane/assets.ts";
-import type { Built } from "../support/kubectl.ts";
+import type { Built } from "./kubectl.ts";
 
 const execute = promisify(execFile);
 

@@ -1,0 +1,86 @@
+/** Each preset of the chart under its account: it has the rights that its functions use, and no other. */
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { alwaysServed, presets } from "../../triggers/table.ts";
+import { Api } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { Helm, skipWithoutHelm, someImage } from "../support/helm.ts";
+import { isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
+import { Kubectl } from "../support/kubectl.ts";
+import { play as playScene, skipWithoutControlPlane } from "../support/scene.ts";
+import { chosenFreely, type Installation, isForeign, walk } from "./installation.ts";
+import { forgeWrites, labelListed, listedKinds, mirrorListed, serveKinds } from "./listed-kinds.ts";
+import { serveRabbitmqClusters } from "./spread.ts";
+
+/** One process does everything. */
+const play: Installation["play"] = async (start) => {
+  const all = await start("sluice", chosenFreely);
+  const scaling = { delayed: all, follower: all, releaser: all };
+  const owners = { marker: all, spreader: all, suspender: all, collector: all, holder: all };
+  return { certificate: all, reviews: all, rollout: all, ledgers: all, ...scaling, ...owners };
+};
+
+const sluice = { roller: "sluice", keeper: "sluice", spreader: "sluice", collector: "sluice", asker: "sluice" };
+
+suite("the presets of the chart on the real API server", {
+  skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
+  concurrency: 4,
+}, () => {
+  let controlPlane: ControlPlane;
+  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  before(async () => {
+    controlPlane = await startControlPlane();
+    opened = await Helm.open();
+    const kubectl = await Kubectl.open(controlPlane);
+    await kubectl.apply(await kubectl.build("base/crds"));
+    await serveRabbitmqClusters(kubectl);
+    await kubectl.waitForDefinitions();
+    await kubectl.close();
+  });
+  after(async () => {
+    await opened?.close();
+    await controlPlane?.stop();
+  });
+
+  for (const [preset, chosen] of Object.entries(presets))
+    test(`the account of the preset ${preset} uses each right that it has, and lacks none`, async (context) => {
+      const namespace = `only-${preset}`;
+      const [helm = assert.fail()] = opened.helms;
+      const objects = () => helm.render({ ...someImage, functions: [preset] }, { namespace });
+      const functions = [...chosen, ...alwaysServed].map(({ name }) => name);
+      await walk(context, controlPlane, { namespace, objects, functions, ...sluice, play });
+    });
+
+  test("the account of a release that serves three namespaces uses each right in each of them, and lacks none", async (context) => {
+    const [namespace = "", ...others] = ["three-first", "three-second", "three-third"];
+    const [helm = assert.fail()] = opened.helms;
+    const values = { ...someImage, functions: ["suspension"], namespaces: [namespace, ...others] };
+    const objects = () => helm.render(values, { namespace });
+    const functions = [...(presets.suspension ?? []), ...alwaysServed].map(({ name }) => name);
+    await walk(context, controlPlane, { namespace, others, objects, functions, ...sluice, play });
+  });
+
+  test("where kinds of a user are listed, zones mirror one and owners of the other ask for labels, and the account writes no other", async () => {
+    const namespace = "listed-kinds";
+    const [helm = assert.fail()] = opened.helms;
+    const values = { ...someImage, ...listedKinds, functions: ["follow-replicas", "mark-skip-label"] };
+    const objects = await helm.render(values, { namespace });
+    const kubectl = await Kubectl.open(controlPlane);
+    await playScene(controlPlane, namespace, { zones: 1, pods: 1 }, async (scene) => {
+      await serveKinds(kubectl);
+      await kubectl.waitForDefinitions();
+      await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWorkload(one)));
+      const { account, settings } = workloadOf(objects, "sluice");
+      const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
+      const server = await scene.serve({ ...settings, ...chosenFreely }, { kubeconfig });
+      await server.ready();
+      await mirrorListed(scene);
+      await labelListed(scene);
+      const token = await tokenOf(scene.api, namespace, account);
+      const attacker = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-attacker" });
+      await forgeWrites(scene, attacker);
+      await attacker.close();
+    });
+    await kubectl.close();
+  });
+});
