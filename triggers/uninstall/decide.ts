@@ -28,7 +28,7 @@ export interface UninstallVerdict {
 /** How many objects are named. */
 const mostNamed = 20;
 
-/** `where`: the namespaces that were read, as a sentence names them. */
+/** Decides whether Helm may delete the release. `where`: the namespaces that were read, as messages name them. */
 export function decideUninstall(
   where: string,
   left: readonly LeftObject[],
@@ -47,12 +47,12 @@ export function decideUninstall(
   return {
     kind: isGoing ? "going" : "kept",
     lines: [
-      `${count} a finalizer of Sluice, and without Sluice no user could delete what has one:`,
+      `${count} a finalizer of Sluice. Without Sluice the API server would never delete such an object:`,
       ...names,
       ...more,
       isGoing
-        ? "Sluice is told to take these off, and has not: its log says why, so try again when it has"
-        : `${remedyFor(found, ends)}, wait until Sluice has taken these off, and try again`,
+        ? "Sluice is set to remove these finalizers, and has not done so yet. Read its log, and try again"
+        : `${remedyFor(found, ends)}, wait until Sluice has removed these finalizers, and try again`,
     ],
   };
 }
