@@ -273,6 +273,13 @@ function configurations(kind: string, place: Place, names: readonly string[], kn
   });
 }
 
+/** The status of a StatefulSet is its controller's, but for the revision that a rollout is done with. */
+const statusChanges = [
+  set("another revision", "status.updateRevision", "attacker"),
+  set("another number of pods", "status.replicas", 9),
+  label("app"),
+];
+
 /** The attempts for a right of an account, each with dry run alone. Undefined for a right of which this table does not know. */
 export function attemptsFor(
   { verb, resource, names = [] }: Right,
@@ -300,11 +307,6 @@ export function attemptsFor(
     metadata: { name: "attacker" },
     involvedObject: { namespace: elsewhere },
   };
-  const statusChanges = [
-    set("another revision", "status.updateRevision", "attacker"),
-    set("another number of pods", "status.replicas", 9),
-    label("app"),
-  ];
   const table: Readonly<Record<string, () => readonly Attempt[]>> = {
     "patch statefulsets": () => statefulSets(place, account),
     "patch statefulsets/status": () => [
