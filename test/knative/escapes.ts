@@ -283,6 +283,13 @@ function eventIn(namespace: string): Attempt {
   };
 }
 
+/** The status of a StatefulSet is its controller's, but for the revision that a rollout is done with. */
+const statusChanges = [
+  set("another revision", "status.updateRevision", "attacker"),
+  set("another number of pods", "status.replicas", 9),
+  label("app"),
+];
+
 /** The attempts for a right of an account, each with dry run alone. Undefined for a right of which this table does not know. */
 export function attemptsFor(
   { verb, resource, names = [] }: Right,
@@ -304,11 +311,6 @@ export function attemptsFor(
     path: pathOf({ ...target, name: "" }),
     by: "role",
   });
-  const statusChanges = [
-    set("another revision", "status.updateRevision", "attacker"),
-    set("another number of pods", "status.replicas", 9),
-    label("app"),
-  ];
   const table: Readonly<Record<string, () => readonly Attempt[]>> = {
     "patch statefulsets": () => statefulSets(place, account),
     "patch statefulsets/status": () => [
