@@ -135,6 +135,7 @@ const exceptionsOfTests: readonly Exception[] = [
     because: "terms of a claim: announced (rule R17)",
   },
   { names: ["withoutHold", "onHold", "_hold"], because: "annotation sluice.dev/hold" },
+  { names: ["VOLUME_HOLD"], because: "the setting of that name" },
   { names: ["holdProcessGroup"], because: "function hold-process-groups" },
   { names: ["PassThrough"], because: "a class of Node" },
 ];

@@ -1,6 +1,7 @@
 /**
- * `npm start`. Exit codes: 0 when it was asked to end, or has replayed what it was given; 1 when it could not go on; 2 for wrong
- * settings, or a file that holds nothing to be replayed.
+ * `npm start`. Exit codes: 0 when it was asked to end, has replayed what it was given, or has found nothing that an uninstall
+ * would leave behind; 1 when it could not go on, or has found such a thing; 2 for wrong settings, or a file that holds nothing to
+ * be replayed.
  */
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
@@ -8,7 +9,6 @@ import { messageOf } from "../functions/shared/base/error-message.ts";
 import { escapeControls } from "../functions/shared/base/escape-control.ts";
 import type { CertificateSettings } from "../functions/shared/certificates/settings.ts";
 import { processClock, sleep } from "../functions/shared/clock/process-clock.ts";
-import type { CronDefinition } from "../functions/shared/contract/definition.ts";
 import { type ConnectedPods, connectPods } from "../functions/shared/http/connections.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import manifest from "../package.json" with { type: "json" };
@@ -26,14 +26,16 @@ import { type ApiServerHealth, createHealth } from "./server/health.ts";
 import { ReviewKeyCheck } from "./server/review-keys.ts";
 import { createAdmissionApp, createApp, listen } from "./server/server.ts";
 import { openTlsPort, type TlsPort } from "./server/tls-port.ts";
+import { cronsOf, namespacesOf, servedBy, servingOf } from "./serving.ts";
 import { certificateOf } from "./settings/certificate.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
-import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
+import { admissionFunctions, groupFunctions } from "./table.ts";
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
 import { startTracing, type Tracing } from "./telemetry/tracing.ts";
+import { checkUninstall } from "./uninstall/check.ts";
 import { startCron } from "./workqueue/cron.ts";
 import { answerOf, type Enqueuer, watchedTypes } from "./workqueue/enqueue.ts";
 import { limitTicks } from "./workqueue/sweep.ts";
@@ -58,6 +60,7 @@ async function main(): Promise<void> {
   const wrong = [...flags.mistakes, ...mistakes];
   if (wrong.length > 0) return exitWith(2, wrong);
   if (flags.replay !== undefined) return replayFile(flags.replay, settings, flags.access);
+  if (flags.checksUninstall) return endWithCheck(settings, flags.access);
 
   let standalone: Standalone | undefined;
   const reporting = createReporting({
@@ -114,6 +117,17 @@ async function replayFile(
   await cluster.close();
   if (text !== "") console.log(text);
   if (troubles.length > 0) exitWith(1, troubles);
+}
+
+/** Ends with 0 if Sluice may be uninstalled. Without Sluice no user could delete an object that has its finalizer. */
+async function endWithCheck(settings: Settings, access: ReturnType<typeof readFlags>["access"]): Promise<void> {
+  const userAgent = `sluice/${manifest.version} (check-uninstall)`;
+  const cluster = await connectOrExit(1, { userAgent, requestTimeoutMs: settings.kubernetesTimeoutMs, ...access });
+  const namespaces = namespacesOf(settings, cluster);
+  const { mayGo, lines } = await checkUninstall({ cluster, settings, namespaces, definitions: groupFunctions });
+  await cluster.close();
+  if (!mayGo) exitWith(1, lines);
+  for (const line of lines) console.log(line);
 }
 
 async function connectOrExit(code: 1 | 2, options: Parameters<typeof connect>[0]): Promise<KubernetesCluster> {
@@ -255,26 +269,6 @@ function endOnSignal(parts: Process, running: Running, stopping: AbortController
   };
   process.on("SIGTERM", (signal) => void end(signal));
   process.on("SIGINT", (signal) => void end(signal));
-}
-
-/** What this process is, for logs and for the API server: its functions, or `all`, which a bundle of one is not. */
-function servingOf({ functions }: Settings): string {
-  return table.length > 1 && functions.length === table.length ? "all" : functions.join(",");
-}
-
-function servedBy({ functions }: Settings): (definition: { readonly name: string }) => boolean {
-  return ({ name }) => functions.includes(name);
-}
-
-/** A process with a certificate file, or without a TLS port, renews none; a function that was asked for by name runs. */
-function cronsOf(settings: Settings): readonly CronDefinition[] {
-  const isRenewed = settings.tlsPort !== "off" && settings.tlsCertFile === "";
-  return isRenewed || servingOf(settings) !== "all" ? cronFunctions.filter(servedBy(settings)) : [];
-}
-
-function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly string[] | undefined {
-  if (settings.namespaces === "all") return undefined;
-  return settings.namespaces === "own" ? [cluster.namespace] : settings.namespaces;
 }
 
 function exitWith(code: 1 | 2, messages: readonly string[]): never {

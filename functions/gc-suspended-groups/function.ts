@@ -39,6 +39,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   ],
   writes: [...ledgerEntries, claims, verdicts, ...suspensionTimes, ...suspension.stateEntries, suspension.suspended],
   settings,
+  finalizers: [{ name: suspension.volumeHold, setting: settings.volumeHold }],
   reconcile: (context, key, trigger) => reconcileClaims(context, collecting, key, trigger),
   sweep: sweepStrays,
 };

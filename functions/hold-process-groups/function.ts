@@ -50,11 +50,11 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
     suspension.suspendRequest,
     suspension.drainedAt,
     suspension.recover,
-    suspension.suspendState,
-    suspension.suspendMessage,
+    ...[suspension.suspendState, suspension.suspendMessage],
     suspension.hold,
   ],
   writes: [foundation.heldGroups, ...pvcAnnotations],
   settings,
+  finalizers: [{ name: suspension.volumeProtection, setting: settings.volumeHold }],
   reconcile: (context, key) => reconcileObject(context, clusterReconciler, key),
 };

@@ -46,5 +46,6 @@ export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings:
   ],
   writes: [skipLabels.skipStatus, skipLabels.skipLabelledAt],
   settings,
+  finalizers: [{ name: skipLabels.releaseFinalizer, setting: settings.skipLabelFinalizer }],
   reconcile,
 };

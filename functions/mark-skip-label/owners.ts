@@ -74,7 +74,7 @@ const orphaning = "orphan";
 
 const findMisplaced = misplacedFinder([skipLabel, skipDeadline, stopAll]);
 
-/** True for an object that has to be reconciled: also where what it asks for stands in the wrong place, so that an Event says so. */
+/** True for an object that has to be reconciled: also where it asks in the wrong place, so that an Event says so. */
 function isOfConcern({ metadata }: OtherObject): boolean {
   const { annotations = {}, finalizers = [] } = metadata;
   if (finalizers.includes(releaseFinalizer)) return true;

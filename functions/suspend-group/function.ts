@@ -54,5 +54,6 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     suspension.suspended,
   ],
   settings,
+  finalizers: [{ name: suspension.volumeHold, setting: settings.volumeHold }],
   reconcile: (context, key, trigger) => reconcileClaims(context, suspending, key, trigger),
 };

@@ -15,7 +15,7 @@ interface Ending {
   readonly stderr: string;
 }
 
-/** Runs the command line; `meddle` is given its process id. */
+/** Runs the command line. `meddle` gets its process id. */
 function runMain(args: readonly string[], meddle?: (pid: number) => Promise<void>): Promise<Ending> {
   return new Promise((resolve, reject) => {
     let code: number | null = null;
@@ -29,7 +29,7 @@ function runMain(args: readonly string[], meddle?: (pid: number) => Promise<void
   });
 }
 
-/** The server that is attacked: the child of the process that attacks. */
+/** Process id of the attacked server, which is the child of the attacking process. */
 function serverOf(pid: number): number | undefined {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
@@ -46,8 +46,8 @@ function serverOf(pid: number): number | undefined {
 }
 
 describe("the attack", () => {
-  // The others take two minutes, and measure: `npm run attack` is a command of its own, which `.ci/run` runs.
-  test("the server holds off malformed requests, within 256 MiB and answering honest requests", async () => {
+  // The other attacks take two minutes and measure: `npm run attack`, which `.ci/run` runs, has them.
+  test("the server holds off malformed requests within 256 MiB, and answers honest requests meanwhile", async () => {
     const { code, stdout, stderr } = await runMain(["--only", "malformed"]);
     assert.equal(stderr, "");
     assert.equal(code, 0, stdout);
@@ -55,7 +55,7 @@ describe("the attack", () => {
     assert.match(stdout, /1 of 1 attacks were held off/);
   });
 
-  test("a limit that the server cannot keep ends it, and the attack says so in its table and by exit code 1", async () => {
+  test("the server ends at a limit that it cannot keep, and the attack reports that in its table and exits 1", async () => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-attack-table-"));
     const out = join(folder, "table.md");
     const { code, stdout } = await runMain(["--only", "malformed", "--limit", "128", "--out", out]);
@@ -65,7 +65,7 @@ describe("the attack", () => {
     await rm(folder, { recursive: true });
   });
 
-  test("Ctrl-C ends it with 130, and the server with it", async () => {
+  test("Ctrl-C ends the attack with 130, and the server with it", async () => {
     let server: number | undefined;
     const { code, stderr } = await runMain(["--only", "idle-sockets"], async (pid) => {
       server = await eventually("a server", 30_000, async () => serverOf(pid));
@@ -76,7 +76,7 @@ describe("the attack", () => {
     assert.throws(() => process.kill(server as number, 0), /ESRCH/);
   });
 
-  test("a wrong flag ends it with 2 and a line for each mistake, and --help says how it is used", async () => {
+  test("a wrong flag ends the attack with 2 and a line for each mistake, and --help prints its usage", async () => {
     const wrong = await runMain(["--only", "drain", "--limit", "1"]);
     assert.deepEqual([wrong.code, wrong.stdout, wrong.stderr.trim().split("\n").length], [2, "", 2]);
     const { code, stdout } = await runMain(["--help"]);

@@ -1,4 +1,4 @@
-/** What an attack is, and what is reported about it. */
+/** The interface of an attack, and its result. */
 import type { Target } from "./target.ts";
 
 export const sizes = ["short", "long"] as const;
@@ -9,24 +9,24 @@ export interface Scene {
   readonly size: Size;
   readonly seed: number;
   readonly signal: AbortSignal;
-  /** The attack is at its height from now on: how long honest answers take is measured from here. */
+  /** Called when the attack is at its height: latencies of honest answers are measured from then on. */
   atHeight(): void;
 }
 
 export interface Outcome {
-  /** What was seen, in a few words. */
+  /** What the attack saw, in a few words. */
   readonly seen: string;
-  /** What must not be. */
+  /** What must not happen, and did. */
   readonly failures: readonly string[];
 }
 
 export interface Attack {
   readonly name: string;
-  /** What it does at this size, in a few words. */
+  /** What the attack does at this size, in a few words. */
   description(size: Size): string;
   /** More settings of the server. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Events that are turned away with 503 while it lasts are no failure: what is full is full. */
+  /** True: events that the server answers with 503 meanwhile are no failure, because its capacity is used up. */
   readonly mayTurnEventsAway?: boolean;
   run(scene: Scene): Promise<Outcome>;
 }

@@ -1,4 +1,4 @@
-/** All attacks, in the order in which they are run. */
+/** All attacks, in the order in which they run. */
 import type { Attack } from "./attack.ts";
 import { abortedBodies, stalledPosts, unfinishedEvents, unfinishedReviews } from "./attacks/bodies.ts";
 import { forgedOnPlain, longNamespace, manyNames, unknownPods } from "./attacks/reviews.ts";

@@ -1,4 +1,4 @@
-/** One attack after the other, each on a server of its own, and what each of them did to it. */
+/** Runs one attack after the other, each on a server of its own, and measures what it does to the server. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Outcome } from "./attack.ts";
 import type { HonestReport } from "./honest.ts";
@@ -7,33 +7,33 @@ import { mebibyte, memoryOf } from "./limit.ts";
 import type { AttackOptions } from "./options.ts";
 import { mostResident, startTarget, type Target } from "./target.ts";
 
-/** What an attack did, in bytes and milliseconds. */
+/** Result of an attack, in bytes and milliseconds. */
 export interface Result {
   readonly name: string;
   readonly description: string;
   readonly seen: string;
   readonly before: number;
   readonly most: number;
-  /** Undefined where the server has ended. */
+  /** Undefined if the server has ended. */
   readonly after: number | undefined;
   readonly honestBefore: HonestReport;
   readonly honest: HonestReport;
   readonly failures: readonly string[];
   readonly seconds: number;
-  /** Who held the server to its limit. */
+  /** What held the server to its limit. */
   readonly limit: string;
 }
 
 type CampaignOptions = Pick<AttackOptions, "size" | "seed" | "limitBytes" | "cgroup">;
 
-/** Before the attack: code and connections are warm, and honest answers have been measured. */
+/** Time before the attack in which code and connections warm up, and honest answers are measured. */
 const warmUpMs = { short: 1_500, long: 4_000 } as const;
-/** After it: what is let go has gone. */
+/** Time after the attack in which the server can release what it holds. */
 const restMs = { short: 1_000, long: 4_000 } as const;
-/** Within this long an API server has its answer, or gives up. */
+/** Time that an API server waits for an answer. */
 const patienceMs = 10_000;
 
-/** Runs one attack. Throws when the server cannot be started, or the signal is given. */
+/** Runs one attack. Throws if the server cannot be started, or if the signal is aborted. */
 export async function runAttack(attack: Attack, options: CampaignOptions, signal: AbortSignal): Promise<Result> {
   const { limitBytes, cgroup, size, seed } = options;
   const target = await startTarget({ limitBytes, cgroup, settings: attack.settings ?? {}, signal });
@@ -76,7 +76,7 @@ export async function runAttack(attack: Attack, options: CampaignOptions, signal
   }
 }
 
-/** An attack on a server that has ended fails, too: {@link memoryFailures} tells why the server ended. */
+/** An attack also fails when the server has ended: {@link memoryFailures} reports why it ended. */
 async function attempt(attack: Attack, scene: Parameters<Attack["run"]>[0]): Promise<Outcome> {
   try {
     return await attack.run(scene);
@@ -103,7 +103,7 @@ function honestFailures({ mayTurnEventsAway = false }: Attack, { failures, slowe
   ];
 }
 
-/** It ends when it is asked to, whatever was done to it. */
+/** The server must end on request, whatever the attack did to it. */
 async function endFailures(target: Target): Promise<string[]> {
   if (target.end() !== undefined) return [];
   const { summary } = await target.stop();

@@ -1,4 +1,4 @@
-/** Honest clients without a connection of their own: each review and each probe comes over a new one, on a thread of its own. */
+/** Honest clients that keep no connection: each review and each probe opens a new one, on a thread of its own. */
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type RequestOptions, request } from "node:http";
@@ -8,7 +8,7 @@ import { isMainThread, parentPort, Worker, workerData } from "node:worker_thread
 import { reviewOf } from "../support/review.ts";
 import type { Target } from "./target.ts";
 
-/** How many were asked, and how many answers came in time. */
+/** Number of requests, and of answers that came in time. */
 export interface Tally {
   readonly reviews: number;
   readonly reviewsAnswered: number;
@@ -27,11 +27,11 @@ interface Asked {
   readonly localAddress: string;
 }
 
-/** What an API server waits for a webhook, and what a kubelet waits for the liveness probe of the manifests. */
+/** Time that an API server waits for a webhook, and a kubelet for the liveness probe of the manifests. */
 const patienceMs = { review: 10_000, probe: 5_000 } as const;
 const everyMs = { review: 200, probe: 250 } as const;
 
-/** Begins to ask from that address of loopback. `stop` waits for the answers that are due. */
+/** Begins to ask from that address of loopback. `stop` waits for outstanding answers. */
 export function askAfresh({ plain, tls, namespace, podName }: Target, localAddress: string) {
   const where = { tlsPort: tls.port, plainPort: plain.port, ca: tls.ca ?? "" };
   const asked: Asked = { ...where, namespace, pod: podName("a", 0), localAddress };
@@ -45,7 +45,7 @@ export function askAfresh({ plain, tls, namespace, podName }: Target, localAddre
   };
 }
 
-/** Resolves to true if the answer is 200 and comes in time. */
+/** Resolves to true if the status is 200 and the answer comes in time. */
 async function isAnswered(
   send: typeof request,
   options: RequestOptions,

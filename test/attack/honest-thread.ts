@@ -1,14 +1,14 @@
-/** The honest ones have a thread of their own: what they wait for is the server, and not the attacker beside them. */
+/** Runs the honest clients on a thread of their own, so that they wait for the server and not for the attacker. */
 import { once } from "node:events";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { type Asked, askHonestly, type HonestReport } from "./honest.ts";
 import type { Target } from "./target.ts";
 
-/** As {@link askHonestly} has it, from afar. */
+/** {@link askHonestly} on another thread. */
 export interface HonestThread {
   mark(): void;
   take(): Promise<HonestReport>;
-  /** Waits for those who wait for an answer. Resolves to what there is to tell since the last time. */
+  /** Waits for outstanding answers. Resolves to the report since the last one. */
   stop(): Promise<HonestReport>;
   /** Ends the thread, whatever it does. */
   end(): Promise<void>;

@@ -1,11 +1,11 @@
-/** Those who go on while the server is attacked: an API server with reviews, a source with events, a kubelet with probes. */
+/** Honest clients of the attacked server: an API server with reviews, a source with events, a kubelet with probes. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
 import { changed } from "../support/posted.ts";
 import { parseAnswer, reviewOf } from "../support/review.ts";
 
-/** Where they ask, of which pods. */
+/** Addresses of the server, and the pods to ask about. */
 export interface Asked {
   readonly plainPort: number;
   readonly tlsPort: number;
@@ -16,31 +16,31 @@ export interface Asked {
 
 export interface HonestReport {
   readonly asked: number;
-  /** Milliseconds within which 99 of 100 reviews were answered. */
+  /** Time within which 99 of 100 reviews were answered, in milliseconds. */
   readonly reviewP99Ms: number;
   readonly slowestMs: number;
-  /** How often each thing went wrong. */
+  /** How often each failure occurred. */
   readonly failures: Readonly<Record<string, number>>;
 }
 
-/** They ask until they are stopped. */
+/** Honest clients, which ask until they are stopped. */
 export interface Honest {
-  /** What was asked before counts for failures alone, and not for how long answers took. */
+  /** Earlier requests count only for failures from now on, and not for latencies. */
   mark(): void;
-  /** What there is to tell since the last time. */
+  /** The report since the last one. */
   take(): HonestReport;
   stop(): Promise<void>;
 }
 
-/** What an API server waits for a webhook unless it is told otherwise. */
+/** Time that an API server waits for a webhook by default. */
 const patienceMs = 10_000;
 const everyMs = 50;
 const probeEveryMs = 1_000;
-/** A kubelet asks three times before it restarts a container, and waits longer in between. */
+/** A kubelet probes three times before it restarts a container, and waits longer in between. */
 const probesInARow = 3;
 const probeAgainMs = 3_000;
 
-/** Begins to ask. Reviews and events go over connections that are kept, and probes each over a new one. */
+/** Begins to ask. Reviews and events use kept connections, and each probe opens a new one. */
 export function askHonestly({ plainPort, tlsPort, ca, namespace, pods }: Asked): Honest {
   const reviews = new Pool(`https://127.0.0.1:${tlsPort}`, {
     ...{ connections: 2, pipelining: 1, allowH2: false, headersTimeout: patienceMs, bodyTimeout: patienceMs },
@@ -89,7 +89,7 @@ export function askHonestly({ plainPort, tlsPort, ca, namespace, pods }: Asked):
   };
 }
 
-/** Throws when the answer is none, or says anything but yes or to ask again. */
+/** Throws if the answer is malformed, or anything but an allowance or a request to retry. */
 async function review(pool: Pool, namespace: string, name: string): Promise<void> {
   const uid = randomUUID();
   const { statusCode, body } = await pool.request({
@@ -112,7 +112,7 @@ async function event(pool: Pool, namespace: string): Promise<void> {
   if (statusCode !== 204) throw new Error(`an honest event was answered ${statusCode}: ${text.slice(0, 120)}`);
 }
 
-/** Over a connection of its own. One that fails is no harm: that three in a row do ends a pod. */
+/** Probes over a connection of its own. A single failure is harmless, but three in a row end a pod. */
 async function probe(plain: string): Promise<void> {
   for (let left = probesInARow; ; left--) {
     try {

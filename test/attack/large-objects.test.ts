@@ -1,4 +1,4 @@
-/** The largest annotations that an API server takes, on many objects: how long the event loop of the server stands still. */
+/** The largest annotations that an API server takes, on many objects: for how long do they block the server's event loop? */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,14 +14,17 @@ const claimCount = 100;
 const podCount = 500;
 const longestTurnMs = 250;
 const probe = join(import.meta.dirname, "turns-of-loop.ts");
-/** What an API server takes of all annotations of one object, less some for the others. */
+/** Size that an API server takes for all annotations of one object, less some room for others. */
 const largestAnnotation = 250_000;
 
-/** As many labels as a selector may name, as long as they may be; the last one differs with each claim. */
+/** As many and as long labels as a selector may have. The last one differs for each claim. */
 const labels = (last: string) =>
   Array.from({ length: 100 }, (_, index) => [`label-${index}`, index < 99 ? `v${"x".repeat(24)}` : last] as const);
 
-/** Claims of two owners: the selectors of one are as large as they may be, and those of the other as large as can be stored. */
+/**
+ * Claims of two owners: the selectors of one have the largest permitted size, those of the other the largest that can be
+ * stored.
+ */
 function fill({ store }: World): void {
   for (let index = 0; index < claimCount; index++) {
     const isTooLarge = index % 2 === 0;

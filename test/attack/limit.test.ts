@@ -8,7 +8,7 @@ import { eventually } from "../controlplane/api.ts";
 import { launch } from "../controlplane/processes.ts";
 import { limitMemory, mebibyte, memoryOf } from "./limit.ts";
 
-/** Takes a mebibyte more every few milliseconds once it is asked to. */
+/** Allocates another mebibyte every few milliseconds once it is asked to. */
 const greedy = `
   const kept = [];
   process.on("SIGUSR2", () => setInterval(() => kept.push(Buffer.alloc(2 ** 20, 1)), 2));
@@ -17,7 +17,7 @@ const greedy = `
 `;
 
 describe("the limit", () => {
-  it("ends a process that wants more, and none before", async () => {
+  it("ends a process that wants more, and not before", async () => {
     const child = launch(process.execPath, ["-e", greedy], { output: "pipe" });
     try {
       await eventually("it is ready", 10_000, async () => child.printed().stdout.includes("ready") || undefined);
@@ -44,7 +44,7 @@ describe("the limit", () => {
     }
   });
 
-  it("is written into a group of its own where one was given, as its version writes it", async () => {
+  it("is written into a group of its own if a parent was given, in the format of the version of cgroups", async () => {
     for (const [version, file] of [
       [1, "memory.limit_in_bytes"],
       [2, "memory.max"],
@@ -56,7 +56,7 @@ describe("the limit", () => {
       assert.equal(await readFile(join(group, file), "utf8"), "268435456");
       assert.equal(await readFile(join(group, "cgroup.procs"), "utf8"), "7");
       assert.match(limit.description, /^256 MiB by a cgroup/);
-      // The kernel's own files go with their folder; those of this one do not.
+      // The kernel removes its own files with the folder. These are ordinary files, so the test removes them.
       await Promise.all([file, "cgroup.procs"].map((name) => rm(join(group, name))));
       await limit.end();
       assert.equal(existsSync(group), false);
@@ -64,7 +64,7 @@ describe("the limit", () => {
     }
   });
 
-  it("is refused where the group cannot be made", async () => {
+  it("is refused if the group cannot be made", async () => {
     await assert.rejects(limitMemory({ pid: 7, bytes: mebibyte, cgroup: "/nowhere" }), /nowhere/);
   });
 });

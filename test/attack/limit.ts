@@ -1,4 +1,4 @@
-/** How much memory the server may have, and who holds it to that. */
+/** Limits the memory of the server, and says what holds the limit. */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rmdir, writeFile } from "node:fs/promises";
@@ -8,32 +8,32 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 export const mebibyte = 2 ** 20;
 
-/** Of thousands of TLS connections: by 36 MiB more became writable than resident, and there is room for others. */
+/** Room for memory of thousands of TLS connections that is writable but not resident, which was 36 MiB. */
 const untouched = 64 * mebibyte;
 
 /** A limit that holds until the process has ended. */
 export interface Limit {
-  /** Who holds it, as one message. */
+  /** What holds the limit, as one message. */
   readonly description: string;
-  /** Takes away what was made for it. */
+  /** Removes what was made for it. */
   end(): Promise<void>;
 }
 
 export interface LimitOptions {
   readonly pid: number;
   readonly bytes: number;
-  /** A group of this process's own, or one that was delegated to it, in which a group may be made. */
+  /** A control group that belongs to this process, or was delegated to it, in which a new one may be made. */
   readonly cgroup: string | undefined;
 }
 
 /**
- * Has the kernel hold the process to so much resident memory, by a group where one was given, or else by a limit on what it can
- * write to. Where there is neither, only what is measured counts. No group is made where none was given: a group has one owner,
- * and only the owner may change it.
+ * Makes the kernel hold the process to this much resident memory: by a new group inside the given one, or else by a limit on
+ * what it can write. If neither is possible, only the measurement counts. Without a given group none is made, because only a
+ * group's owner may change it.
  *
- * RLIMIT_AS does not fit V8, which reserves far more than it takes. RLIMIT_DATA counts what is writable, with what malloc, V8 and
- * stacks have reserved and not touched. So it is set to what is there now, what is lacking to the limit, and {@link untouched}
- * besides: it ends who runs away, and whether the limit itself was kept tells {@link memoryOf}.
+ * RLIMIT_AS does not fit V8, which reserves far more than it uses. RLIMIT_DATA counts writable memory, including what malloc,
+ * V8 and stacks have reserved and not touched. So it is set to the present size, plus what is left to the limit, plus {@link
+ * untouched}. It ends a process that grows far beyond the limit; {@link memoryOf} shows whether the limit itself was kept.
  */
 export async function limitMemory(options: LimitOptions): Promise<Limit> {
   const { pid, bytes, cgroup } = options;
@@ -60,7 +60,7 @@ export async function limitMemory(options: LimitOptions): Promise<Limit> {
   };
 }
 
-/** Version 2 of cgroups calls it memory.max, version 1 memory.limit_in_bytes. Resolves to the new group's folder. */
+/** Version 2 of cgroups calls the file memory.max, version 1 memory.limit_in_bytes. Resolves to the new group's folder. */
 async function limitByGroup({ pid, bytes }: LimitOptions, parent: string): Promise<string> {
   const group = await mkdtemp(join(parent, "sluice-attack-"));
   try {
@@ -74,12 +74,12 @@ async function limitByGroup({ pid, bytes }: LimitOptions, parent: string): Promi
   }
 }
 
-/** In bytes. Throws when there is no such process, or no Linux. */
+/** Sizes in bytes. Throws if there is no such process, or no Linux. */
 export async function memoryOf(pid: number): Promise<{ resident: number; mostResident: number; writable: number }> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   const field = (name: string): number => {
     const digits = new RegExp(`^${name}:\\s*(\\d+)`, "m").exec(status)?.[1];
-    // One that has just ended is there still, and has no memory.
+    // A process that has just ended still has a file, but no memory.
     if (digits === undefined) throw new Error(`/proc/${pid} tells no ${name}`);
     return Number(digits) * 1024;
   };

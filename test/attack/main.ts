@@ -1,4 +1,4 @@
-/** `npm run attack`. Exit codes: 0 when every attack was held off, 1 when one was not, 2 for wrong flags, 130 for Ctrl-C. */
+/** `npm run attack`. Exit codes: 0 if every attack was held off, 1 if one was not, 2 for wrong flags, 130 for Ctrl-C. */
 import { writeFile } from "node:fs/promises";
 import { cpus, totalmem } from "node:os";
 import { type Result, runAttack } from "./campaign.ts";
@@ -18,7 +18,7 @@ async function main(): Promise<number> {
   const interrupted = new AbortController();
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(name, () => {
-      // The second one does not wait: the leash ends the child.
+      // A second Ctrl-C does not wait: the leash ends the child.
       if (interrupted.signal.aborted) process.exit(130);
       interrupted.abort(new Error(`${name}: ending`));
     });

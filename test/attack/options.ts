@@ -8,11 +8,11 @@ export interface AttackOptions {
   readonly size: Size;
   readonly attacks: readonly Attack[];
   readonly seed: number;
-  /** Limit of the server's memory; undefined if there is none. */
+  /** Limit of the server's memory; undefined: none. */
   readonly limitBytes: number | undefined;
-  /** A group that a group may be made in. */
+  /** A control group in which a new one may be made. */
   readonly cgroup: string | undefined;
-  /** Takes the table, in Markdown. */
+  /** File for the table in Markdown. */
   readonly out: string | undefined;
 }
 
@@ -44,7 +44,7 @@ const text = { type: "string" } as const;
 const flag = { type: "boolean" } as const;
 const flags = { only: text, seed: text, limit: text, cgroup: text, out: text, long: flag, help: flag } as const;
 
-/** Reads the arguments that follow the script's name. Each mistake is a line. */
+/** Reads the arguments after the script's name. Each mistake is a line. */
 export function readOptions(argv: readonly string[]): Reading {
   let values: ReturnType<typeof parseArgs<{ options: typeof flags }>>["values"];
   try {

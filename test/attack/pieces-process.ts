@@ -1,6 +1,6 @@
 /**
- * A process with a port for reviews that asks pods, too: `node pieces-process.ts PORT_OF_THE_PODS CALLS`. It prints its port, and
- * then what came of its calls.
+ * A process with a port for reviews, which also asks pods: `node pieces-process.ts PORT_OF_THE_PODS CALLS`. It prints its
+ * port, and then the results of its calls.
  */
 import type { LookupFunction } from "node:net";
 import { connectPods } from "../../functions/shared/http/connections.ts";

@@ -1,4 +1,4 @@
-/** Bodies and answers in pieces of a byte, sent to a process of its own, whose memory is measured from outside. */
+/** Bodies and answers that arrive in pieces of a byte, at a process of its own, whose memory the test measures from outside. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
@@ -20,14 +20,14 @@ const head =
 const atOnce = 10_000;
 const pieces = Buffer.from("1\r\n \r\n".repeat(atOnce));
 const bytesOnWire = pieces.length / atOnce;
-/** What comes in one piece before them: Node alone takes two microseconds for a piece, and all would be 350 million. */
+/** Size of a first piece before them, because Node takes two microseconds for each piece, and there would be 350 million. */
 const firstOfBody = 192 * 1_024;
 const lastOfBody = 3 * mebibyte;
 const firstOfAnswer = 768 * 1_024;
 
 const inOnePiece = (bytes: number) => `${bytes.toString(16)}\r\n${" ".repeat(bytes)}\r\n`;
 
-/** Writes so many pieces of one byte, as fast as they are taken, and then these words. */
+/** Writes this many pieces of one byte, as fast as the socket takes them, and then this text. */
 function pour(socket: Socket, count: number, text: string): void {
   for (let left = count; ; left -= atOnce) {
     if (socket.destroyed) return;
@@ -37,7 +37,7 @@ function pour(socket: Socket, count: number, text: string): void {
   }
 }
 
-/** Pods whose answer is as large as it may be. */
+/** Pods whose answer has the largest permitted size. */
 async function playPods(context: TestContext): Promise<number> {
   const server = createServer((socket) => {
     context.after(() => socket.destroy());
@@ -52,7 +52,7 @@ async function playPods(context: TestContext): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** As `npm start` starts the server. */
+/** Starts the process as `npm start` starts the server. */
 function start(context: TestContext, podsPort: number): Launched {
   const options = parseScript(manifest.scripts.start).words.filter((word) => word.startsWith("--"));
   const started = launch(process.execPath, [...options, program, `${podsPort}`, `${calls}`], { output: "pipe" });
@@ -60,7 +60,7 @@ function start(context: TestContext, podsPort: number): Launched {
   return started;
 }
 
-/** Sends one body, and tells the status of its answer. */
+/** Sends one body, and notes the status of its answer. */
 function post(context: TestContext, port: number, statuses: string[]): Socket {
   const socket = connect(port, "127.0.0.1");
   context.after(() => socket.destroy());
@@ -73,7 +73,7 @@ function post(context: TestContext, port: number, statuses: string[]): Socket {
   return socket;
 }
 
-/** One that has ended has none. */
+/** An ended process has no memory. */
 async function mostResident({ pid }: Launched): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
   return 1_024 * Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0);
@@ -99,10 +99,10 @@ test("64 bodies and 32 answers of the largest size in pieces of a byte leave the
     assert.equal(ended, "so", `${Math.round(mostBytes / mebibyte)} MiB; ${started.printed().stderr.slice(-500)}`);
   };
   await meanwhile("bodies refused", () => statuses.includes("503"));
-  // One is left alone: to read millions of pieces of all the others would take minutes.
+  // Only one is left, because reading millions of pieces of the others would take minutes.
   const [alone, ...others] = sockets.filter((socket) => socket.bytesRead === 0);
   for (const socket of others) socket.destroy();
-  await meanwhile("an answer to the one that is alone", () => (alone?.bytesRead ?? 0) > 0);
+  await meanwhile("an answer to the last body", () => (alone?.bytesRead ?? 0) > 0);
   await meanwhile("the answers of pods", () => lines().length > 2);
   assert.deepEqual(JSON.parse(lines()[1] ?? ""), Array(calls).fill(`${largestAnswer} bytes`));
   context.diagnostic(`at most ${Math.round(mostBytes / mebibyte)} MiB resident`);

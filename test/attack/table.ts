@@ -1,7 +1,7 @@
-/** What all attacks did, as a table in Markdown. */
+/** The results of all attacks as a table in Markdown. */
 import { inMebibytes, type Result } from "./campaign.ts";
 
-/** A line for the terminal. */
+/** One line for the terminal. */
 export function inBrief({ name, before, most, after, honestBefore, honest, failures, seconds, seen }: Result): string {
   const memory = `${inMebibytes(before)}, ${inMebibytes(most)}, ${after === undefined ? "gone" : inMebibytes(after)} MiB`;
   const p99 = `${honestBefore.reviewP99Ms.toFixed(0)} -> ${honest.reviewP99Ms.toFixed(0)} ms`;
@@ -9,7 +9,7 @@ export function inBrief({ name, before, most, after, honestBefore, honest, failu
   return [line, ...failures.map((failure) => `         ${failure}`)].join("\n");
 }
 
-/** `heading` says what was run, where. */
+/** `heading` says what ran, and where. */
 export function tableOf(results: readonly Result[], heading: string): string {
   const limits = [...new Set(results.map(({ limit }) => limit))];
   const rows = results.map(({ description, seen, before, most, after, honestBefore, honest, failures }) => [

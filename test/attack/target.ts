@@ -1,4 +1,4 @@
-/** Who is attacked: the server in a process of its own, as `npm start` runs it, beside an embedded world over HTTP. */
+/** The attacked server: in a process of its own, as `npm start` runs it, beside a fake cluster over HTTP. */
 import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -16,7 +16,7 @@ import { type Limit, limitMemory, memoryOf } from "./limit.ts";
 import type { Endpoint } from "./wire.ts";
 
 export interface TargetOptions {
-  /** Limit of its memory; undefined if there is none. */
+  /** Limit of its memory; undefined: none. */
   readonly limitBytes: number | undefined;
   readonly cgroup: string | undefined;
   readonly settings: Readonly<Record<string, string>>;
@@ -25,29 +25,29 @@ export interface TargetOptions {
 
 export interface Target {
   readonly pid: number;
-  /** Events, health and metrics. */
+  /** Port for events, health and metrics. */
   readonly plain: Endpoint;
-  /** Reviews. */
+  /** Port for reviews. */
   readonly tls: Endpoint;
   readonly namespace: string;
-  /** Of a group of three zones of eight pods, two of which may be down in one zone. */
+  /** A pod of a group of three zones of eight pods, two of which may be down in one zone. */
   podName(zone: "a" | "b" | "c", ordinal: number): string;
-  /** The zones of which the group's ledger holds a pod that may go. */
+  /** The zones with a pod that the group's ledger has reserved. */
   reservedZones(): string[];
-  /** Sockets that the server has open, its own calls included. */
+  /** Number of sockets that the server has open, including those of its own calls. */
   sockets(): Promise<number>;
-  /** How often a single pod was asked for at the API server so far. */
+  /** Number of requests for a single pod at the API server so far. */
   podLookUps(): number;
   readonly limit: string;
-  /** Bytes of it so far. */
+  /** Size of its log so far, in bytes. */
   logBytes(): Promise<number>;
-  /** Its lines of the level `error`. */
+  /** Lines of its log with the level `error`. */
   errors(): Promise<string[]>;
-  /** What it said of its end: V8 and Node write that to the log. */
+  /** What V8 and Node wrote to the log about the server's end. */
   lastLines(): Promise<string>;
-  /** How it ended; undefined while it runs. */
+  /** How the server ended; undefined while it runs. */
   end(): End | undefined;
-  /** Asks it to end. Resolves to how it did, and takes everything away. */
+  /** Asks the server to end. Resolves to how it ended, after removing everything. */
   stop(): Promise<End>;
 }
 
@@ -57,7 +57,7 @@ const everyMs = 25;
 const repository = resolve(import.meta.dirname, "../..");
 const wanted = { seed: 1, pods: 8, drop: 0 };
 
-/** Starts it all. Resolves once the server is ready, and limited. Throws, with the end of its log, when it is not. */
+/** Starts everything. Resolves when the server is ready and limited. Otherwise throws, with the end of its log. */
 export async function startTarget({ limitBytes, cgroup, settings, signal }: TargetOptions): Promise<Target> {
   const stage = await serveGroup(wanted);
   const folder = await mkdtemp(join(tmpdir(), "sluice-attack-"));
@@ -110,7 +110,7 @@ export async function startTarget({ limitBytes, cgroup, settings, signal }: Targ
   }
 }
 
-/** A kubeconfig and a certificate, and the settings that name them. */
+/** Writes a kubeconfig and a certificate, and returns the settings that name them. */
 async function writeFiles(
   folder: string,
   url: string,
@@ -130,7 +130,7 @@ function zonesIn(leases: readonly LeaseObject[]): string[] {
   return texts.flatMap((text) => Object.keys(JSON.parse(text)).map((name) => name.replace(`${groupName}-zone-`, "")));
 }
 
-/** One that has ended has none. */
+/** An ended process has none. */
 async function socketsOf(pid: number): Promise<number> {
   const folder = `/proc/${pid}/fd`;
   const names = await readdir(folder).catch(() => []);
@@ -143,7 +143,7 @@ async function readyPorts(
   log: string,
   signal: AbortSignal,
 ): Promise<{ plain: number; tls: number } | undefined> {
-  // There is nothing to wait for any more.
+  // Nothing is left to wait for.
   if (signal.aborted || server.end() !== undefined) return { plain: 0, tls: 0 };
   const lines = (await readFile(log, "utf8")).split("\n").flatMap((line) => parse(line));
   const port = lines.find((line) => line.port !== undefined)?.port;
@@ -158,17 +158,17 @@ function parse(line: string): { port?: number; tlsPort?: number }[] {
   try {
     return [JSON.parse(line)];
   } catch {
-    // The last line may be half written.
+    // The last line may be incomplete.
     return [];
   }
 }
 
-/** What the kernel has seen resident at most since the server's start, in bytes; asked for until the signal is given. */
+/** The most resident memory since the server's start by the kernel's count, in bytes. Reads it until the signal is aborted. */
 export async function mostResident(pid: number, ended: AbortSignal): Promise<number> {
   let most = 0;
   for (let isLast = false; !isLast; ) {
     isLast = ended.aborted;
-    // One that has ended is not asked any more: the last that was told counts.
+    // An ended process is no longer read: its last value counts.
     const memory = await memoryOf(pid).catch(() => ({ mostResident: 0 }));
     most = Math.max(most, memory.mostResident);
     if (!isLast) await delay(everyMs, undefined, { signal: ended }).catch(() => undefined);

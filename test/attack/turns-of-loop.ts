@@ -1,6 +1,6 @@
 /**
- * Loaded before the server by `--import`: prints how much of the processor its thread used between two turns of the event loop,
- * where that is much. The time that others had the processor does not count.
+ * Loaded before the server by `--import`. Prints the processor time that its thread used between two turns of the event loop,
+ * if that is much. Time in which other threads had the processor does not count.
  */
 const everyMs = 2;
 const worthReportingMs = 25;

@@ -21,12 +21,12 @@ describe("the reader of answers", () => {
     [503, "later"],
   ];
 
-  it("tells answers apart that come at once, byte by byte, with a length, in chunks, or to the end", () => {
+  it("separates answers that come at once, byte by byte, with a length, in chunks, or up to the end", () => {
     assert.deepEqual(read([], all), { isClean: true, answers });
     assert.deepEqual(read([], ...all), { isClean: true, answers });
   });
 
-  it("expects no body where there is none: of HEAD, 204, and of an interim answer", () => {
+  it("expects no body for HEAD, 204 and an interim answer", () => {
     const head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
     assert.deepEqual(read(["HEAD", "GET"], head + answered).answers, [
       [200, ""],
@@ -39,7 +39,7 @@ describe("the reader of answers", () => {
     ]);
   });
 
-  it("says when an answer was cut off, and when it is none", () => {
+  it("reports an answer that was cut off, and one that is no HTTP", () => {
     assert.equal(read([], answered.slice(0, -1)).isClean, false);
     assert.equal(read([], answered + chunked.slice(0, -3)).isClean, false);
     assert.throws(() => read([], "SSH-2.0-x\r\n\r\n"), /no answer of HTTP/);

@@ -1,10 +1,10 @@
-/** Connections to a server as an attacker has them: any bytes go out, and answers are read, or not. */
+/** Connections of an attacker to a server: any bytes go out, and answers are read, or not. */
 import { connect, type Socket } from "node:net";
 import { connect as connectSecurely } from "node:tls";
 
 export interface Endpoint {
   readonly port: number;
-  /** Over TLS, with a certificate of this authority. */
+  /** Uses TLS, and trusts certificates of this authority. */
   readonly ca?: string;
 }
 
@@ -17,9 +17,8 @@ export interface Answer {
 let opened = 0;
 
 /**
- * Begins to connect; unless an address is named, from another one of loopback each time: one alone has ports for a few ten
- * thousand connections a minute.
- * Nothing is read of it until the caller listens to it, and its errors are ignored.
+ * Begins to connect. Without a given address it uses another address of loopback each time, because one alone has ports for a
+ * few ten thousand connections a minute. Nothing is read until the caller listens, and errors are ignored.
  */
 export function connectTo({ port, ca }: Endpoint, from?: string): Socket {
   opened++;
@@ -29,7 +28,7 @@ export function connectTo({ port, ca }: Endpoint, from?: string): Socket {
   return socket.on("error", () => undefined);
 }
 
-/** Resolves to true when it is connected, also securely; to false when the server did not take it. */
+/** Resolves to true when the connection, including TLS, is open; to false if the server did not accept it. */
 export function isConnected(socket: Socket): Promise<boolean> {
   return comes(socket, "encrypted" in socket ? "secureConnect" : "connect");
 }
@@ -39,7 +38,7 @@ export async function hasRoom(socket: Socket): Promise<void> {
   if (!socket.destroyed) await comes(socket, "drain");
 }
 
-/** True when the event came before the connection closed. */
+/** Resolves to true if the event came before the connection closed. */
 function comes(socket: Socket, event: string): Promise<boolean> {
   return new Promise((resolve) => {
     const settle = (came: boolean) => {
@@ -53,24 +52,24 @@ function comes(socket: Socket, event: string): Promise<boolean> {
   });
 }
 
-/** Reads answers of HTTP/1.1 one after the other. */
+/** Reads HTTP/1.1 answers one after the other. */
 export class AnswerReader {
   readonly answers: Answer[] = [];
   #rest: Buffer = Buffer.alloc(0);
   readonly #methods: readonly string[];
 
-  /** Of the requests that are answered, in their order: the answer to HEAD has no body. */
+  /** Methods of the answered requests in order, because the answer to HEAD has no body. */
   constructor(methods: readonly string[]) {
     this.#methods = methods;
   }
 
-  /** Throws for what is no HTTP. */
+  /** Throws if the bytes are no HTTP. */
   read(bytes: Buffer): void {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
     for (let answer = this.#next(false); answer !== undefined; answer = this.#next(false)) this.answers.push(answer);
   }
 
-  /** The connection has ended. True when nothing was cut off in the middle. */
+  /** Call it when the connection has ended. Returns true if nothing was cut off. */
   end(): boolean {
     const last = this.#next(true);
     if (last !== undefined) this.answers.push(last);
@@ -94,7 +93,7 @@ export class AnswerReader {
     const body = isBare ? { text: "", end: headEnd + 4 } : bodyAt(text, headEnd + 4, headers, ended);
     if (body === undefined) return undefined;
     this.#rest = this.#rest.subarray(body.end);
-    // An interim answer: the one that counts comes after it.
+    // An interim answer: the final one comes after it.
     if (status < 200) return this.#next(ended);
     return { status, headers, body: Buffer.from(body.text, "latin1").toString("utf8") };
   }

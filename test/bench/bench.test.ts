@@ -38,20 +38,20 @@ function mistakesOf(...argv: string[]): readonly string[] {
 }
 
 describe("sizes", () => {
-  it("have the budgets of the card, or the one that is named", () => {
+  it("have the usual budgets, or the given one", () => {
     assert.deepEqual(sizeOf("3x20"), { label: "3x20", zones: 3, pods: 20, budget: 5 });
     assert.equal(sizeOf("3x1000").budget, 100);
     assert.equal(sizeOf("3x300/50").budget, 50);
     assert.equal(sizeOf("1x1").budget, 1);
   });
 
-  it("are refused where they make no sense", () => {
+  it("are refused if they make no sense", () => {
     for (const text of ["", "3", "3x", "0x20", "27x1", "3x0", "3x20/0", "3x20/21", "3x20000", "3x20/5/5", "-3x20"]) {
       assert.equal(parseSize(text), undefined, text);
     }
   });
 
-  it("have a limit: zones after zones, batches after batches, a second each", () => {
+  it("have a limit: zone after zone and batch after batch, a second each", () => {
     assert.equal(limitMs(sizeOf("3x20")), 12_000);
     assert.equal(limitMs(sizeOf("3x1000")), 30_000);
     assert.equal(limitMs(sizeOf("3x7/3")), 9_000);
@@ -91,7 +91,7 @@ describe("options", () => {
     assert.equal(options.json, undefined);
   });
 
-  it("have the API server limit requests only where that is asked for", () => {
+  it("have the API server limit requests only on request", () => {
     assert.deepEqual([optionsOf().fairness, optionsOf("--fairness").fairness], [false, true]);
     assert.match(mistakesOf("cold-start", "--fairness").join(" "), /--fairness is no flag of cold-start/);
   });
@@ -106,14 +106,14 @@ describe("options", () => {
     assert.match(mistakesOf("rollout", "--groups=0").join(" "), /--groups is "0"; write an integer from 1 to 1000/);
   });
 
-  it("leave the peer as shipped out of long rollouts, unless it is asked for", () => {
+  it("leave the peer as shipped out of long rollouts by default", () => {
     const [small, large] = [sizeOf("3x20"), sizeOf("3x1000")];
     assert.deepEqual(contendersOf(optionsOf(), small), ["sluice", "peer-tuned", "peer-shipped"]);
     assert.deepEqual(contendersOf(optionsOf(), large), ["sluice", "peer-tuned"]);
     assert.deepEqual(contendersOf(optionsOf("--contenders", "peer-shipped"), large), ["peer-shipped"]);
   });
 
-  it("of evictions have all parts and four steps by default, and can be cut down", () => {
+  it("of evictions have all parts and four steps by default, and can be reduced", () => {
     const { sizes, parts, inFlight, seconds, reviews } = evictionOptionsOf();
     assert.deepEqual(
       sizes.map(({ label, budget }) => [label, budget]),
@@ -125,7 +125,7 @@ describe("options", () => {
     assert.deepEqual([few.parts, few.inFlight, few.seconds, few.reviews], [["storm"], [4, 2], 9, 1_000]);
   });
 
-  it("of scaling have both parts by default, and can be cut down", () => {
+  it("of scaling have both parts by default, and can be reduced", () => {
     const scalingOptionsOf = (...argv: string[]) => {
       const reading = readOptions(["scaling", ...argv]);
       return reading.kind === "scaling" ? reading.options : assert.fail(JSON.stringify(reading));
@@ -137,7 +137,7 @@ describe("options", () => {
     assert.deepEqual(mistakesOf("scaling", "--only", "storm").length, 1);
   });
 
-  it("have the peer take part in everything but memory, unless it is asked for", () => {
+  it("have the peer take part in everything but memory by default", () => {
     assert.deepEqual(evictionContenders(evictionOptionsOf(), "reviews"), ["sluice", "peer-tuned"]);
     assert.deepEqual(evictionContenders(evictionOptionsOf(), "storm"), ["sluice", "peer-tuned", "oracle"]);
     assert.deepEqual(evictionContenders(evictionOptionsOf(), "memory"), ["sluice"]);
@@ -165,7 +165,7 @@ describe("options", () => {
     }
   });
 
-  it("refuse a folder that is no checkout of Sluice which could be started, and say what it lacks", () => {
+  it("refuse a folder that is no startable checkout of Sluice, and say what it lacks", () => {
     const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
     try {
       const refusal = () => mistakesOf("eviction", "--against", folder).join(" ");
@@ -253,7 +253,7 @@ describe("the start script", () => {
 });
 
 describe("usage", () => {
-  it("is read from what Linux prints, whatever the command is called", () => {
+  it("is read from the files of Linux, whatever the name of the command", () => {
     const stat = `7 (a) b (c) S ${Array.from({ length: 10 }, () => "0").join(" ")} 150 25 0 0 20 0`;
     const status = "Name:\tnode\nVmHWM:\t  2048 kB\nVmRSS:\t  1024 kB\n";
     assert.deepEqual(parseUsage(stat, status, "rchar: 9000\nwchar: 1\n"), {
@@ -303,7 +303,7 @@ describe("the table", () => {
       .split(/ {2,}/)
       .slice(1);
 
-  it("says medians and extremes side by side, and marks a broken budget", () => {
+  it("shows medians and extremes side by side, and marks a broken budget", () => {
     const trials = [
       trial("sluice", {}),
       trial("sluice", { timeOverLimit: 1.09 }),
@@ -319,7 +319,7 @@ describe("the table", () => {
     assert.match(lines.at(-2) ?? "", /sluice, first trial, requests per pod: delete pods 1.00/);
   });
 
-  it("says what this Sluice's figures are of another's, round by round, and nothing where one has none", () => {
+  it("shows this Sluice's figures relative to another's, round by round, and nothing if one has none", () => {
     const trials = [
       trial("sluice", { timeOverLimit: 1.1, requestsPerPod: 2, mostDown: 5 }),
       trial("sluice-against", { timeOverLimit: 1, requestsPerPod: 1, mostDown: 0 }),
@@ -344,7 +344,7 @@ describe("the table", () => {
     assert.equal(compare(rows, ["sluice"], trials)[0]?.trim(), "sluice");
   });
 
-  it("leaves a heading alone, and has a dash where a trial has no figure", () => {
+  it("leaves a heading alone, and has a dash if a trial has no figure", () => {
     const rows = [{ heading: "of some" }, { label: "thing", digits: 0, value: () => undefined }];
     const lines = compare(rows, ["sluice"], [trial("sluice", {})]);
     assert.deepEqual(

@@ -1,4 +1,6 @@
-/** Runs a benchmark: a control plane, the trials in their order, the tables, and a file with all figures. */
+/**
+ * Runs a benchmark: starts a control plane, runs the trials in order, prints the tables, and writes a file with all figures.
+ */
 import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -12,27 +14,27 @@ import { readyAfterMs, type Size } from "./sizes.ts";
 import { shuffled } from "./statistics.ts";
 import type { TestBed, Trial } from "./trial.ts";
 
-/** One trial to come. */
+/** A trial that is still to run. */
 export interface Turn<T> {
   readonly contender: ContenderName;
   readonly label: string;
   run(place: TestBed): Promise<T>;
 }
 
-/** What is measured, and how it is told. */
+/** What a benchmark measures, and how it prints that. */
 export interface Benchmark<T extends Trial<unknown>> {
   readonly name: string;
-  /** What the figures rest on: the same for every contender. */
+  /** How the figures are measured, which is the same for every contender. */
   readonly method: string;
-  /** For the file with all figures. */
+  /** Settings for the file with all figures. */
   readonly settings: object;
-  /** In the order in which they are run. */
+  /** Trials in the order in which they run. */
   readonly turns: readonly Turn<T>[];
   inBrief(trial: T): string;
   tables(trials: readonly T[]): string[];
 }
 
-/** Every contender at every size, `repeat` times: in each round they take turns in random order. */
+/** Every contender at every size, `repeat` times. In each round they take turns in random order. */
 export function takeTurns<T>(
   { sizes, repeat, what, random }: Pick<SharedOptions, "sizes" | "repeat"> & { what: string; random: () => number },
   contendersOf: (size: Size) => readonly ContenderName[],
@@ -54,7 +56,7 @@ export const report = (line: string): void => console.error(line);
 
 const repository = resolve(import.meta.dirname, "../..");
 
-/** Resolves to the exit code: 0 when every trial ended, 1 when one did not. Throws when the control plane cannot be had. */
+/** Resolves to the exit code: 0 if every trial ended, 1 if one did not. Throws if there is no control plane. */
 export async function runBenchmark<T extends Trial<unknown>>(
   benchmark: Benchmark<T>,
   options: SharedOptions,
@@ -109,7 +111,7 @@ async function runTurns<T extends Trial<unknown>>(
   return trials;
 }
 
-/** Those that have a turn. */
+/** Builds each Sluice that takes part. */
 async function buildSluices(
   turns: readonly Turn<unknown>[],
   other: string | undefined,
@@ -129,13 +131,13 @@ async function buildSluices(
   return shipped;
 }
 
-/** Profiles of two trees are never mixed: the other's have a folder of their own. */
+/** Profiles of two checkouts are never mixed: those of the other have a folder of their own. */
 function profilingOf(contender: ContenderName, profiles: string | undefined): string[] {
   if (profiles === undefined) return [];
   return ["--cpu-prof", `--cpu-prof-dir=${resolve(profiles, contender === against ? against : "")}`];
 }
 
-/** The children inherit the environment; the contenders are not to. */
+/** Children inherit the environment; the contenders must not get GOGC. */
 async function startWithGogc(
   { gogc, fairness }: Pick<SharedOptions, "gogc" | "fairness">,
   assets: string,

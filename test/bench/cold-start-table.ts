@@ -1,29 +1,32 @@
 /** The figures of cold starts, side by side. */
 import { spreadOf } from "./statistics.ts";
 
-/** What a function is started from. */
+/** From what a function is started. */
 export const forms = ["sources", "bundle", "compiled"] as const;
 
 export interface ColdStart {
   readonly name: string;
   /**
-   * `bare`: a Node that does nothing. `least`: one that does what Node itself has to do for an event, and loads no package.
-   * `whole`: one that loads all of client-node, and `configuration` its kubeconfig alone; they end when they have it.
+   * `bare`: a Node that does nothing. `least`: one that does what Node must do for an event, without packages. `whole`: one
+   * that loads all of client-node. `configuration`: one that loads only its kubeconfig code. The last two end after loading.
    */
   readonly form: "bare" | "least" | "whole" | "configuration" | (typeof forms)[number];
-  /** From the start of the process to the answer to its first event; for a bare Node to its end. */
+  /**
+   * Time from the start of the process to the answer to its first event, or to the end of a process that gets none, in
+   * milliseconds.
+   */
   readonly ms: number;
-  /** What is in memory then; 0 for a bare Node, which is gone. */
+  /** Resident memory then; 0 for a bare Node, which has ended. */
   readonly residentBytes: number;
 }
 
-/** So many times as long as a bare Node may take what is shipped. */
+/** The shipped form may take this many times as long as a bare Node. */
 const atMostTimes = 3;
 
-/** What is not a function of ours. */
+/** Rows that are no functions of ours. */
 const libraries: ReadonlySet<string> = new Set(["node", "client-node"]);
 
-/** A Markdown table with a row for each function. `!` marks what takes longer than it may. */
+/** A Markdown table with a row for each function. `!` marks a start that takes longer than it may. */
 export function coldStartTable(starts: readonly ColdStart[]): string[] {
   const of = (name: string, form: ColdStart["form"]) =>
     starts.filter((start) => start.name === name && start.form === form);

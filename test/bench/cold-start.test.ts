@@ -4,14 +4,14 @@ import { type ColdStart, coldStartTable } from "./cold-start-table.ts";
 import { readOptions } from "./options.ts";
 
 describe("cold starts", () => {
-  it("are asked for by name, more of them than of other trials, and take no flag of evictions", () => {
+  it("have a name, more trials than other benchmarks, and no flag of evictions", () => {
     const reading = readOptions(["cold-start"]);
     assert.ok(reading.kind === "cold-start");
     assert.equal(reading.options.repeat, 20);
     assert.ok(readOptions(["cold-start", "--only", "reviews"]).kind === "wrong");
   });
 
-  it("are told as medians and as multiples of a bare Node's, and what is shipped may take three times as long", () => {
+  it("are shown as medians and as multiples of a bare Node's, and the shipped form may take three times as long", () => {
     const of = (name: string, form: ColdStart["form"], ...ms: number[]) =>
       ms.map((one) => ({ name, form, ms: one, residentBytes: 78_400_000 }));
     const table = coldStartTable([

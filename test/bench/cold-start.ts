@@ -1,6 +1,7 @@
 /**
- * How long a function that was scaled to zero keeps its first event waiting: from the start of the process to its answer,
- * against a Node that does nothing. From the sources, from the bundle, and from that with compiled code, as the image has it.
+ * Measures how long a function that was scaled to zero takes from the start of its process to its first answer, compared with
+ * a Node that does nothing. The function starts from its sources, from the bundle, and from the bundle with compiled code, as
+ * in the image.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -24,13 +25,13 @@ const repository = resolve(import.meta.dirname, "../..");
 const namespace = "cold-start";
 const giveUpMs = 30_000;
 
-/** A function, and what triggers it. */
+/** A function, and its trigger. */
 interface Triggered {
   readonly name: string;
   readonly path: string;
   readonly contentType: string;
   readonly body: object;
-  /** As the manifests have it: those that events trigger keep no views between two of them. */
+  /** As in the manifests: functions that events trigger keep no views between two events. */
   readonly views: "list" | "watch";
 }
 
@@ -62,8 +63,8 @@ const triggered: readonly Triggered[] = [
 ];
 
 /**
- * No function can do less than this with Node: a server, and a request to the API server over TLS. What all the rest costs is
- * to be compared with it. It takes any event.
+ * The least that a function can do with Node: a server, and a request to the API server over TLS. It accepts any event. The
+ * cost of everything else is compared with it.
  */
 const leastServer = `
   const { createServer, get } = { ...require("http"), get: require("https").get };
@@ -84,25 +85,25 @@ const leastServer = `
   });
   server.listen(0, () => console.log(JSON.stringify({ port: server.address().port })));`;
 
-/** What the library for Kubernetes costs before its first call: all of it, or its kubeconfig alone, as Sluice loads it. */
+/** The cost of the Kubernetes library before its first call: for all of it, or for the kubeconfig code that Sluice loads. */
 const residentAtTheEnd = ".then(() => console.log(process.memoryUsage.rss()))";
 const wholeLibrary = `import("@kubernetes/client-node")${residentAtTheEnd}`;
 const itsConfiguration = `import("./functions/shared/kubernetes/configuration.ts")
   .then(({ loadConfiguration }) => loadConfiguration(process.env.KUBECONFIG))${residentAtTheEnd}`;
 
-/** The command lines, without Node itself. */
+/** Command lines without Node itself. */
 interface Commands {
   readonly bare: readonly string[];
   readonly least: readonly string[];
   readonly library: Readonly<Record<"whole" | "configuration", readonly string[]>>;
   readonly of: Readonly<Record<(typeof forms)[number], (name: string) => readonly string[]>>;
-  /** The folder in which the sources are. */
+  /** Folder of the sources. */
   readonly sources: string;
-  /** What the image adds to the environment. */
+  /** Environment variables that the image sets. */
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Resolves to the exit code. The bundles are built for it. */
+/** Builds the bundles. Resolves to the exit code. */
 export async function runColdStart(options: SharedOptions, signal: AbortSignal): Promise<number> {
   const load = loadBefore();
   const shipped = await buildShipped(repository, options.nodeFlags);
@@ -137,7 +138,9 @@ async function prepare(api: Api): Promise<void> {
   await api.close();
 }
 
-/** What `npm start` runs the first time, without the compiled code that it keeps; what the image has, without and with it. */
+/**
+ * The commands: a first `npm start`, without the compiled code that it keeps; and the image, without and with compiled code.
+ */
 function commandsOf(
   { environment, flags, server, start: program }: Shipped,
   sources: string,
@@ -165,7 +168,7 @@ interface Course {
   readonly signal: AbortSignal;
 }
 
-/** In each round everybody starts once, in random order, so that what else the machine does falls on all alike. */
+/** In each round every form starts once, in random order, so that other load on the machine falls on all alike. */
 async function measure(
   { bare, least, library, of, sources, environment }: Commands,
   { kubeconfig, repeat, seed, signal }: Course,
@@ -215,7 +218,7 @@ async function startBare(args: readonly string[]): Promise<number> {
   return performance.now() - startedMs;
 }
 
-/** From the start of a process to its end, which prints how much memory it had. */
+/** Measures from the start of a process to its end, when it prints its memory. */
 async function startImport(
   args: readonly string[],
   cwd: string,
@@ -250,7 +253,7 @@ async function startFunction(
     printed += text;
   };
   for (const output of [child.stdout, child.stderr]) output.setEncoding("utf8").on("data", keep);
-  /** Throws when it has ended, or takes too long: it is asked again until then, as a kubelet does. */
+  /** Waits for the next try, as a kubelet does. Throws if the process has ended, or takes too long. */
   const goOn = async (until: string) => {
     const end = child.signalCode ?? child.exitCode;
     if (end !== null) throw new Error(`it ended with ${end} before it ${until}`);
@@ -258,11 +261,11 @@ async function startFunction(
     await delay(1);
   };
   try {
-    // It says where it listens. Its line is whole once a character follows the number.
+    // The process prints its port. The line is complete once a character follows the number.
     const portIn = () => Number(/"port":(\d+)\D/.exec(printed)?.[1]);
     while (!(portIn() > 0)) await goOn("listened");
     const port = portIn();
-    // A probe comes before any event: no process is given one that it cannot take.
+    // A probe comes before any event, because no process gets an event that it cannot take yet.
     while ((await send({ port, path: "/readyz", method: "GET" }).catch(() => 0)) !== 200) await goOn("was ready");
     const headers = { "content-type": to.contentType };
     const status = await send({ port, path: to.path, method: "POST", headers }, JSON.stringify(to.body));
@@ -282,7 +285,7 @@ async function startFunction(
   }
 }
 
-/** Resolves to the status, once the whole answer is there. */
+/** Resolves to the status when the whole answer has come. */
 function send(options: RequestOptions, body?: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const sent = request({ host: "127.0.0.1", agent: false, ...options }, (response) => {

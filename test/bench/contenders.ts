@@ -1,4 +1,4 @@
-/** Who is measured, and how each is started as its users start it. */
+/** The measured programs, and how each is started as its users start it. */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -8,11 +8,11 @@ import { type Launched, launch, tail } from "../controlplane/processes.ts";
 import type { Shipped } from "./shipped.ts";
 
 /**
- * `oracle` is no program: it evicts without a webhook, knowing at once what is Ready, and is there for the storm alone.
- * `sluice-refusing` has no eviction wait for its turn.
+ * `oracle` is no program: it evicts without a webhook, knows at once which pod is Ready, and takes part in the storm only.
+ * `sluice-refusing` lets no eviction wait for its turn.
  */
 export const contenderNames = ["sluice", "sluice-refusing", "peer-tuned", "peer-shipped", "oracle"] as const;
-/** Those that are asked for evictions alone. */
+/** Contenders that take part only in benchmarks of evictions. */
 export const ofEvictions: readonly string[] = ["oracle", "sluice-refusing"] satisfies (typeof contenderNames)[number][];
 /** The Sluice of another checkout, which `--against` names. */
 export const against = "sluice-against" as const;
@@ -22,48 +22,48 @@ export type ContenderName = (typeof contenderNames)[number] | typeof against;
 export interface Contender {
   readonly name: ContenderName;
   readonly pid: number;
-  /** What its user agent begins with. */
+  /** Prefix of its user agent. */
   readonly userAgent: string;
-  /** https://127.0.0.1:PORT, where it answers reviews; undefined when it was started without a certificate. */
+  /** https://127.0.0.1:PORT for reviews; undefined if it was started without a certificate. */
   readonly reviewsUrl: string | undefined;
-  /** Throws, with the end of its log, when it has ended. */
+  /** Throws, with the end of its log, if it has ended. */
   check(): Promise<void>;
-  /** Asks it to end, and ends it if it does not. */
+  /** Asks it to end, and kills it if it does not. */
   stop(): Promise<void>;
 }
 
 export interface StartOptions {
   readonly access: ApiAccess & { readonly kubeconfig: string };
-  /** Where it asks the API server, if that is somewhere else. */
+  /** Address at which it asks the API server, if it is another one. */
   readonly through?: { readonly url: string; readonly kubeconfig: string } | undefined;
-  /** Each Sluice that takes part, by its name. */
+  /** Each Sluice that takes part, by name. */
   readonly shipped: ReadonlyMap<ContenderName, Shipped>;
   readonly peerBinary: string | undefined;
   readonly namespace: string;
-  /** The rollout group that it is to look after. */
+  /** The rollout group that it must handle. */
   readonly group: string;
-  /** Takes what it prints. */
+  /** File for its output. */
   readonly logFile: string;
-  /** More flags for the node that runs Sluice. */
+  /** More flags for the Node that runs Sluice. */
   readonly nodeFlags: readonly string[];
-  /** Files with the certificate and the key that it answers reviews with; undefined: it answers none. */
+  /** Files with its certificate and key for reviews; undefined: it answers none. */
   readonly pair: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** More settings for Sluice. */
   readonly settings?: Readonly<Record<string, string>> | undefined;
-  /** How it finds pods by their names; absent: it calls none. */
+  /** How it resolves the names of pods; absent: it calls none. */
   readonly pods?: PodNames | undefined;
-  /** How long it is at rest once it is ready. */
+  /** Time for which it rests after it is ready. */
   readonly restMs: number;
   readonly signal: AbortSignal;
 }
 
-/** What stands for the cluster's DNS: `NODE_OPTIONS` for Sluice; for the peer a file that is its /etc/hosts. */
+/** A substitute for the cluster's DNS: `NODE_OPTIONS` for Sluice, and a file that becomes /etc/hosts for the peer. */
 export interface PodNames {
   readonly nodeOptions: string;
   readonly hostsFile: string;
 }
 
-/** The peer's settings beyond its defaults: looks every 100 ms, without a limit on its requests. */
+/** Settings with which the peer reconciles every 100 ms, without a limit on its requests. */
 export const tunedFlags = ["-reconcile.interval", "100ms", "-kubernetes.client-qps", "0"];
 
 const startTimeoutMs = 60_000;
@@ -73,12 +73,12 @@ const repository = resolve(import.meta.dirname, "../..");
 interface Command {
   readonly file: string;
   readonly args: readonly string[];
-  /** Where it is started. */
+  /** Folder in which it is started. */
   readonly directory: string;
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Starts a contender; it is ready, and has been for `restMs`, when this resolves. */
+/** Starts a contender. Resolves when it has been ready for `restMs`. */
 export async function startContender(name: ContenderName, options: StartOptions): Promise<Contender> {
   if (name === "oracle") throw new Error("the oracle is no program that could be started");
   const port = await freePort();
@@ -155,17 +155,18 @@ function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort
     ...["-kubernetes.namespace", namespace],
     ...["-server.port", String(port), ...(name === "peer-tuned" ? tunedFlags : [])],
     ...(tls ?? []),
-    // As its manifests have it: without, it writes the StatefulSet during the StatefulSet's own update.
+    // As in its manifests: without this flag it writes the StatefulSet during the StatefulSet's own update.
     ...(pods === undefined ? [] : ["-use-zone-tracker"]),
   ];
   const command = { file: peerBinary, args, directory: repository, environment: {} };
   if (pods === undefined) return command;
-  // Its resolver reads this file first. Both programs end by becoming the next one: the process id is the peer's.
+  // The peer's resolver reads this file first. Both programs replace themselves by the next one, so the process id is the
+  // peer's.
   const named = ["--mount", "--", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', pods.hostsFile];
   return { ...command, file: "unshare", args: [...named, peerBinary, ...args] };
 }
 
-/** Sluice has decided on a group for the first time when it has made the group's ledger. */
+/** Sluice has decided about a group for the first time when it has created the group's ledger. */
 async function hasLedger({ access, namespace, group }: StartOptions): Promise<boolean> {
   const api = await Api.open(access, { userAgent: "sluice-test-bench", connections: 1 });
   try {
@@ -194,7 +195,7 @@ async function rest({ restMs, signal }: StartOptions): Promise<void> {
   await delay(restMs, undefined, { signal }).catch(() => signal.throwIfAborted());
 }
 
-/** The version that is pinned in the peer's module. */
+/** The version that the peer's module pins. */
 export async function peerVersion(): Promise<string> {
   const path = resolve(dirname(import.meta.dirname), "controlplane/peer/go.mod");
   return /rollout-operator (v\S+)/.exec(await readFile(path, "utf8"))?.[1] ?? "unknown";

@@ -1,6 +1,7 @@
 /**
- * `npx node test/bench/handshake.ts`: the processor time that a full TLS handshake costs the server, with RSA-4096 against P-256.
- * Both take turns in one run on one port, so that what else the machine does slows both. The clients have a thread of their own.
+ * `npx node test/bench/handshake.ts`: measures the processor time that a full TLS handshake costs the server, with RSA-4096
+ * and with P-256. Both take turns in one run on one port, so that other load slows both. The clients have a thread of their
+ * own.
  */
 import { once } from "node:events";
 import { connect } from "node:tls";

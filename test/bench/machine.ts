@@ -1,4 +1,4 @@
-/** Where the figures come from: they mean nothing without it. */
+/** The machine and the versions that the figures come from: without them the figures mean nothing. */
 import { execFile } from "node:child_process";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { promisify } from "node:util";
@@ -14,17 +14,17 @@ export interface Machine {
   readonly kubernetes: string;
   readonly etcd: string;
   readonly peer: string;
-  /** The commit of this repository; `+` where files differ from it. */
+  /** The commit of this repository, with `+` if files differ from it. */
   readonly sluice: string;
-  /** The same of the checkout that it is measured against. */
+  /** The same for the other checkout that takes part. */
   readonly against: string | undefined;
-  /** Of the minute before the control plane was started. */
+  /** Load in the minute before the control plane was started. */
   readonly load: number;
 }
 
 const run = promisify(execFile);
 
-/** Loads of other programs are visible only before our own begin: ask for it first. */
+/** Load of other programs, which is visible only before our own begin: call it first. */
 export function loadBefore(): number {
   return loadavg()[0] ?? 0;
 }

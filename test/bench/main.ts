@@ -1,4 +1,4 @@
-/** `npm run bench`. Exit codes: 0 when every trial ended, 1 when one did not, 2 for wrong flags, 130 for Ctrl-C. */
+/** `npm run bench`. Exit codes: 0 if every trial ended, 1 if one did not, 2 for wrong flags, 130 for Ctrl-C. */
 import { report, runBenchmark } from "./benchmark.ts";
 import { runColdStart } from "./cold-start.ts";
 import { drainBenchmark } from "./drain/drain.ts";
@@ -21,7 +21,7 @@ async function main(): Promise<number> {
   const interrupted = new AbortController();
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(name, () => {
-      // The second one does not wait: the leash ends the children.
+      // A second Ctrl-C does not wait: the leash ends the children.
       if (interrupted.signal.aborted) process.exit(130);
       interrupted.abort(new Error(`${name}: ending`));
     });

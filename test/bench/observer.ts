@@ -1,4 +1,4 @@
-/** Watches the pods of groups for itself, beside the contender, and says what became of them. */
+/** Watches the pods of groups independently of the contender, and reports what happened to them. */
 import { Api, type ApiAccess } from "../controlplane/api.ts";
 import type { FixtureGroup } from "../controlplane/fixtures.ts";
 import { linesOf } from "../controlplane/lines.ts";
@@ -6,7 +6,7 @@ import { type ObservedPod, Tally, type TallyOptions, type ZoneReport } from "./t
 
 export interface Observation {
   readonly zones: readonly ZoneReport[];
-  /** Pods of one zone, and zones of one group, that were down at one moment, at most. */
+  /** Most pods of one zone, and most zones of one group, that were down at the same time. */
   readonly mostDown: number;
   readonly mostZonesDown: number;
 }
@@ -20,7 +20,7 @@ const pageSize = 500;
 
 export class Observer {
   readonly #api: Api;
-  /** By the name of the group. */
+  /** Tallies by the name of the group. */
   readonly #tallies: ReadonlyMap<string, Tally>;
   readonly #done = Promise.withResolvers<number>();
   #closed = false;
@@ -28,15 +28,16 @@ export class Observer {
   private constructor(api: Api, tallies: ReadonlyMap<string, Tally>) {
     this.#api = api;
     this.#tallies = tallies;
-    // It may break off before a caller waits for the end.
+    // The watch may break before a caller waits for the end.
     this.#done.promise.catch(() => {});
   }
 
   /**
-   * Resolves when it watches the groups, which are in one namespace. Throws when not all pods are up: what is counted would not
-   * be the contender's doing.
+   * Resolves when it watches the groups of one namespace. Throws if a pod is down already, because the counts would not be the
+   * contender's doing.
    *
-   * @param isNew tells the pods that are to come
+   * @param isNew true for a pod of the new kind
+   *
    * @param except a pod that the bench does not wait for
    */
   static async start(
@@ -68,14 +69,14 @@ export class Observer {
   }
 
   /**
-   * When the last pod was up and new, by `performance.now()`. Rejects when the watch broke off: what it would
-   * have told is lost.
+   * Time at which the last pod was up and new, by `performance.now()`. Rejects if the watch broke, because its events are
+   * lost.
    */
   get done(): Promise<number> {
     return this.#done.promise;
   }
 
-  /** What was seen until now; times are relative to `startedMs` of `performance.now()`. */
+  /** The observation so far. Times are relative to `startedMs` of `performance.now()`. */
   observation(startedMs = 0): Observation {
     const since = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms - startedMs));
     const tallies = [...this.#tallies.values()];
@@ -119,7 +120,7 @@ export class Observer {
     if (type === "ERROR") throw new Error(JSON.stringify(object));
     const tally = this.#tallyOf(object);
     tally?.apply(type, object, performance.now());
-    // Only the last of all groups ends it.
+    // The observation ends when all groups are done.
     if (tally?.doneMs === undefined) return;
     const done = [...this.#tallies.values()].map(({ doneMs }) => doneMs);
     if (done.every((doneMs) => doneMs !== undefined)) this.#done.resolve(Math.max(...done));

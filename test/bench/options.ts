@@ -10,20 +10,20 @@ import { parseSize, type Size } from "./sizes.ts";
 export interface SharedOptions {
   readonly sizes: readonly Size[];
   readonly repeat: number;
-  /** Undefined: those that the benchmark has by default. */
+  /** Undefined: the benchmark's defaults. */
   readonly contenders: readonly ContenderName[] | undefined;
   readonly seed: number;
   /** Undefined: a new file under `bench-results/`. */
   readonly json: string | undefined;
   /** GOGC of the control plane's processes. */
   readonly gogc: number;
-  /** The API server limits requests by priority and fairness, as clusters do. */
+  /** True: the API server limits requests by priority and fairness, as clusters do. */
   readonly fairness: boolean;
-  /** A folder that takes Sluice's CPU profiles. */
+  /** Folder for Sluice's CPU profiles. */
   readonly profiles: string | undefined;
-  /** More flags for the node that runs Sluice. */
+  /** More flags for the Node that runs Sluice. */
   readonly nodeFlags: readonly string[];
-  /** Another checkout of Sluice, which takes its turns with this one. */
+  /** Another checkout of Sluice, which takes turns with this one. */
   readonly against: string | undefined;
 }
 
@@ -34,11 +34,11 @@ export type EvictionPart = (typeof evictionParts)[number];
 
 export interface EvictionOptions extends SharedOptions {
   readonly parts: readonly EvictionPart[];
-  /** Reviews in flight at once, for each step of the part `reviews`. */
+  /** Number of reviews in flight for each step of the part `reviews`. */
   readonly inFlight: readonly number[];
-  /** How long each of these steps is measured. */
+  /** Duration of each of these steps. */
   readonly seconds: number;
-  /** How many of them the part `memory` sends. */
+  /** Number of reviews that the part `memory` sends. */
   readonly reviews: number;
 }
 
@@ -66,7 +66,7 @@ export type Reading =
   | { readonly kind: "help" }
   | { readonly kind: "wrong"; readonly mistakes: readonly string[] };
 
-/** As shipped, the peer takes five times the limit: where a rollout is long, it runs only when it is asked for. */
+/** The peer as shipped takes five times the limit, so it takes part in long rollouts only by name. */
 export const shippedUpToPods = 100;
 const mostInFlight = 1_000;
 const mostGroups = 1_000;

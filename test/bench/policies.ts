@@ -1,6 +1,6 @@
 /**
- * `npx node test/bench/policies.ts`: how long a write takes with the policies of the fence and of the guard, against without
- * them, on a real API server. Both take turns in one run, so that what else the machine does slows both. `ROUNDS=9` takes more.
+ * `npx node test/bench/policies.ts`: measures how long a write takes on a real API server, with and without the policies of
+ * the fence and of the guard. Both take turns in one run, so that other load slows both. `ROUNDS=9` takes more rounds.
  */
 import { loadAll } from "js-yaml";
 import { renderManifests } from "../../knative/render/manifests.ts";
@@ -12,7 +12,7 @@ import { spreadOf } from "./statistics.ts";
 
 const rounds = Number(process.env.ROUNDS ?? 7);
 const writes = 100;
-/** The policies are rendered for this namespace. */
+/** Namespace for which the policies are rendered. */
 const namespace = "default";
 const sluice = `system:serviceaccount:${namespace}:sluice`;
 const policyPath = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
@@ -69,7 +69,7 @@ async function furnish(api: Api): Promise<void> {
   });
 }
 
-/** Binds the policies, or takes their bindings away. Resolves when the API server goes by that. */
+/** Binds the policies, or removes their bindings. Resolves when the API server applies that. */
 async function bind(api: Api, bindings: readonly Policy[], isBound: boolean): Promise<void> {
   for (const binding of bindings)
     if (isBound) await api.post(bindingPath, binding);
@@ -81,7 +81,7 @@ async function bind(api: Api, bindings: readonly Policy[], isBound: boolean): Pr
   });
 }
 
-/** The median of so many writes, in milliseconds. Throws where one is refused. */
+/** The median of this many writes, in milliseconds. Throws if one is refused. */
 async function median(api: Api, one: Written): Promise<number> {
   const tookMs: number[] = [];
   for (let count = 0; count < writes; count++) {

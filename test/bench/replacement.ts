@@ -1,4 +1,4 @@
-/** Every pod of a group is replaced by a new one, for whatever reason: how long it takes, and what is down meanwhile. */
+/** Every pod of a group is replaced, for whatever reason: measures how long that takes, and what is down meanwhile. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Contender, ContenderName } from "./contenders.ts";
 import { type Observation, Observer } from "./observer.ts";
@@ -9,21 +9,22 @@ import { type Effort, measureEffort, type Scene, type Trial } from "./trial.ts";
 
 /** Times are from the moment before the first pod was let go. */
 export interface Replacement extends Effort, Observation {
-  /** To the last new pod's readiness, and the same divided by the limit. */
+  /** Time until the last new pod is ready, and the same divided by the limit. */
   readonly tookMs: number;
   readonly timeOverLimit: number;
   readonly requestsPerPod: number;
   readonly bytesPerPod: number;
 }
 
-/** Requests are counted until this long after the last pod is Ready: what is written then belongs to it too. */
+/** Requests are counted until this long after the last pod is Ready, because writes until then belong to the replacement. */
 export const tailMs = 6_000;
 
 /**
- * Begins with `begin`, and watches until every pod is new and Ready. Throws when that takes ten times the limit, a minute and
- * 50 ms a pod, when the contender ends, and what `begin` throws.
+ * Calls `begin`, and watches until every pod is new and Ready. Throws if that takes longer than ten times the limit plus a
+ * minute and 50 ms for each pod, if the contender ends, and what `begin` throws.
  *
- * @param begin resolves once it has nothing more to do; that may be before the end
+ * @param begin resolves when it has nothing more to do, which may be before the end
+ *
  * @param except a pod that the bench does not wait for
  */
 export async function watchReplacement(
@@ -55,7 +56,7 @@ export async function watchReplacement(
   }
 }
 
-/** Waits for the last pod, and looks now and then whether the contender is still there. */
+/** Waits for the last pod, and checks meanwhile whether the contender still runs. */
 async function whenDone(observer: Observer, contender: Contender, { size, signal }: Scene): Promise<number> {
   const timeoutMs = 10 * limitMs(size) + 60_000 + 50 * podsOf(size);
   const deadlineMs = performance.now() + timeoutMs;

@@ -1,4 +1,4 @@
-/** `npm run bench -- rollout`: one change of the template, rolled over a group. */
+/** `npm run bench -- rollout`: one change of the template is rolled over a group. */
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { type Benchmark, takeTurns } from "./benchmark.ts";
 import { against, type ContenderName, contenderNames, ofEvictions, tunedFlags } from "./contenders.ts";
@@ -11,8 +11,8 @@ import { runTrial, type TestBed, type Trial, withContender } from "./trial.ts";
 
 export const newImage = "app:2";
 /**
- * Sluice permits nothing for 10 s under a new ledger, and a second more because creation times are whole seconds; the peer
- * rests as long, so that the control plane is as quiet for both.
+ * Sluice permits nothing for the first 10 s of a new ledger, and a second more because creation times have whole seconds. The
+ * peer rests as long, so that the control plane is as quiet for both.
  */
 export const restMs = 12_000;
 
@@ -35,7 +35,7 @@ export function rolloutBenchmark(options: RolloutOptions): Benchmark<Trial<Repla
   };
 }
 
-/** Who runs at a size. */
+/** The contenders at a size. */
 export function contendersOf(
   { contenders, against: other }: Pick<RolloutOptions, "contenders" | "against">,
   size: Size,
@@ -56,7 +56,7 @@ function runRollout(place: TestBed, name: ContenderName, size: Size): Promise<Tr
   );
 }
 
-/** Whether a pod is of the new template. */
+/** True for a pod with the new template. */
 export function isNew({ spec }: ObservedPod): boolean {
   return spec.containers[0]?.image === newImage;
 }

@@ -1,4 +1,4 @@
-/** Sluice as its image has it: the steps of a checkout's Dockerfile that make the bundles and their compiled code. */
+/** Builds Sluice as in its image: runs the steps of a checkout's Dockerfile that make the bundles and their compiled code. */
 import { execFile } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,22 +7,22 @@ import { promisify } from "node:util";
 import { readDockerfile } from "../support/dockerfile.ts";
 
 export interface Shipped {
-  /** What the image adds to the environment. */
+  /** Environment variables that the image sets. */
   readonly environment: Readonly<Record<string, string>>;
   /** The image's flags for Node. */
   readonly flags: readonly string[];
-  /** Where the bundles are. */
+  /** Folder of the bundles. */
   readonly server: string;
-  /** The program that is started. */
+  /** The program to start. */
   readonly start: string;
   remove(): Promise<void>;
 }
 
-/** Where the build stage puts what it makes, and the image has the server. */
+/** Folder in which the build stage puts its results, and the image has the server. */
 const placeOfImage = "/sluice";
 
 /**
- * Builds the server of a checkout, whatever its layout, with its own Dockerfile. Rejects with the output of a step that failed.
+ * Builds the server of a checkout by its own Dockerfile, whatever its layout. Rejects with the output of a step that failed.
  *
  * @param more flags for Node besides those of the image
  */
@@ -52,7 +52,7 @@ export async function buildShipped(directory: string, more: readonly string[] = 
 }
 
 /**
- * The product's sources as they are now, in a folder of their own: a bench starts them for an hour, and a file that is edited
+ * Copies the product's current sources into a folder of their own: a bench starts them for an hour, and a file that is edited
  * meanwhile may not even parse. The packages are those of the checkout.
  */
 export async function copySources(directory: string): Promise<{ readonly directory: string; remove(): Promise<void> }> {

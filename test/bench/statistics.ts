@@ -1,4 +1,4 @@
-/** What several trials say together. */
+/** Statistics of several trials. */
 
 export interface Spread {
   readonly median: number;
@@ -6,7 +6,7 @@ export interface Spread {
   readonly most: number;
 }
 
-/** Of an even number, the median is the mean of the two in the middle. Throws when there are none. */
+/** For an even number of values the median is the mean of the two in the middle. Throws if there are none. */
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = [...values].sort((one, other) => one - other);
   const middle = sorted.length / 2;
@@ -18,7 +18,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median: (lower + upper) / 2, least, most };
 }
 
-/** A generator of numbers from 0 up to 1, the same ones for the same seed (mulberry32). */
+/** A generator of numbers from 0 up to 1, with the same numbers for the same seed (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -5,14 +5,14 @@ import type { Trial } from "./trial.ts";
 
 export interface Row<Figures> {
   readonly label: string;
-  /** Undefined where a trial has no such figure. */
+  /** Undefined if a trial has no such figure. */
   readonly value: (figures: Figures) => number | undefined;
   readonly digits: number;
   /** More than this breaks a promise. */
   readonly atMost?: number;
 }
 
-/** A line that says what the rows below it are of. */
+/** A heading for the rows below it. */
 export interface Heading {
   readonly heading: string;
 }
@@ -23,8 +23,8 @@ export function figuresOf<Figures>(name: ContenderName, trials: readonly Trial<F
 }
 
 /**
- * The lines of a table with a column for each contender: medians, and from least to most where they differ. Where this Sluice
- * and another one took part, the last column has what its figures are of the other's.
+ * The lines of a table with a column for each contender: medians, with the least and the most if they differ. If this Sluice
+ * and another one took part, the last column has the ratio of their figures.
  */
 export function compare<Figures>(
   rows: readonly (Row<Figures> | Heading)[],
@@ -50,7 +50,7 @@ export function compare<Figures>(
   return aligned(lines).map((line) => `  ${line}`);
 }
 
-/** What the two Sluices did in each round that both ended: what else the machine did in it slowed both. */
+/** The figures of the two Sluices in each round that both ended, because other load in a round slowed both. */
 function pairsOf<Figures>(trials: readonly Trial<Figures>[]): (readonly [Figures, Figures])[] {
   const others = trials.filter(({ contender }) => contender === against);
   return trials
@@ -61,7 +61,7 @@ function pairsOf<Figures>(trials: readonly Trial<Figures>[]): (readonly [Figures
     });
 }
 
-/** The median of the rounds' ratios. A dash where there is none, such as of nothing. */
+/** The median of the rounds' ratios; a dash if there is none, for example if a figure is 0. */
 function ratioCell<Figures>({ value }: Row<Figures>, pairs: readonly (readonly [Figures, Figures])[]): string {
   const ratios = pairs.flatMap(([own, other]) => {
     const ratio = (value(own) ?? Number.NaN) / (value(other) ?? Number.NaN);
@@ -78,7 +78,7 @@ function cell<Figures>({ value, digits, atMost }: Row<Figures>, figures: readonl
   return atMost !== undefined && Math.max(...values) > atMost ? `! ${range}` : range;
 }
 
-/** The median, and from least to most where they differ. */
+/** The median, with the least and the most if they differ. */
 function spreadText(values: readonly number[], digits: number): string {
   const { median, least, most } = spreadOf(values);
   const [middle = "", low = "", high = ""] = [median, least, most].map((one) => one.toFixed(digits));

@@ -43,7 +43,7 @@ function roll(tally: Tally, zone: string, ordinal: number, nowMs: number): void 
 }
 
 describe("the tally", () => {
-  it("sees a rollout to its end", () => {
+  it("follows a rollout to its end", () => {
     const tally = fresh();
     assert.equal(tally.up, 4);
     roll(tally, "a", 0, 10);
@@ -59,7 +59,7 @@ describe("the tally", () => {
     ]);
   });
 
-  it("waits for no pod that never becomes Ready, once it has gone, and for every other one", () => {
+  it("does not wait for the excepted pod once the old one has gone, and waits for every other pod", () => {
     const tally = fresh({ zone: "b", name: "bench-b-1" });
     roll(tally, "a", 0, 10);
     roll(tally, "a", 1, 20);
@@ -78,7 +78,7 @@ describe("the tally", () => {
     assert.equal(other.doneMs, undefined, "one of another zone is missing");
   });
 
-  it("counts what is terminating, missing and not Ready in one zone, and two zones at once", () => {
+  it("counts terminating, missing and unready pods in one zone, and two zones at once", () => {
     const tally = fresh();
     tally.apply("MODIFIED", pod("a", 0, { uid: "a0", terminating: true }), 1);
     tally.apply("MODIFIED", pod("a", 1, { uid: "a1", ready: false }), 2);
@@ -93,7 +93,7 @@ describe("the tally", () => {
     assert.equal(tally.up, 1);
   });
 
-  it("takes no late word of a pod for one of its namesake", () => {
+  it("ignores a late event of a pod that a namesake has replaced", () => {
     const tally = fresh();
     tally.apply("MODIFIED", pod("a", 0, { uid: "a0", terminating: true }), 1);
     tally.apply("ADDED", pod("a", 0, { uid: "a0'" }), 2);
@@ -101,7 +101,7 @@ describe("the tally", () => {
     assert.equal(tally.up, 4);
   });
 
-  it("takes a zone whose pod broke after it was done for one that is not done", () => {
+  it("counts a zone as not done if a pod broke after it was done", () => {
     const tally = fresh();
     for (const zone of ["a", "b"]) for (const ordinal of [0, 1]) roll(tally, zone, ordinal, 1);
     assert.notEqual(tally.doneMs, undefined);

@@ -1,6 +1,6 @@
 /** Counts, change by change, the pods of a group that are down. Pure: the observer feeds it from a watch. */
 
-/** The part of a Pod that tells whether it is down. */
+/** The part of a Pod that shows whether it is down. */
 export interface ObservedPod {
   readonly metadata: {
     readonly name: string;
@@ -15,15 +15,15 @@ export interface ObservedPod {
 
 export interface ZoneReport {
   readonly zone: string;
-  /** The worst number of its pods that were down at one moment of the API server's history. */
+  /** Most of its pods that were down at one moment of the API server's history. */
   readonly mostDown: number;
-  /** When its first pod was down, and when the last was up and new; undefined: never. */
+  /** When its first pod was down, and when its last was up and new; undefined: never. */
   readonly firstDownMs: number | undefined;
   readonly doneMs: number | undefined;
 }
 
 interface Zone {
-  /** Of those that are Ready and stay: whether they are new, by pod name. */
+  /** Names of the pods that are Ready and not terminating, and whether each is new. */
   readonly up: Map<string, boolean>;
   mostDown: number;
   firstDownMs: number | undefined;
@@ -31,13 +31,13 @@ interface Zone {
 }
 
 export interface TallyOptions {
-  /** By name, as the label `zone` of their pods says. */
+  /** Names of the zones, as in the label `zone` of their pods. */
   readonly zones: readonly string[];
-  /** Of each zone. */
+  /** Number of pods of each zone. */
   readonly pods: number;
-  /** Whether a pod is one of those that are to come. */
+  /** True for a pod of the new kind. */
   readonly isNew: (pod: ObservedPod) => boolean;
-  /** A pod that never becomes Ready, and that the bench does not wait for. */
+  /** A pod that never becomes Ready, and for which the bench does not wait. */
   readonly except?: { readonly zone: string; readonly name: string };
 }
 
@@ -45,7 +45,7 @@ export interface TallyOptions {
 export class Tally {
   readonly #options: TallyOptions;
   readonly #zones: Map<string, Zone>;
-  /** The uid of the pod that has a name now: a late word of its predecessor counts for nothing. */
+  /** Uid of the current pod of each name, so that a late event of its predecessor is ignored. */
   readonly #uids = new Map<string, string>();
   #mostZonesDown = 0;
 
@@ -59,12 +59,12 @@ export class Tally {
     );
   }
 
-  /** Takes a pod as it is before anything is counted. */
+  /** Notes a pod as it is before counting begins. */
   begin(pod: ObservedPod): void {
     this.#put(pod);
   }
 
-  /** Takes a change, in the order of the API server's history, at a moment of the caller's clock. */
+  /** Notes a change, in the order of the API server's history, with the time of the caller's clock. */
   apply(type: "ADDED" | "MODIFIED" | "DELETED", pod: ObservedPod, nowMs: number): void {
     if (type === "DELETED") this.#remove(pod);
     else this.#put(pod);
@@ -85,12 +85,12 @@ export class Tally {
     }
   }
 
-  /** How many pods are up. */
+  /** Number of pods that are up. */
   get up(): number {
     return [...this.#zones.values()].reduce((sum, zone) => sum + zone.up.size, 0);
   }
 
-  /** How many zones had a pod down at one moment, at most. */
+  /** Most zones that had a pod down at the same time. */
   get mostZonesDown(): number {
     return this.#mostZonesDown;
   }

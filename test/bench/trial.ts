@@ -1,4 +1,4 @@
-/** One trial: a fresh group, one contender, and nothing of either left. */
+/** One trial: a fresh group and one contender, neither of which leaves anything behind. */
 import { mkdir } from "node:fs/promises";
 import { loadavg } from "node:os";
 import { join } from "node:path";
@@ -18,15 +18,15 @@ import type { Shipped } from "./shipped.ts";
 import { podsOf, type Size } from "./sizes.ts";
 import { type Usage, usageOf } from "./usage.ts";
 
-/** Where trials take place. */
+/** The control plane and the programs for trials. */
 export interface TestBed {
   readonly controlPlane: ControlPlane;
-  /** Each Sluice that takes part, by its name. */
+  /** Each Sluice that takes part, by name. */
   readonly shipped: ReadonlyMap<ContenderName, Shipped>;
   readonly peerBinary: string | undefined;
-  /** Makes the namespace's name: one that no other trial of this control plane has had. */
+  /** Number in the namespace's name, which no other trial of this control plane has had. */
   readonly number: number;
-  /** More flags for the node that runs Sluice. */
+  /** More flags for the Node that runs Sluice. */
   readonly nodeFlags: readonly string[];
   readonly signal: AbortSignal;
 }
@@ -34,14 +34,14 @@ export interface TestBed {
 export interface Trial<Figures> {
   readonly contender: ContenderName;
   readonly size: string;
-  /** Load of the machine over the minute before it began. */
+  /** Load of the machine in the minute before it began. */
   readonly load: number;
   readonly figures: Figures | undefined;
   /** Why there are no figures. */
   readonly failure: string | undefined;
 }
 
-/** A group whose pods are all Ready, and who is to be measured on it. */
+/** A group whose pods are all Ready, and the contender that is measured on it. */
 export interface Scene extends TestBed {
   readonly contender: ContenderName;
   readonly size: Size;
@@ -53,8 +53,8 @@ export interface Scene extends TestBed {
 export const userAgent = "sluice-test-bench";
 
 /**
- * Runs a trial on fresh groups and leaves nothing of them in the control plane: the namespace goes too, and with it the ledger
- * and the Events. What `measure` throws is the trial's failure, and no error. `more`: what its StatefulSets have besides.
+ * Runs a trial on fresh groups and removes them from the control plane, with the namespace, the ledger and the Events. An
+ * error of `measure` becomes the trial's failure. `more`: what the StatefulSets have in addition.
  */
 export async function runTrial<Figures>(
   place: TestBed,
@@ -87,7 +87,7 @@ export async function runTrial<Figures>(
   }
 }
 
-/** Starts the scene's contender, has it work, and ends it. */
+/** Starts the scene's contender, runs `work`, and ends the contender. */
 export async function withContender<T>(
   { controlPlane, contender: name, group, shipped, peerBinary, nodeFlags, signal }: Scene,
   { pair, restMs, pods, settings, through }: Pick<StartOptions, "pair" | "restMs" | "pods" | "settings" | "through">,
@@ -117,24 +117,26 @@ export async function withContender<T>(
   }
 }
 
-/** What was used in a stretch of time. */
+/** What was used in a period of time. */
 export interface Effort {
-  /** Of the contender, without watches; Events are among them. */
+  /** Requests of the contender without watches, but with Events. */
   readonly requests: number;
   readonly watches: number;
   readonly requestCounts: readonly RequestCount[];
-  /** Of the contender: answers and watches, encrypted, as they came, and files. */
+  /** Bytes that the contender has read: answers and watches, encrypted as they came, and files. */
   readonly bytesRead: number;
   readonly cpuSeconds: number;
-  /** At the end, and at most since the contender's start. */
+  /** Memory at the end, and its peak since the contender's start. */
   readonly residentBytes: number;
   readonly peakResidentBytes: number;
-  /** Of etcd, API server and controller manager, and of this process: load, kubelets and observer. */
+  /** Processor time of etcd, API server and controller manager, and of this process with load, kubelets and observer. */
   readonly controlPlaneCpuSeconds: number;
   readonly harnessCpuSeconds: number;
 }
 
-/** Starts to count; the function that it resolves to ends that, and says what there was. Throws when the contender has ended. */
+/**
+ * Starts to count. Resolves to a function that ends the period and resolves to the figures. Throws if the contender has ended.
+ */
 export async function measureEffort(controlPlane: ControlPlane, contender: Contender): Promise<() => Promise<Effort>> {
   const from = await auditPosition(controlPlane.auditLog);
   const before = await allUsage(controlPlane, contender);

@@ -1,20 +1,20 @@
-/** What a process has used, as the Linux kernel counts it. */
+/** What a process has used by the count of the Linux kernel. */
 import { readdir, readFile } from "node:fs/promises";
 
 export interface Usage {
-  /** User and system time of all threads since the start; to the nanosecond, where the kernel keeps it so. */
+  /** User and system time of all threads since the start, to the nanosecond if the kernel keeps that. */
   readonly cpuSeconds: number;
-  /** Resident now, and at most since the start. */
+  /** Resident memory now, and its peak since the start. */
   readonly residentBytes: number;
   readonly peakResidentBytes: number;
-  /** Taken in by read calls, of sockets and of files; network bytes as they came, encrypted. */
+  /** Bytes from read calls on sockets and files; network bytes as they came, encrypted. */
   readonly bytesRead: number;
 }
 
 /** The unit of CPU times in /proc: USER_HZ, which is 100 on every Linux that Node runs on. */
 const ticksPerSecond = 100;
 
-/** Throws when there is no such process, or no Linux. */
+/** Throws if there is no such process, or no Linux. */
 export async function usageOf(pid: number): Promise<Usage> {
   const [stat, status, io] = await Promise.all(
     ["stat", "status", "io"].map((file) => readFile(`/proc/${pid}/${file}`, "utf8")),
@@ -24,8 +24,8 @@ export async function usageOf(pid: number): Promise<Usage> {
 }
 
 /**
- * Of the threads that run; undefined where the kernel does not say. A rollout takes Sluice some 25 ticks: one more or less would
- * be what is searched for. What a thread used that has ended since is missing: those of V8 and of Go stay.
+ * Processor time of the running threads; undefined if the kernel does not report it. A rollout takes Sluice some 25 ticks, so
+ * one more or less would hide a difference. The time of threads that have ended is missing; those of V8 and of Go stay.
  */
 async function exactCpuSeconds(pid: number): Promise<number | undefined> {
   try {
@@ -39,9 +39,9 @@ async function exactCpuSeconds(pid: number): Promise<number | undefined> {
   }
 }
 
-/** Reads the texts of /proc/PID/stat, status and io. Throws when a number is missing. */
+/** Reads the texts of /proc/PID/stat, status and io. Throws if a number is missing. */
 export function parseUsage(stat: string, status: string, io: string): Usage {
-  // The command's name, in parentheses, may hold anything. After it, utime and stime are fields 14 and 15.
+  // The name of the command, in parentheses, may contain anything. After it, utime and stime are fields 14 and 15.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const ticks = Number(fields[11]) + Number(fields[12]);
   if (Number.isNaN(ticks)) throw new Error("/proc tells no CPU time");

@@ -66,6 +66,15 @@ const good: readonly Case[] = [
   { name: "labels and annotations", values: { podLabels: { a: "b" }, podAnnotations: { c: "d" } } },
   { name: "places", values: placed },
   { name: "monitoring", values: monitored },
+  { name: "before an uninstall", values: { functions: ["rabbitmq"], uninstall: { prepare: true } } },
+  {
+    name: "before an uninstall, with a setting that says so already",
+    values: {
+      functions: ["suspension"],
+      uninstall: { prepare: true },
+      settings: { VOLUME_HOLD: "remove", SKIP_LABEL_FINALIZER: "keep" },
+    },
+  },
   { name: "no NetworkPolicy", values: { networkPolicy: { enabled: false } } },
   { name: "no webhooks", values: { webhooks: { enabled: false } } },
   {
@@ -85,7 +94,7 @@ function pathOf(list: string): RegExp {
   return new RegExp(`kinds[./]${list}`);
 }
 
-const sections = ["image", "kinds", "webhooks", "networkPolicy", "serviceMonitor", "monitoring"];
+const sections = ["image", "kinds", "uninstall", "webhooks", "networkPolicy", "serviceMonitor", "monitoring"];
 /** The schema refuses what is malformed; the templates say why, also where a user skips the schema. */
 const skipped = { flags: ["--skip-schema-validation"] };
 const kindCases: readonly BadCase[] = [
@@ -199,6 +208,22 @@ const bad: readonly BadCase[] = [
     expected: /SLUICE_MODE/,
   },
   { name: "a setting that the chart makes", values: { settings: { TLS_PORT: 1 } }, expected: /TLS_PORT/ },
+  { name: "a word for uninstall.prepare", values: { uninstall: { prepare: "yes" } }, expected: /prepare/ },
+  {
+    name: "a finalizer that a setting keeps, before an uninstall",
+    values: { functions: ["rabbitmq"], uninstall: { prepare: true }, settings: { SKIP_LABEL_FINALIZER: "keep" } },
+    expected:
+      /uninstall\.prepare is true, and settings\.SKIP_LABEL_FINALIZER is "keep": take that out, or write remove/,
+  },
+  {
+    name: "a finalizer that a variable keeps, before an uninstall",
+    values: {
+      functions: ["foundationdb"],
+      uninstall: { prepare: true },
+      extraEnv: [{ name: "VOLUME_HOLD", value: "keep" }],
+    },
+    expected: /uninstall\.prepare is true, and extraEnv has VOLUME_HOLD: take that out/,
+  },
   { name: "an unknown failure policy", values: { webhooks: { failurePolicy: "Maybe" } }, expected: /failurePolicy/ },
   {
     name: "an unknown webhook",

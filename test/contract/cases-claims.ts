@@ -1,4 +1,4 @@
-/** The volume claims of a StatefulSet's pods: whose they are, and how long they stay. */
+/** The volume claims of a StatefulSet's pods: who owns them, and how long they stay. */
 import assert from "node:assert/strict";
 import type { PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
 import {
@@ -16,7 +16,7 @@ type Policy = { readonly whenDeleted: "Retain" | "Delete"; readonly whenScaled: 
 
 const retained: readonly Case[] = [
   {
-    name: "each pod of a StatefulSet has a claim of its own, which has no owner where it is retained",
+    name: "each pod of a StatefulSet has a claim of its own, which has no owner if the policy retains it",
     async run(fixture) {
       await withClaims(fixture, { replicas: 2 });
       const claims = await claimsOf(fixture);
@@ -28,7 +28,7 @@ const retained: readonly Case[] = [
         assert.deepEqual([metadata.labels, metadata.ownerReferences ?? []], [{ app: "set" }, []]);
         assert.deepEqual(finalizersOf(metadata), ["kubernetes.io/pvc-protection"]);
       }
-      // A list keeps of a volume only which claim it is of.
+      // A list of pods keeps only the claim's name of each volume.
       const pod = await fixture.cluster.get("pods", { namespace: fixture.namespace, name: "set-0" });
       const { volumes } = (pod as unknown as { spec: { volumes: readonly { name: string }[] } }).spec;
       const volume = volumes.find(({ name }) => name === "data");
@@ -70,7 +70,7 @@ const retained: readonly Case[] = [
 
 const collected: readonly Case[] = [
   {
-    name: "whenScaled Delete: a claim belongs to its pod from when it is scaled away, and goes after it; the others stay",
+    name: "whenScaled Delete: the pod owns its claim as soon as it is scaled away, and the claim goes after it; the others stay",
     async run(fixture) {
       const set = await withClaims(fixture, { replicas: 2, policy: { whenDeleted: "Retain", whenScaled: "Delete" } });
       const [first, second] = await claimsOf(fixture);
@@ -86,7 +86,7 @@ const collected: readonly Case[] = [
     },
   },
   {
-    name: "whenDeleted Delete: the StatefulSet controls its claims, they stay when it is scaled, and go with it",
+    name: "whenDeleted Delete: the StatefulSet controls its claims, which stay when it is scaled, and go with it",
     async run(fixture) {
       const set = await withClaims(fixture, { replicas: 2, policy: { whenDeleted: "Delete", whenScaled: "Retain" } });
       for (const { metadata } of await claimsOf(fixture)) {
@@ -104,7 +104,7 @@ const collected: readonly Case[] = [
     },
   },
   {
-    name: "whenDeleted Delete: a StatefulSet that is deleted as an orphan leaves its claims, and they lose their owner",
+    name: "whenDeleted Delete: a StatefulSet that is deleted with Orphan leaves its claims, and they lose their owner",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const policy = { whenDeleted: "Delete", whenScaled: "Delete" } as const;
@@ -123,7 +123,7 @@ const collected: readonly Case[] = [
     },
   },
   {
-    name: "a changed retention policy changes the owners of the claims that are there",
+    name: "a changed retention policy changes the owners of existing claims",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const set = await withClaims(fixture, { replicas: 1 });
@@ -143,7 +143,7 @@ const collected: readonly Case[] = [
 
 const protectedOnes: readonly Case[] = [
   {
-    name: "a claim that is deleted stays while a pod uses it, and is gone when the pod is, and a new pod has a new one",
+    name: "a deleted claim stays while a pod uses it, and goes with the pod; a new pod gets a new claim",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       await withClaims(fixture, { replicas: 1 });
@@ -166,7 +166,7 @@ const protectedOnes: readonly Case[] = [
     },
   },
   {
-    name: "a claim that no pod uses is gone soon after its deletion, and one of another uid stays: 409",
+    name: "a claim that no pod uses is gone soon after its deletion, and a claim with another uid stays: 409",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const spec = claimSpec();
@@ -192,7 +192,7 @@ function claimSpec(): object {
   return { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } };
 }
 
-/** A settled StatefulSet whose pods each have a claim. */
+/** A settled StatefulSet with a claim for each pod. */
 async function withClaims(fixture: Fixture, { replicas, policy }: { replicas: number; policy?: Policy }) {
   const { cluster, namespace } = fixture;
   const labels = { app: "set" };

@@ -1,4 +1,4 @@
-/** Secrets, webhook configurations and disruption budgets: what certificates and evictions call for. */
+/** Secrets, webhook configurations and disruption budgets, which certificates and evictions need. */
 
 import assert from "node:assert/strict";
 import type {
@@ -15,7 +15,7 @@ import { type Case, createLease, type Fixture, revisionOf } from "./fixture.ts";
 const otherUid = "00000000-0000-4000-8000-000000000000";
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 
-/** The condition of a write (rule R3). */
+/** The preconditions of a write (rule R3). */
 function as({ uid, resourceVersion }: Metadata): { readonly uid: string; readonly resourceVersion: string } {
   return { uid, resourceVersion };
 }
@@ -92,7 +92,7 @@ const configurations: readonly Case[] = (
   ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const
 ).flatMap((resource): readonly Case[] => [
   {
-    name: `${resource} are of the whole cluster, and say what their user left to the server`,
+    name: `${resource} belong to the whole cluster, and are stored with their defaults`,
     async run(fixture) {
       const { metadata, webhooks } = await createConfiguration(fixture, resource, ["first"]);
       assert.deepEqual([metadata.namespace, metadata.generation], [undefined, 1]);
@@ -108,7 +108,7 @@ const configurations: readonly Case[] = (
     },
   },
   {
-    name: `R3: a conditional merge patch of ${resource} puts one list of webhooks in place of another`,
+    name: `R3: a conditional merge patch of ${resource} replaces the whole list of webhooks`,
     async run(fixture) {
       const { cluster } = fixture;
       const key = { namespace: "", name: configurationName(fixture) };
@@ -129,7 +129,7 @@ const configurations: readonly Case[] = (
     },
   },
   {
-    name: `a patch of ${resource} that changes nothing leaves the resourceVersion, whatever it leaves to the server`,
+    name: `a patch of ${resource} that changes nothing keeps the resourceVersion, even if it leaves out defaults`,
     async run(fixture) {
       const key = { namespace: "", name: configurationName(fixture) };
       const { metadata, webhooks } = await createConfiguration(fixture, resource, ["first"]);
@@ -166,7 +166,7 @@ const configurations: readonly Case[] = (
 
 const budgets: readonly Case[] = [
   {
-    name: "a PodDisruptionBudget begins with none allowed; its status is written apart, and its generation counts the spec",
+    name: "a PodDisruptionBudget begins with no disruption allowed; its status is a subresource, and its generation counts the spec",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const resourceVersion = await now(fixture, "poddisruptionbudgets");
@@ -220,7 +220,7 @@ const budgets: readonly Case[] = [
     },
   },
   {
-    name: "what has no CRD is 404 to lists and watches; when the CRD comes back, there are no budgets",
+    name: "without a CRD lists and watches get 404; when the CRD comes back, there are no budgets",
     alone: true,
     async run(fixture) {
       const { cluster, namespace } = fixture;
@@ -253,7 +253,7 @@ function createSecret({ cluster, namespace }: Fixture, name = "secret"): Promise
   return cluster.create("secrets", namespace, { metadata: { name }, data });
 }
 
-/** Of the whole cluster, and so of a name that no other case has. */
+/** Configurations belong to the whole cluster, so each case needs a name of its own. */
 function configurationName({ namespace }: Fixture): string {
   return `eviction-${namespace}`;
 }
@@ -270,7 +270,7 @@ function createConfiguration(
   });
 }
 
-/** For a namespace in which nothing is evicted. */
+/** A webhook for a namespace in which nothing is evicted. */
 function webhookNamed({ otherNamespace }: Fixture, name: string): object {
   return {
     name: `${name}.contract.sluice.dev`,
@@ -282,7 +282,7 @@ function webhookNamed({ otherNamespace }: Fixture, name: string): object {
   };
 }
 
-/** No certificate: the API server keeps the text that it is given, and does not parse it. */
+/** Not a certificate: the API server stores the text without parsing it. */
 function certificate(text: string): string {
   return `-----BEGIN CERTIFICATE-----\n${base64(text)}\n-----END CERTIFICATE-----\n`;
 }

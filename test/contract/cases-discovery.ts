@@ -1,4 +1,4 @@
-/** Kinds that users name: how discovery reports them, and that the verbs then reach their objects. */
+/** Kinds that users name: discovery must report them, and the verbs must reach their objects. */
 import assert from "node:assert/strict";
 import {
   ClusterError,
@@ -12,13 +12,13 @@ import type { KindDefinition } from "../fake-cluster/objects.ts";
 import { rejection } from "../support/rejection.ts";
 import { type Case, eventually, type Fixture, revisionOf } from "./fixture.ts";
 
-/** In a group that no other case has. */
+/** A kind in a group that no other case has. */
 function kindOf({ namespace }: Fixture, kind: string, more: Partial<KindDefinition> = {}): KindDefinition {
   const plural = `${kind.toLowerCase()}s`;
   return { group: `${namespace}.example.com`, version: "v1", kind, plural, isNamespaced: true, ...more };
 }
 
-/** Resolves as soon as discovery reports it: that may be some seconds after its CRD is made. */
+/** Resolves as soon as discovery reports the kind, which may be some seconds after its CRD is created. */
 async function served({ cluster }: Fixture, { group, kind }: KindDefinition): Promise<ServedKind> {
   const ask = () => cluster.resourceOf(group, kind).catch(unlessMissing);
   return (await eventually(`${kind} of ${group}`, ask, (found) => found !== undefined)) as ServedKind;
@@ -97,7 +97,7 @@ const found: readonly Case[] = [
     },
   },
   {
-    name: "a kind without a scale, and one of the whole cluster, are told as such, and their objects have none",
+    name: "discovery reports a kind without a scale, and a cluster-wide kind, as such, and their objects have no scale",
     async run(fixture) {
       const { cluster } = fixture;
       const zone = kindOf(fixture, "Zone", { isNamespaced: false });
@@ -116,7 +116,7 @@ const found: readonly Case[] = [
     },
   },
   {
-    name: "a kind that only another version than the preferred one of its group has is found in that version",
+    name: "a kind that only a version other than the preferred one of its group has is found in that version",
     async run(fixture) {
       const [stable, early] = [kindOf(fixture, "Stable"), kindOf(fixture, "Early", { version: "v2beta1" })];
       await fixture.defineKind(early);
@@ -129,14 +129,14 @@ const found: readonly Case[] = [
 
 const missing: readonly Case[] = [
   {
-    name: "a kind that the API server does not serve is an error of its own, which says what to do",
+    name: "a kind that the API server does not serve is an error that says what to do",
     async run(fixture) {
       const { cluster } = fixture;
       for (const [group, kind, where] of [
         ["unserved.example.com", "Template", 'the group "unserved.example.com"'],
         ["apps", "Pod", 'the group "apps"'],
         ["", "Template", "the core group"],
-        // No path is made of what is no name of a group.
+        // A text that is no name of a group becomes no part of a path.
         ["../../version", "Template", 'the group "../../version"'],
         ["apps/v1", "StatefulSet", 'the group "apps/v1"'],
       ] as const) {
@@ -149,7 +149,7 @@ const missing: readonly Case[] = [
     },
   },
   {
-    name: "a kind whose CRD is made after it was asked for is found soon, and one whose CRD is removed is missed after a 404",
+    name: "a kind is found soon after its CRD is created, even if it was missing before, and is missing again after a 404 once its CRD is removed",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const template = kindOf(fixture, "Late");
@@ -172,7 +172,7 @@ const missing: readonly Case[] = [
 
 export const discoveryCases: readonly Case[] = [...found, ...missing];
 
-/** For a moment after its CRD is made, requests for a type are answered with 404 or 429. */
+/** For a moment after its CRD is created, requests for a type are answered with 404 or 429. */
 function unlessUnready(error: unknown): undefined {
   if (!(error instanceof ClusterError && [404, 429].includes(error.code))) throw error;
 }

@@ -1,4 +1,4 @@
-/** Evictions beside their webhooks: dry runs and PodDisruptionBudgets. Where a server speaks HTTP. */
+/** Evictions apart from their webhooks: dry runs and PodDisruptionBudgets. For clusters that speak HTTP. */
 import assert from "node:assert/strict";
 import { webhookCases } from "./cases-webhooks.ts";
 import { createPod, type EvictionFixture, eventually, isReady, readyPod } from "./fixture.ts";
@@ -15,7 +15,7 @@ import {
 
 const dryRuns: readonly EvictionCase[] = [
   withWebhooks(
-    "R16: a dry run is reviewed and carried out without a trace, asked for in the query or in the Eviction",
+    "R16: a dry run, requested in the query or in the Eviction, is reviewed and carried out without a trace",
     async (fixture, webhooks, pod) => {
       await webhooks.register(fixture, mutating, "first");
       await webhooks.known(fixture, "first");
@@ -27,7 +27,7 @@ const dryRuns: readonly EvictionCase[] = [
       ] as const) {
         assert.equal((await fixture.evict("pod", eviction, query)).code, 201);
         const [review] = webhooks.take();
-        // The review says so itself only if the query did: kubectl drain writes it into the Eviction.
+        // The review has the flag only if the query had it: kubectl drain writes it into the Eviction.
         assert.equal(review?.request.dryRun, query !== "");
         assert.deepEqual(review?.request.object.deleteOptions?.dryRun, eviction === inside ? ["All"] : undefined);
       }
@@ -48,7 +48,7 @@ const dryRuns: readonly EvictionCase[] = [
 
 const budgets: readonly EvictionCase[] = [
   withWebhooks(
-    "R15: a PodDisruptionBudget that allows none refuses after the webhooks: 429 with a cause",
+    "R15: a PodDisruptionBudget that allows no disruption refuses after the webhooks: 429 with a cause",
     async (fixture, webhooks, pod) => {
       await webhooks.register(fixture, mutating, "first");
       await webhooks.known(fixture, "first");
@@ -65,7 +65,7 @@ const budgets: readonly EvictionCase[] = [
     },
   ),
   withWebhooks(
-    "a PodDisruptionBudget that allows one lets the pod go, and one that does not select it says nothing",
+    "a PodDisruptionBudget that allows one disruption lets the pod go, and one that does not select the pod has no effect",
     async (fixture) => {
       await allowing(fixture, "budget", { disruptionsAllowed: 1 }, { minAvailable: 0 });
       const selector = { matchExpressions: [{ key: "app", operator: "NotIn", values: ["set"] }] };
@@ -74,7 +74,7 @@ const budgets: readonly EvictionCase[] = [
       await terminates(fixture);
     },
   ),
-  withWebhooks("two PodDisruptionBudgets for one pod are 500", async (fixture, _webhooks, pod) => {
+  withWebhooks("two PodDisruptionBudgets for one pod are answered with 500", async (fixture, _webhooks, pod) => {
     await allowing(fixture, "one", { disruptionsAllowed: 1 }, { minAvailable: 0 });
     await allowing(fixture, "two", { disruptionsAllowed: 1 }, { minAvailable: 0 });
     const { code, status } = await fixture.evict("pod");
@@ -83,7 +83,7 @@ const budgets: readonly EvictionCase[] = [
     await isUntouched(fixture, pod);
   }),
   withWebhooks(
-    "an unready pod goes when the others are enough for its PodDisruptionBudget, and they stay",
+    "an unready pod goes if the others are enough for its PodDisruptionBudget, and they stay",
     async (fixture) => {
       const { cluster, namespace } = fixture;
       await createPod(fixture, "other", { labels: { app: "set" } });
@@ -101,7 +101,7 @@ const budgets: readonly EvictionCase[] = [
       await terminates(fixture);
     },
   ),
-  withWebhooks("an unready pod goes when its PodDisruptionBudget says AlwaysAllow", async (fixture) => {
+  withWebhooks("an unready pod goes if its PodDisruptionBudget says AlwaysAllow", async (fixture) => {
     const spec = { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" };
     await allowing(fixture, "budget", { disruptionsAllowed: 0 }, spec);
     await breaks(fixture);
@@ -112,7 +112,7 @@ const budgets: readonly EvictionCase[] = [
 
 export const evictionCases: readonly EvictionCase[] = [...webhookCases, ...dryRuns, ...budgets];
 
-/** A PodDisruptionBudget for the pod, with the status that a controller would give it, once all agree. */
+/** A PodDisruptionBudget for the pod, with the status that a controller would write. */
 async function allowing(
   { cluster, namespace }: EvictionFixture,
   name: string,

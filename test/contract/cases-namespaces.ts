@@ -13,7 +13,7 @@ import {
   settledStatefulSet,
 } from "./fixture.ts";
 
-/** The namespace controller reconciles again after half of the grace that pods have left. */
+/** The namespace controller reconciles again after half of the pods' remaining grace period. */
 const slowMs = 45_000;
 const finalizers = ["sluice.dev/contract"];
 
@@ -27,7 +27,7 @@ export const namespaceCases: readonly Case[] = [
     },
   },
   {
-    name: "a namespace that is deleted takes along what is in it, and is gone when that is",
+    name: "a deleted namespace takes its objects with it, and is gone when they are",
     async run(fixture) {
       const { own, made } = await ownNamespace(fixture);
       await createLease(own, "lease");
@@ -40,12 +40,12 @@ export const namespaceCases: readonly Case[] = [
       assert.equal((await rejection(cluster.get("leases", { namespace, name: "lease" }))).code, 404);
       assert.deepEqual((await cluster.list("pods", { namespace })).items, []);
       assert.deepEqual((await cluster.list("statefulsets", { namespace })).items, []);
-      // What is elsewhere stays.
+      // Objects of other namespaces stay.
       await cluster.get("leases", { namespace: fixture.namespace, name: "lease" });
     },
   },
   {
-    name: "while a namespace terminates nothing is created in it: 403, and what is there can still be changed",
+    name: "while a namespace terminates nothing can be created in it (403), but existing objects can be changed",
     async run(fixture) {
       const { own, made } = await ownNamespace(fixture);
       const { cluster, namespace } = own;
@@ -74,7 +74,7 @@ export const namespaceCases: readonly Case[] = [
     },
   },
   {
-    name: "of a namespace that is deleted the pods go first, five seconds later, and nothing else does before they have",
+    name: "the pods of a deleted namespace go first, five seconds later, and nothing else goes before them",
     async run(fixture) {
       const { own, made } = await ownNamespace(fixture);
       const { cluster, namespace } = own;
@@ -91,7 +91,7 @@ export const namespaceCases: readonly Case[] = [
       );
       assert.ok(performance.now() - removedMs > 4_000);
       await cluster.sleep(1_000);
-      // It has no finalizer: it would be gone.
+      // The lease has no finalizer, so it would be gone.
       await cluster.get("leases", { namespace, name: "lease" });
       await cluster.patch("pods", kept, { metadata: { finalizers: null } });
       await gone(own);
@@ -118,7 +118,7 @@ export const namespaceCases: readonly Case[] = [
   },
 ];
 
-/** A namespace that the case may delete, as the one of a fixture. */
+/** A namespace that the case may delete, in place of the fixture's. */
 async function ownNamespace(
   fixture: Fixture,
   finalizers: readonly string[] = [],

@@ -1,4 +1,4 @@
-/** Nodes: clients cordon and fence by writing them, and controllers take pods off those that are tainted or gone. */
+/** Nodes: clients cordon and fence by writing them, and controllers remove pods from nodes that are tainted or gone. */
 import assert from "node:assert/strict";
 import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../support/rejection.ts";
@@ -6,12 +6,12 @@ import { type Case, createPod, eventually, type Fixture, gonePod, readyPod } fro
 
 const noExecute = { key: "test.sluice.dev/fenced", effect: "NoExecute" };
 const outOfService = { key: "node.kubernetes.io/out-of-service", value: "nodeshutdown", effect: "NoExecute" };
-/** No kubelet ends these pods while a case looks on. */
+/** No kubelet ends these pods while a case runs. */
 const kept = { annotations: { "test.sluice.dev/gone-after-ms": "600000" } };
 
 const objects: readonly Case[] = [
   {
-    name: "a Node is of the whole cluster: it is cordoned and tainted by a patch, and its conditions are of its status alone",
+    name: "a Node belongs to the whole cluster: a patch cordons and taints it, and only its status holds its conditions",
     async run({ cluster, namespace }) {
       const name = `${namespace}-node`;
       const key = { namespace: "", name };
@@ -41,7 +41,7 @@ const objects: readonly Case[] = [
 
 const evictions: readonly Case[] = [
   {
-    name: "a NoExecute taint deletes the pods of its node with their own grace, and says so in them; who tolerates it stays",
+    name: "a NoExecute taint deletes the pods of its node with their own grace period, and marks them; pods that tolerate it stay",
     async run(fixture) {
       const nodeName = await createOwnNode(fixture);
       await createPod(fixture, "goes", { ...kept, nodeName });
@@ -59,14 +59,14 @@ const evictions: readonly Case[] = [
         const why = status?.conditions?.find(({ type }) => type === "DisruptionTarget");
         assert.deepEqual(why && [why.status, "reason" in why && why.reason], ["True", "DeletionByTaintManager"]);
       }
-      // A pod that comes to such a node goes again.
+      // A pod that comes to such a node goes as well.
       await createPod(fixture, "late", { ...kept, nodeName });
       await terminating(fixture, "late");
       assert.equal((await readPod(fixture, "stays")).metadata.deletionTimestamp, undefined);
     },
   },
   {
-    name: "a pod that tolerates a taint for seconds is deleted after them, and not when the taint is gone by then",
+    name: "a pod that tolerates a taint for some seconds is deleted after them, unless the taint is gone by then",
     async run(fixture) {
       const nodeName = await createOwnNode(fixture);
       const tolerates = (tolerationSeconds: number) => {
@@ -88,7 +88,7 @@ const evictions: readonly Case[] = [
 
 const collections: readonly Case[] = [
   {
-    name: "a pod that terminates on a node that is out of service is taken by force, but only when the node is not ready",
+    name: "a terminating pod on a node that is out of service is deleted by force, but only if the node is not ready",
     async run(fixture) {
       const [down, up] = [await createOwnNode(fixture, "Unknown", "down"), await createOwnNode(fixture, "True", "up")];
       await createPod(fixture, "on-down", { ...kept, nodeName: down });
@@ -110,7 +110,7 @@ const collections: readonly Case[] = [
     },
   },
   {
-    name: "a pod whose node is gone is taken by force, and no other pod is",
+    name: "a pod whose node is gone is deleted by force, and no other pod is",
     slow: true,
     async run(fixture) {
       const { cluster } = fixture;
@@ -129,7 +129,7 @@ const collections: readonly Case[] = [
 
 export const nodeCases: readonly Case[] = [...objects, ...evictions, ...collections];
 
-/** A Node that is the case's own. */
+/** A Node for this case only. */
 async function createOwnNode({ cluster, namespace }: Fixture, ready = "True", suffix = "node"): Promise<string> {
   const name = `${namespace}-${suffix}`;
   const key = { namespace: "", name };

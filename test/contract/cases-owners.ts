@@ -1,4 +1,4 @@
-/** What becomes of objects whose owner leaves, of whatever type: the garbage collector's part. */
+/** What happens to objects of any type when their owner goes: the work of the garbage collector. */
 import assert from "node:assert/strict";
 import type { ConfigMapObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Case, eventually, type Fixture, isGone } from "./fixture.ts";
@@ -7,7 +7,7 @@ type Policy = "Background" | "Foreground" | "Orphan";
 
 const leaving: readonly Case[] = [
   {
-    name: "Background: an owner is gone at once, and what it owns soon after, also what that owns",
+    name: "Background: an owner is gone at once, and its dependents, and theirs, soon after",
     async run(fixture) {
       const owner = await make(fixture, "owner");
       const middle = await make(fixture, "middle", [owner]);
@@ -21,7 +21,7 @@ const leaving: readonly Case[] = [
     },
   },
   {
-    name: "Foreground: an owner stays, as being deleted, until what it owns and blocks it is gone",
+    name: "Foreground: a deleted owner stays until the dependents that block its deletion are gone",
     async run(fixture) {
       const owner = await make(fixture, "owner");
       await make(fixture, "held", [owner], { finalizers: ["sluice.dev/contract"], blockOwnerDeletion: true });
@@ -41,7 +41,7 @@ const leaving: readonly Case[] = [
     },
   },
   {
-    name: "Foreground: what does not block its owner's deletion is not waited for",
+    name: "Foreground: an owner does not wait for dependents that do not block its deletion",
     async run(fixture) {
       const owner = await make(fixture, "owner");
       const kept = await make(fixture, "held", [owner], { finalizers: ["sluice.dev/contract"] });
@@ -57,7 +57,7 @@ const leaving: readonly Case[] = [
     },
   },
   {
-    name: "Orphan: what an owner owned stays, and has no owner any more",
+    name: "Orphan: the dependents stay, without an owner",
     async run(fixture) {
       const owner = await make(fixture, "owner");
       const child = await make(fixture, "child", [owner]);
@@ -70,7 +70,7 @@ const leaving: readonly Case[] = [
     },
   },
   {
-    name: "an object of two owners stays while one of them does, and goes with the last",
+    name: "an object with two owners stays while one of them does, and goes with the last",
     async run(fixture) {
       const [first, second] = [await make(fixture, "first"), await make(fixture, "second")];
       await make(fixture, "child", [first, second]);
@@ -89,7 +89,7 @@ const leaving: readonly Case[] = [
 
 const missing: readonly Case[] = [
   {
-    name: "an object whose owner is not there, or has another uid, is deleted",
+    name: "an object whose owner does not exist, or has another uid, is deleted",
     async run(fixture) {
       const owner = await make(fixture, "owner");
       const uid = "00000000-0000-4000-8000-000000000000";
@@ -102,7 +102,7 @@ const missing: readonly Case[] = [
     },
   },
   {
-    name: "an object that gets an owner goes with it, and one that loses its owner before does not",
+    name: "an object that gets an owner goes with it, and one that has lost its owner before does not",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const owner = await make(fixture, "owner");
@@ -166,7 +166,7 @@ async function remove({ cluster, namespace }: Fixture, { metadata }: Named, prop
   await cluster.delete("configmaps", { namespace, name }, { uid }, { propagationPolicy });
 }
 
-/** Takes the finalizer off that kept an object. */
+/** Removes the finalizer that kept an object. */
 async function free({ cluster, namespace }: Fixture, { metadata }: Named): Promise<void> {
   await cluster.patch("configmaps", { namespace, name: metadata.name }, { metadata: { finalizers: null } });
 }

@@ -1,4 +1,4 @@
-/** Lists (rules R5, R8), clocks, and calls that are given up. */
+/** Lists (rules R5, R8), clocks, and aborted calls. */
 
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
@@ -17,7 +17,7 @@ import {
 
 const lists: readonly Case[] = [
   {
-    name: "R5: a list without a revision shows every write that was answered before",
+    name: "R5: a list without a revision shows every write that was answered before it",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       for (const name of ["a", "b", "c"]) {
@@ -49,7 +49,7 @@ const lists: readonly Case[] = [
     },
   },
   {
-    name: "R5: a list not older than the future is 504 Timeout, and says so within 8 s",
+    name: "R5: a list not older than a future revision is 504 Timeout, within 8 s",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       await createPod(fixture, "pod");
@@ -78,7 +78,7 @@ const lists: readonly Case[] = [
     },
   },
   {
-    name: "R8: revisions of pods compare as integers: each write to any of them is larger than all before",
+    name: "R8: revisions of pods compare as integers: each write of any pod has a larger one than all before",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       let last = 0n;
@@ -94,7 +94,7 @@ const lists: readonly Case[] = [
     },
   },
   {
-    name: "a list is of one namespace, or of all",
+    name: "a list covers one namespace, or all",
     async run(fixture) {
       const { cluster, namespace, otherNamespace } = fixture;
       const mine = await createLease(fixture, "lease");
@@ -146,7 +146,7 @@ const lists: readonly Case[] = [
     },
   },
   {
-    name: "a deleted pod is in no list that is not older than its end",
+    name: "a deleted pod is in no list that is not older than its removal",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const { metadata } = await createPod(fixture, "pod");
@@ -178,7 +178,7 @@ const lists: readonly Case[] = [
 
 const clocks: readonly Case[] = [
   {
-    name: "the server's time is within a second of what it stamps on a new object",
+    name: "the server's time is within a second of the stamp of a new object",
     async run(fixture) {
       for (let reply = 0; reply < 5; reply++) await fixture.cluster.list("leases", { namespace: fixture.namespace });
       const { metadata } = await createLease(fixture, "lease");
@@ -201,7 +201,7 @@ const clocks: readonly Case[] = [
     },
   },
   {
-    name: "a call that is given up rejects with code 0",
+    name: "an aborted call rejects with code 0",
     async run({ cluster, namespace }) {
       const error = await rejection(cluster.list("pods", { namespace }, { signal: AbortSignal.abort() }));
       assert.equal(error.code, 0);
@@ -213,7 +213,7 @@ const clocks: readonly Case[] = [
     },
   },
   {
-    name: "R9: a call is not sent after its time: code 0, and nothing was done",
+    name: "R9: a call is not sent after its deadline: code 0, and nothing was done",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const { metadata } = await createLease(fixture, "lease");
@@ -230,7 +230,7 @@ const clocks: readonly Case[] = [
 
 const pods: readonly Case[] = [
   {
-    name: "R6: a pod becomes Ready: a condition with a whole-second time, and containers that say so",
+    name: "R6: a Ready pod has a condition with a time in whole seconds, and ready containers",
     async run(fixture) {
       await createPod(fixture, "pod");
       const { metadata, status } = await readyPod(fixture, "pod");
@@ -252,7 +252,7 @@ const pods: readonly Case[] = [
     },
   },
   {
-    name: "a pod with a broken image is not Ready, and its container says what it waits for",
+    name: "a pod with a broken image is not Ready, and its container has a waiting reason",
     async run(fixture) {
       await createPod(fixture, "pod", { image: "app:broken" });
       const { status } = await podThat(fixture, (reason) => reason !== undefined);
@@ -262,7 +262,7 @@ const pods: readonly Case[] = [
     },
   },
   {
-    name: "a pod that breaks is not Ready, under a larger revision and the same uid, until it heals",
+    name: "a broken pod is not Ready until it heals, with a larger revision and the same uid",
     async run(fixture) {
       await createPod(fixture, "pod");
       const before = await readyPod(fixture, "pod");
@@ -277,7 +277,7 @@ const pods: readonly Case[] = [
     },
   },
   {
-    name: "a status patch writes status and metadata, never the spec; a plain patch everything but the status",
+    name: "a status patch writes status and metadata, never the spec; a plain patch writes everything but the status",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       await createStatefulSet(fixture, { replicas: 1 });
@@ -289,7 +289,7 @@ const pods: readonly Case[] = [
         { metadata: { labels: { by: "status" } }, spec: { replicas: 5 }, status: { currentRevision: "set-x" } },
         { subresource: "status" },
       );
-      // Surprising, but so it is: a status subresource keeps others from the spec, not from labels.
+      // The status subresource protects the spec from other writers, but surprisingly not the labels.
       assert.equal(written.metadata.labels?.by, "status");
       assert.equal(written.metadata.generation, before.metadata.generation);
       assert.deepEqual([written.spec, written.status?.currentRevision], [before.spec, "set-x"]);

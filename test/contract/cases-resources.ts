@@ -1,4 +1,4 @@
-/** The table of resource types: where each is served, and of what it is. */
+/** The table of resource types: where each is served, and whether it is namespaced. */
 
 import assert from "node:assert/strict";
 import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
@@ -9,9 +9,9 @@ export const resourceCases: readonly Case[] = (Object.keys(resources) as KnownRe
   const { isNamespaced, group } = resources[resource];
   const scope = isNamespaced ? "a namespace" : "the whole cluster";
   return {
-    name: `${resource} are served where the table says, and are of ${scope}`,
+    name: `${resource} are served where the table says, and belong to ${scope}`,
     async run({ cluster, namespace }) {
-      // By a path of the wrong scope nothing is served at all: the server then says so, and names no object.
+      // A path of the wrong scope leads nowhere: the server's answer then names no object.
       const error = await rejection(
         cluster.get(resource, { namespace: isNamespaced ? namespace : "", name: "not-there" }),
       );

@@ -1,4 +1,4 @@
-/** The scale of a StatefulSet, and how a deletion is to be carried out: what the functions that scale and fence stand on. */
+/** The scale of a StatefulSet, and the options of a deletion, which the functions that scale and fence rely on. */
 import assert from "node:assert/strict";
 import type { ScaleObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../support/rejection.ts";
@@ -20,11 +20,11 @@ import {
 
 const scales: readonly Case[] = [
   {
-    name: "a scale says how many replicas are wanted and there, under the object's own uid and resourceVersion",
+    name: "a scale has the wanted and the existing replicas, with the object's own uid and resourceVersion",
     async run(fixture) {
       await createStatefulSet(fixture, { replicas: 2 });
       await settledStatefulSet(fixture);
-      // Its status may be written once more, between the one read and the other.
+      // The status may be written once more between the two reads.
       const [set, scale] = await eventually(
         "a scale of the same revision",
         async () => [await readStatefulSet(fixture), await getScale(fixture)] as const,
@@ -41,7 +41,7 @@ const scales: readonly Case[] = [
     },
   },
   {
-    name: "the scale of nothing is 404, and what has no scale is 404 as well",
+    name: "the scale of a missing object is 404, and so is the scale of a type that has none",
     async run(fixture) {
       const missing = await rejection(getScale(fixture));
       assert.deepEqual([missing.code, missing.reason], [404, "NotFound"]);
@@ -54,7 +54,7 @@ const scales: readonly Case[] = [
     },
   },
   {
-    name: "a patch of a scale changes the replicas, is a new generation, and is carried out by the controller",
+    name: "a patch of a scale changes the replicas and the generation, and the controller carries it out",
     async run(fixture) {
       await createStatefulSet(fixture, { replicas: 3 });
       const before = await settledStatefulSet(fixture);
@@ -74,7 +74,7 @@ const scales: readonly Case[] = [
     },
   },
   {
-    name: "a patch of a scale to none leaves the number out",
+    name: "a patch of a scale to zero leaves the number out",
     async run(fixture) {
       await createStatefulSet(fixture, { replicas: 1 });
       const scale = await patchScale(fixture, { spec: { replicas: 0 } });
@@ -110,19 +110,19 @@ const scales: readonly Case[] = [
     },
   },
   {
-    name: "a patch of a scale changes nothing but the replicas, whatever else it says",
+    name: "a patch of a scale changes only the replicas, whatever else it contains",
     async run(fixture) {
       const { metadata } = await statefulSetAtRest(fixture);
       const { uid, generation } = metadata;
       const body = { metadata: { uid, labels: { a: "1" } }, spec: { replicas: 0 }, status: { replicas: 7 } };
       assert.equal((await patchScale(fixture, body)).status?.replicas, 0);
       const after = await readStatefulSet(fixture);
-      // Its revision may grow all the same: the API server notes who wrote which field.
+      // The revision may still grow, because the API server notes who has written which field.
       assert.deepEqual([after.metadata.generation, after.metadata.labels], [generation, undefined]);
     },
   },
   {
-    name: "fewer replicas than none are 422, another name is 400",
+    name: "a negative number of replicas is 422, another name is 400",
     async run(fixture) {
       await createStatefulSet(fixture, { replicas: 1 });
       const negative = await rejection(patchScale(fixture, { spec: { replicas: -1 } }));
@@ -150,7 +150,7 @@ const scales: readonly Case[] = [
 
 const deletions: readonly Case[] = [
   {
-    name: "a pod that is deleted with no grace is gone at once",
+    name: "a pod that is deleted without a grace period is gone at once",
     async run(fixture) {
       await createPod(fixture, "pod");
       const { uid } = (await readyPod(fixture, "pod")).metadata;
@@ -160,7 +160,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "a pod's grace is as long as the deletion says, and a later one shortens it, but never lengthens it",
+    name: "a deletion sets a pod's grace period, and a later one may shorten but never lengthen it",
     async run(fixture) {
       await createPod(fixture, "pod", { annotations: { "test.sluice.dev/gone-after-ms": "60000" } });
       const { uid } = (await readyPod(fixture, "pod")).metadata;
@@ -179,7 +179,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "a deletion with no grace still has its conditions: another uid is 409",
+    name: "a deletion without a grace period still has its preconditions: another uid is 409",
     async run(fixture) {
       await createPod(fixture, "pod");
       await readyPod(fixture, "pod");

@@ -1,4 +1,4 @@
-/** Updates of objects and of their scales, as webhooks see, change and refuse them, and see them again after a conflict. */
+/** Updates of objects and of their scales: webhooks see, change and refuse them, and see them again after a conflict. */
 import assert from "node:assert/strict";
 import { type ClusterError, resources, type ScaleObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../support/rejection.ts";
@@ -9,7 +9,7 @@ import { mutating, patching, validating } from "./with-webhooks.ts";
 
 const seen: readonly Case[] = scaled.map((resource) =>
   withUpdates(
-    `a patch of ${resource}, and one of their scale, is shown to webhooks as an UPDATE, with what was there before`,
+    `a patch of ${resource}, and of their scale, is shown to webhooks as an UPDATE with the old object`,
     async (stage) => {
       const { cluster, namespace } = stage.fixture;
       await stage.register(mutating, "first");
@@ -51,23 +51,26 @@ const seen: readonly Case[] = scaled.map((resource) =>
 );
 
 const chosen: readonly Case[] = [
-  withUpdates("a webhook that chooses by labels is asked about what has them, or had them", async (stage) => {
-    const { cluster } = stage.fixture;
-    const objectSelector = { matchExpressions: [{ key: "probe", operator: "Exists" }] };
-    await stage.register(mutating, "choosy", undefined, { objectSelector });
-    await stage.statefulSet();
-    const write = async (labels: object) => {
-      await cluster.patch("statefulsets", stage.key, { metadata: { ...ours.metadata, labels } });
-      return stage.take().length;
-    };
-    assert.equal(await write({}), 0);
-    assert.ok((await write({ probe: "1" })) > 0);
-    assert.ok((await write({ probe: null })) > 0);
-    assert.equal(await write({ other: "1" }), 0);
-    await patchScale(stage, { spec: { replicas: 0 } });
-    assert.deepEqual(stage.take(), [], "a Scale has no labels");
-  }),
-  withUpdates("the status is a subresource of its own: a webhook of the object does not see it", async (stage) => {
+  withUpdates(
+    "a webhook with an object selector is asked about objects that have the labels, or had them",
+    async (stage) => {
+      const { cluster } = stage.fixture;
+      const objectSelector = { matchExpressions: [{ key: "probe", operator: "Exists" }] };
+      await stage.register(mutating, "choosy", undefined, { objectSelector });
+      await stage.statefulSet();
+      const write = async (labels: object) => {
+        await cluster.patch("statefulsets", stage.key, { metadata: { ...ours.metadata, labels } });
+        return stage.take().length;
+      };
+      assert.equal(await write({}), 0);
+      assert.ok((await write({ probe: "1" })) > 0);
+      assert.ok((await write({ probe: null })) > 0);
+      assert.equal(await write({ other: "1" }), 0);
+      await patchScale(stage, { spec: { replicas: 0 } });
+      assert.deepEqual(stage.take(), [], "a Scale has no labels");
+    },
+  ),
+  withUpdates("the status is a subresource: a webhook for the object does not see it", async (stage) => {
     const { cluster } = stage.fixture;
     await stage.register(mutating, "object", ["deployments"]);
     await stage.register(mutating, "status", ["deployments/status"]);
@@ -81,7 +84,7 @@ const chosen: readonly Case[] = [
       assert.deepEqual([url.split("?")[0], request.subResource], ["/status", "status"]);
     }
   }),
-  withUpdates("an update of nothing is 404, and no webhook is asked", async (stage) => {
+  withUpdates("an update of a missing object is 404, and no webhook is asked", async (stage) => {
     await stage.register(mutating, "first");
     assert.equal((await rejection(stage.fixture.cluster.patch("statefulsets", stage.key, ours))).code, 404);
     assert.equal((await rejection(patchScale(stage, { spec: { replicas: 1 } }))).code, 404);
@@ -97,7 +100,7 @@ const chosen: readonly Case[] = [
 ];
 
 const changed: readonly Case[] = [
-  withUpdates("what one webhook changes of an update the next ones see, and it is stored", async (stage) => {
+  withUpdates("the next webhooks see what one webhook has changed, and it is stored", async (stage) => {
     const { cluster } = stage.fixture;
     const asked = ["/first", "/second", "/third"];
     await stage.register(mutating, "first");
@@ -122,31 +125,34 @@ const changed: readonly Case[] = [
     const { metadata: stored, spec } = await readStatefulSet(stage.fixture);
     assert.deepEqual([stored.annotations?.theirs, spec.replicas], ["1", 1]);
   }),
-  withUpdates("an update that a webhook refuses, or fails to answer, changes nothing and says why", async (stage) => {
-    const { cluster } = stage.fixture;
-    const name = await stage.register(validating, "first");
-    const before = await stage.statefulSet();
-    const update = () => cluster.patch("statefulsets", stage.key, { ...ours, spec: { replicas: 1 } });
-    const scale = () => patchScale(stage, { spec: { replicas: 1 } });
-    const status = { code: 409, reason: "Conflict", message: "not now" };
-    stage.webhooks.answer = () => ({ allowed: false, status });
-    for (const write of [update, scale]) {
-      const { code, reason, message } = await rejection(write());
-      assert.deepEqual([code, reason], [409, "Conflict"]);
-      assert.equal(message, `admission webhook "${name}" denied the request: not now`);
-    }
-    stage.webhooks.answer = () => "broken";
-    for (const write of [update, scale]) {
-      const { code, message } = await rejection(write());
-      assert.deepEqual([code, message.includes(`failed calling webhook "${name}"`)], [500, true]);
-    }
-    assert.equal((await readStatefulSet(stage.fixture)).metadata.resourceVersion, before.metadata.resourceVersion);
-  }),
+  withUpdates(
+    "an update that a webhook refuses, or fails to answer, changes nothing, and the error says why",
+    async (stage) => {
+      const { cluster } = stage.fixture;
+      const name = await stage.register(validating, "first");
+      const before = await stage.statefulSet();
+      const update = () => cluster.patch("statefulsets", stage.key, { ...ours, spec: { replicas: 1 } });
+      const scale = () => patchScale(stage, { spec: { replicas: 1 } });
+      const status = { code: 409, reason: "Conflict", message: "not now" };
+      stage.webhooks.answer = () => ({ allowed: false, status });
+      for (const write of [update, scale]) {
+        const { code, reason, message } = await rejection(write());
+        assert.deepEqual([code, reason], [409, "Conflict"]);
+        assert.equal(message, `admission webhook "${name}" denied the request: not now`);
+      }
+      stage.webhooks.answer = () => "broken";
+      for (const write of [update, scale]) {
+        const { code, message } = await rejection(write());
+        assert.deepEqual([code, message.includes(`failed calling webhook "${name}"`)], [500, true]);
+      }
+      assert.equal((await readStatefulSet(stage.fixture)).metadata.resourceVersion, before.metadata.resourceVersion);
+    },
+  ),
 ];
 
 const again: readonly Case[] = [
   withUpdates(
-    "an object that changes while a webhook is asked is reviewed again as it is now, under another uid, and both changes last",
+    "an object that changes while a webhook is asked is reviewed again in its new state, under another uid, and both changes last",
     async (stage) => {
       await stage.register(mutating, "first");
       await stage.register(validating, "second");
@@ -165,7 +171,7 @@ const again: readonly Case[] = [
     },
   ),
   withUpdates(
-    "a scale whose object changes while a webhook is asked is reviewed again, on the scale of then",
+    "a scale whose object changes while a webhook is asked is reviewed again with the new scale",
     async (stage) => {
       await stage.register(mutating, "first", ["statefulsets/scale"]);
       await stage.register(validating, "second", ["statefulsets/scale"]);
@@ -184,7 +190,7 @@ const again: readonly Case[] = [
     },
   ),
   withUpdates(
-    "an update of a resourceVersion that a change has overtaken is 409: mutating webhooks are asked again, validating ones not",
+    "an update of an outdated resourceVersion is 409: mutating webhooks are asked again, validating ones are not",
     async (stage) => {
       const { cluster } = stage.fixture;
       await stage.register(mutating, "first");
@@ -208,7 +214,7 @@ const again: readonly Case[] = [
 
 export const updateCases: readonly Case[] = [...seen, ...chosen, ...changed, ...again];
 
-/** Another client changes the StatefulSet while a webhook is asked for the first time. */
+/** Another client changes the StatefulSet when a webhook is asked for the first time. */
 function disturbOnce(stage: UpdateStage): void {
   let isDone = false;
   stage.webhooks.answer = async ({ request }) => {
@@ -229,14 +235,14 @@ function pathsOf(reviews: readonly Review[]): (string | undefined)[] {
   return reviews.map(({ url }) => url.split("?")[0]);
 }
 
-/** Where a controller has written meanwhile, a webhook is asked again. */
+/** Takes the last review of each webhook, because a webhook is asked again if a controller has written meanwhile. */
 function lastOfEach(reviews: readonly Review[], asked = ["/first", "/second"]): readonly Review[] {
   const paths = new Set(pathsOf(reviews));
   assert.deepEqual([...paths], asked);
   return [...paths].map((path) => reviews.findLast(({ url }) => url.split("?")[0] === path) as Review);
 }
 
-/** An object of no pods; a Deployment makes no ReplicaSet either. */
+/** An object without pods. A Deployment makes no ReplicaSet either. */
 async function createScaled({ fixture, key }: UpdateStage, resource: (typeof scaled)[number]): Promise<void> {
   const labels = { app: "set" };
   const template = { metadata: { labels }, spec: { containers: [{ name: "app", image: "app:1" }] } };

@@ -1,4 +1,4 @@
-/** Volumes: which claim gets which, and what becomes of them when the other goes. */
+/** Volumes: which claim gets which volume, and what happens to one when the other goes. */
 import assert from "node:assert/strict";
 import type { PvcObject, VolumeObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Case, eventually, type Fixture, isGone } from "./fixture.ts";
@@ -8,7 +8,7 @@ const volumes = "persistentvolumes";
 
 export const volumeCases: readonly Case[] = [
   {
-    name: "a claim is bound to the smallest volume of its class that is big enough, and each names the other",
+    name: "a claim is bound to the smallest sufficient volume of its class, and each names the other",
     async run(fixture) {
       for (const storage of ["1Gi", "20Gi", "8Gi"]) await createVolume(fixture, storage.toLowerCase(), { storage });
       await createVolume(fixture, "other", { storage: "5Gi", storageClassName: "other" });
@@ -22,7 +22,7 @@ export const volumeCases: readonly Case[] = [
     },
   },
   {
-    name: "a claim that no volume will do for is Pending until one comes, which may be kept for it by name",
+    name: "a claim without a suitable volume is Pending until one comes, which may name the claim",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       await createVolume(fixture, "small", { storage: "1Gi" });
@@ -54,7 +54,7 @@ export const volumeCases: readonly Case[] = [
     },
   },
   {
-    name: "a volume that is deleted stays while a claim is bound to it, and one without a claim is gone",
+    name: "a deleted volume stays while a claim is bound to it, and goes without one",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const used = await createVolume(fixture, "used", { storage: "1Gi" });
@@ -73,7 +73,7 @@ export const volumeCases: readonly Case[] = [
   },
 ];
 
-/** Volumes are of the whole cluster: each case has names and a class of its own. */
+/** Volumes belong to the whole cluster, so each case has names and a storage class of its own. */
 function nameOf({ namespace }: Fixture, name: string): string {
   return `${namespace}-${name}`;
 }
@@ -95,7 +95,7 @@ async function postVolume(fixture: Fixture, name: string, { storage, ...more }: 
   await cluster.create(volumes, "", { metadata: { name: nameOf(fixture, name) }, spec });
 }
 
-/** A volume that its controller has seen, and that no claim is bound to yet. */
+/** A volume that its controller has processed, and that no claim is bound to yet. */
 async function createVolume(fixture: Fixture, name: string, choices: VolumeChoices): Promise<VolumeObject> {
   await postVolume(fixture, name, choices);
   return await volumeIn(fixture, name, "Available");

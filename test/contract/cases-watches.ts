@@ -1,11 +1,11 @@
-/** Watches: every change after a revision, in order, once; and how they end. */
+/** Watches: every change after a revision, in order and once; and how watches end. */
 
 import assert from "node:assert/strict";
 import type { ObjectTypes, Resource, WatchEvent, WatchQuery } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../support/rejection.ts";
 import { type Case, createLease, createPod, type Fixture, gonePod, readyPod, revisionOf } from "./fixture.ts";
 
-/** What a watch sends until an object of that name comes, bookmarks left out, as `TYPE name`. */
+/** The events of a watch as `TYPE name`, without bookmarks, until an object of that name comes. */
 export async function collected<R extends Resource>(
   { cluster }: Fixture,
   resource: R,
@@ -26,7 +26,7 @@ export async function collected<R extends Resource>(
   assert.fail(`the watch ended before ${last} came: ${events.join(", ")}`);
 }
 
-/** The revision from which on a case wants to receive. */
+/** The revision from which a case wants events. */
 export async function now({ cluster, namespace }: Fixture, resource: Resource): Promise<string> {
   return (await cluster.list(resource, { namespace })).resourceVersion;
 }
@@ -37,14 +37,14 @@ function annotate({ cluster, namespace }: Fixture, name: string, value: string) 
 
 const order: readonly Case[] = [
   {
-    name: "a watch from a list's revision sends every later change in order and once, those before it too",
+    name: "a watch from a list's revision sends every later change once and in order, including those before the watch was opened",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       await createLease(fixture, "before");
       const resourceVersion = await now(fixture, "leases");
       const a = await createLease(fixture, "a");
       await annotate(fixture, "a", "1");
-      // From here on the watch is open: what came before it was opened and what comes after must join.
+      // The watch is open from here on: the changes before and after that must join without a gap.
       const listening = collected(fixture, "leases", { namespace, resourceVersion }, "last");
       await createLease(fixture, "b");
       for (const value of ["1", "2", "3"]) await annotate(fixture, "b", value);
@@ -62,7 +62,7 @@ const order: readonly Case[] = [
     },
   },
   {
-    name: "a watch from an event's revision goes on after that event",
+    name: "a watch from an event's revision continues after that event",
     async run(fixture) {
       const { namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
@@ -74,7 +74,7 @@ const order: readonly Case[] = [
     },
   },
   {
-    name: "two watches receive the same",
+    name: "two watches receive the same events",
     async run(fixture) {
       const { namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
@@ -89,7 +89,7 @@ const order: readonly Case[] = [
     },
   },
   {
-    name: "a write that changes nothing sends nothing",
+    name: "a write that changes nothing causes no event",
     async run(fixture) {
       const { namespace } = fixture;
       await createLease(fixture, "a", { value: "1" });
@@ -101,7 +101,7 @@ const order: readonly Case[] = [
     },
   },
   {
-    name: "a pod's life is ADDED, MODIFIED to Ready, MODIFIED to terminating, DELETED, each under a larger revision",
+    name: "a pod is ADDED, MODIFIED to Ready, MODIFIED to terminating and DELETED, each with a larger revision",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const resourceVersion = await now(fixture, "pods");
@@ -122,7 +122,7 @@ const order: readonly Case[] = [
 
 const selection: readonly Case[] = [
   {
-    name: "a watch with a selector: what begins to match is ADDED, what ceases to is DELETED",
+    name: "a watch with a selector gets ADDED for an object that begins to match, and DELETED for one that ceases to",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
@@ -142,12 +142,12 @@ const selection: readonly Case[] = [
       const query = { namespace, resourceVersion, labelSelector: "watched=yes" };
       const { events, revisions } = await collected(fixture, "leases", query, "last");
       assert.deepEqual(events, ["ADDED a", "MODIFIED a", "DELETED a", "ADDED a"]);
-      // A DELETED of this kind carries the revision of the change that ended the match.
+      // A DELETED of this kind has the revision of the change that ended the match.
       assert.equal(revisions[2], revisionOf(left));
     },
   },
   {
-    name: "a watch of one namespace receives nothing of another; one of all receives both",
+    name: "a watch of one namespace gets no event of another; a watch of all namespaces gets both",
     async run(fixture) {
       const { cluster, namespace, otherNamespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
@@ -179,7 +179,7 @@ const selection: readonly Case[] = [
 
 const endings: readonly Case[] = [
   {
-    name: "a watch without events can be left while it waits",
+    name: "a watch without events can be ended while it waits",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
@@ -192,7 +192,7 @@ const endings: readonly Case[] = [
     },
   },
   {
-    name: "an aborted signal ends a watch with code 0, before it began and while it waits",
+    name: "an aborted signal ends a watch with code 0, before it begins and while it waits",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
@@ -211,7 +211,7 @@ const endings: readonly Case[] = [
     },
   },
   {
-    name: "a watch with a selector that does not parse rejects with 400",
+    name: "a watch with a malformed selector rejects with 400",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
@@ -220,7 +220,7 @@ const endings: readonly Case[] = [
     },
   },
   {
-    name: "a watch from a revision that is forgotten rejects with 410",
+    name: "a watch from a forgotten revision rejects with 410",
     alone: true,
     async run(fixture) {
       const { cluster, namespace } = fixture;

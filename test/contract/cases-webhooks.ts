@@ -1,4 +1,4 @@
-/** Webhooks that see, change and refuse evictions, and what becomes of those that fail. Where a server speaks HTTP. */
+/** Webhooks that see, change and refuse evictions, and what happens when they fail. For clusters that speak HTTP. */
 import assert from "node:assert/strict";
 import { eventually } from "./fixture.ts";
 import { type Review, WebhookServer } from "./webhook-server.ts";
@@ -17,7 +17,7 @@ import {
 
 const reviews: readonly EvictionCase[] = [
   withWebhooks(
-    "an eviction is shown to webhooks as a review of v1, with their time in the query",
+    "an eviction is shown to webhooks as a review of v1, with their timeout in the query",
     async (fixture, webhooks) => {
       await webhooks.register(fixture, mutating, "first", { timeoutSeconds: 7 });
       await webhooks.register(fixture, validating, "second");
@@ -59,7 +59,7 @@ const reviews: readonly EvictionCase[] = [
     },
   ),
   withWebhooks(
-    "mutating webhooks are asked first, by the names of their configurations; after a refusal none is",
+    "mutating webhooks are asked first, by the names of their configurations; after a refusal no other is asked",
     async (fixture, webhooks) => {
       await webhooks.register(fixture, validating, "aa");
       await webhooks.register(fixture, mutating, "cc");
@@ -70,7 +70,7 @@ const reviews: readonly EvictionCase[] = [
       assert.equal((await fixture.evict("pod")).code, 400);
       const asked = webhooks.take().map(({ url }) => url.slice(1, 3));
       assert.deepEqual(asked.slice(0, 2), ["bb", "cc"]);
-      // Side by side, so that the refusal of the one does not keep the other from being asked.
+      // They are asked at the same time, so that a refusal does not keep the other from being asked.
       assert.deepEqual(asked.slice(2).toSorted(), ["aa", "dd"]);
       webhooks.answer = ({ url }) => ({ allowed: !url.startsWith("/bb") });
       assert.equal((await fixture.evict("pod")).code, 400);
@@ -101,7 +101,7 @@ const reviews: readonly EvictionCase[] = [
     );
   }),
   withWebhooks(
-    "an eviction of what is not there is reviewed, then 404; one of another name is 400",
+    "an eviction of a missing pod is reviewed and then 404; one with another name is 400",
     async (fixture, webhooks, pod) => {
       await webhooks.register(fixture, mutating, "first");
       await webhooks.known(fixture, "first");
@@ -141,7 +141,7 @@ const refusals: readonly EvictionCase[] = [
       await isUntouched(fixture, pod);
     },
   ),
-  withWebhooks("a refusal without a word is 400, and never a success", async (fixture, webhooks) => {
+  withWebhooks("a refusal without a status is 400, and never a success", async (fixture, webhooks) => {
     const name = await webhooks.register(fixture, mutating, "first");
     await webhooks.known(fixture, "first");
     const denied = `admission webhook "${name}" denied the request`;
@@ -159,7 +159,7 @@ const refusals: readonly EvictionCase[] = [
 
 const patches: readonly EvictionCase[] = [
   withWebhooks(
-    "R11: a uid that a webhook pins is a precondition, also beside the client's own options",
+    "R11: a uid that a webhook pins is a precondition, in addition to the client's own options",
     async (fixture, webhooks, pod) => {
       await webhooks.register(fixture, mutating, "first");
       await webhooks.register(fixture, validating, "second");
@@ -184,7 +184,7 @@ const patches: readonly EvictionCase[] = [
     },
   ),
   withWebhooks(
-    "a later webhook sees what an earlier one changed, and may replace it",
+    "a later webhook sees the changes of an earlier one, and may replace them",
     async (fixture, webhooks, pod) => {
       await webhooks.register(fixture, mutating, "first");
       await webhooks.register(fixture, mutating, "second");
@@ -215,7 +215,7 @@ const patches: readonly EvictionCase[] = [
 
 const failures: readonly EvictionCase[] = [
   withWebhooks(
-    "a webhook that fails refuses with 500 and its name, or with Ignore is as if it were not there",
+    "a failing webhook causes a 500 with its name, or, with Ignore, counts as absent",
     async (fixture, webhooks, pod) => {
       const closed = await webhooks.register(fixture, mutating, "closed");
       await webhooks.register(fixture, mutating, "open", { failurePolicy: "Ignore" });
@@ -236,14 +236,14 @@ const failures: readonly EvictionCase[] = [
         assert.equal((await fixture.evict("pod", {}, "dryRun=All")).code, 201);
       }
       webhooks.answer = ({ url }) => ({ allowed: !url.startsWith("/open"), status: { code: 429 } });
-      // It answers: that is no failure.
+      // It answers, so Ignore does not apply.
       assert.equal((await fixture.evict("pod")).code, 429);
       failing("open");
       assert.equal((await fixture.evict("pod")).code, 201);
       await terminates(fixture);
     },
   ),
-  withWebhooks("an answer that keeps no rule is none", async (fixture, webhooks, pod) => {
+  withWebhooks("an answer that breaks a rule counts as a failure", async (fixture, webhooks, pod) => {
     const name = await webhooks.register(fixture, validating, "first");
     await webhooks.known(fixture, "first");
     const patch = patching([]);
@@ -262,7 +262,7 @@ const failures: readonly EvictionCase[] = [
     }
     await isUntouched(fixture, pod);
   }),
-  withWebhooks("a webhook has the seconds that its registration gives it", async (fixture, webhooks, pod) => {
+  withWebhooks("a webhook has the timeout of its registration", async (fixture, webhooks, pod) => {
     const name = await webhooks.register(fixture, mutating, "first", { timeoutSeconds: 1 });
     await webhooks.known(fixture, "first");
     webhooks.answer = () => "never";
@@ -276,7 +276,7 @@ const failures: readonly EvictionCase[] = [
     await isUntouched(fixture, pod);
   }),
   withWebhooks(
-    "a webhook is asked only where its caBundle vouches for it, which may name two authorities",
+    "a webhook is asked only if its caBundle, which may have two authorities, trusts its certificate",
     async (fixture, webhooks, pod) => {
       const other = await WebhookServer.start();
       try {
@@ -305,7 +305,7 @@ const failures: readonly EvictionCase[] = [
       }
     },
   ),
-  withWebhooks("a webhook that has gone refuses with 500 and its address", async (fixture, webhooks, pod) => {
+  withWebhooks("a webhook that has gone causes a 500 with its address", async (fixture, webhooks, pod) => {
     const name = await webhooks.register(fixture, mutating, "first");
     await webhooks.known(fixture, "first");
     const url = webhooks.urlOf("first");

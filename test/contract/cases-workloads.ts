@@ -1,4 +1,4 @@
-/** What the StatefulSet controller does, as far as rollouts and downscales stand on it. */
+/** What the StatefulSet controller does, as far as rollouts and downscales rely on it. */
 import assert from "node:assert/strict";
 import {
   type Case,
@@ -112,7 +112,7 @@ const revisions: readonly Case[] = [
     },
   },
   {
-    name: "OnDelete: a template changed back has its former update revision again",
+    name: "OnDelete: a template that is changed back has its former update revision again",
     async run(fixture) {
       await createStatefulSet(fixture);
       const first = await settledStatefulSet(fixture);
@@ -200,7 +200,7 @@ const scaling: readonly Case[] = [
     },
   },
   {
-    name: "a StatefulSet of no replicas settles without pods",
+    name: "a StatefulSet without replicas settles without pods",
     async run(fixture) {
       await createStatefulSet(fixture, { replicas: 0 });
       const { status } = await settledStatefulSet(fixture);
@@ -227,7 +227,7 @@ const health: readonly Case[] = [
     },
   },
   {
-    name: "a pod that breaks is counted out of the ready replicas, and in again when it heals",
+    name: "a broken pod does not count as a ready replica until it heals",
     async run(fixture) {
       await createStatefulSet(fixture);
       await settledStatefulSet(fixture);
@@ -330,7 +330,7 @@ const health: readonly Case[] = [
     },
   },
   {
-    name: "a pod that only shares the labels is not the StatefulSet's, and is left alone",
+    name: "a pod that only shares the labels does not belong to the StatefulSet, which leaves it alone",
     async run(fixture) {
       await createStatefulSet(fixture, { replicas: 1 });
       await settledStatefulSet(fixture);

@@ -38,14 +38,14 @@ const creation: readonly Case[] = [
     },
   },
   {
-    name: "of many that create one name at once, one succeeds",
+    name: "of many clients that create one name at once, one succeeds",
     async run(fixture) {
       const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => createLease(fixture, "lease")));
       assert.equal(outcomes.filter(({ status }) => status === "fulfilled").length, 1);
     },
   },
   {
-    name: "an event whose name was chosen by its sender is refused the second time: 409",
+    name: "an Event with a name that its sender chose is refused the second time: 409",
     async run({ cluster, namespace }) {
       const body = {
         metadata: { name: "pod-0.0123456789abcdef" },
@@ -61,7 +61,7 @@ const creation: readonly Case[] = [
     },
   },
   {
-    name: "an object of another namespace is 400",
+    name: "an object with another namespace is 400",
     async run({ cluster, namespace, otherNamespace }) {
       const body = { metadata: { name: "lease", namespace: otherNamespace } };
       const error = await rejection(cluster.create("leases", namespace, body));
@@ -69,7 +69,7 @@ const creation: readonly Case[] = [
     },
   },
   {
-    name: "what is not there is 404 NotFound, by name, for get, patch and delete",
+    name: "a missing object is 404 NotFound, with its name, for get, patch and delete",
     async run({ cluster, namespace }) {
       const key = { namespace, name: "nothing" };
       for (const error of [
@@ -116,7 +116,7 @@ const patches: readonly Case[] = [
     },
   },
   {
-    name: "annotations of more than 256 KiB, keys and values of all together, are 422, and the error does not name the uid",
+    name: "annotations of more than 256 KiB, keys and values together, are 422, and the error does not name the uid",
     async run(fixture) {
       const { metadata } = await createLease(fixture, "lease", { a: "1" });
       const most = 256 * 1024;
@@ -180,7 +180,7 @@ const patches: readonly Case[] = [
     },
   },
   {
-    name: "without its last annotation an object has none at all",
+    name: "an object without its last annotation has no annotations at all",
     async run(fixture) {
       const { metadata } = await createLease(fixture, "lease", { a: "1" });
       const after = await patchLease(fixture, metadata, { a: null });
@@ -188,7 +188,7 @@ const patches: readonly Case[] = [
     },
   },
   {
-    name: "a patch that changes nothing leaves the resourceVersion as it is",
+    name: "a patch that changes nothing keeps the resourceVersion",
     async run(fixture) {
       const { metadata } = await createLease(fixture, "lease", { a: "1" });
       for (const annotations of [{ a: "1" }, { absent: null }, {}]) {
@@ -198,7 +198,7 @@ const patches: readonly Case[] = [
     },
   },
   {
-    name: "a patch leaves fields alone that it does not name, known to us or not",
+    name: "a patch does not change fields that it does not name, known to us or not",
     async run(fixture) {
       const { metadata } = await createLease(fixture, "lease");
       const after = await patchLease(fixture, metadata, { a: "1" });
@@ -206,7 +206,7 @@ const patches: readonly Case[] = [
     },
   },
   {
-    name: "a patch without conditions applies to whatever is there",
+    name: "a patch without preconditions applies to any version",
     async run(fixture) {
       await createLease(fixture, "lease", { a: "1" });
       const after = await fixture.cluster.patch("leases", key(fixture), { metadata: { labels: { l: "x" } } });
@@ -228,7 +228,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "R9: a deletion by another uid is 409 Conflict and deletes nothing",
+    name: "R9: a deletion with another uid is 409 Conflict and deletes nothing",
     async run(fixture) {
       const { metadata } = await createLease(fixture, "lease");
       const uid = "00000000-0000-4000-8000-000000000000";
@@ -238,7 +238,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "R9: a deletion repeated is 404, and 409 once a namesake is there",
+    name: "R9: a repeated deletion is 404, and 409 once a namesake exists",
     async run(fixture) {
       const { metadata } = await createLease(fixture, "lease");
       await fixture.cluster.delete("leases", key(fixture), { uid: metadata.uid });
@@ -261,7 +261,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "R9: of many deletions of one pod all succeed or are 404, and it goes once",
+    name: "R9: many deletions of one pod all succeed or are 404, and it goes once",
     async run(fixture) {
       const { uid } = (await createPod(fixture, "pod")).metadata;
       await readyPod(fixture, "pod");
@@ -274,7 +274,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "R9: a pod that is deleted terminates for a while, seen by its deletionTimestamp, under the same uid",
+    name: "R9: a deleted pod terminates for a while, with a deletionTimestamp and the same uid",
     async run(fixture) {
       await createPod(fixture, "pod", slowly);
       const { metadata } = await readyPod(fixture, "pod");
@@ -290,7 +290,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "R9: deleting a pod that terminates already succeeds and changes nothing",
+    name: "R9: deleting a terminating pod succeeds and changes nothing",
     async run(fixture) {
       await createPod(fixture, "pod", slowly);
       const { uid } = (await readyPod(fixture, "pod")).metadata;
@@ -304,7 +304,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "R13: a pod whose status has moved on is not deleted by its old resourceVersion: 409",
+    name: "R13: a pod whose status has changed is not deleted by its old resourceVersion: 409",
     async run(fixture) {
       const { uid, resourceVersion } = (await createPod(fixture, "pod")).metadata;
       await readyPod(fixture, "pod");
@@ -315,7 +315,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "a patch still reaches a pod that terminates",
+    name: "a patch still reaches a terminating pod",
     async run(fixture) {
       await createPod(fixture, "pod", slowly);
       const { uid } = (await readyPod(fixture, "pod")).metadata;
@@ -326,7 +326,7 @@ const deletions: readonly Case[] = [
     },
   },
   {
-    name: "a finalizer keeps a deleted object until it is taken off",
+    name: "a finalizer keeps a deleted object until it is removed",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const finalizers = ["sluice.dev/contract"];

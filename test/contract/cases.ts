@@ -1,4 +1,4 @@
-/** Every case that all worlds must pass. */
+/** Every case that the real and the fake clusters must pass. */
 import { claimCases } from "./cases-claims.ts";
 import { configurationCases } from "./cases-configuration.ts";
 import { discoveryCases } from "./cases-discovery.ts";

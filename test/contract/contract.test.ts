@@ -1,6 +1,6 @@
 /**
- * The same cases in every world, so that the embedded one cannot lie about the real one. When they disagree, the real one
- * is right.
+ * The same cases for the real API server and for the fake clusters, so that these cannot behave differently. If they disagree,
+ * the real one is right.
  */
 import { after, before, describe, test } from "node:test";
 import { findAssets } from "../controlplane/controlplane.ts";
@@ -53,7 +53,7 @@ function inWorld<F extends Fixture>(
     };
     const together = required.filter(({ alone }) => !alone);
     const inOrder = [...together.filter(({ slow }) => slow), ...together.filter(({ slow }) => !slow)];
-    // They mostly wait, and each has a namespace of its own.
+    // The cases mostly wait, and each has a namespace of its own.
     describe("together", { concurrency: 8 }, () => inOrder.forEach(register));
     describe("alone", { concurrency: 1 }, () => required.filter(({ alone }) => alone).forEach(register));
   });

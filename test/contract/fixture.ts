@@ -1,4 +1,6 @@
-/** What a contract case gets: a cluster, a namespace of its own, and the few things that no function may ask a cluster. */
+/**
+ * What a contract case gets: a cluster, a namespace of its own, and the few operations that no function may ask of a cluster.
+ */
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import {
@@ -11,7 +13,7 @@ import {
 } from "../../functions/shared/kubernetes/cluster.ts";
 import type { KindDefinition } from "../fake-cluster/objects.ts";
 
-/** What a pod's or StatefulSet's `status` and `spec` hold beyond what decisions read. */
+/** A StatefulSet with the fields of `status` and `spec` that decisions do not read. */
 export interface FullStatefulSet extends StatefulSetObject {
   readonly spec: StatefulSetObject["spec"] & { readonly template: { readonly spec: object } };
   readonly status: StatefulSetObject["status"] & {
@@ -32,30 +34,30 @@ export interface StatefulSetOptions {
   readonly podManagementPolicy?: "Parallel" | "OrderedReady";
 }
 
-/** Each world makes one for each case. */
+/** What each case gets from the cluster that it runs on. */
 export interface Fixture {
   readonly cluster: Cluster;
-  /** Namespace of this case alone. It exists. */
+  /** Existing namespace of this case only. */
   readonly namespace: string;
-  /** Another one. */
+  /** A second one. */
   readonly otherNamespace: string;
-  /** Makes a pod not Ready, its containers waiting for `reason`. */
+  /** Makes a pod not Ready, with its containers waiting for `reason`. */
   breakPod(name: string, reason: string): Promise<void>;
-  /** Makes it Ready again. */
+  /** Makes the pod Ready again. */
   healPod(name: string): Promise<void>;
-  /** Deletes the CRD of ZoneAwarePodDisruptionBudgets, with the budgets. Disturbs all cases that run. */
+  /** Deletes the CRD of ZoneAwarePodDisruptionBudgets with all budgets. Disturbs all cases that run. */
   removeBudgetType(): Promise<void>;
-  /** Applies it again; resolves when budgets can be listed. */
+  /** Applies the CRD again. Resolves when budgets can be listed. */
   restoreBudgetType(): Promise<void>;
-  /** Makes a CRD; resolves when it is accepted. */
+  /** Creates a CRD. Resolves when it is accepted. */
   defineKind(kind: KindDefinition): Promise<void>;
-  /** Deletes it, with all objects. */
+  /** Deletes the CRD with all objects. */
   removeKind(kind: KindDefinition): Promise<void>;
-  /** Makes the cluster forget what was before now, so that no watch can begin there. Disturbs all cases that run. */
+  /** Makes the cluster forget its history, so that no watch can begin before now. Disturbs all cases that run. */
   forgetHistory(): Promise<void>;
 }
 
-/** What comes back of an eviction: a Status, whatever its code. */
+/** The answer to an eviction: a Status, whatever its code. */
 export interface EvictionAnswer {
   readonly code: number;
   readonly status: {
@@ -67,7 +69,7 @@ export interface EvictionAnswer {
       readonly retryAfterSeconds?: number;
     };
   };
-  /** The header. */
+  /** The header Retry-After. */
   readonly retryAfter: string | undefined;
 }
 
@@ -79,11 +81,11 @@ export interface RawRequest {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Where a server speaks HTTP, pods can be evicted, and more be asked for than functions do. */
+/** For clusters that speak HTTP: evictions, and requests that functions do not make. */
 export interface EvictionFixture extends Fixture {
-  /** A PATCH is a JSON merge patch. The answer is an object, or a Status. */
+  /** A PATCH is a JSON merge patch. Resolves to an object or a Status. */
   send(request: RawRequest): Promise<{ readonly code: number; readonly body: RawAnswer }>;
-  /** POSTs the Eviction of a pod of the namespace; `query` without its question mark. */
+  /** POSTs the Eviction of a pod in the namespace. `query`: without its question mark. */
   evict(name: string, eviction?: object, query?: string): Promise<EvictionAnswer>;
 }
 
@@ -96,14 +98,14 @@ export interface RawAnswer {
 
 export interface Case<F extends Fixture = Fixture> {
   readonly name: string;
-  /** Runs when no other case does. */
+  /** True: runs when no other case does. */
   readonly alone?: boolean;
-  /** Takes more than a minute in a real cluster, where no setting hastens it. It begins first. */
+  /** True: takes more than a minute in a real cluster, and no setting can shorten that. It begins first. */
   readonly slow?: boolean;
   run(fixture: F): Promise<void>;
 }
 
-/** Reads until it satisfies; the answer. Fails the case after `limitMs`. */
+/** Reads until a value satisfies the condition, and resolves to it. Fails the case after `limitMs`. */
 export async function eventually<T>(
   what: string,
   read: () => Promise<T>,
@@ -128,7 +130,7 @@ export async function createLease(
   return await cluster.create("leases", namespace, { metadata: { name, annotations }, spec });
 }
 
-/** A pod by itself, on a node, that no controller replaces. */
+/** Creates a pod on a node, without a controller that would replace it. */
 export async function createPod(
   { cluster, namespace }: Fixture,
   name: string,
@@ -147,7 +149,9 @@ export async function createPod(
   });
 }
 
-/** An OnDelete StatefulSet with the label `app: NAME` on its pods. Its pods come later: see {@link settledStatefulSet}. */
+/**
+ * Creates an OnDelete StatefulSet whose pods have the label `app: NAME`. The pods come later; see {@link settledStatefulSet}.
+ */
 export async function createStatefulSet(fixture: Fixture, options: StatefulSetOptions = {}): Promise<FullStatefulSet> {
   const name = options.name ?? "set";
   const labels = { app: name };
@@ -175,7 +179,7 @@ export async function readStatefulSet({ cluster, namespace }: Fixture, name = "s
   return (await cluster.get("statefulsets", { namespace, name })) as FullStatefulSet;
 }
 
-/** Waits until the status has caught up and every pod is Ready. */
+/** Waits until the status is current and every pod is Ready. */
 export async function settledStatefulSet(fixture: Fixture, name = "set"): Promise<FullStatefulSet> {
   return await eventually(
     `a settled StatefulSet ${name}`,
@@ -187,7 +191,7 @@ export async function settledStatefulSet(fixture: Fixture, name = "set"): Promis
   );
 }
 
-/** A StatefulSet without pods, whose status is written once: its revision stays as it is. */
+/** A StatefulSet without pods, whose status is written only once, so that its revision stays the same. */
 export async function statefulSetAtRest(fixture: Fixture): Promise<FullStatefulSet> {
   await createStatefulSet(fixture, { replicas: 0 });
   return await settledStatefulSet(fixture);
@@ -214,7 +218,7 @@ export function isReady(pod: PodObject): boolean {
   return pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
 }
 
-/** Waits until the pod is Ready and does not terminate. */
+/** Waits until the pod is Ready and not terminating. */
 export async function readyPod({ cluster, namespace }: Fixture, name: string, notUid?: string): Promise<PodObject> {
   return await eventually(
     `a ready pod ${name}`,
@@ -232,7 +236,7 @@ export async function readyPod({ cluster, namespace }: Fixture, name: string, no
 
 export const isGone = (error: ClusterError): boolean => error.code === 404;
 
-/** Waits until nothing has that name. */
+/** Waits until no pod has that name. */
 export async function gonePod({ cluster, namespace }: Fixture, name: string, limitMs?: number): Promise<void> {
   await eventually(
     `the end of pod ${name}`,

@@ -1,4 +1,7 @@
-/** HTTP to pods: the same cases over real connections and in the embedded world, so that a simulation cannot lie about calls. */
+/**
+ * HTTP to pods: the same cases over real connections and in the fake cluster, so that calls in a simulation cannot behave
+ * differently.
+ */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { askHealth } from "../../functions/shared/health/ask-health.ts";
@@ -10,7 +13,7 @@ import { createWorld } from "../fake-cluster/world.ts";
 import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
 import { get, post, rejection, until, withPods } from "../support/played-pods.ts";
 
-/** A pod that runs, how it is asked, and what it was asked. */
+/** A running pod, the way to ask it, and the requests that it got. */
 interface PodFixture {
   readonly pods: PodHttp;
   readonly address: PodAddress;
@@ -35,7 +38,7 @@ const overConnections: Stage = async (bounds, run) => {
   await withPods({}, async ({ address }) => {
     closedPort = address.port;
   });
-  // Only the pod that there is has a name.
+  // Only the existing pod has a name in DNS.
   const lookup = (host: string, _: object, found: (...found: unknown[]) => void) => {
     if (host.startsWith("web-0.web.ns.")) found(null, [{ address: "127.0.0.1", family: 4 }]);
     else found(Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: "ENOTFOUND" }));
@@ -97,7 +100,7 @@ interface PodCase {
 
 const cases: readonly PodCase[] = [
   {
-    name: "what is sent arrives, and what is answered comes back, whatever its status",
+    name: "a request arrives, and its answer comes back, whatever its status",
     run: async ({ pods, address, asked, answer }) => {
       answer(({ body }) => ({
         status: 409,
@@ -112,7 +115,7 @@ const cases: readonly PodCase[] = [
     },
   },
   {
-    name: "a pod that says nothing is waited for no longer than a call may take",
+    name: "a call to a silent pod ends after its time limit",
     bounds: { timeoutMs: 150 },
     run: async ({ pods, address, answer, asked }) => {
       answer(() => "hang");
@@ -121,7 +124,7 @@ const cases: readonly PodCase[] = [
     },
   },
   {
-    name: "a connection that ends: what is repeatable is sent twice, and nothing else",
+    name: "after a broken connection a repeatable request is sent again, and no other is",
     run: async ({ pods, address, answer, asked }) => {
       answer(() => (asked.length === 1 ? "break" : ok));
       assert.equal((await pods.send(address, get)).status, 200);
@@ -135,7 +138,7 @@ const cases: readonly PodCase[] = [
     },
   },
   {
-    name: "where no server listens, and where there is no pod, nothing is sent",
+    name: "without a listening server, or without a pod, nothing is sent",
     run: async ({ pods, address, closedPort, asked }) => {
       for (const wrong of [{ port: closedPort }, { pod: "web-1" }, { namespace: "other" }]) {
         const error = await rejection(pods.send({ ...address, ...wrong }, get));
@@ -145,14 +148,14 @@ const cases: readonly PodCase[] = [
     },
   },
   {
-    name: "what is no address is not called",
+    name: "an invalid address is not called",
     run: async ({ pods, address, asked }) => {
       const error = await rejection(pods.send({ ...address, port: "1@other:80" as never }, get));
       assert.deepEqual([error.failed, error.sent, asked.length], ["request", false, 0]);
     },
   },
   {
-    name: "an answer that is longer than allowed is none, but its status is told",
+    name: "an answer that is too long is an error, which has its status",
     run: async ({ pods, address, answer }) => {
       answer(() => ({ status: 503, body: "x".repeat(11) }));
       assert.equal((await pods.send(address, { ...get, mostBytes: 11 })).body.length, 11);
@@ -161,7 +164,7 @@ const cases: readonly PodCase[] = [
     },
   },
   {
-    name: "a call that is given up rejects at once, sent or not",
+    name: "an aborted call rejects at once, sent or not",
     run: async ({ pods, address, answer, asked }) => {
       answer(() => "hang");
       const giving = new AbortController();
@@ -174,7 +177,7 @@ const cases: readonly PodCase[] = [
     },
   },
   {
-    name: "what has no turn in time is not sent",
+    name: "a call that gets no turn in time is not sent",
     bounds: { mostAtOnce: 1, longestWaitMs: 100 },
     run: async ({ pods, address, answer, asked }) => {
       answer(() => "hang");
@@ -187,14 +190,14 @@ const cases: readonly PodCase[] = [
     },
   },
   {
-    name: "nothing is sent after its moment",
+    name: "nothing is sent after its deadline",
     run: async ({ pods, address, asked }) => {
       const error = await rejection(pods.send(address, post, { notAfterMs: -1 }));
       assert.deepEqual([error.failed, error.sent, asked.length], ["time", false, 0]);
     },
   },
   {
-    name: "health is good, bad, or unknown where there is no answer",
+    name: "health is good, bad, or unknown without an answer",
     bounds: { timeoutMs: 1_000 },
     run: async ({ pods, address, answer }) => {
       const states: string[] = [];

@@ -1,4 +1,4 @@
-/** What only a real API server has: rights, schemas and pages. The embedded world knows nothing of them. */
+/** Cases that only a real API server can pass: rights, schemas and pages, which the fake cluster lacks. */
 
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -43,12 +43,12 @@ describe("real API server only", { skip }, () => {
     if (directory !== undefined) await rm(directory, { recursive: true });
   });
 
-  test("is ready, and says when it is not", async () => {
+  test("is ready, and reports when it is not", async () => {
     await cluster.ready();
     assert.equal(cluster.namespace, "default");
   });
 
-  test("what a service account may not do is 403 Forbidden, naming verb and resource", async () => {
+  test("an operation without the right is 403 Forbidden, with verb and resource", async () => {
     const poor = await connectAsServiceAccount("poor");
     try {
       const error = await rejection(poor.list("pods", { namespace }));
@@ -95,7 +95,7 @@ describe("real API server only", { skip }, () => {
     assert.equal((await rejection(cluster.create("leases", namespace, negative))).code, 422);
   });
 
-  test("long lists come in pages, whole and of one revision, and later pages need no rights of their own", async () => {
+  test("long lists come in pages, complete and of one revision, and later pages need no further rights", async () => {
     const count = 1_100;
     const indices = Array.from({ length: count }, (_, index) => index);
     const workers = Array.from({ length: 8 }, async () => {
@@ -123,7 +123,7 @@ describe("real API server only", { skip }, () => {
     }
   });
 
-  test("watches and calls outlive a restart of the API server, and GETs are tried again meanwhile", async () => {
+  test("watches and calls survive a restart of the API server, and GETs are retried meanwhile", async () => {
     const { metadata } = await cluster.create("leases", namespace, { metadata: { name: "survivor" } });
     const watch = cluster.watch("leases", { namespace, resourceVersion: metadata.resourceVersion });
     const iterator = watch[Symbol.asyncIterator]();
@@ -138,7 +138,7 @@ describe("real API server only", { skip }, () => {
     assert.equal(again.metadata.uid, metadata.uid);
   });
 
-  test("ledger-refused, ledger-full: a Lease that others have filled hangs no function, and the guard has the API server's message", async () => {
+  test("ledger-refused, ledger-full: a Lease that other clients have filled blocks no function, and the guard has the API server's message", async () => {
     const ledgerKey = { namespace, group: "filled" };
     const made = await protocol.createLedger(cluster, ledgerKey);
     assert.ok(made !== undefined);

@@ -1,4 +1,4 @@
-/** An admission webhook over TLS that answers as a case wants it to. */
+/** An admission webhook over TLS that answers as a case wants. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -6,7 +6,7 @@ import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { createAuthority } from "../support/certificates.ts";
 import { type EvictionFixture, eventually, type Fixture } from "./fixture.ts";
 
-/** The `request` of an AdmissionReview, as far as cases read it. */
+/** The fields of an AdmissionReview's `request` that cases read. */
 export interface ReviewedRequest {
   readonly uid: string;
   readonly operation: string;
@@ -18,7 +18,7 @@ export interface ReviewedRequest {
   readonly [field: string]: unknown;
 }
 
-/** What is asked for, or was there: an Eviction, an object or a Scale. */
+/** The new or the old object: an Eviction, an object or a Scale. */
 export interface ReviewedObject {
   readonly kind: string;
   readonly metadata: Partial<Metadata>;
@@ -34,16 +34,16 @@ export interface Review {
   readonly request: ReviewedRequest;
 }
 
-/** The `response` of an AdmissionReview; its uid is filled in. */
+/** The `response` of an AdmissionReview without its uid, which is filled in. */
 export type Response = { readonly allowed: boolean } & Readonly<Record<string, unknown>>;
 
-/** What is answered: a response, HTTP 500, or nothing at all, ever. */
+/** The answer: a response, HTTP 500, or never anything. */
 export type Answer = Response | "broken" | "never";
 
 export type WebhookKind = "mutatingwebhookconfigurations" | "validatingwebhookconfigurations";
 
 export class WebhookServer {
-  /** PEM in base64. */
+  /** Base64 of the PEM. */
   readonly caBundle: string;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -68,7 +68,7 @@ export class WebhookServer {
       try {
         for await (const chunk of request) chunks.push(chunk as Buffer);
       } catch {
-        // The request broke off: a controller goes on writing while a case ends.
+        // The request was aborted, because a controller still writes while a case ends.
         return;
       }
       const { apiVersion, request: asked } = JSON.parse(Buffer.concat(chunks).toString());
@@ -92,7 +92,7 @@ export class WebhookServer {
     return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}/${path}`;
   }
 
-  /** The reviews since the last time, the oldest first. */
+  /** The reviews since the last call, the oldest first. */
   take(): readonly Review[] {
     const reviews = this.#reviews;
     this.#reviews = [];
@@ -102,7 +102,7 @@ export class WebhookServer {
   /**
    * Registers a webhook for the evictions of the case's namespace, or for other `rules`, at the path of its name.
    *
-   * @returns the name that refusals have.
+   * @returns the name that refusals contain.
    */
   async register(fixture: Fixture, kind: WebhookKind, name: string, more: object = {}): Promise<string> {
     const { cluster, namespace } = fixture;
@@ -124,12 +124,14 @@ export class WebhookServer {
     return webhook;
   }
 
-  /** Waits until these webhooks are asked: the API server learns of a registration a moment later. Forgets all reviews. */
+  /**
+   * Waits until these webhooks are asked, because the API server learns of a registration with a delay. Forgets all reviews.
+   */
   async known(fixture: EvictionFixture, ...names: readonly string[]): Promise<void> {
     await this.askedBy(() => fixture.evict("absent", {}, "dryRun=All"), names);
   }
 
-  /** Does something again until all of these webhooks are asked about it. Forgets all reviews. */
+  /** Repeats an operation until all of these webhooks are asked about it. Forgets all reviews. */
   async askedBy(act: () => Promise<unknown>, names: readonly string[]): Promise<void> {
     await eventually(
       `reviews by ${names.join(" and ")}`,
@@ -142,7 +144,9 @@ export class WebhookServer {
     );
   }
 
-  /** Ends at once whatever is under way: an API server may just have begun to connect, which Node counts as no connection yet. */
+  /**
+   * Ends at once, whatever is under way: an API server may just be connecting, which Node does not count as a connection yet.
+   */
   async close(): Promise<void> {
     if (!this.#server.listening) return;
     this.#server.close();

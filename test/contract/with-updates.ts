@@ -1,14 +1,14 @@
-/** What cases of updates have in common: webhooks that see them, and a StatefulSet that no other client writes. */
+/** What cases of updates share: webhooks that see them, and a StatefulSet that no other client writes. */
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Case, type Fixture, type FullStatefulSet, statefulSetAtRest } from "./fixture.ts";
 import { type Review, type WebhookKind, WebhookServer } from "./webhook-server.ts";
 
 export const scaled = ["statefulsets", "deployments", "replicasets"] as const;
-/** Marks what a case asks for, so that it is told from what else is written. */
+/** Marks the updates of a case, to distinguish them from the writes of others. */
 export const ours = { metadata: { annotations: { ours: "1" } } };
 
 const update = { apiVersions: ["v1"], operations: ["UPDATE"] };
-/** Beside what a case is about: what it sees of a registration. */
+/** An unrelated rule, by which a case notices that the API server knows a registration. */
 const probe = { ...update, apiGroups: [""], resources: ["configmaps"] };
 const probeName = "probe";
 
@@ -23,7 +23,7 @@ export class UpdateStage<F extends Fixture = Fixture> {
     this.key = { namespace: fixture.namespace, name: "set" };
   }
 
-  /** Registers a webhook for updates of these resources; resolves when it is asked. */
+  /** Registers a webhook for updates of these resources. Resolves when the API server asks it. */
   async register(
     kind: WebhookKind,
     name: string,
@@ -35,13 +35,13 @@ export class UpdateStage<F extends Fixture = Fixture> {
     const { cluster, namespace } = this.fixture;
     const metadata = { name: probeName, labels: { probe: "1" }, annotations: { ours: "1" } };
     await cluster.create("configmaps", namespace, { metadata }).catch(() => undefined);
-    // What is refused or fails was asked about all the same.
+    // The webhook was asked even if it refused or failed.
     const write = () => cluster.patch("configmaps", { namespace, name: probeName }, {}).catch(() => undefined);
     await this.webhooks.askedBy(write, [name]);
     return webhook;
   }
 
-  /** The StatefulSet, of which the API server's own memory is up to date: it reviews on what it remembers first. */
+  /** The StatefulSet, once the API server's own memory is up to date, because the server first reviews what it remembers. */
   async statefulSet(): Promise<FullStatefulSet> {
     const set = await statefulSetAtRest(this.fixture);
     await this.remembered("statefulsets", set.metadata.resourceVersion);
@@ -52,7 +52,7 @@ export class UpdateStage<F extends Fixture = Fixture> {
     await this.fixture.cluster.list(resource, { namespace: this.fixture.namespace, notOlderThan });
   }
 
-  /** The reviews of what is {@link ours} since the last time, by a webhook or by all. */
+  /** The reviews of {@link ours} since the last call, by one webhook or by all. */
   take(name = ""): readonly Review[] {
     return this.webhooks.take().filter(({ url, request }) => {
       const isOurs = request.object.kind === "Scale" || request.object.metadata.annotations?.ours !== undefined;

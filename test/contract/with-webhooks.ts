@@ -1,4 +1,4 @@
-/** What cases of evictions have in common: a pod, webhooks that answer as told, and how to see what became of the pod. */
+/** What cases of evictions share: a pod, webhooks that answer as a case wants, and checks of the pod afterwards. */
 import assert from "node:assert/strict";
 import { ClusterError, type PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Case, createPod, type EvictionFixture, readyPod } from "./fixture.ts";
@@ -6,7 +6,7 @@ import { type Response, type Review, WebhookServer } from "./webhook-server.ts";
 
 export const mutating = "mutatingwebhookconfigurations";
 export const validating = "validatingwebhookconfigurations";
-/** Of no pod. */
+/** A uid that no pod has. */
 export const otherUid = "00000000-0000-4000-8000-000000000000";
 
 export type EvictionCase = Case<EvictionFixture>;
@@ -30,13 +30,13 @@ export function withWebhooks(
   };
 }
 
-/** An allowance that changes the Eviction. */
+/** An allowing response that changes the Eviction. */
 export function patching(operations: readonly object[]): Response {
   const patch = Buffer.from(JSON.stringify(operations)).toString("base64");
   return { allowed: true, patchType: "JSONPatch", patch };
 }
 
-/** An allowance for one uid, with what has to be there around it. */
+/** An allowing response that pins a uid, and adds the objects around it if they are missing. */
 export function pinning({ request }: Review, uid: string): Response {
   const { deleteOptions } = request.object;
   const path = "/deleteOptions/preconditions";
@@ -58,7 +58,7 @@ export async function isUntouched({ cluster, namespace }: EvictionFixture, pod: 
   assert.equal(now.metadata.resourceVersion, pod.metadata.resourceVersion);
 }
 
-/** Or is gone already. */
+/** Asserts that the pod is terminating or gone. */
 export async function terminates({ cluster, namespace }: EvictionFixture): Promise<void> {
   try {
     const { metadata } = await cluster.get("pods", { namespace, name: "pod" });

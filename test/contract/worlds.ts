@@ -1,4 +1,4 @@
-/** The worlds that the contract is kept in: the real API server, and the embedded world over HTTP and directly. */
+/** The clusters that must keep the contract: the real API server, and the fake cluster over HTTP and directly. */
 
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -21,12 +21,12 @@ import type { EvictionAnswer, EvictionFixture, Fixture, RawAnswer } from "./fixt
 const userAgent = "sluice/0.0.0 (contract)";
 const podsReadyAfterMs = 150;
 const podsGoneAfterMs = 150;
-/** Twenty seconds and forty in a real cluster, where no flag sets them. */
+/** Twenty and forty seconds in a real cluster, where no flag changes them. */
 const podCollector = { everyMs: 200, quarantineMs: 400 };
-/** Changes that the embedded world can look back on: enough for all cases that run at once. */
+/** Number of changes that the fake cluster can look back on: enough for all cases that run at once. */
 const watchHistory = 2_000;
 const crds = join(import.meta.dirname, "../../knative/base/crds");
-/** Of an operator that users may have beside Sluice. */
+/** CRDs of an operator that users may have beside Sluice. */
 const foreignCrds = join(import.meta.dirname, "../fixtures/crds");
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const budgetsPath = "/apis/rollout-operator.grafana.com/v1/zoneawarepoddisruptionbudgets";
@@ -35,7 +35,7 @@ const foreignKinds = ["rabbitmq.com/v1beta1/rabbitmqclusters", "apps.foundationd
 const contentTypes = { PATCH: "application/merge-patch+json", PUT: "application/json" } as const;
 
 export interface ContractWorld<F extends Fixture = Fixture> {
-  /** With namespaces that no case has used before. */
+  /** Makes a fixture with namespaces that no case has used before. */
   fixture(): Promise<F>;
   close(): Promise<void>;
 }
@@ -47,7 +47,7 @@ function nextNamespace(): string {
   return `contract-${namespaces}`;
 }
 
-/** A real control plane. Throws when it does not start; builds nothing. */
+/** Starts a real control plane. Throws if it does not start; builds nothing. */
 export async function startRealWorld(assets: string): Promise<ContractWorld<EvictionFixture>> {
   const controlPlane = await startControlPlane({ assets, podsReadyAfterMs, podsGoneAfterMs, controllers: "all" });
   const cluster = await connect({ userAgent, kubeconfig: controlPlane.kubeconfig });
@@ -92,7 +92,7 @@ export async function startRealWorld(assets: string): Promise<ContractWorld<Evic
   };
 }
 
-/** Resolves when budgets can be listed: for a moment after its CRD is established the answer is 429. */
+/** Resolves when budgets can be listed: for a moment after their CRD is established the answer is 429. */
 async function applyCustomResources({ kubectl, kubeconfig }: ControlPlane, api: Api): Promise<void> {
   const args = ["--kubeconfig", kubeconfig];
   for (const folder of [crds, foreignCrds]) await promisify(execFile)(kubectl, [...args, "apply", "-k", folder]);
@@ -101,7 +101,7 @@ async function applyCustomResources({ kubectl, kubeconfig }: ControlPlane, api: 
     await eventually(`${kind} to be listed`, 30_000, () => api.get<object>(`/apis/${kind}`));
 }
 
-/** A CRD that lets its objects have any fields. */
+/** A CRD whose objects may have any fields. */
 function definitionOf({ group, version, kind, plural, isNamespaced, hasScale = false }: KindDefinition): object {
   const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
   const scale = { specReplicasPath: ".spec.replicas", statusReplicasPath: ".status.replicas" };
@@ -128,12 +128,12 @@ async function removeBudgetType(api: Api): Promise<void> {
   });
 }
 
-/** A new API server keeps changes in memory from its start on only. */
+/** A new API server only remembers changes after its start. */
 async function restart(controlPlane: ControlPlane): Promise<void> {
   await controlPlane.restartApiServer();
 }
 
-/** The embedded world, asked through its HTTP server by the client that production uses. */
+/** The fake cluster, called over HTTP by the client that the product uses. */
 export async function startServedWorld(): Promise<ContractWorld<EvictionFixture>> {
   const { world, timeline } = createWorld();
   const served = await serveWorld(world);
@@ -171,7 +171,7 @@ export async function startServedWorld(): Promise<ContractWorld<EvictionFixture>
   };
 }
 
-/** The embedded world without HTTP, as simulations use it, but on the real clock. */
+/** The fake cluster without HTTP, as in simulations, but on the real clock. */
 export async function startDirectWorld(): Promise<ContractWorld> {
   const { world, timeline } = createWorld();
   const admission = new Admission(world);

@@ -6,6 +6,8 @@ const CONTROLLERS = [
   "disruption",
   "endpointslice",
   "garbage-collector",
+  // Hooks of Helm are Jobs.
+  "job",
   "namespace",
   "persistentvolumeclaim-protection",
   "replicaset",

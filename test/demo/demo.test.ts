@@ -21,7 +21,7 @@ interface Ending {
   readonly stderr: string;
 }
 
-/** Runs the command line; `signal` is sent when a line that holds `at` comes. */
+/** Runs the command line. Sends `signal` when a line that contains `at` comes. */
 function runMain(args: readonly string[], interrupt?: { signal: NodeJS.Signals; at: string }): Promise<Ending> {
   return new Promise((resolve) => {
     let code: number | null = null;
@@ -51,7 +51,7 @@ async function run(meddle?: RunOptions["meddle"]): Promise<{ play: Play; summary
 }
 
 describe("the demo", { concurrency: true }, () => {
-  test("headless, it rolls every pod and drains every node in time, keeps the invariants, and says so", async () => {
+  test("headless, the demo rolls every pod and drains every node in time, keeps the invariants, and reports that", async () => {
     const { code, stdout, stderr } = await runMain(small);
     assert.equal(stderr, "");
     assert.equal(code, 0, stdout);
@@ -100,7 +100,7 @@ describe("the demo", { concurrency: true }, () => {
     assert.ok(stdout.split("\n").length < 200);
   });
 
-  test("a user who deletes ready pods in two zones breaks an invariant, and the exit code is 1", async () => {
+  test("a user who deletes ready pods in two zones breaks an invariant, and the demo exits 1", async () => {
     const { play, summary } = await run(({ stage: { world, group } }) => {
       for (const { namespace, name } of group.statefulSets.slice(1)) {
         for (const ordinal of [0, 1]) world.store.delete("pods", { namespace, name: `${name}-${ordinal}` });
@@ -115,7 +115,7 @@ describe("the demo", { concurrency: true }, () => {
     );
   });
 
-  test("evictions that no webhook reviews break an invariant, and the exit code is 1", async () => {
+  test("evictions that no webhook reviews break an invariant, and the demo exits 1", async () => {
     const { play, summary } = await run(({ stage: { world } }) => {
       const webhooks = "mutatingwebhookconfigurations";
       const { webhooks: known = [] } = world.store.get(webhooks, webhookConfiguration);
@@ -154,7 +154,7 @@ describe("the demo", { concurrency: true }, () => {
     );
   });
 
-  test("a downscale that no webhook reviews has a pod leave that did not say that it may: D1 is broken, the exit code is 1", async () => {
+  test("a downscale that no webhook reviews removes a pod that has not agreed: D1 is broken, and the demo exits 1", async () => {
     const { play, summary } = await run(({ stage: { world } }) => {
       const webhooks = "mutatingwebhookconfigurations";
       const { webhooks: known = [] } = world.store.get(webhooks, webhookConfiguration);
@@ -173,13 +173,13 @@ describe("the demo", { concurrency: true }, () => {
     assert.match(summary, /SIGTERM: ending the queued work/);
   });
 
-  test("Ctrl-C ends it with 130", async () => {
+  test("Ctrl-C ends the demo with 130", async () => {
     const { code, stdout } = await runMain(small, { signal: "SIGINT", at: "Sluice is ready" });
     assert.equal(code, 130);
     assert.match(stdout, /Sluice demo: interrupted/);
   });
 
-  test("a wrong flag ends it with 2, and says what to write", async () => {
+  test("a wrong flag ends the demo with 2, and a message says what to write", async () => {
     for (const args of [["--fast"], ["--pods", "0"], ["--pods", "many"], ["--drop", "1"], ["--seed", "-1"], ["more"]]) {
       const { code, stdout, stderr } = await runMain(args);
       assert.equal(code, 2, args.join(" "));
@@ -189,7 +189,7 @@ describe("the demo", { concurrency: true }, () => {
     assert.deepEqual(readOptions(["--pods", "0"]).mistakes, ['--pods is "0", and must be a whole number from 1 to 60']);
   });
 
-  test("--help says how it is used", async () => {
+  test("--help prints the usage", async () => {
     const { code, stdout } = await runMain(["--help"]);
     assert.equal(code, 0);
     for (const flag of ["--headless", "--seed", "--pods", "--drop"]) assert.ok(stdout.includes(flag));

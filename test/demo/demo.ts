@@ -1,4 +1,4 @@
-/** The demo from its beginning to its end: the cluster, Sluice in its own process, and the story that is played to them. */
+/** Runs the demo from beginning to end: the cluster, Sluice in its own process, and the story. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Outcome, Play, type RunOptions } from "./play.ts";
 import { Sluice } from "./sluice.ts";
@@ -8,10 +8,10 @@ import { narrate } from "./story.ts";
 /** A rollout that takes longer than this has failed. */
 export const limitMs = 90_000;
 const tickMs = 100;
-/** How long Sluice may take to start. */
+/** Time within which Sluice must start. */
 const startWithinMs = 30_000;
 
-/** Plays the demo. Resolves when Sluice's process and the cluster are gone. */
+/** Plays the demo. Resolves when Sluice's process and the cluster have ended. */
 export async function runDemo(options: RunOptions): Promise<Play> {
   const stage = await buildStage(options, options.journal);
   const sluice = await Sluice.start({

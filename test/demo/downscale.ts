@@ -1,10 +1,10 @@
-/** A zone is made smaller: its pods are told before, one of them refuses at first, and the other zones have to wait. */
+/** A zone is made smaller: its pods are told first, one of them refuses at first, and the other zones must wait. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { Journal } from "../support/journal.ts";
 import { type Stage, shutdownPath } from "./stage.ts";
 
-/** A pod takes so long to answer, so that a person sees it being told. */
+/** A pod takes this long to answer, so that viewers see it being told. */
 const slowMs = 600;
 const retryMs = 500;
 const pollMs = 50;
@@ -12,14 +12,14 @@ const pollMs = 50;
 export interface DownscaleOptions {
   readonly stage: Stage;
   readonly journal: Journal;
-  /** In each zone, before. */
+  /** Pods in each zone, before. */
   readonly pods: number;
   readonly signal: AbortSignal;
 }
 
 export class Downscale {
   endedMs: number | undefined;
-  /** The messages of the API server, each once, in the order in which they came first. */
+  /** Messages of the API server, each once, in order of their first appearance. */
   readonly refusals: string[] = [];
   readonly #options: DownscaleOptions;
   readonly #zone: string;
@@ -33,12 +33,12 @@ export class Downscale {
     this.#to = pods - Math.max(1, Math.floor(pods / 4));
   }
 
-  /** Why the last one was refused. */
+  /** Why the last request was refused. */
   get last(): string | undefined {
     return this.#last;
   }
 
-  /** How far it is, for people. */
+  /** The progress, for the picture. */
   get reached(): string {
     const { pods, stage } = this.#options;
     const leaving = this.#leaving();
@@ -48,12 +48,12 @@ export class Downscale {
     return `${this.#zone} from ${pods} to ${this.#to}: of ${leaving.length} pods ${state}`;
   }
 
-  /** True for a pod that has said that it may leave. */
+  /** True for a pod that has agreed to leave. */
   isNotified({ metadata: { name } }: StoredPod): boolean {
     return this.#isPrepared(name);
   }
 
-  /** Resolves when the zone is smaller and the other one has been refused. Rejects with the signal. */
+  /** Resolves when the zone is smaller and the other zone has been refused. Rejects when the signal is aborted. */
   async play(): Promise<void> {
     const { stage, journal, pods } = this.#options;
     const { ingesters, group } = stage;
@@ -82,7 +82,7 @@ export class Downscale {
     while (!(await isSo())) await sleep(this.#last === undefined ? pollMs : retryMs, undefined, this.#options);
   }
 
-  /** As `kubectl scale` does: the message of a refusal, or nothing when the size is changed. */
+  /** Scales as `kubectl scale` does. Resolves to the message of a refusal, or to an empty text if the size was changed. */
   async #ask(name: string): Promise<string> {
     const { stage, journal, signal } = this.#options;
     const { namespace } = stage.group;

@@ -1,14 +1,14 @@
-/** Invariant E2: what is asked in a dry run leaves no trace. */
+/** Invariant E2: a dry run leaves no trace. */
 import { reservations } from "../../functions/shared/annotations/table.ts";
 import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { World } from "../fake-cluster/world.ts";
 
 /**
- * Watches pods that were asked for in dry runs and that no other client wants: whatever is done about one of them from then on
- * is a trace, be it to the pod, in a ledger or in an Event.
+ * Watches pods that were asked for in dry runs and that no other client wants to remove. Any later change is a trace, whether
+ * it is of the pod, of a ledger or of an Event.
  */
 export class DryRuns {
-  /** By uid. */
+  /** Names of these pods, by uid. */
   readonly #asked = new Map<string, string>();
   readonly #violate: (text: string) => void;
 
@@ -33,12 +33,12 @@ export class DryRuns {
     this.#asked.set(uid, name);
   }
 
-  /** Whatever is done from now on is no trace. */
+  /** Later changes are no traces any more. */
   end(): void {
     this.#asked.clear();
   }
 
-  /** Once for each pod. */
+  /** Reports one trace for each pod. */
   #narrate(uid: string, what: string): void {
     const name = this.#asked.get(uid);
     this.#asked.delete(uid);

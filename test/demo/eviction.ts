@@ -1,7 +1,10 @@
-/** Evictions as `kubectl drain` asks the API server for them, one request for each. */
+/** Evictions as `kubectl drain` requests them, one request each. */
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 
-/** As `kubectl drain --grace-period` says it. No other client asks for it: the referee knows evictions by it. */
+/**
+ * The grace period of these evictions, as by `kubectl drain --grace-period`. No other client uses it, so the referee
+ * recognises evictions by it.
+ */
 export const evictionGraceSeconds = 20;
 
 export interface EvictionAnswer {
@@ -10,7 +13,7 @@ export interface EvictionAnswer {
   readonly message: string;
 }
 
-/** Asks once, of the API server at `url`. Rejects when no answer comes, or when the signal is given. */
+/** Asks the API server at `url` once. Rejects if no answer comes, or when the signal is aborted. */
 export async function evict(
   url: string,
   { namespace, name }: ObjectKey,

@@ -27,7 +27,7 @@ async function main(): Promise<number> {
       interruption.abort();
     });
   }
-  // The reader of the output has gone: the demo ends.
+  // The reader of the output has gone, so the demo ends.
   stdout.on("error", () => process.exit(1));
   const isLive = stdout.isTTY && !options.headless && process.env.TERM !== "dumb";
   const screen = isLive ? new Screen(stdout) : undefined;

@@ -1,21 +1,21 @@
-/** What the demo's command line says. */
+/** The command line of the demo. */
 import { parseArgs } from "node:util";
 
 export interface DemoOptions {
-  /** Plain lines, also in a terminal. */
+  /** True: plain lines, also in a terminal. */
   readonly headless: boolean;
-  /** Draws which events are lost, how long pods take, and which pod breaks. */
+  /** Decides which events are lost, how long pods take, and which pod breaks. */
   readonly seed: number;
-  /** In each of the three zones. */
+  /** Number of pods in each of the three zones. */
   readonly pods: number;
-  /** The share of watch events that never reach Sluice, from 0 to 0.9. */
+  /** Share of watch events that never reach Sluice, from 0 to 0.9. */
   readonly drop: number;
 }
 
 export interface ReadOptions {
   readonly options: DemoOptions;
   readonly help: boolean;
-  /** One line for each; the options are to be used only when there is none. */
+  /** A line for each mistake. The options may be used only if there is none. */
   readonly mistakes: readonly string[];
 }
 
@@ -37,7 +37,7 @@ Exit code 0: rolled and drained in time and no invariant broken; 1: otherwise; 2
 const text = { type: "string" } as const;
 const flag = { type: "boolean" } as const;
 
-/** Reads the arguments that follow the script's name. */
+/** Reads the arguments after the script's name. */
 export function readOptions(argv: readonly string[]): ReadOptions {
   const mistakes: string[] = [];
   let values: { headless?: boolean; seed?: string; pods?: string; drop?: string; help?: boolean } = {};

@@ -14,7 +14,7 @@ const codes = {
 export type Style = keyof typeof codes;
 export type Paint = (style: Style, text: string) => string;
 
-/** Colours, unless NO_COLOR is set (no-color.org) or the terminal is too simple for them. */
+/** Uses colours unless NO_COLOR is set (no-color.org) or the terminal is too simple for them. */
 export function createPaint(environment: Readonly<Record<string, string | undefined>>): Paint {
   if (environment.NO_COLOR || environment.TERM === "dumb") return (_, text) => text;
   return (style, text) => {

@@ -1,4 +1,4 @@
-/** The live picture of a demo, as lines of text: zones are rows, pods are cells. Always the same number of lines. */
+/** The live picture of a demo, as lines of text: rows are zones and cells are pods. It always has the same number of lines. */
 import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { Paint, Style } from "./paint.ts";
 import type { Play } from "./play.ts";
@@ -7,7 +7,7 @@ import { countRequests } from "./requests.ts";
 import { isNew } from "./stage.ts";
 import { cut, wrap } from "./text.ts";
 
-/** What a cell shows; also its legend, in this order. */
+/** The states of a cell, which are also the legend, in this order. */
 const cells = {
   old: { symbol: "○", style: "blue" },
   new: { symbol: "●", style: "green" },
@@ -32,7 +32,7 @@ const labelLength = "watch events  ".length;
 const longestCounts = "  60 new, 15 down".length;
 const longestNumbers = "  180 of 180 pods  12.3 s  a pod is broken".length;
 
-/** Every line is at most `columns` wide. */
+/** Draws lines of at most `columns` characters. */
 export function drawPicture(play: Play, { columns, paint }: PictureOptions): string[] {
   const width = Math.max(20, columns - 2);
   const { stage, options } = play;
@@ -101,7 +101,7 @@ function drawProgress(play: Play, width: number, paint: Paint): string {
   const { done, total, phase, tookMs } = play;
   const pods = `${String(done).padStart(String(total).length)} of ${total} pods`;
   const numbers = `  ${pods}  ${seconds(tookMs).padStart(6)}  ${timeLeft(play)}`;
-  // Always as long, whatever the numbers are: a bar must not jump.
+  // Always as long, whatever the numbers are, so that a bar does not jump.
   const length = Math.max(5, Math.min(36, width - longestNumbers));
   const full = phase === "starting" || phase === "standing" ? 0 : Math.round((done / total) * length);
   const bar = `${paint("green", "━".repeat(full))}${paint("dim", "─".repeat(length - full))}`;
@@ -130,7 +130,7 @@ function drawVerdict(play: Play, width: number, paint: Paint): string[] {
   );
 }
 
-/** Three lines: what the drains have reached, and why the last review was refused. */
+/** Three lines: the progress of the drains, and why the last review was refused. */
 function drawStorm({ storm, refusals, stage }: Play, width: number, paint: Paint): string[] {
   if (storm === undefined) return pad(["drains        none yet"], 3);
   const { pods, nodes, gone, refused } = storm;
@@ -144,7 +144,7 @@ function drawStorm({ storm, refusals, stage }: Play, width: number, paint: Paint
   return pad([cut(`drains        ${reached}`, width), ...lines], 3);
 }
 
-/** Three lines: how far the downscale is, and why the last one was refused. */
+/** Three lines: the progress of the downscale, and why the last request was refused. */
 function drawDownscale({ downscale }: Play, width: number, paint: Paint): string[] {
   if (downscale === undefined) return [];
   const { reached, last } = downscale;

@@ -1,4 +1,4 @@
-/** The demo as it stands: what its picture, its story and its summary read. */
+/** The state of the demo, which its picture, its story and its summary read. */
 import type { Journal } from "../support/journal.ts";
 import { replacedAfterMs } from "../support/served-group.ts";
 import type { Downscale } from "./downscale.ts";
@@ -22,7 +22,7 @@ export interface RunOptions extends DemoOptions {
   readonly meddle?: (play: Play) => void;
 }
 
-/** The demo as it stands. */
+/** The state of the demo. */
 export class Play {
   readonly options: RunOptions;
   readonly journal: Journal;
@@ -41,7 +41,7 @@ export class Play {
   endedMs: number | undefined;
   brokenMs: number | undefined;
   healedMs: number | undefined;
-  /** What Sluice said of the broken pod. */
+  /** Sluice's message about the broken pod. */
   reason: string | undefined;
 
   constructor(options: RunOptions, stage: Stage, sluice: Sluice) {
@@ -53,7 +53,7 @@ export class Play {
     this.refusals = new Refusals(options.journal);
   }
 
-  /** Each line of Sluice's log, once. */
+  /** Called with each line of Sluice's log, once. */
   note(line: LogLine): void {
     const { level, msg, tlsPort } = line;
     if (level === "warn" || level === "error") this.journal.add("", `Sluice warns: ${msg}`);
@@ -66,43 +66,46 @@ export class Play {
     return this.options.pods * this.stage.group.statefulSets.length;
   }
 
-  /** How many pods run the wanted revision and are ready. */
+  /** Number of pods that run the wanted revision and are ready. */
   get done(): number {
-    // What is made smaller later was rolled all the same.
+    // Pods that a later downscale removed were rolled as well.
     if (this.endedMs !== undefined) return this.total;
     const { items } = this.stage.world.store.list("pods");
     return items.filter((pod) => isUp(pod) && isNew(pod)).length;
   }
 
-  /** How long the rollout has taken so far, in milliseconds. */
+  /** Duration of the rollout so far, in milliseconds. */
   get tookMs(): number {
     return this.startedMs === undefined ? 0 : (this.endedMs ?? this.journal.nowMs) - this.startedMs;
   }
 
-  /** How long the pod was broken, so far. */
+  /** Time for which the pod has been broken, in milliseconds. */
   get brokenForMs(): number {
     return this.brokenMs === undefined ? 0 : (this.healedMs ?? this.journal.nowMs) - this.brokenMs;
   }
 
-  /** A guess at how long the rollout will go on, in milliseconds: the pods that are left, as fast as those before. */
+  /** An estimate of the rollout's remaining time, in milliseconds: the remaining pods take as long as those before. */
   get leftMs(): number {
     const { done, total } = this;
     const eachMs = Math.max(this.fastestMs / total, done === 0 ? 0 : (this.tookMs - this.brokenForMs) / done);
     return this.endedMs === undefined ? (total - done) * eachMs : 0;
   }
 
-  /** How many pods of a zone have to be replaced, as far as is known: each once, and some a second time by evictions. */
+  /**
+   * Number of pods of a zone that must be replaced, as far as is known: each once, and some a second time because of
+   * evictions.
+   */
   #replacedIn(zone: string): number {
     return Math.max(this.options.pods, this.stage.referee.deletedIn(zone));
   }
 
-  /** How many pods were evicted although they were new already. */
+  /** Number of pods that were evicted although they were new already. */
   get twice(): number {
     const { statefulSets } = this.stage.group;
     return statefulSets.reduce((sum, { name }) => sum + this.#replacedIn(name), 0) - this.total;
   }
 
-  /** The time that no rollout can beat: all pods, as many at once as the budget allows, each for as long as it takes. */
+  /** The shortest possible time of the rollout: all pods, as many at once as the budget allows, each as long as it takes. */
   get fastestMs(): number {
     const rounds = this.stage.group.statefulSets.map(({ name }) =>
       Math.ceil(this.#replacedIn(name) / this.stage.budget),

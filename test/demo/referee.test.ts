@@ -13,12 +13,12 @@ const namespace = "demo";
 interface Scene {
   readonly world: World;
   readonly referee: Referee;
-  /** The invariants that were broken so far. */
+  /** Invariants that were broken so far. */
   broken(): string[];
   pod(name: string): StoredPod;
-  /** As the API server carries an eviction out that was allowed. */
+  /** Evicts as the API server does after the webhook has allowed it. */
   evict(name: string): void;
-  /** As a rollout deletes. */
+  /** Deletes as a rollout does. */
   remove(name: string): void;
 }
 
@@ -33,7 +33,7 @@ function stand(): Scene {
   const zones = ["zone-a", "zone-b"];
   createBudget(world, world.addGroup({ namespace, group: "db", zones, replicas: 4, maxUnavailable: 2 }), 2);
   world.settle();
-  // A newer budget may not be known to those who watch it.
+  // The checker allows for watchers that do not know a recent budget yet.
   timeline.runUntil(timeline.nowMs() + 60_000);
   referee.begin();
   const pod = (name: string) => world.store.get("pods", { namespace, name });
@@ -57,7 +57,7 @@ function reserve({ world, pod }: Scene, name: string): void {
   world.store.create("leases", namespace, { metadata: { name: "sluice-db", annotations } });
 }
 
-test("evictions within the budget of one zone break nothing, and are counted apart from deletions", () => {
+test("evictions within the budget of one zone break no invariant, and are counted separately from deletions", () => {
   const { evict, remove, world, referee, broken } = stand();
   evict("db-zone-a-0");
   evict("db-zone-a-1");
@@ -71,7 +71,7 @@ test("evictions within the budget of one zone break nothing, and are counted apa
   assert.deepEqual([referee.deletedIn("db-zone-a"), referee.deletedIn("db-zone-b")], [2, 1]);
 });
 
-test("of the pods that a zone wants no more, one that has not said that it may leave breaks D1, and no other", () => {
+test("a pod that its zone no longer wants breaks D1 by leaving only if it has not agreed", () => {
   const { world, referee, broken } = stand();
   const scale = (replicas: number) => {
     world.store.patch("statefulsets", { namespace, name: "db-zone-a" }, { spec: { replicas } });
@@ -93,7 +93,7 @@ test("an eviction beyond the budget breaks E1, and one in a second zone breaks Z
   assert.deepEqual(elsewhere.broken(), ["Z1"]);
 });
 
-test("evictions and deletions share one budget, and a deletion has to be of an outdated pod", () => {
+test("evictions and deletions share one budget, and a deletion may only take an outdated pod", () => {
   const scene = stand();
   scene.world.changeTemplate({ namespace, name: "db-zone-a" }, "app:2");
   scene.world.settle();
@@ -107,7 +107,7 @@ test("evictions and deletions share one budget, and a deletion has to be of an o
   assert.deepEqual(current.broken(), ["Z3"]);
 });
 
-test("whatever is done about a pod after a dry run of its eviction breaks E2, once", () => {
+test("any change of a pod after a dry run of its eviction breaks E2, once", () => {
   const traces: Record<string, (scene: Scene) => void> = {
     "was touched": ({ world }) => world.annotate({ namespace, name: "db-zone-b-0" }, { seen: "yes" }, "pods"),
     "was reserved": (scene) => reserve(scene, "db-zone-b-0"),
@@ -126,7 +126,7 @@ test("whatever is done about a pod after a dry run of its eviction breaks E2, on
   }
 });
 
-test("what is done about other pods, and before the dry run, is no trace of it", () => {
+test("changes of other pods, and changes before the dry run, are no traces", () => {
   const scene = stand();
   scene.evict("db-zone-b-0");
   scene.world.settle();

@@ -1,6 +1,6 @@
 /**
- * Checks every deletion and eviction in the true world, whatever Sluice believes: invariants Z1 to Z4 and E1 by the simulation's
- * checkers, E2 by what becomes of a pod after a dry run; and how much was down at once.
+ * Checks every deletion and eviction by the objects of the cluster, whatever Sluice believes. The simulation's checkers check
+ * invariants Z1 to Z4 and E1; E2 is checked by what happens to a pod after a dry run. Counts also how much was down at once.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { isReady, type StoredPod } from "../fake-cluster/objects.ts";
@@ -21,20 +21,20 @@ export interface Violation {
 
 /** The most that was down at once in one zone. */
 export interface WorstOfZone {
-  /** For whatever reason: replaced, broken, missing. */
+  /** Pods that were down for any reason: replaced, broken or missing. */
   readonly down: number;
-  /** Taken by Sluice while Ready and not back. */
+  /** Pods that Sluice took while Ready and that are not back. */
   readonly taken: number;
 }
 
 export interface RefereeOptions {
   readonly world: World;
-  /** Of the one group that there is. */
+  /** Namespace of the only group. */
   readonly namespace: string;
   readonly group: string;
-  /** Whether a pod that its zone wants no more has said that it may leave. */
+  /** True if a pod that its zone no longer wants has agreed to leave. */
   readonly mayLeave: (pod: StoredPod) => boolean;
-  /** Gets each deletion and eviction of a pod, before it is carried out. */
+  /** Receives each deletion and eviction of a pod, before it is carried out. */
   readonly onDeletion: (pod: StoredPod, by: Terms | "downscale") => void;
   readonly onViolation: (violation: Violation) => void;
 }
@@ -44,24 +44,24 @@ interface Taken {
   readonly zone: string;
 }
 
-/** The StatefulSet's name in a pod's name. */
+/** Name of the StatefulSet, from a pod's name. */
 export function zoneOf(podName: string): string {
   return podName.replace(/-\d+$/, "");
 }
 
-/** True when a pod serves: Ready, and not on its way out. */
+/** True if a pod serves: Ready and not terminating. */
 export function isUp(pod: StoredPod): boolean {
   return isReady(pod) && pod.metadata.deletionTimestamp === undefined;
 }
 
-/** To be made before the world has any object, so that it knows their past. */
+/** Create it before the world has any object, so that it knows their past. */
 export class Referee {
   readonly violations: Violation[] = [];
-  /** How many pods were deleted, how many of them were Ready, and how many evicted. */
+  /** Number of deleted pods, of those that were Ready, and of those that were evicted. */
   readonly deletions = { all: 0, ready: 0, evicted: 0 };
-  /** How many pods have left because their zone is smaller. */
+  /** Number of pods that have left because their zone is smaller. */
   left = 0;
-  /** The most zones that had a pod down at once: for whatever reason, and taken by Sluice. */
+  /** Most zones that had a pod down at the same time: for any reason, and because of Sluice. */
   readonly worstZones = { down: 0, taken: 0 };
   readonly #options: RefereeOptions;
   readonly #checker: TrueWorldChecker;
@@ -87,27 +87,29 @@ export class Referee {
     });
   }
 
-  /** From now on everything counts: the world stands. */
+  /** From now on everything counts, because the cluster is complete. */
   begin(): void {
     this.#deciding = true;
   }
 
-  /** How many pods Sluice has taken that are not back. */
+  /** Number of pods that Sluice has taken and that are not back. */
   get takenNow(): number {
     return this.#taken.size;
   }
 
-  /** How many pods of a zone were deleted or evicted: each had to be replaced. */
+  /** Number of a zone's pods that were deleted or evicted, and so had to be replaced. */
   deletedIn(zone: string): number {
     return this.#deletedIn.get(zone) ?? 0;
   }
 
-  /** A user asks, in a dry run, whether a pod could go that no other client wants: from now on nothing may touch it. */
+  /**
+   * A user asks in a dry run whether a pod could go that no other client wants to remove: from now on nothing may change it.
+   */
   noteDryRun(pod: StoredPod): void {
     this.#dryRuns.note(pod);
   }
 
-  /** A user wants pods gone from now on: the referee cannot tell any more what a dry run has left. */
+  /** A user removes pods from now on, so the referee can no longer recognise traces of a dry run. */
   endDryRuns(): void {
     this.#dryRuns.end();
   }
@@ -117,8 +119,8 @@ export class Referee {
   }
 
   /**
-   * Pods end by the hand of a kubelet, which confirms with a grace period of 0, or of a client that asks for it: here, Sluice.
-   * The store reports a deletion only when it is done, and the checkers look at the pod as it was.
+   * Intercepts deletions, because the store reports one only when it is done, and the checkers need the pod as it was. A
+   * kubelet confirms with a grace period of 0; every other deletion comes from a client, which is Sluice here.
    */
   #listenToDeletions(): void {
     const { store } = this.#options.world;
@@ -135,7 +137,7 @@ export class Referee {
     this.#options.onViolation(violation);
   }
 
-  /** What was taken first, and by whose limits, is told by when it was reserved. */
+  /** The checkers need the time of each reservation, to know which was first, and under whose limits. */
   #listenToLedger(): void {
     const { world, namespace } = this.#options;
     world.store.onChange("leases", ({ previous, current }) => {
@@ -163,7 +165,7 @@ export class Referee {
     if (by === "eviction") this.deletions.evicted++;
     this.#deletedIn.set(zoneOf(name), this.deletedIn(zoneOf(name)) + 1);
     this.#options.onDeletion(pod, by);
-    // Here a deletion arrives within milliseconds: what is true now was true when it was sent.
+    // Here a deletion arrives within milliseconds, so the current state is also that of the sending.
     if (by === "rollout") this.#checker.onSent("Sluice", key, preconditions as Preconditions);
     this.#checker.onArrived("Sluice", by, key, preconditions);
     if (!isReady(pod)) return;
@@ -171,7 +173,7 @@ export class Referee {
     this.#taken.set(name, { uid, zone: zoneOf(name) });
   }
 
-  /** The StatefulSet wants it no more: its controller takes it, and no other process needs to. */
+  /** True if the StatefulSet no longer wants the pod: its controller removes it, and no other process needs to. */
   #isSurplus({ metadata: { namespace, name } }: StoredPod): boolean {
     const { store } = this.#options.world;
     const statefulSet = store.find("statefulsets", { namespace, name: zoneOf(name) });

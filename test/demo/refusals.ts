@@ -1,4 +1,4 @@
-/** Which guards refuse evictions, and in which words: the API server passes the message on, and the log has the guard too. */
+/** Guards that refuse evictions, with their messages: the API server passes a message on, and the log also has the guard. */
 import type { Journal } from "../support/journal.ts";
 import type { LogLine } from "./sluice.ts";
 
@@ -8,7 +8,7 @@ export interface Refused {
 }
 
 export const evaluateEviction = "evaluate-eviction";
-/** A guard that refuses in a zone again and again is reported no sooner than this. */
+/** Shortest time between two reports of a guard that refuses again and again in a zone. */
 const repeatAfterMs = 5_000;
 
 export class Refusals {
@@ -25,12 +25,12 @@ export class Refusals {
     return this.#last;
   }
 
-  /** How many reviews each guard has refused; the most frequent first. */
+  /** Number of reviews that each guard has refused, the most frequent first. */
   get byGuard(): readonly (readonly [guard: string, count: number])[] {
     return [...this.#counts].sort(([, one], [, other]) => other - one);
   }
 
-  /** Receives a line about a review. Those without a code were allowed. */
+  /** Called with a log line about a review. One without a code was allowed. */
   noteLog({ msg, guard, zone = "", code }: LogLine): void {
     if (guard === undefined || code === undefined) return;
     this.#counts.set(guard, (this.#counts.get(guard) ?? 0) + 1);

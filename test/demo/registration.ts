@@ -1,4 +1,4 @@
-/** What brings evictions and downscales under the rule: the webhooks that the API server asks. */
+/** Registers the webhooks by which the API server asks about evictions and downscales. */
 import { prepareDownscale } from "../../functions/prepare-downscale/function.ts";
 import { injectCertificateAuthority, webhookNamespace } from "../../functions/shared/annotations/table.ts";
 import type { WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
@@ -7,7 +7,10 @@ import type { World } from "../fake-cluster/world.ts";
 const webhooks = "mutatingwebhookconfigurations";
 export const webhookConfiguration = { namespace: "", name: "pod-eviction-demo" };
 
-/** Has the API server ask the server on `port` about evictions and sizes, which it trusts once it has a caBundle. */
+/**
+ * Makes the API server ask the server on `port` about evictions and sizes. It trusts the server once the configuration has a
+ * caBundle.
+ */
 export function registerWebhook({ store }: World, namespace: string, port: number): void {
   store.create(webhooks, "", {
     metadata: {
@@ -28,7 +31,7 @@ export function registerWebhook({ store }: World, namespace: string, port: numbe
       {
         name: "prepare-downscale-demo.grafana.com",
         clientConfig: { url: `https://localhost:${port}${prepareDownscale.registration.path}` },
-        // The conditions that ship only spare Sluice reviews that it would let through; the embedded world knows none.
+        // The conditions that ship only save reviews that Sluice would allow anyway; the fake cluster knows none.
         rules: [prepareDownscale.registration.rule],
         namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
         admissionReviewVersions: ["v1"],
@@ -40,7 +43,7 @@ export function registerWebhook({ store }: World, namespace: string, port: numbe
   });
 }
 
-/** True once Sluice has had its own certificate trusted. */
+/** True once Sluice has written its own certificate into the configuration. */
 export function isTrusted({ store }: World): boolean {
   const configuration: WebhookConfigurationObject | undefined = store.find(webhooks, webhookConfiguration);
   return configuration?.webhooks?.every(({ clientConfig }) => clientConfig.caBundle !== undefined) === true;

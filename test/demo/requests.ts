@@ -1,13 +1,13 @@
-/** What Sluice asked of the API server. */
+/** The requests that Sluice has made to the API server. */
 import type { RequestCount } from "../fake-cluster/http.ts";
 
 export interface Requests {
   readonly total: number;
-  /** By verb, the most frequent first; Events, which are created, are counted apart. */
+  /** By verb, the most frequent first. Creations of Events are counted separately. */
   readonly byVerb: readonly (readonly [verb: string, count: number])[];
 }
 
-/** Sluice's own requests: those of the drains are not its doing. */
+/** Sluice's own requests, without those of the drains. */
 export function countRequests(counts: readonly RequestCount[]): Requests {
   const sums = new Map<string, number>();
   for (const { verb, resource, userAgent, count } of counts) {
@@ -19,7 +19,7 @@ export function countRequests(counts: readonly RequestCount[]): Requests {
   return { total: byVerb.reduce((sum, [, count]) => sum + count, 0), byVerb };
 }
 
-/** `204 (8.5 a pod): 60 list, 41 get`, with spaces that do not break between a number and its verb. */
+/** `204 (8.5 a pod): 60 list, 41 get`, with non-breaking spaces between a number and its verb. */
 export function describeRequests({ total, byVerb }: Requests, pods: number): string {
   const verbs = byVerb.map(([verb, count]) => `${count}\u00a0${verb}`).join(", ");
   return `${total} (${(total / pods).toFixed(1)} a pod)${verbs === "" ? "" : `: ${verbs}`}`;

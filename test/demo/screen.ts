@@ -1,4 +1,4 @@
-/** A picture in a terminal that is drawn again in its place. */
+/** A picture in a terminal that is redrawn in its place. */
 import type { WriteStream } from "node:tty";
 
 const hideCursor = "\x1b[?25l";
@@ -6,7 +6,7 @@ const showCursor = "\x1b[?25h";
 const toEndOfLine = "\x1b[K";
 const toEndOfScreen = "\x1b[J";
 const clear = "\x1b[2J\x1b[H";
-/** Terminals that know it show what comes in between at one moment; others ignore it. */
+/** Terminals that know this sequence show the following output at once; others ignore it. */
 const beginUpdate = "\x1b[?2026h";
 const endUpdate = "\x1b[?2026l";
 
@@ -29,12 +29,12 @@ export class Screen {
     return this.#stream.columns || 80;
   }
 
-  /** Draws in place of what was drawn before. Lines must not be wider than the terminal. */
+  /** Draws over the last picture. Lines must not be wider than the terminal. */
   draw(lines: readonly string[]): void {
     const fitting = lines.slice(0, Math.max(1, (this.#stream.rows || 24) - 1));
     const text = fitting.map((line) => `${line}${toEndOfLine}\n`).join("");
     if (text === this.#shown && !this.#isStale) return;
-    // After a change of size the terminal has wrapped the old lines anew, and the screen does not know where they are.
+    // After a resize the terminal has wrapped the old lines anew, and their place is unknown.
     const start = this.#isStale ? clear : this.#height > 0 ? `\x1b[${this.#height}F` : "";
     this.#isStale = false;
     this.#height = fitting.length;

@@ -7,28 +7,28 @@ import { type End, type Launched, launch } from "../controlplane/processes.ts";
 import { kubeconfigText } from "../support/kubeconfig.ts";
 
 const script = fileURLToPath(new URL("../../triggers/main.ts", import.meta.url));
-/** How long it may take to end when it is asked to. */
+/** Time within which it must end on request. */
 const graceMs = 5_000;
 
 /** A line of Sluice's log. */
 export interface LogLine {
   readonly level: string;
   readonly msg: string;
-  /** Whose line it is. */
+  /** The function that logged it. */
   readonly function?: string;
   readonly guard?: string;
   readonly zone?: string;
-  /** Of a review that was refused. */
+  /** Code of a refused review. */
   readonly code?: number;
   readonly port?: number;
   readonly tlsPort?: number;
 }
 
 export interface SluiceOptions {
-  /** The API server's address. */
+  /** Address of the API server. */
   readonly url: string;
   readonly namespace: string;
-  /** What has it find pods by their names: `NODE_OPTIONS`. */
+  /** `NODE_OPTIONS` with which it resolves the names of pods. */
   readonly nodeOptions: string;
 }
 
@@ -44,7 +44,7 @@ export class Sluice {
     this.#folder = folder;
   }
 
-  /** Starts it, with a kubeconfig in a temporary folder and nothing of this process's environment but the path. */
+  /** Starts Sluice with a kubeconfig in a temporary folder, and with nothing of this process's environment but PATH. */
   static async start({ url, namespace, nodeOptions }: SluiceOptions): Promise<Sluice> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-demo-"));
     const kubeconfig = join(folder, "kubeconfig");
@@ -57,9 +57,9 @@ export class Sluice {
       PORT: "0",
       TLS_PORT: "0",
       TLS_DNS_NAME: "localhost",
-      // At the usual level a guard's refusals are reported once a minute.
+      // At the usual level, a guard's refusals are logged only once a minute.
       LOG_LEVEL: "debug",
-      // Where a third of the events is lost, sweeps carry the rollout: with the default of minutes it would last for hours.
+      // While a third of the events is lost, sweeps drive the rollout: with the default of minutes it would take hours.
       SWEEP_INTERVAL: "2s",
       DRAIN_TIMEOUT: "3s",
       SHUTDOWN_DELAY: "0",
@@ -68,17 +68,17 @@ export class Sluice {
     return new Sluice(launched, folder);
   }
 
-  /** How it ended, or undefined while it runs. */
+  /** How it ended; undefined while it runs. */
   end(): End | undefined {
     return this.#process.end();
   }
 
-  /** Where it answers reviews; undefined until it has made itself a certificate. */
+  /** Port for reviews; undefined until it has made a certificate for itself. */
   get tlsPort(): number | undefined {
     return this.#tlsPort;
   }
 
-  /** What it has logged since the last call. */
+  /** The lines that it has logged since the last call. */
   newLines(): LogLine[] {
     const { stdout } = this.#process.printed();
     const end = stdout.lastIndexOf("\n") + 1;
@@ -90,13 +90,13 @@ export class Sluice {
     return lines;
   }
 
-  /** The end of all that it has printed. */
+  /** The last lines of its output. */
   lastLines(count: number): string[] {
     const { stdout, stderr } = this.#process.printed();
     return `${stdout}${stderr}`.trimEnd().split("\n").slice(-count);
   }
 
-  /** True once it answers that it is ready: its first lists have come, and it has a certificate. */
+  /** True once it reports that it is ready: its first lists have come, and it has a certificate. */
   async isReady(): Promise<boolean> {
     if (this.#port === undefined) return false;
     try {
@@ -106,7 +106,7 @@ export class Sluice {
     }
   }
 
-  /** Ends it, at last by force. */
+  /** Ends it, by force if necessary. */
   async stop(): Promise<End> {
     const end = await this.#process.stop(graceMs);
     await rm(this.#folder, { recursive: true, force: true });

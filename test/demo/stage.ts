@@ -1,4 +1,4 @@
-/** The cluster that the demo plays in, with its referee. */
+/** The cluster of the demo, with its referee. */
 
 import {
   prepareDownscale,
@@ -14,16 +14,16 @@ import { groupName, namespace, newImage, type ServedGroup, serveGroup } from "..
 import type { DemoOptions } from "./options.ts";
 import { isUp, Referee, zoneOf } from "./referee.ts";
 
-/** Where a pod is told that it leaves. */
+/** Path by which a pod is told that it leaves. */
 export const shutdownPath = "/ingester/prepare-shutdown";
 
 export interface Stage extends ServedGroup {
   readonly referee: Referee;
-  /** The pods, as those see them who call them. */
+  /** The programs in the pods. */
   readonly ingesters: Ingesters;
 }
 
-/** Builds the cluster; the referee sees all of it being made, and decides from when it stands. */
+/** Builds the cluster. The referee watches from the beginning, and begins to check when everything exists. */
 export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Journal): Promise<Stage> {
   const ingesters = await Ingesters.open({ shutdownPath, onCall: (call) => recordCall(call, journal) });
   const { promise: refereed, resolve } = Promise.withResolvers<Referee>();
@@ -66,7 +66,7 @@ function refereeOf(world: World, ingesters: Ingesters, journal: Journal): Refere
   });
 }
 
-/** True for a pod of the revision that is wanted. */
+/** True for a pod with the wanted revision. */
 export function isNew({ spec }: StoredPod): boolean {
   return spec.containers.some(({ image }) => image === newImage);
 }
@@ -79,7 +79,7 @@ function recordReturns(world: World, journal: Journal): void {
   });
 }
 
-/** Each pod is an HTTP server for as long as it runs. */
+/** Runs an HTTP server for each running pod. */
 function followPods({ store }: World, ingesters: Ingesters): void {
   store.onChange("pods", ({ previous, current }) => {
     const { name, uid } = (current ?? previous)?.metadata ?? { name: "", uid: "" };

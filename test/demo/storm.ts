@@ -1,4 +1,4 @@
-/** A drain storm: several nodes of every zone are drained at once, by machines that know nothing of each other. */
+/** A drain storm: several nodes of every zone are drained at once, by clients that know nothing of each other. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { Journal } from "../support/journal.ts";
@@ -8,13 +8,13 @@ import { isNew, type Stage } from "./stage.ts";
 
 /** Wait after a refusal: kubectl waits 5 s, which is too long to watch. */
 const retryMs = 500;
-/** How often to look whether a pod that was evicted is gone. */
+/** Interval of the checks whether an evicted pod is gone. */
 const pollMs = 50;
-/** How often to ask in the dry run: the moments when one more pod may be down are short. */
+/** Interval of the dry runs: the moments in which one more pod may be down are short. */
 const askMs = 100;
 const nodesOfZone = 2;
 const notNow = 429;
-/** The pod is evicted, was gone already, or has made room for another one. */
+/** Codes after which the pod is evicted, gone already, or replaced. */
 const goes: ReadonlySet<number> = new Set([201, 404, 409]);
 
 export interface StormOptions {
@@ -23,22 +23,22 @@ export interface StormOptions {
   readonly signal: AbortSignal;
 }
 
-/** What became of the dry run. */
+/** The result of the dry run. */
 export interface Rehearsal {
   readonly pod: string;
-  /** How often the answer was "not now", before it was that the pod could go. */
+  /** Number of refusals before the pod could go. */
   readonly refused: number;
 }
 
 export class Storm {
-  /** The pods that were on the drained nodes when the storm began. */
+  /** The pods on the drained nodes when the storm began. */
   readonly pods: readonly StoredPod[];
   readonly nodes: readonly string[];
   readonly startedMs: number;
   endedMs: number | undefined;
-  /** How many reviews were refused, those of the dry run among them. */
+  /** Number of refused reviews, including those of the dry run. */
   refused = 0;
-  /** Answers that were neither a refusal nor about a pod that has gone: kubectl gives up at them. */
+  /** Answers that are neither a refusal nor about a pod that has gone: kubectl gives up at these. */
   readonly failures: string[] = [];
   rehearsal: Rehearsal | undefined;
   readonly #options: StormOptions;
@@ -60,17 +60,19 @@ export class Storm {
     this.#wanted = new Set(this.pods.map(({ metadata }) => metadata.uid));
   }
 
-  /** How many of the pods are gone, whatever took them. */
+  /** Number of the pods that are gone, whatever took them. */
   get gone(): number {
     return this.pods.filter((pod) => !this.#isThere(pod)).length;
   }
 
-  /** True for a pod that a drain asks for. */
+  /** True for a pod that a drain wants to remove. */
   wants({ metadata: { uid } }: StoredPod): boolean {
     return this.#wanted.has(uid);
   }
 
-  /** Resolves when every node is drained and the dry run has been told that its pod could go. Rejects with the signal. */
+  /**
+   * Resolves when every node is drained, and the dry run was told that its pod could go. Rejects when the signal is aborted.
+   */
   async rage(): Promise<void> {
     await Promise.all([this.#drainAll(), this.#rehearse()]);
   }
@@ -102,8 +104,8 @@ export class Storm {
   }
 
   /**
-   * In the middle of the storm a user asks in a dry run, as `kubectl drain --dry-run=server` does, whether a pod could go
-   * that neither a drain nor the rollout wants; again and again, until it could.
+   * In the middle of the storm a user asks in a dry run, as `kubectl drain --dry-run=server` does, about a pod that neither a
+   * drain nor the rollout wants. The user repeats that until the pod could go.
    */
   async #rehearse(): Promise<void> {
     const { stage, journal, signal } = this.#options;
@@ -126,7 +128,7 @@ export class Storm {
     }
   }
 
-  /** In the zone where most is down: of the others no pod may go now. */
+  /** A pod of the zone where most pods are down, because no pod of another zone may go now. */
   #bystander(): StoredPod | undefined {
     const { store } = this.#options.stage.world;
     const pods = store.list("pods").items;

@@ -1,4 +1,4 @@
-/** What users, machines and chance do in the demo, each when its time has come. */
+/** What users, machines and chance do in the demo, each at its time. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { newImage } from "../support/served-group.ts";
 import { Downscale } from "./downscale.ts";
@@ -7,13 +7,14 @@ import { zoneOf } from "./referee.ts";
 import { isTrusted, registerWebhook } from "./registration.ts";
 import { Storm } from "./storm.ts";
 
-/** A broken pod is healed once the ledger says why the rollout waits, but not sooner and not later than this. */
+/** A broken pod is healed once the ledger says why the rollout waits, but within these bounds. */
 const brokenForMs = { least: 3_000, most: 10_000 };
 
 type Until = (isSo: () => boolean | Promise<boolean>) => Promise<void>;
 
 /**
- * Tells all of it. Resolves when every pod is rolled, every node drained and a zone smaller; rejects when the signal is given.
+ * Plays the whole story. Resolves when every pod is rolled, every node is drained and a zone is smaller. Rejects when the
+ * signal is aborted.
  */
 export async function narrate(play: Play, signal: AbortSignal): Promise<void> {
   const { stage, journal, total, verdicts } = play;
@@ -30,7 +31,7 @@ export async function narrate(play: Play, signal: AbortSignal): Promise<void> {
   play.startedMs = journal.nowMs;
   for (const statefulSet of stage.group.statefulSets) stage.world.changeTemplate(statefulSet, newImage);
   await registered;
-  // In the middle, and while another zone is being rolled: then pods are down in two zones.
+  // In the middle, and while another zone is being rolled, so that pods are down in two zones.
   await until(() => play.done >= total / 2 && (stage.referee.takenNow > 0 || play.done === total));
   play.options.meddle?.(play);
   await breakAndHeal(play, until);
@@ -48,7 +49,7 @@ export async function narrate(play: Play, signal: AbortSignal): Promise<void> {
   play.phase = "rolled";
 }
 
-/** Brings evictions to Sluice as soon as it can answer. To find the keys of its certificate takes it some seconds. */
+/** Sends evictions to Sluice as soon as it can answer. It needs some seconds to generate the keys of its certificate. */
 async function register({ stage: { world, group }, sluice, journal }: Play, until: Until): Promise<void> {
   await until(() => sluice.isReady());
   await until(() => sluice.tlsPort !== undefined);
@@ -57,7 +58,7 @@ async function register({ stage: { world, group }, sluice, journal }: Play, unti
   journal.add("", "Sluice is ready, and is asked about every eviction and size");
 }
 
-/** A pod that has just been rolled stops being ready, for no fault of the rollout, and works again later. */
+/** A pod that has just been rolled stops being ready, through no fault of the rollout, and works again later. */
 async function breakAndHeal(play: Play, until: Until): Promise<void> {
   const { stage, journal, verdicts } = play;
   const { kubelet, store } = stage.world;

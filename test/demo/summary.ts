@@ -1,4 +1,4 @@
-/** What is reported at the end, and with which exit code. */
+/** The summary at the end, and the exit code. */
 
 import { replacedAfterMs } from "../support/served-group.ts";
 import { limitMs } from "./demo.ts";
@@ -9,7 +9,7 @@ import { wrap } from "./text.ts";
 type Row = readonly [label: string, value: string];
 
 const logLinesShown = 10;
-/** Where nothing holds evictions back, a storm breaks the same promise for every pod. */
+/** If nothing blocks evictions, a storm breaks the same promise for every pod. */
 const violationsShown = 5;
 const indent = 2;
 const longestLabel = "worst unavailability".length;
@@ -23,12 +23,12 @@ const headlines: Readonly<Record<Outcome, string>> = {
   interrupted: "interrupted",
 };
 
-/** 0 when the rollout ended in time and every promise was kept. */
+/** 0 if the rollout ended in time and every promise was kept. */
 export function exitCodeOf({ outcome, stage }: Play): 0 | 1 {
   return outcome === "rolled" && stage.referee.violations.length === 0 ? 0 : 1;
 }
 
-/** The summary in lines of at most `columns`. */
+/** The summary in lines of at most `columns` characters. */
 export function summarise(play: Play, columns: number): string[] {
   const rows = [...describeRollout(play), ...describePromises(play), ...describeEnd(play)];
   const width = Math.max(20, columns - indent - longestLabel - 1);

@@ -1,13 +1,13 @@
-/** Text that must fit, and that moves nothing on the screen. */
+/** Text that must fit its place, and must not control the terminal. */
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 
-/** At most `width` characters; what is cut off is shown by an ellipsis. */
+/** Cuts the text to `width` characters, with an ellipsis for the rest. */
 export function cut(given: string, width: number): string {
   const text = escapeControls(given);
   return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`;
 }
 
-/** Lines of at most `width` characters, broken between words. */
+/** Wraps the text between words into lines of at most `width` characters. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of escapeControls(text).split(" ")) {

@@ -1,4 +1,4 @@
-/** Why the rollout waits, in its own message: its log tells at once, the group's ledger for everybody to read. */
+/** Why the rollout waits, by Sluice's own message: the log has it at once, and the group's ledger keeps it for all readers. */
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import type { RecordedVerdict, Reservation } from "../../functions/shared/ledger/reservation.ts";
 import type { World } from "../fake-cluster/world.ts";
@@ -8,14 +8,14 @@ import type { LogLine } from "./sluice.ts";
 
 export interface ReportedVerdict {
   readonly guard: string;
-  /** The StatefulSet that it is about, or "" where it is about several. */
+  /** The StatefulSet that it concerns, or "" if it concerns several. */
   readonly zone: string;
   readonly message: string;
 }
 
-/** What every zone of a healthy rollout goes through, pod after pod. */
+/** Guards that every zone of a healthy rollout reports for pod after pod. */
 const rollingGuards: ReadonlySet<string> = new Set(["rolling", "budget"]);
-/** While Sluice is of two minds, because a watch and a list differ, neither is repeated sooner than this. */
+/** While Sluice alternates between two verdicts, because a watch and a list differ, neither is repeated sooner than this. */
 const repeatAfterMs = 5_000;
 export const advanceZoneRollout = "advance-zone-rollout";
 
@@ -38,17 +38,17 @@ export class Verdicts {
     });
   }
 
-  /** What was reported last. */
+  /** The last reported verdict. */
   get now(): ReportedVerdict | undefined {
     return this.#now;
   }
 
-  /** What the ledger says: what `kubectl` shows of the Lease's annotation `sluice.dev/verdicts`. */
+  /** The verdict in the ledger, which `kubectl` shows in the Lease's annotation `sluice.dev/verdicts`. */
   get recorded(): RecordedVerdict | undefined {
     return this.#recorded;
   }
 
-  /** When the ledger said so, by the journal's clock. */
+  /** When the ledger got it, by the journal's clock. */
   get recordedAtMs(): number {
     return this.#recordedAtMs;
   }
@@ -57,7 +57,7 @@ export class Verdicts {
     return this.#reservations;
   }
 
-  /** True while Sluice does not roll although there is something to roll. */
+  /** True while Sluice does not roll although pods are outdated. */
   get waits(): boolean {
     return this.#now !== undefined && this.#now.guard !== "done" && !rollingGuards.has(this.#now.guard);
   }

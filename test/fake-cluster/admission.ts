@@ -1,4 +1,4 @@
-/** Admission: registered webhooks see what is asked, change it and refuse it, as in k8s.io/apiserver v0.36. */
+/** Admission: registered webhooks see requests, change them and refuse them, as in k8s.io/apiserver v0.36. */
 
 import { randomUUID } from "node:crypto";
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -14,10 +14,10 @@ export interface UserInfo {
   readonly groups: readonly string[];
 }
 
-/** The user of a request that names none: the world authenticates no client. */
+/** The user of a request that names none, because the fake cluster authenticates no client. */
 export const anonymous: UserInfo = { username: "system:anonymous", groups: ["system:unauthenticated"] };
 
-/** What is asked, but for the object that it is about: an Eviction on its way to a pod, or an update. */
+/** A request without its new object: an Eviction on its way to a pod, or an update. */
 export interface AdmissionAttributes {
   readonly operation: "CREATE" | "UPDATE";
   readonly kind: { readonly group: string; readonly version: string; readonly kind: string };
@@ -25,16 +25,16 @@ export interface AdmissionAttributes {
   readonly subresource?: string;
   readonly namespace: string;
   readonly name: string;
-  /** What is there, in the terms of `kind`; null for what is new. */
+  /** The existing object, as a type of `kind`; null for a new one. */
   readonly oldObject: object | null;
-  /** As the request's query says; an Eviction may ask for a dry run by itself, and does not count here. */
+  /** As the request's query says. An Eviction may also ask for a dry run in its body, which does not count here. */
   readonly isDryRun: boolean;
   readonly user: UserInfo;
 }
 
 type Configurations = "mutatingwebhookconfigurations" | "validatingwebhookconfigurations";
 
-/** How webhooks are asked: over HTTPS, or as a test answers by itself. */
+/** Calls webhooks: over HTTPS, or with the answers of a test. */
 export type WebhookCaller = Pick<WebhookCalls, "ask" | "close">;
 
 export class Admission {
@@ -47,9 +47,9 @@ export class Admission {
   }
 
   /**
-   * Shows an object to the mutating webhooks, one after another: the object as they leave it.
+   * Shows an object to the mutating webhooks, one after another. Resolves to the changed object.
    *
-   * @throws ApiStatusError what a webhook answers, and 500 when one cannot be asked and is to fail.
+   * @throws ApiStatusError what a webhook answers, and 500 if a webhook that must not fail cannot be asked.
    */
   async mutate<O extends object>(attributes: AdmissionAttributes, object: O): Promise<O> {
     let mutated = object;
@@ -63,7 +63,7 @@ export class Admission {
   /**
    * Shows an object to the validating webhooks, all at once.
    *
-   * @throws ApiStatusError the first refusal, as {@link mutate}, when all have answered.
+   * @throws ApiStatusError the first refusal when all have answered, as {@link mutate} does.
    */
   async validate(attributes: AdmissionAttributes, object: object): Promise<void> {
     const webhooks = this.#webhooks("validatingwebhookconfigurations", attributes, object);
@@ -87,7 +87,7 @@ export class Admission {
     return webhooksFor(this.#world.store, configurations, asked);
   }
 
-  /** The response of a webhook that allows; undefined when it cannot be asked and that is to be ignored. */
+  /** The response of a webhook that allows; undefined if it cannot be asked and its failurePolicy ignores that. */
   async #review(
     webhook: RegisteredWebhook,
     isMutating: boolean,
@@ -107,7 +107,7 @@ export class Admission {
   }
 }
 
-/** As a rule and a review name it: the group, the version and the plural. */
+/** The group, version and plural that rules and reviews use. */
 function resourceOf(resource: Resource): {
   readonly group: string;
   readonly version: string;
@@ -117,7 +117,7 @@ function resourceOf(resource: Resource): {
   return { group, version: apiVersion.replace(/^.*\//, ""), resource: plural };
 }
 
-/** A review has a uid of its own, whenever it is asked for. */
+/** Each review has a uid of its own, even if a webhook is asked again. */
 function requestFor(attributes: AdmissionAttributes, object: object): AdmissionRequest {
   const { operation, kind, subresource, name, namespace, oldObject, isDryRun, user } = attributes;
   const resource = resourceOf(attributes.resource);
@@ -137,7 +137,7 @@ function requestFor(attributes: AdmissionAttributes, object: object): AdmissionR
     object,
     oldObject,
     dryRun: isDryRun,
-    // Of a patch, too, the API server tells the options of an update.
+    // The API server sends the options of an update also for a patch.
     options: {
       kind: operation === "CREATE" ? "CreateOptions" : "UpdateOptions",
       apiVersion: "meta.k8s.io/v1",
@@ -159,7 +159,7 @@ function patched<O extends object>(
   }
 }
 
-/** What a webhook says is passed on, but never as a success. */
+/** The webhook's status, which becomes a refusal even if it says success. */
 function denial(
   webhook: string,
   attributes: AdmissionAttributes,

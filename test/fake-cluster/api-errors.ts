@@ -45,7 +45,7 @@ export function alreadyExists(verb: Verb, resource: Resource, name: string): Api
   return new ApiStatusError({ code: 409, reason: "AlreadyExists", message, verb, resource }, details(resource, name));
 }
 
-/** A new object in a namespace that is being deleted. */
+/** A creation in a namespace that is being deleted. */
 export function namespaceTerminating(resource: Resource, name: string, namespace: string): ApiStatusError {
   const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
   const message = `${traitsOf(resource).qualifiedName} ${JSON.stringify(name)} is forbidden: ${why}`;
@@ -60,7 +60,7 @@ export function namespaceTerminating(resource: Resource, name: string, namespace
   );
 }
 
-/** A write against an object that changed in the meantime. */
+/** A write of an object that has changed meanwhile. */
 export function modified(verb: Verb, resource: Resource, name: string): ApiStatusError {
   const message = `Operation cannot be fulfilled on ${traitsOf(resource).qualifiedName} "${name}": the object has been modified; please apply your changes to the latest version and try again`;
   return new ApiStatusError({ code: 409, reason: "Conflict", message, verb, resource }, details(resource, name));
@@ -84,7 +84,7 @@ export function preconditionFailed(
   );
 }
 
-/** A write of a scale against another object of that name. Here the API server names the subresource, too. */
+/** A write of a scale for another object of that name. Here the API server also names the subresource. */
 export function otherUid(resource: Resource, name: string, wanted: string, found: string): ApiStatusError {
   const { group, plural, qualifiedName } = traitsOf(resource);
   const what = `${plural}/scale`;
@@ -96,7 +96,7 @@ export function otherUid(resource: Resource, name: string, wanted: string, found
   );
 }
 
-/** A value that validation refuses. Causes in metadata are listed twice, because the API server validates it twice. */
+/** A value that validation refuses. Causes in metadata are listed twice, because the API server validates metadata twice. */
 export function invalid(
   verb: Verb,
   resource: Resource,
@@ -108,7 +108,7 @@ export function invalid(
   return invalidKind(verb, resource, { group, kind, name }, count === 1 ? [cause] : [cause, cause]);
 }
 
-/** The same for something that is no object of the resource, such as the parameters of a list. The causes are equal. */
+/** The same for something that is no object of the resource, such as the parameters of a list. The causes are the same. */
 export function invalidKind(
   verb: Verb,
   resource: Resource,
@@ -129,13 +129,13 @@ export function badRequest(verb: Verb, resource: Resource, message: string): Api
   return new ApiStatusError({ code: 400, reason: "BadRequest", message, verb, resource });
 }
 
-/** A path that leads nowhere: an unknown resource type or subresource, or one of the cluster in a namespace. */
+/** A path that leads nowhere: an unknown resource type or subresource, or a cluster-wide type within a namespace. */
 export function notServed(verb: Verb, resource: Resource): ApiStatusError {
   const message = "the server could not find the requested resource";
   return new ApiStatusError({ code: 404, reason: "NotFound", message, verb, resource }, {});
 }
 
-/** Something that the server itself could not do. */
+/** An error of the server itself. */
 export function internalError(verb: Verb, resource: Resource, why: string): ApiStatusError {
   const message = `Internal error occurred: ${why}`;
   return new ApiStatusError(
@@ -144,12 +144,12 @@ export function internalError(verb: Verb, resource: Resource, why: string): ApiS
   );
 }
 
-/** A watch, list or page from a revision that is forgotten. */
+/** A watch, list or page from a revision that the server has forgotten. */
 export function expired(verb: Verb, resource: Resource, message: string): ApiStatusError {
   return new ApiStatusError({ code: 410, reason: "Expired", message, verb, resource });
 }
 
-/** A list that shall be newer than anything there is. */
+/** A list that must be newer than anything that exists. */
 export function tooLargeResourceVersion(resource: Resource, wanted: string, current: number): ApiStatusError {
   const message = `Timeout: Too large resource version: ${wanted}, current: ${current}`;
   return new ApiStatusError(

@@ -1,11 +1,11 @@
-/** What an API server reports of the kinds that it serves: the documents of its discovery, as kube-apiserver v1.36 has them. */
+/** The discovery documents for the served types, as kube-apiserver v1.36 has them. */
 import { traitsOf } from "./objects.ts";
 import type { Store } from "./store.ts";
 
-/** The paths of documents: of a group, of a version of it, or of the core group's one. */
+/** Paths of discovery documents: of a group, of one of its versions, or of the core group's version. */
 export const discoveryPath = /^\/(?:api\/v1|apis\/[^/]+(?:\/[^/]+)?)$/;
 
-/** Undefined where nothing is served of the group or version that a path names. */
+/** Undefined if nothing of the group or version in the path is served. */
 export function discoveryDocument(store: Store, path: string): object | undefined {
   const served = store.served().map(traitsOf);
   const [, root, group = "", version = ""] = path.split("/");
@@ -46,7 +46,7 @@ function groupDocument(name: string, served: readonly Traits[]): object | undefi
   return preferredVersion && { kind: "APIGroup", apiVersion: "v1", name, versions, preferredVersion };
 }
 
-/** v2 before v1, that before v1beta2, and that before v1alpha3: what is generally available is the highest. */
+/** v2 ranks above v1, v1 above v1beta2, and v1beta2 above v1alpha3: generally available versions come first. */
 function rankOf(version: string): readonly number[] {
   const [, major = "0", stage, minor = "0"] = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(version) ?? [];
   return [stage === undefined ? 2 : stage === "beta" ? 1 : 0, Number(major), Number(minor)];

@@ -1,6 +1,6 @@
 /**
- * What PodDisruptionBudgets refuse (kubernetes v1.36, pkg/registry/core/pod/storage/eviction.go), by the status that a
- * client writes: no controller of the world writes it, and an eviction takes nothing off `disruptionsAllowed`.
+ * What PodDisruptionBudgets refuse (kubernetes v1.36, pkg/registry/core/pod/storage/eviction.go). The status is what a client
+ * has written: no controller of the fake cluster writes it, and an eviction does not reduce `disruptionsAllowed`.
  */
 
 import type { PodDisruptionBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
@@ -9,7 +9,7 @@ import { selects } from "./label-selector.ts";
 import { isReady, type StoredPod } from "./objects.ts";
 import type { Store } from "./store.ts";
 
-/** @throws ApiStatusError 429 when the pod's budget allows no disruption, 500 when there are two of them. */
+/** @throws ApiStatusError 429 if the pod's budget allows no disruption, 500 if the pod has two budgets. */
 export function checkDisruptionBudgets(store: Store, pod: StoredPod): void {
   const { namespace, labels = {}, deletionTimestamp } = pod.metadata;
   if (["Succeeded", "Failed", "Pending"].includes(pod.status.phase) || deletionTimestamp !== undefined) return;

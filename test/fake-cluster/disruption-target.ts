@@ -1,4 +1,4 @@
-/** The condition by which a controller says why it takes a pod. */
+/** The condition by which a controller says why it deletes a pod. */
 
 import { conditionOf, type PodCondition, type PodStatus, rfc3339, type StoredPod } from "./objects.ts";
 import type { Store } from "./store.ts";
@@ -6,7 +6,7 @@ import type { Timeline } from "./timeline.ts";
 
 const type = "DisruptionTarget";
 
-/** Writes the condition, and with it what else becomes of the pod's status. `pod` must be the object of now. */
+/** Writes the condition together with other changes of the pod's status. `pod` must be the current object. */
 export function markDisrupted(
   store: Store,
   timeline: Timeline,

@@ -1,6 +1,7 @@
 /**
- * Collects objects of every type whose owners are gone: as the garbage collector of kube-controller-manager 1.36 does
- * (pkg/controller/garbagecollector/garbagecollector.go), but that owners which wait for each other in a circle wait for ever.
+ * Collects objects of every type whose owners are gone, as the garbage collector of kube-controller-manager 1.36 does
+ * (pkg/controller/garbagecollector/garbagecollector.go). One difference: owners that wait for each other in a circle wait for
+ * ever.
  */
 
 import {
@@ -35,7 +36,7 @@ export class GarbageCollector {
   readonly #store: Store;
   readonly #delayMs: () => number;
   readonly #subscriptions: readonly Cancel[];
-  /** What names an owner, by the owner's uid and its own. An owner stays here until it is gone, and they are. */
+  /** Dependents by the owner's uid and their own uid. An owner stays here until it and its dependents are gone. */
   readonly #dependents = new Map<string, Map<string, Identity>>();
 
   constructor(options: { readonly timeline: Timeline; readonly store: Store; readonly delayMs: () => number }) {
@@ -74,13 +75,13 @@ export class GarbageCollector {
       dependents?.delete(dependent.uid);
       const found = this.#ownerOf(dependent, owner);
       if (found === "gone" && dependents?.size === 0) this.#dependents.delete(owner.uid);
-      // It may have been the last that its owner has waited for.
+      // It may have been the last dependent that its owner waited for.
       if (typeof found === "object" && isWaiting(found.object)) this.#after(() => this.#collect(found.identity));
     }
     if (now.some((owner) => this.#ownerOf(dependent, owner) === "gone")) this.#after(() => this.#check(dependent));
   }
 
-  /** Lets go of what an owner owns that leaves, or has left, or decides all of it, as the owner's finalizers say. */
+  /** Orphans or checks all dependents of an owner that is leaving or gone, as the owner's finalizers say. */
   #collect(owner: Identity): void {
     const object = this.#find(owner);
     const finalizers = object?.metadata.finalizers ?? [];
@@ -99,7 +100,9 @@ export class GarbageCollector {
     if (object !== undefined && !isBlocked) this.#finish(owner, finalizers, "foregroundDeletion");
   }
 
-  /** Deletes an object whose owners are all gone or wait for it; one with an owner that stays only loses the others. */
+  /**
+   * Deletes a dependent if each of its owners is gone or waits for it; if one owner stays, removes only the other references.
+   */
   #check(dependent: Identity): void {
     const object = this.#find(dependent);
     if (object === undefined || object.metadata.deletionTimestamp !== undefined) return;
@@ -122,7 +125,7 @@ export class GarbageCollector {
     });
   }
 
-  /** The object that a reference names; "unknown" when its kind is none of the world's: such an owner is taken to be there. */
+  /** The object that a reference names; "unknown" for a kind that the fake cluster lacks: such an owner counts as existing. */
   #ownerOf(
     dependent: Identity,
     { apiVersion = "", kind, name, uid }: StoredReference,
@@ -168,7 +171,7 @@ function ownersOf(object: StoredObject | undefined): readonly StoredReference[] 
   return (object?.metadata.ownerReferences as readonly StoredReference[] | undefined) ?? noOwners;
 }
 
-/** True for an owner that goes when all that it owns is gone. */
+/** True for an owner that goes when all of its dependents are gone. */
 function isWaiting({ metadata }: StoredObject): boolean {
   return metadata.deletionTimestamp !== undefined && (metadata.finalizers?.includes("foregroundDeletion") ?? false);
 }

@@ -1,4 +1,4 @@
-/** What of evictions a real API server cannot be asked for; the rest is in `test/contract`. */
+/** Cases of evictions that a test cannot cause on a real API server. The others are in `test/contract`. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type ServedWorld, serveWorld } from "./http.ts";
@@ -62,7 +62,7 @@ async function refusalBy(webhook: object): Promise<string> {
   }
 }
 
-test("a webhook that the world cannot ask fails, and one that it cannot choose is reported", async () => {
+test("a webhook that the fake cluster cannot ask fails, and one with matchConditions is an error", async () => {
   const service = { namespace: "sluice", name: "sluice", path: "/pods/eviction" };
   const asked = `failed calling webhook "webhook": failed to call webhook: Post`;
   assert.equal(
@@ -79,7 +79,7 @@ test("a webhook that the world cannot ask fails, and one that it cannot choose i
   assert.equal(await refusalBy({ matchConditions: [{ name: "always", expression: "true" }] }), reported);
 });
 
-test("a PodDisruptionBudget whose status is behind is asked for again in ten seconds, but not for pods that have ended", async () => {
+test("a PodDisruptionBudget whose status is behind makes clients retry in ten seconds, but not for pods that have ended", async () => {
   const labels = { app: "set" };
   const spec = { nodeName: "node-1", containers: [{ name: "app", image: "app:1" }] };
   for (const name of ["running", "ended"]) {
@@ -94,7 +94,7 @@ test("a PodDisruptionBudget whose status is behind is asked for again in ten sec
   assert.equal((await evict("ended")).code, 201);
 });
 
-test("a JSON patch changes a copy, and nothing where its path leads nowhere", () => {
+test("a JSON patch changes a copy, and a path that leads nowhere is an error", () => {
   const document = { a: { "b/c": 1 }, list: [1] };
   assert.deepEqual(applyJsonPatch(document, [{ op: "add", path: "/a/b~1c", value: 2 }]), {
     ...document,

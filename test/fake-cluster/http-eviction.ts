@@ -15,10 +15,10 @@ interface Eviction {
 }
 
 /**
- * Evicts a pod: the Status of a success. Webhooks see the Eviction before the server looks for the pod. A precondition that
- * does not hold is refused at once, also where a real server tries again for ten seconds (pods that are Pending or terminate).
+ * Evicts a pod. Resolves to the Status of a success. Webhooks see the Eviction before the server reads the pod. A failed
+ * precondition is refused at once, even for pending or terminating pods, where a real server tries again for ten seconds.
  *
- * @throws ApiStatusError 404, 409 when a precondition does not hold, and what webhooks and budgets refuse with.
+ * @throws ApiStatusError 404, 409 for a failed precondition, and what webhooks and budgets refuse with.
  */
 export async function answerEviction(
   world: World,
@@ -51,7 +51,7 @@ export async function answerEviction(
   const key = { namespace, name };
   const pod = world.store.get("pods", key);
   checkDisruptionBudgets(world.store, pod);
-  // A dry run is refused as the deletion would be.
+  // A dry run gets the same refusals as a deletion.
   if (attributes.isDryRun || dryRun.length > 0) planDeletion("pods", pod, options, world.timeline.nowMs());
   else world.store.delete("pods", key, options);
   return { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", code: 201 };

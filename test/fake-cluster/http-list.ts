@@ -12,13 +12,15 @@ interface Snapshot {
   readonly revision: string;
 }
 
-/** How long the API server waits for a revision that is to come, and how many lists can be paged through at once. */
+/**
+ * Time for which the API server waits for a future revision, and number of lists that can be paged through at the same time.
+ */
 const patienceMs = 3000;
 const keptSnapshots = 200;
 
 export class ListPages {
   readonly #world: World;
-  /** What lists that are being paged through began with, by what they ask for and its revision; the oldest first. */
+  /** First pages of lists that clients are paging through, by their query and revision; the oldest first. */
   readonly #snapshots = new Map<string, Snapshot>();
 
   constructor(world: World) {
@@ -110,7 +112,7 @@ export function selectorOf(query: URLSearchParams): { readonly labelSelector?: s
   return labelSelector === null ? {} : { labelSelector };
 }
 
-/** Within a namespace the name orders a list, across namespaces both. */
+/** Key by which a list is ordered: the name within a namespace, otherwise namespace and name. */
 function startKey({ namespace }: ApiRequest, { metadata }: StoredObject): string {
   return namespace === undefined ? keyOf(metadata) : `/${metadata.name}`;
 }
@@ -128,7 +130,7 @@ function parseToken(resource: Resource, token: string): { readonly revision: num
     };
     if (v === "meta.k8s.io/v1" && typeof rv === "number" && typeof start === "string") return { revision: rv, start };
   } catch {
-    // Said below, with the tokens that are JSON but no tokens.
+    // The error below also covers JSON that is no token.
   }
   throw badRequest("list", resource, "invalid continue token: continue key is not valid");
 }
@@ -140,7 +142,7 @@ const fields: Readonly<Record<string, (object: StoredObject) => string>> = {
 };
 
 /**
- * What `fieldSelector` selects: of the fields that the API server indexes, those that tests need.
+ * Matcher of a `fieldSelector`, for those of the API server's indexed fields that tests need.
  *
  * @throws ApiStatusError 400 for any other field.
  */
@@ -167,7 +169,7 @@ function unknownField(resource: Resource, field: string): ApiStatusError {
   return badRequest("list", resource, message);
 }
 
-/** @throws ApiStatusError 400 for what is no number. */
+/** @throws ApiStatusError 400 for a text that is no number. */
 export function checkRevision(verb: "list" | "watch", resource: Resource, revision: string): void {
   if (revision === "" || /^[0-9]+$/.test(revision)) return;
   const why = `strconv.ParseUint: parsing ${JSON.stringify(revision)}: invalid syntax`;

@@ -1,4 +1,4 @@
-/** What an HTTP request asks of the world. */
+/** What an HTTP request asks of the fake cluster. */
 
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { type DiscoveredResource, type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
@@ -6,7 +6,7 @@ import { anonymous, type UserInfo } from "./admission.ts";
 import { ApiStatusError, badRequest, invalidKind, notServed, type Verb } from "./api-errors.ts";
 import { isDefined, resourceNames, traitsOf } from "./objects.ts";
 
-/** A request for one of the world's resources, as its path says. */
+/** A request for one of the served resources, read from its path. */
 export interface ApiRequest {
   readonly resource: Resource;
   readonly namespace: string | undefined;
@@ -23,7 +23,7 @@ const resourceOfPath: ReadonlyMap<string, Resource> = new Map(
   resourceNames.map((resource) => [`${resources[resource].apiPath}/${resource}`, resource]),
 );
 
-/** Undefined for a path that is none of an API group that the world has. */
+/** Undefined for a path outside the API groups that the fake cluster has. */
 export function parseRequest(url: URL, headers: IncomingHttpHeaders): ApiRequest | undefined {
   const parts = url.pathname
     .split("/")
@@ -33,7 +33,7 @@ export function parseRequest(url: URL, headers: IncomingHttpHeaders): ApiRequest
   const namespace = parts[0] === "namespaces" && parts.length > 2 ? parts.splice(0, 2)[1] : undefined;
   const [plural, name, subresource] = parts;
   if (plural === undefined || parts.length > 3) return undefined;
-  // A type that no table has is called by its path.
+  // A type that is in no table is named by its path.
   const path: DiscoveredResource = `/${prefix as "api"}/${plural}`;
   const resource = resourceOfPath.get(path) ?? (isDefined(path) ? path : undefined);
   if (resource === undefined) {
@@ -65,7 +65,7 @@ export function verbOf(
   method: string | undefined,
   { resource, name, namespace, subresource, query }: ApiRequest,
 ): Verb | undefined {
-  // A list may span namespaces, all else has the one that its object is in.
+  // A list may span namespaces; any other request is for the namespace of its object.
   const isPlaced = namespace !== undefined || !traitsOf(resource).isNamespaced;
   if (subresource === "eviction") return method === "POST" && isPlaced ? "create" : undefined;
   if (name === undefined) {
@@ -119,7 +119,7 @@ export async function jsonBody(
 
 type WriteOptions = "CreateOptions" | "UpdateOptions" | "PatchOptions" | "DeleteOptions";
 
-/** @throws ApiStatusError 422 for a stage of which the API server knows no dry run. */
+/** @throws ApiStatusError 422 for a value of `dryRun` that the API server does not know. */
 export function checkDryRun(verb: Verb, resource: Resource, kind: WriteOptions, dryRun: readonly string[]): void {
   if (dryRun.every((stage) => stage === "All")) return;
   const message = `Unsupported value: ${JSON.stringify(dryRun)}: supported values: "All"`;

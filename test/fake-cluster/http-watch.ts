@@ -1,4 +1,4 @@
-/** WATCH over HTTP: one JSON object a line until the time is up or the client goes. */
+/** WATCH over HTTP: one JSON object on each line until the time is up or the client disconnects. */
 
 import type { ServerResponse } from "node:http";
 import { ClusterError, type Resource, type WatchEvent } from "../../functions/shared/kubernetes/cluster.ts";
@@ -9,7 +9,7 @@ import { type StoredObject, traitsOf } from "./objects.ts";
 import type { Cancel } from "./timeline.ts";
 import type { World } from "./world.ts";
 
-/** One event on its way to one watch. */
+/** An event on its way to a watch. */
 export interface WatchedEvent {
   readonly resource: Resource;
   readonly userAgent: string;
@@ -22,16 +22,16 @@ export interface ServeOptions {
   readonly port?: number;
   /** Default 127.0.0.1. */
   readonly host?: string;
-  /** True takes an event away from one watch, as a gap in the connection would. */
+  /** True drops an event of one watch, as a gap in the connection would. */
   readonly dropWatchEvent?: (event: WatchedEvent) => boolean;
-  /** How often a watch that allows bookmarks gets one, in milliseconds. Default 60,000. */
+  /** Interval of bookmarks for a watch that allows them, in milliseconds. Default 60,000. */
   readonly bookmarkEveryMs?: number;
 }
 
-/** Bookmarks come this long before a watch ends, so that the next one continues from a recent revision. */
+/** Time before its end at which a watch gets a last bookmark, so that the next watch continues from a recent revision. */
 const bookmarkBeforeEndMs = 2000;
 
-/** @throws ApiStatusError 400 for a broken selector. Later refusals are events, as the API server sends them. */
+/** @throws ApiStatusError 400 for a malformed selector. Later refusals are events, as the API server sends them. */
 export function serveWatch(world: World, asked: ApiRequest, response: ServerResponse, options: ServeOptions): void {
   const { resource, namespace, query, userAgent } = asked;
   const { store, timeline } = world;
@@ -65,7 +65,8 @@ export function serveWatch(world: World, asked: ApiRequest, response: ServerResp
     response.flushHeaders();
   };
   try {
-    // Events that come from the past are written while the watch begins: the head must go first, a refusal must not.
+    // Past events are delivered while the watch is being opened. The response's head must be sent before them, but not before
+    // a refusal.
     const early: WatchEvent<StoredObject>[] = [];
     let begun = false;
     endings.push(store.watch(resource, watchOptions, (event) => (begun ? listener(event) : early.push(event))));
@@ -88,7 +89,7 @@ export function serveWatch(world: World, asked: ApiRequest, response: ServerResp
   endings.push(() => clearInterval(every));
 }
 
-/** Without a wish, the API server ends a watch after half an hour to an hour. */
+/** By default the API server ends a watch after half an hour to an hour. */
 function watchDurationMs(query: URLSearchParams): number {
   const seconds = Number(query.get("timeoutSeconds") ?? 0);
   return seconds > 0 ? seconds * 1000 : 1_800_000 * (1 + Math.random());

@@ -31,7 +31,7 @@ async function ask(method: string, path: string, body?: unknown, type = "applica
   return { code: response.status, headers: response.headers, body: await response.json() };
 }
 
-/** Reads a watch until it has told `count` events or ends. */
+/** Reads a watch until it has delivered `count` events or ends. */
 async function watch(path: string, count: number, during: () => void = () => {}): Promise<Answer["body"][]> {
   const controller = new AbortController();
   const response = await fetch(served.url + path, { signal: controller.signal });
@@ -130,7 +130,7 @@ test("a list is paged from one state, though objects come and go", async () => {
   assert.equal(all.items.length, 3);
 });
 
-test("a list that shall be newer than everything waits three seconds, then answers 504", async () => {
+test("a list that must be newer than everything waits three seconds, then answers 504", async () => {
   const wanted = world.store.revision + 1;
   setTimeout(() => world.store.create("events", "test", { metadata: { name: "e" } }), 50);
   const path = `${leases}?resourceVersionMatch=NotOlderThan&resourceVersion=`;
@@ -190,7 +190,7 @@ test("requests are counted by verb, resource and user agent", async () => {
   assert.equal(evictions?.verb, "create");
 });
 
-test("health and version are answered, and what is not there is not found", async () => {
+test("health and version are answered, and an unknown path is not found", async () => {
   assert.equal(await (await fetch(`${served.url}/readyz`)).text(), "ok");
   assert.equal((await ask("GET", "/version")).body.minor, "36");
   assert.equal((await fetch(`${served.url}/nope`)).status, 404);

@@ -1,6 +1,6 @@
 /**
- * The world over HTTP: the part of the Kubernetes API that Sluice itself calls, answered as a kube-apiserver answers. No
- * authentication, no schemas: what needs those runs against `test/controlplane`.
+ * The fake cluster over HTTP: the part of the Kubernetes API that Sluice itself calls, with the answers of a kube-apiserver.
+ * It has no authentication and no schemas: tests that need those run against `test/controlplane`.
  */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -30,16 +30,16 @@ export interface ServedWorld {
   readonly url: string;
   readonly port: number;
   readonly server: Server;
-  /** What was asked so far, by whom. A watch counts once, when it begins. */
+  /** Requests so far, by user agent. A watch counts once, when it begins. */
   requests(): readonly RequestCount[];
   /** Ends every watch and connection. */
   close(): Promise<void>;
 }
 
 /**
- * Serves a world that runs on a real timeline. Resolves when it listens.
+ * Serves a world on a real timeline. Resolves when it listens.
  *
- * @throws Error when the port is taken.
+ * @throws Error if the port is taken.
  */
 export async function serveWorld(world: World, options: ServeOptions = {}): Promise<ServedWorld> {
   const handler = new WorldHandler(world, options);
@@ -154,7 +154,7 @@ class WorldHandler {
     checkDryRun(verb, resource, isPatch ? "PatchOptions" : "UpdateOptions", dryRun);
     const accepted = isPatch ? "application/merge-patch+json" : "application/json";
     const body = await jsonBody(request, verb, resource, [accepted]);
-    // Its path was read: it has no other subresource.
+    // The path has already been checked: no other subresource is possible.
     const subresource = asked.subresource as Subresource | undefined;
     if (!isPatch && subresource !== "scale") checkKind(resource, body);
     const how = isPatch ? "patch" : "put";
@@ -217,7 +217,7 @@ function deleteOptions(
   };
 }
 
-/** Pods come back as the deletion left them; of other objects a Status says that they are gone. */
+/** A deleted pod is returned as the deletion left it; for other objects a Status says that they are gone. */
 function deletionAnswer(resource: Resource, object: StoredObject, removed: boolean): object {
   const { returnsDeletedObject, group, plural } = traitsOf(resource);
   if (returnsDeletedObject || !removed) return object;

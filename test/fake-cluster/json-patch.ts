@@ -1,4 +1,4 @@
-/** JSON patches (RFC 6902) as admission webhooks answer them: `add` and `replace` in objects, which is all that is asked here. */
+/** JSON patches (RFC 6902) as admission webhooks answer them: `add` and `replace` in objects, because tests need no more. */
 
 import { isObject } from "./merge-patch.ts";
 
@@ -9,7 +9,7 @@ interface Operation {
 }
 
 /**
- * A changed copy of `document`.
+ * Returns a changed copy of `document`.
  *
  * @throws Error with the API server's message for a path that leads nowhere.
  */

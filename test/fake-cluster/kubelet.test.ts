@@ -53,7 +53,7 @@ test("times may depend on the pod, by a function or by its annotations", () => {
   assert.equal(world.store.find("pods", key), undefined);
 });
 
-test("an image with the tag broken never becomes Ready", () => {
+test("a pod whose image has the tag broken never becomes Ready", () => {
   const world = makeWorld();
   addPod(world, { image: "app:broken" });
   advance(world, 60_000);
@@ -62,7 +62,7 @@ test("an image with the tag broken never becomes Ready", () => {
   assert.deepEqual([now(world).status.phase, conditionOf(now(world), "Ready")?.status], ["Running", "False"]);
 });
 
-test("a pod whose image cannot be had is Pending", () => {
+test("a pod whose image cannot be pulled is Pending", () => {
   const world = makeWorld();
   addPod(world, { image: "app:broken", annotations: { "test.sluice.dev/waiting-reason": "ImagePullBackOff" } });
   advance(world, 60_000);
@@ -85,7 +85,7 @@ test("a pod can be broken, healed and made to fail", () => {
   assert.deepEqual([now(world).status.phase, isReady(now(world))], ["Failed", false]);
 });
 
-test("a pod that has ended never runs again, though it is healed or broken", () => {
+test("a pod that has ended never runs again, even if it is healed or broken", () => {
   for (const act of ["healPod", "breakPod"] as const) {
     const world = makeWorld();
     addPod(world);
@@ -98,7 +98,7 @@ test("a pod that has ended never runs again, though it is healed or broken", () 
   }
 });
 
-test("a pod that is broken before it started does not become Ready", () => {
+test("a pod that is broken before it starts does not become Ready", () => {
   const world = makeWorld();
   addPod(world);
   world.kubelet.breakPod(key);
@@ -106,7 +106,7 @@ test("a pod that is broken before it started does not become Ready", () => {
   assert.equal(isReady(now(world)), false);
 });
 
-test("a pod of a broken image that is healed before it started stays Ready", () => {
+test("a pod with a broken image that is healed before it starts stays Ready", () => {
   const world = makeWorld({ readyAfterMs: 7000 });
   addPod(world, { image: "app:broken" });
   advance(world, 1000);
@@ -115,7 +115,7 @@ test("a pod of a broken image that is healed before it started stays Ready", () 
   assert.ok(isReady(now(world)));
 });
 
-test("a condition keeps its time while its status stays, in whole seconds", () => {
+test("a condition keeps its time, in whole seconds, while its status stays the same", () => {
   const world = makeWorld({ readyAfterMs: 1700 });
   addPod(world);
   advance(world, 1700);
@@ -125,7 +125,7 @@ test("a condition keeps its time while its status stays, in whole seconds", () =
   assert.equal(conditionOf(now(world), "Ready")?.lastTransitionTime, "2026-01-01T00:00:01Z");
 });
 
-test("a pod that never becomes Ready is not Ready since the moment at which it starts, whatever it waits for", () => {
+test("a pod that never becomes Ready has been not Ready since its start, whatever it waits for", () => {
   for (const reason of ["CrashLoopBackOff", "ContainerCreating", "Unready"]) {
     const world = makeWorld({ readyAfterMs: 7000 });
     advance(world, 1000);
@@ -219,7 +219,7 @@ test("a group is one StatefulSet for each zone, with the labels and annotations 
   assert.equal(annotations?.["grafana.com/rollout-paused"], undefined);
 });
 
-test("two worlds of one seed are the same, step by step", () => {
+test("two worlds with the same seed are the same, step by step", () => {
   const stories = [1, 1, 2].map((seed) => {
     const world = makeWorld({ seed });
     const story: string[] = [];
@@ -234,7 +234,7 @@ test("two worlds of one seed are the same, step by step", () => {
   assert.notEqual(stories[0], stories[2]);
 });
 
-test("a world that cannot settle says so", () => {
+test("a world that cannot settle is an error", () => {
   const world = makeWorld();
   world.addGroup({ namespace, group: "db", zones: ["a"], replicas: 1, image: "app:broken" });
   assert.throws(() => world.settle(60_000), /does not settle/);

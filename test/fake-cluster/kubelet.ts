@@ -1,4 +1,4 @@
-/** Every kubelet of the world, and its scheduler: pods start, become Ready, break on request, and end. */
+/** All kubelets of the fake cluster, and its scheduler: pods start, become Ready, break on request, and end. */
 
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { conditionOf, isReady, type PodCondition, type PodStatus, rfc3339, type StoredPod } from "./objects.ts";
@@ -9,35 +9,35 @@ import type { Change } from "./watch-log.ts";
 export interface KubeletOptions {
   readonly timeline: Timeline;
   readonly store: Store;
-  /** How long after its creation a pod's containers run and are ready, in milliseconds. */
+  /** Time from a pod's creation until its containers run and are ready, in milliseconds. */
   readonly readyAfterMs: (pod: StoredPod) => number;
-  /** How long after the deletion began a pod is gone, in milliseconds. */
+  /** Time from a pod's deletion until it is gone, in milliseconds. */
   readonly goneAfterMs: (pod: StoredPod) => number;
   /** The node of a pod that was created without one; undefined leaves it pending. */
   readonly schedule?: (pod: StoredPod) => string | undefined;
 }
 
-/** Per-pod settings, as annotations: the same that the kubelet of `test/controlplane` reads. */
+/** Settings of a pod, as annotations. The kubelet of `test/controlplane` reads the same ones. */
 export const kubeletAnnotations = {
   readyAfterMs: "test.sluice.dev/ready-after-ms",
   goneAfterMs: "test.sluice.dev/gone-after-ms",
-  /** What a container of a `broken` image waits for. */
+  /** The waiting reason of a container with a `broken` image. */
   waitingReason: "test.sluice.dev/waiting-reason",
 } as const;
 
-/** In place of a reason: the containers run, and their readiness probe fails. */
+/** Instead of a reason: the containers run, but their readiness probe fails. */
 export const unready = "Unready";
-/** What keeps a pod from being ready without a waiting reason that says so. */
+/** Causes that keep a pod from being ready, and for which no waiting reason is reported. */
 export const causes = {
   unready,
   /** An init container does not end. */
   init: "Init",
-  /** No node takes it. */
+  /** The scheduler finds no node for it. */
   unschedulable: "Unschedulable",
 } as const;
 
 const crashLoop = "CrashLoopBackOff";
-/** Reasons for which a pod has never started and stays Pending. */
+/** Reasons for which a pod has not started and stays Pending. */
 const neverStarted = new Set([
   "ContainerCreating",
   "CreateContainerConfigError",
@@ -56,9 +56,11 @@ export class Kubelet {
   readonly #subscription: Cancel;
   /** Why pods that were broken on purpose are not ready, by uid. */
   readonly #broken = new Map<string, string>();
-  /** When a kubelet first saw a pod, by uid: a real one says at once since when the pod starts and is not Ready. */
+  /**
+   * When a kubelet first saw each pod, by uid. A real kubelet reports at once when the pod started and that it is not Ready.
+   */
   readonly #startTimes = new Map<string, string>();
-  /** Pods that run whatever their image says: what was still to come of their start changes nothing. */
+  /** Pods that run whatever their image: the rest of their planned start has no effect. */
   readonly #healed = new Set<string>();
   readonly #lostNodes = new Set<string>();
   readonly #goneNodes = new Set<string>();
@@ -75,8 +77,8 @@ export class Kubelet {
   }
 
   /**
-   * The pod's containers stop being ready and wait for the reason that is given, or run {@link unready}, until it is healed or
-   * replaced. One that has ended stays as it is.
+   * Makes a pod's containers not ready until the pod is healed or replaced. They wait for this reason, or run with the reason
+   * {@link unready}. A pod that has ended stays as it is.
    *
    * @throws ApiStatusError 404
    */
@@ -89,7 +91,7 @@ export class Kubelet {
   }
 
   /**
-   * The pod's containers run and are ready again, or will be when they start, broken image or not. One that has ended never runs
+   * Makes a pod's containers run and be ready, at once or when they start, whatever the image. A pod that has ended never runs
    * again.
    *
    * @throws ApiStatusError 404
@@ -99,7 +101,7 @@ export class Kubelet {
     if (hasEnded(pod)) return;
     this.#broken.delete(pod.metadata.uid);
     this.#healed.add(pod.metadata.uid);
-    // A pod that has not started yet starts when it would have: it is not ready before.
+    // A pod that has not started yet becomes ready when it would have started, and no earlier.
     if (pod.status.containerStatuses !== undefined) this.#putStatus(pod, this.#running(pod));
   }
 
@@ -114,7 +116,7 @@ export class Kubelet {
     this.#putStatus(pod, { ...pod.status, phase: "Failed", reason, conditions });
   }
 
-  /** A node falls silent: its pods are not Ready, start no more and, once deleted, do not go. */
+  /** Makes a node silent: its pods are not Ready, do not start and, once deleted, do not go. */
   loseNode(nodeName: string): void {
     this.#lostNodes.add(nodeName);
     for (const pod of this.#podsOn(nodeName)) {
@@ -122,7 +124,7 @@ export class Kubelet {
     }
   }
 
-  /** A node is lost for good: nothing comes back from it, and nothing is placed on it any more. */
+  /** Loses a node for good: its pods do not come back, and no pod is scheduled to it. */
   loseNodeForGood(nodeName: string): void {
     this.#goneNodes.add(nodeName);
     this.loseNode(nodeName);
@@ -133,12 +135,12 @@ export class Kubelet {
     return !this.#goneNodes.has(nodeName);
   }
 
-  /** True while the pod's node is silent: nothing comes from it, and nothing reaches it. */
+  /** True while the pod's node is silent: it reports nothing, and no message reaches it. */
   isSilent(pod: StoredPod): boolean {
     return this.#isLost(pod);
   }
 
-  /** The node is back: what is on it runs, and what was deleted meanwhile goes. */
+  /** Brings a node back: its pods run, and those that were deleted meanwhile go. */
   recoverNode(nodeName: string): void {
     if (this.#goneNodes.has(nodeName) || !this.#lostNodes.delete(nodeName)) return;
     for (const pod of this.#podsOn(nodeName)) {
@@ -199,7 +201,7 @@ export class Kubelet {
     });
   }
 
-  /** The pod as it is now, if it is still the same one. */
+  /** The current state of the same pod; undefined if it is gone or replaced. */
   #still(pod: StoredPod): StoredPod | undefined {
     const current = this.#store.find("pods", pod.metadata);
     return current?.metadata.uid === pod.metadata.uid ? current : undefined;
@@ -241,8 +243,8 @@ export class Kubelet {
   }
 
   /**
-   * The kubelet's conditions; a condition keeps its time while its status stays, and a pod is not Ready from its start on. Whole
-   * seconds, as Kubernetes has them.
+   * The kubelet's conditions. A condition keeps its time while its status stays the same, and a pod is not Ready from its
+   * start on. Times have whole seconds, as in Kubernetes.
    */
   #conditions(pod: StoredPod, ready: "True" | "False", reason?: string): readonly PodCondition[] {
     const now = rfc3339(this.#timeline.nowMs());
@@ -263,14 +265,17 @@ function asked(pod: StoredPod, setting: "readyAfterMs" | "goneAfterMs"): number 
   return value === undefined ? undefined : Number(value);
 }
 
-/** Images with the tag `broken` never become ready; one with `broken-REASON` says why, or which of the {@link causes} it is. */
+/**
+ * Reason that an image gives. A pod whose image has the tag `broken` never becomes ready; the tag `broken-REASON` names the
+ * reason, or one of the {@link causes}.
+ */
 function waitingReason(pod: StoredPod): string | undefined {
   const cause = brokenBy(pod);
   if (cause === undefined) return undefined;
   return pod.metadata.annotations?.[kubeletAnnotations.waitingReason] ?? (cause || crashLoop);
 }
 
-/** What breaks a pod by its image: empty for a `broken` one without a reason, undefined for one that works. */
+/** Why the image of a pod never works: empty for a `broken` one without a reason, undefined for one that works. */
 export function brokenBy({ spec }: Pick<StoredPod, "spec">): string | undefined {
   for (const { image } of spec.containers) {
     const [, cause] = /:broken(?:-([A-Za-z]+))?$/.exec(image) ?? [];
@@ -279,7 +284,7 @@ export function brokenBy({ spec }: Pick<StoredPod, "spec">): string | undefined 
   return undefined;
 }
 
-/** The phases of which Kubernetes says that a pod never leaves them. */
+/** True in the phases that a pod never leaves. */
 function hasEnded({ status }: StoredPod): boolean {
   return status.phase === "Failed" || status.phase === "Succeeded";
 }

@@ -9,7 +9,7 @@ export type LabelMatcher = (labels: Labels) => boolean;
 
 const parsed = new Map<string, LabelMatcher>();
 
-/** What a broken selector says; the API server answers 400 with this text. */
+/** A malformed selector. The API server answers 400 with this message. */
 export class LabelSelectorError extends Error {
   override readonly name = "LabelSelectorError";
 }
@@ -17,7 +17,7 @@ export class LabelSelectorError extends Error {
 /**
  * The matcher of a selector, remembered by its text; undefined for one that selects everything.
  *
- * @throws LabelSelectorError when the text is not a selector.
+ * @throws LabelSelectorError if the text is not a selector.
  */
 export function labelMatcher(selector: string | undefined): LabelMatcher | undefined {
   if (selector === undefined || selector.trim() === "") return undefined;
@@ -31,7 +31,7 @@ export function labelMatcher(selector: string | undefined): LabelMatcher | undef
   return matcher;
 }
 
-/** True when the selector of an object, such as a budget's, selects these labels. One without requirements selects all. */
+/** True if the selector of an object, such as a budget, selects these labels. One without requirements selects everything. */
 export function selects({ matchLabels = {}, matchExpressions = [] }: LabelSelector, labels: Labels): boolean {
   return (
     Object.entries(matchLabels).every(([key, value]) => labels?.[key] === value) &&
@@ -71,7 +71,7 @@ function parseRequirement(text: string): LabelMatcher {
   const equal = equality.exec(text);
   if (equal !== null) {
     const [, name, operator, value] = equal as unknown as [string, string, string, string];
-    // As in Kubernetes, `!=` and `notin` also select objects that do not have the label at all.
+    // As in Kubernetes, `!=` and `notin` also select objects without the label.
     return operator === "!=" ? (labels) => labels?.[name] !== value : (labels) => labels?.[name] === value;
   }
   const member = membership.exec(text);

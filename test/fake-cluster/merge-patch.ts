@@ -1,4 +1,4 @@
-/** JSON merge patches (RFC 7396) over immutable objects, and the equality that tells a patch that changes nothing. */
+/** JSON merge patches (RFC 7396) of immutable objects, and the equality that shows whether a patch changes anything. */
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -29,8 +29,8 @@ export function jsonEqual(a: unknown, b: unknown): boolean {
 }
 
 /**
- * `target` with `patch` applied. Parts that do not change are shared with `target`, and when nothing changes the result *is*
- * `target`, so that a caller sees a patch without effect by identity.
+ * Returns `target` with `patch` applied. Unchanged parts are shared with `target`. If nothing changes, the result is `target`
+ * itself, so that a caller recognises a patch without effect by identity.
  */
 export function applyMergePatch<T>(target: T, patch: unknown): T {
   return merge(target, patch) as T;
@@ -58,7 +58,10 @@ function merge(target: unknown, patch: unknown): unknown {
   return result ?? target;
 }
 
-/** `after`, which shares with `before` what is equal in both: `before` itself when all is. What is undefined is not there. */
+/**
+ * Returns `after`, with the parts that equal `before` shared; `before` itself if all of it is equal. An undefined field counts
+ * as absent.
+ */
 export function sharing<T>(before: unknown, after: T): T {
   if (!isObject(before) || !isObject(after)) return jsonEqual(before, after) ? (before as T) : after;
   const result: Record<string, unknown> = {};

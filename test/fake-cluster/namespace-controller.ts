@@ -1,7 +1,7 @@
 /**
- * Empties a namespace that is being deleted, and lets it go when nothing is left in it: as the namespace controller of
- * kube-controller-manager 1.36 does (pkg/controller/namespace). It begins after five seconds. Its pods go first, and nothing else
- * does before the last of them has (KEP-5080).
+ * Empties a namespace that is being deleted, and removes it when it is empty, as the namespace controller of
+ * kube-controller-manager 1.36 does (pkg/controller/namespace). It begins after five seconds, and deletes the pods first:
+ * nothing else goes before the last of them has gone (KEP-5080).
  */
 
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -10,7 +10,7 @@ import type { Store } from "./store.ts";
 import type { Cancel, Timeline } from "./timeline.ts";
 import type { Change } from "./watch-log.ts";
 
-/** How long after the deletion of a namespace the controller begins (`namespaceDeletionGracePeriod`), in milliseconds. */
+/** Time from the deletion of a namespace until the controller begins (`namespaceDeletionGracePeriod`), in milliseconds. */
 const graceMs = 5_000;
 
 const namespaced: readonly Resource[] = resourceNames.filter((resource) => traitsOf(resource).isNamespaced);
@@ -20,7 +20,7 @@ export class NamespaceController {
   readonly #store: Store;
   readonly #delayMs: () => number;
   readonly #subscriptions: readonly Cancel[];
-  /** Those that are being deleted, by name, and since when. */
+  /** Namespaces that are being deleted, by name, and since when. */
   readonly #ending = new Map<string, number>();
 
   constructor(options: { readonly timeline: Timeline; readonly store: Store; readonly delayMs: () => number }) {
@@ -47,7 +47,7 @@ export class NamespaceController {
     }
   }
 
-  /** What goes last lets its namespace go. */
+  /** When the last object has gone, its namespace may go. */
   #onContent({ current, final }: Change<StoredObject>): void {
     const { namespace = "" } = final.metadata;
     if (current === undefined && this.#ending.has(namespace)) this.#plan(namespace);
@@ -62,14 +62,14 @@ export class NamespaceController {
 
   #empty(name: string): void {
     if (this.#emptyOf("pods", name) > 0) return;
-    // Of types that were defined meanwhile, too. A type whose definition is gone has no objects.
+    // Includes types that were defined meanwhile. A type whose definition is gone has no objects.
     const others = this.#store.served().filter((resource) => resource !== "pods" && traitsOf(resource).isNamespaced);
     const left = others.map((resource) => this.#emptyOf(resource, name));
     if (left.every((count) => count === 0))
       this.#store.patch("namespaces", { namespace: "", name }, { spec: { finalizers: null } });
   }
 
-  /** Deletes what there is of a type; how many objects are not gone by that. */
+  /** Deletes all objects of a type. Returns how many of them are not gone yet. */
   #emptyOf(resource: Resource, namespace: string): number {
     const { items } = this.#store.list(resource, { namespace });
     return items.filter(({ metadata: { name, uid, deletionTimestamp } }) => {

@@ -1,4 +1,4 @@
-/** What of nodes takes minutes in a real cluster, or is the world's own. The rest is in `test/contract`. */
+/** Cases of nodes that take minutes in a real cluster, or that only the fake cluster has. The others are in `test/contract`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { VirtualTimeline } from "./timeline.ts";
@@ -24,7 +24,7 @@ const taint = (world: World, key: string): void => {
   world.store.patch("nodes", { namespace: "", name: "n" }, { spec: { taints: [{ key, effect: "NoExecute" }] } });
 };
 
-test("a pod stays for forty seconds on a node that is gone, and for good on one that never was an object or that is back", () => {
+test("a pod stays for forty seconds on a node whose object is gone, and for good if the node is back or never was an object", () => {
   for (const isBack of [false, true]) {
     const { world, play, createPod } = make();
     const { store } = world;
@@ -42,7 +42,7 @@ test("a pod stays for forty seconds on a node that is gone, and for good on one 
   }
 });
 
-test("a pod with no word of its own tolerates a node that is not reachable for five minutes, and nothing else", () => {
+test("a pod without tolerations tolerates an unreachable node for five minutes, and no other taint", () => {
   const { world, play, createPod } = make();
   const { store } = world;
   store.create("nodes", "", { metadata: { name: "n" } });
@@ -67,7 +67,7 @@ test("a pod with no word of its own tolerates a node that is not reachable for f
   assert.equal(store.find("pods", pod), undefined);
 });
 
-test("pods without a node are not given one that is cordoned or tainted", () => {
+test("the scheduler uses no node that is cordoned or tainted", () => {
   const { world, play } = make();
   const { store } = world;
   store.create("nodes", "", { metadata: { name: "node-0" }, spec: { unschedulable: true } });

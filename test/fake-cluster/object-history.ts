@@ -1,11 +1,11 @@
-/** What every object of one resource type was at every revision, so that a view of any age can be built. */
+/** The state of every object of one resource type at every revision, so that a view of any age can be built. */
 
 import type { StoredObject } from "./objects.ts";
 import type { Change } from "./watch-log.ts";
 
 interface Version<T> {
   readonly revision: number;
-  /** Undefined: removed. */
+  /** Undefined: the object was removed. */
   readonly object: T | undefined;
   readonly atMs: number;
 }
@@ -20,7 +20,7 @@ export class ObjectHistory<T extends StoredObject> {
     else versions.push(version);
   }
 
-  /** The objects of a namespace as they were when the store stood at `revision`, in no promised order. */
+  /** The objects of a namespace at `revision` of the store, in no promised order. */
   asOf(namespace: string, revision: number): T[] {
     const objects: T[] = [];
     for (const versions of this.#versions.values()) {
@@ -30,12 +30,12 @@ export class ObjectHistory<T extends StoredObject> {
     return objects;
   }
 
-  /** Every version of one object: the oldest first, a removal as undefined. */
+  /** Every version of one object, the oldest first; undefined for a removal. */
   of(key: string): readonly Version<T>[] {
     return this.#versions.get(key) ?? [];
   }
 
-  /** Forgets what a reader who looks back no further than `ms` cannot see. */
+  /** Forgets versions that a reader who looks back at most `ms` cannot see. */
   trim(ms: number): void {
     for (const [key, versions] of this.#versions) {
       let keep = 0;
@@ -48,7 +48,7 @@ export class ObjectHistory<T extends StoredObject> {
 }
 
 function versionAt<T>(versions: readonly Version<T>[], revision: number): Version<T> | undefined {
-  // The newest versions are asked for most, and a list of a pod's versions is short: from the end, without a binary search.
+  // Searches from the end, because readers mostly ask for the newest versions, and a pod has few of them.
   for (let index = versions.length - 1; index >= 0; index--) {
     const version = versions[index] as Version<T>;
     if (version.revision <= revision) return version;

@@ -1,4 +1,4 @@
-/** What the store knows about each resource type, and the shapes of its objects as far as the world reads them. */
+/** What the store knows about each resource type, and the fields of its objects that the fake cluster reads. */
 
 import {
   apiVersionOf,
@@ -17,24 +17,24 @@ export interface ResourceTraits {
   readonly kind: string;
   /** `group/version`, or `v1` for the core group. */
   readonly apiVersion: string;
-  /** As in paths: `leases`. */
+  /** The name in paths: `leases`. */
   readonly plural: string;
   /** The name that error messages use: `leases.coordination.k8s.io`. */
   readonly qualifiedName: string;
   readonly qualifiedKind: string;
-  /** False: of the whole cluster. */
+  /** False: objects of the type belong to the whole cluster. */
   readonly isNamespaced: boolean;
-  /** Defined by a CRD: items of its lists say their kind, and a new object must. */
+  /** Defined by a CRD: items of its lists have a kind, and new objects must have one. */
   readonly isCustom: boolean;
-  /** Has a `status` that only the status subresource writes. */
+  /** The type has a `status` that only the status subresource writes. */
   readonly hasStatus: boolean;
-  /** Has a `scale`: the wanted replicas in its spec, those that there are in its status. */
+  /** The type has a `scale`: wanted replicas in its spec, existing replicas in its status. */
   readonly hasScale: boolean;
-  /** The field whose changes `metadata.generation` counts; absent: there is no generation. */
+  /** The field whose changes `metadata.generation` counts; absent: no generation. */
   readonly generationCounts?: "spec" | "webhooks";
   /** A DELETE answers with the object, not with a Status. */
   readonly returnsDeletedObject: boolean;
-  /** A write without a resourceVersion means "whatever is there". */
+  /** A write without a resourceVersion applies to any version. */
   readonly allowsUnconditionalUpdate: boolean;
   /** An object on a node terminates first, until its kubelet confirms. */
   readonly deletesGracefully: boolean;
@@ -95,7 +95,7 @@ const choices: Readonly<Record<KnownResource, TraitChoices>> = {
   foundationdbclusters: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },
 };
 
-/** The finalizer of every volume claim: it stays while a pod uses it. */
+/** The finalizer of every volume claim, which keeps it while a pod uses it. */
 export const claimProtection = "kubernetes.io/pvc-protection";
 
 /** True for a namespace that its controller has not emptied yet: no deletion removes it. */
@@ -105,7 +105,7 @@ export function isFinalizingNamespace({ kind, spec }: StoredObject): boolean {
   );
 }
 
-/** Every resource type that `functions/shared/kubernetes/cluster.ts` names: all worlds have them. */
+/** Every resource type that `functions/shared/kubernetes/cluster.ts` names: each fake cluster has all of them. */
 export const resourceNames = Object.keys(resources) as KnownResource[];
 
 const traits = new Map<Resource, ResourceTraits>(
@@ -115,30 +115,30 @@ const traits = new Map<Resource, ResourceTraits>(
   ]),
 );
 
-/** How an API server serves a type. Throws Error for one that no world has. */
+/** How an API server treats a type. Throws Error for one that no fake cluster has. */
 export function traitsOf(resource: Resource): ResourceTraits {
   const found = traits.get(resource);
   if (found === undefined) throw new Error(`no world has ${resource}`);
   return found;
 }
 
-/** True for a type of the table, and for one that some world has defined. */
+/** True for a type of the table, and for one that some fake cluster has defined. */
 export function isDefined(resource: Resource): boolean {
   return traits.has(resource);
 }
 
-/** What a CustomResourceDefinition says, of one version. A scale is that of `spec.replicas` and `status.replicas`. */
+/** The fields of a CustomResourceDefinition for one version. A scale uses `spec.replicas` and `status.replicas`. */
 export interface KindDefinition {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
   readonly plural: string;
   readonly isNamespaced: boolean;
-  /** Absent: it has none. */
+  /** Absent: it has no scale. */
   readonly hasScale?: boolean;
 }
 
-/** The type that a definition makes. Its traits are the same in every world that has it. */
+/** The type that a definition makes. It has the same traits in every fake cluster. */
 export function typeOf(definition: KindDefinition): DiscoveredResource {
   const { group, version, plural, hasScale = false } = definition;
   const resource: DiscoveredResource = `/apis/${group}/${version}/${plural}`;
@@ -167,14 +167,14 @@ export interface NamespacedMetadata extends StoredMetadata {
   readonly namespace: string;
 }
 
-/** Any object in the store. Objects are never changed in place: a write puts a new one, which shares what did not change. */
+/** Any stored object. Objects are never changed in place: a write stores a new object, which shares the unchanged parts. */
 export interface StoredObject {
   readonly apiVersion: string;
   readonly kind: string;
   readonly metadata: StoredMetadata;
   readonly spec?: object;
   readonly status?: object;
-  /** Of webhook configurations. */
+  /** For webhook configurations. */
   readonly webhooks?: readonly object[];
 }
 
@@ -280,11 +280,11 @@ export interface StatefulSetStatus {
 
 export interface StoredStatefulSet extends NamespacedObject {
   readonly spec: StatefulSetSpec;
-  /** Empty but for `replicas` and `availableReplicas` until the controller has seen the object. */
+  /** Only `replicas` and `availableReplicas` until the controller has seen the object. */
   readonly status: StatefulSetStatus;
 }
 
-/** The stored type of each resource type. Assignable to what `Cluster` promises. */
+/** The stored type of each resource type, assignable to the types of `Cluster`. */
 export type StoredTypes = {
   readonly [R in keyof ObjectTypes]: R extends "pods"
     ? StoredPod
@@ -301,12 +301,12 @@ export function conditionOf(pod: StoredPod, type: string): PodCondition | undefi
   return undefined;
 }
 
-/** True when the Ready condition is True. A terminating pod can still be Ready. */
+/** True if the condition Ready is True. A terminating pod can still be Ready. */
 export function isReady(pod: StoredPod): boolean {
   return conditionOf(pod, "Ready")?.status === "True";
 }
 
-/** The uid of the owner that controls an object; "" for an orphan. */
+/** Uid of the controller of an object; "" for an orphan. */
 export function controllerUidOf(metadata: Metadata): string {
   const owners = metadata.ownerReferences;
   if (owners !== undefined) for (const owner of owners) if (owner.controller === true) return owner.uid;

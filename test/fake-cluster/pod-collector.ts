@@ -1,7 +1,7 @@
 /**
- * Takes pods by force whose node is gone, or is out of service while they terminate: as the pod garbage collector of
- * kube-controller-manager 1.36 does (pkg/controller/podgc). A node of the world is gone when it was an object and is none any
- * more: most pods here run on nodes that never were objects.
+ * Deletes by force the pods of nodes that are gone, and terminating pods of nodes that are out of service, as the pod garbage
+ * collector of kube-controller-manager 1.36 does (pkg/controller/podgc). A node is gone if it once was an object and no longer
+ * is: most pods here run on nodes that never were objects.
  */
 
 import { markDisrupted } from "./disruption-target.ts";
@@ -16,9 +16,9 @@ type StoredNode = StoredTypes["nodes"];
 export interface PodCollectorOptions {
   readonly timeline: Timeline;
   readonly store: Store;
-  /** It looks around once in so many milliseconds. */
+  /** Interval of its rounds, in milliseconds. */
   readonly everyMs: number;
-  /** How long a node is missing, in milliseconds, before its pods are taken. */
+  /** Time for which a node must be missing before its pods are deleted, in milliseconds. */
   readonly quarantineMs: number;
 }
 
@@ -27,7 +27,7 @@ export class PodCollector {
   readonly #store: Store;
   readonly #subscriptions: readonly Cancel[];
   readonly #startMs: number;
-  /** Since when nodes are gone, by their names. */
+  /** Since when nodes are gone, by name. */
   readonly #gone = new Map<string, number>();
   readonly #outOfService = new Set<string>();
   #next: Cancel | undefined;
@@ -61,7 +61,7 @@ export class PodCollector {
     if (nodeName !== undefined && (this.#gone.has(nodeName) || this.#outOfService.has(nodeName))) this.#plan();
   }
 
-  /** Looks around at the next turn, while there is something to look at. */
+  /** Plans the next round while there is something to check. */
   #plan(): void {
     if (this.#next !== undefined || (this.#gone.size === 0 && this.#outOfService.size === 0)) return;
     const { timeline, everyMs } = this.#options;

@@ -15,7 +15,7 @@ interface Stage {
   readonly timeline: VirtualTimeline;
   readonly group: WorldGroup;
   readonly http: PodHttp;
-  /** The uids of the pods that were asked, in order. */
+  /** Uids of the pods that were asked, in order. */
   readonly asked: string[];
 }
 
@@ -37,7 +37,7 @@ function stage(options: Partial<WorldPodHttpOptions> = {}): Stage {
   return { world, timeline, group, http, asked };
 }
 
-/** Runs the world until `promise` has settled, and hands it back. */
+/** Runs the world until the promise has settled, and returns the promise. */
 async function played<T>({ timeline }: Stage, promise: Promise<T>): Promise<T> {
   let isSettled = false;
   const settle = () => {
@@ -48,7 +48,7 @@ async function played<T>({ timeline }: Stage, promise: Promise<T>): Promise<T> {
   return await promise;
 }
 
-test("a call takes the time of its three messages, and a lost one the time of the call, in virtual time", async () => {
+test("a call takes the time of its three messages, or its whole time limit if a message is lost, in virtual time", async () => {
   const lost = new Set<PodLeg>();
   const on = stage({ way: (leg) => (lost.has(leg) ? "lost" : 7) });
   const startMs = on.timeline.nowMs();
@@ -68,7 +68,7 @@ test("a call takes the time of its three messages, and a lost one the time of th
   }
 });
 
-test("a pod is found while its containers run, Ready or not, by its own Service alone", async () => {
+test("a pod is found while its containers run, Ready or not, and only by its own Service", async () => {
   const on = stage();
   const key = { namespace, name: address.pod };
   const first = on.world.store.get("pods", key).metadata.uid;
@@ -85,7 +85,7 @@ test("a pod is found while its containers run, Ready or not, by its own Service 
   assert.notEqual(on.asked[1], first);
 });
 
-test("a pod that is replaced while a request is under way does not get it, and neither does the new one", async () => {
+test("a request that is under way when its pod is replaced reaches neither the old nor the new pod", async () => {
   const on = stage({ way: (leg) => (leg === "request" ? 4_000 : 1) });
   const call = rejection(on.http.send(address, post));
   on.timeline.after(10, () =>
@@ -95,7 +95,7 @@ test("a pod that is replaced while a request is under way does not get it, and n
   assert.deepEqual([error.failed, error.sent, on.asked.length], ["connection", true, 0]);
 });
 
-test("a silent node neither answers nor refuses, nor learns of what was under way", async () => {
+test("a silent node neither answers nor refuses, and gets no request that was under way", async () => {
   const on = stage({ way: (leg) => (leg === "request" ? 1_000 : 1) });
   const { nodeName = "" } = on.world.store.get("pods", { namespace, name: address.pod }).spec;
   on.timeline.after(500, () => on.world.kubelet.loseNode(nodeName));
@@ -105,7 +105,7 @@ test("a silent node neither answers nor refuses, nor learns of what was under wa
   assert.deepEqual([error.failed, error.sent, on.asked.length], ["time", false, 0]);
 });
 
-test("code of a process that has ended does not go on: what it had only begun is never sent", async () => {
+test("code of an ended process does not go on: a call that it had only begun is never sent", async () => {
   let isAlive = true;
   const on = stage({ resume: (go) => isAlive && go() });
   let settled = false;

@@ -1,6 +1,6 @@
 /**
- * HTTP to the pods of the embedded world, in its time: bounds, turns and errors are those of `functions/shared/http`, and only
- * what carries a request is played.
+ * HTTP to the pods of the fake cluster, in its time. Bounds, turns and errors are those of `functions/shared/http`; only the
+ * transport of requests is simulated.
  */
 import { type Delivery, PodCalls, type PodCallsOptions, type Transport } from "../../functions/shared/http/calls.ts";
 import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
@@ -8,7 +8,7 @@ import { ExchangeError, type ExchangeLimits, type HttpAnswer } from "../../funct
 import type { StoredPod } from "./objects.ts";
 import type { World } from "./world.ts";
 
-/** What a pod does with a request: it answers, or ends the connection, or says nothing for ever. */
+/** What a pod does with a request: it answers, ends the connection, or never answers. */
 export type PodReply =
   | {
       readonly status: number;
@@ -18,32 +18,32 @@ export type PodReply =
   | "break"
   | "hang";
 
-/** Where a message goes: what opens a connection, what is asked, what is answered. */
+/** The three messages of a request: opening the connection, request, and answer. */
 export type PodLeg = "connect" | "request" | "reply";
 
-/** How long a message is under way, in milliseconds; one that is `lost` never arrives, and the call ends with its time. */
+/** Time that a message takes, in milliseconds. A `lost` one never arrives, and the call ends by its time limit. */
 export type PodWay = (leg: PodLeg, delivery: Delivery) => number | "lost";
 
 export interface WorldPodHttpOptions extends Pick<PodCallsOptions, "clock"> {
   readonly world: World;
   /**
-   * What runs in the pods, at the moment at which a request arrives. What a pod has been told is this function's to keep, by the
-   * pod's uid: another pod of the same name has been told nothing.
+   * The program in the pods, called when a request arrives. It must remember by the pod's uid what a pod was told, because
+   * another pod of the same name was told nothing.
    */
   readonly answer: (pod: StoredPod, delivery: Delivery) => PodReply;
-  /** Default: a pod that runs listens on every port. */
+  /** Default: a running pod listens on every port. */
   readonly listens?: (pod: StoredPod, port: number) => boolean;
   /** Default: 1 ms for each. */
   readonly way?: PodWay;
-  /** Lets code of the caller go on, when something has come to it: now, later or never. Default: now. */
+  /** Lets code of the caller go on after a message has come: now, later or never. Default: now. */
   readonly resume?: (go: () => void) => void;
-  /** Bounds of the calls, and who learns of them. */
+  /** Bounds of the calls, and listeners. */
   readonly calls?: Partial<Omit<PodCallsOptions, "clock" | "transport">>;
 }
 
 /**
- * A pod is found from the moment its containers run, Ready or not, until it is gone. One on a silent node is found, and says
- * nothing. Connections are not kept: each request opens one.
+ * Creates the client. It finds a pod from the time its containers run, Ready or not, until it is gone. A pod on a silent node
+ * is found, but does not answer. Each request opens a connection of its own.
  */
 export function createWorldPodHttp(options: WorldPodHttpOptions): PodHttp {
   return new PodCalls({
@@ -65,7 +65,7 @@ class WorldTransport implements Transport {
     const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>();
     const call: CallUnderWay = { delivery, limits, resolve, reject };
     const { signal } = limits;
-    // What is under way then still arrives: the caller cannot call it back.
+    // A request that is under way still arrives: the caller cannot call it back.
     const onAbort = () => this.#fail(call, "given up");
     signal.addEventListener("abort", onAbort, { once: true });
     this.#after("connect", call, () => this.#connect(call));
@@ -115,14 +115,14 @@ class WorldTransport implements Transport {
     resume(() => (bytes.length > maxBodyBytes ? call.reject(tooLong) : call.resolve({ status, headers, body: bytes })));
   }
 
-  /** The pod whose containers run, by the name that DNS has for it. */
+  /** The pod with running containers that has this DNS name. */
   #find({ address }: Delivery): StoredPod | undefined {
     const { namespace, pod: name, service } = address;
     const { store } = this.#options.world;
     const pod = store.find("pods", { namespace, name });
     const owner = pod?.metadata.ownerReferences?.find(({ kind }) => kind === "StatefulSet");
     const set = owner && store.find("statefulsets", { namespace, name: owner.name });
-    // Without its StatefulSet the world cannot tell whose Service it is: the pod itself keeps the name.
+    // Without its StatefulSet the fake cluster cannot know the Service: then the pod's name is enough.
     if (set !== undefined && set.spec.serviceName !== service) return undefined;
     return pod?.status.containerStatuses?.some(({ state }) => state?.running !== undefined) ? pod : undefined;
   }

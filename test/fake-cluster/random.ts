@@ -3,7 +3,7 @@
 /** A number in [0, 1). */
 export type Random = () => number;
 
-/** A small, fast generator (mulberry32): the same seed gives the same sequence everywhere. */
+/** A small, fast generator (mulberry32). The same seed gives the same sequence everywhere. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   return () => {

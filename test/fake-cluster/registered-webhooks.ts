@@ -1,10 +1,10 @@
-/** Which of the registered webhooks a request is shown to, as k8s.io/apiserver v0.36 chooses them. */
+/** Selects the registered webhooks that see a request, as k8s.io/apiserver v0.36 does. */
 
 import type { LabelSelector, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Labels, selects } from "./label-selector.ts";
 import type { Store } from "./store.ts";
 
-/** One entry of a stored webhook configuration, with what the store fills in. */
+/** One webhook of a stored configuration, with its defaults. */
 export type RegisteredWebhook = NonNullable<WebhookConfigurationObject["webhooks"]>[number] & {
   readonly failurePolicy: "Fail" | "Ignore";
   readonly timeoutSeconds: number;
@@ -14,30 +14,30 @@ export type RegisteredWebhook = NonNullable<WebhookConfigurationObject["webhooks
   readonly admissionReviewVersions?: readonly string[];
 };
 
-/** What is asked, in the terms of a rule. */
+/** The requested resource, in the terms of a rule. */
 export interface RequestedResource {
   readonly operation: string;
   readonly group: string;
   readonly version: string;
   readonly resource: string;
   readonly subresource: string;
-  /** Empty for what is of the whole cluster. */
+  /** Empty for a cluster-wide resource. */
   readonly namespace: string;
   readonly object: object;
   readonly oldObject: object | null;
 }
 
 /**
- * The webhooks that want to see a request, in the order of their configurations' names, and within one as it lists them.
+ * The webhooks that must see a request, by the names of their configurations and in the order within each.
  *
- * @throws Error for a webhook that chooses by expression, which the world cannot.
+ * @throws Error for a webhook with matchConditions, which the fake cluster does not know.
  */
 export function webhooksFor(
   store: Store,
   resource: "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
   asked: RequestedResource,
 ): RegisteredWebhook[] {
-  // No webhook keeps a user from registering others, or from taking them away.
+  // No webhook can keep a user from registering webhooks, or from removing them.
   if (asked.group === "admissionregistration.k8s.io") return [];
   const configurations = store.list(resource).items;
   const webhooks = configurations.flatMap((configuration) => configuration.webhooks ?? []) as RegisteredWebhook[];
@@ -54,7 +54,7 @@ export function webhooksFor(
   return wanting;
 }
 
-/** A namespace that is no object has the one label that the API server gives it. */
+/** A namespace that is no object has only the label that the API server adds. */
 function labelsOfNamespace(store: Store, name: string): Labels {
   const namespace = store.find("namespaces", { namespace: "", name });
   return { ...namespace?.metadata.labels, "kubernetes.io/metadata.name": name };

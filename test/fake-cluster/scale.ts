@@ -1,6 +1,6 @@
 /**
- * The scale of an object, as kube-apiserver v1.36 has that of StatefulSets (pkg/registry/apps/statefulset/storage): what is
- * written is the number of replicas, and nothing else of what a patch says.
+ * The scale of an object, as kube-apiserver v1.36 implements it for StatefulSets (pkg/registry/apps/statefulset/storage). A
+ * write changes the number of replicas, and nothing else in the patch has an effect.
  */
 import type { Resource, ScaleObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { invalidKind, modified, notServed, otherUid } from "./api-errors.ts";
@@ -38,7 +38,7 @@ export function scaleOf(verb: "get" | "patch", resource: Resource, object: Store
       resourceVersion,
       ...(creationTimestamp === undefined ? undefined : { creationTimestamp }),
     },
-    // None is left out, as Go leaves out a zero.
+    // Go leaves out a zero.
     spec: replicas === 0 ? {} : { replicas },
     status: {
       replicas: status?.replicas ?? 0,
@@ -60,9 +60,9 @@ export function askedScale(resource: Resource, object: StoredObject, body: objec
 }
 
 /**
- * The patch of the object that a scale in place of its own comes to.
+ * The patch of the object that a changed scale results in.
  *
- * @throws ApiStatusError 409 for another uid or resourceVersion, 422 for less than no replicas.
+ * @throws ApiStatusError 409 for another uid or resourceVersion, 422 for a negative number of replicas.
  */
 export function scalePatch(resource: Resource, object: StoredObject, { metadata, spec }: StoredScale): object {
   const { name, uid: uidBefore, resourceVersion: before } = object.metadata;

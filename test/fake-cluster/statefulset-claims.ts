@@ -1,6 +1,6 @@
 /**
- * The volume claims of a StatefulSet's pods, and who owns them by the retention policy: as the StatefulSet controller of
- * kube-controller-manager 1.36 has it (pkg/controller/statefulset/stateful_pod_control.go, stateful_set_utils.go).
+ * The volume claims of a StatefulSet's pods, and their owners by the retention policy, as the StatefulSet controller of
+ * kube-controller-manager 1.36 does it (pkg/controller/statefulset/stateful_pod_control.go, stateful_set_utils.go).
  */
 
 import type { OwnerReference } from "../../functions/shared/kubernetes/cluster.ts";
@@ -12,9 +12,9 @@ import type { Store } from "./store.ts";
 type Owner = { readonly apiVersion: string; readonly kind: string; readonly name: string; readonly uid: string };
 
 /**
- * Makes the claims of an ordinal that are not there.
+ * Creates the missing claims of an ordinal.
  *
- * @throws ApiStatusError when one is being deleted: its pod has to wait for another one of that name.
+ * @throws ApiStatusError if one is being deleted: its pod must wait until the name is free.
  */
 export function makeClaims(store: Store, set: StoredStatefulSet, ordinal: number): void {
   const { namespace } = set.metadata;
@@ -37,7 +37,7 @@ export function makeClaims(store: Store, set: StoredStatefulSet, ordinal: number
   }
 }
 
-/** True when a claim goes with an earlier pod of that name: no pod is made until it has gone. */
+/** True if a claim is about to go with an earlier pod of that name: no pod is created until it has gone. */
 export function isClaimStale(store: Store, set: StoredStatefulSet, ordinal: number): boolean {
   if (set.spec.persistentVolumeClaimRetentionPolicy?.whenScaled !== "Delete") return false;
   const { namespace } = set.metadata;
@@ -48,7 +48,7 @@ export function isClaimStale(store: Store, set: StoredStatefulSet, ordinal: numb
   });
 }
 
-/** Gives the claims of a pod the owners that the set's retention policy wants. What others made of them is left alone. */
+/** Gives the claims of a pod the owners that the set's retention policy wants. Owners from other clients stay. */
 export function ownClaims(store: Store, set: StoredStatefulSet, pod: StoredPod): void {
   const { namespace, name, uid } = set.metadata;
   const owners: readonly Owner[] = [
@@ -71,7 +71,7 @@ export function ownClaims(store: Store, set: StoredStatefulSet, pod: StoredPod):
   }
 }
 
-/** Owner that a claim goes with: the set, or a pod that is scaled away; undefined if there is none. */
+/** The owner with which a claim goes: the set, or a pod that is scaled away; undefined if there is none. */
 function ownerOf(set: StoredStatefulSet, pod: StoredPod, ordinal: number): OwnerReference | undefined {
   const { whenDeleted, whenScaled } = set.spec.persistentVolumeClaimRetentionPolicy ?? {};
   const start = set.spec.ordinals?.start ?? 0;

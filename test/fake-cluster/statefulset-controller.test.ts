@@ -99,7 +99,7 @@ test("with RollingUpdate pods are replaced from the highest ordinal, one at a ti
   advance(world, 60_000);
   assert.deepEqual(deleted, ["db-a-2", "db-a-1"]);
   const { currentRevision, updateRevision } = status(world);
-  // A pod below the partition comes back as it was.
+  // A pod below the partition comes back with its old revision.
   deletePod(world, "db-a-0");
   world.settle();
   assert.equal(revisionOf(pods(world)[0] as StoredPod), currentRevision);
@@ -135,7 +135,7 @@ test("an ordered set scales down from the top, one at a time; a parallel one all
   }
 });
 
-test("an ordered set waits with scaling down while a pod that stays is not Ready", () => {
+test("an ordered set does not scale down while a pod that stays is not Ready", () => {
   const world = makeWorld({ podManagementPolicy: "OrderedReady" });
   world.settle();
   world.kubelet.breakPod({ namespace, name: "db-a-0" });
@@ -147,7 +147,7 @@ test("an ordered set waits with scaling down while a pod that stays is not Ready
   assert.equal(names(world), "db-a-0");
 });
 
-test("ordinals may start anywhere, and what lies outside them goes", () => {
+test("ordinals may start anywhere, and pods outside of them go", () => {
   const world = makeWorld();
   world.settle();
   world.store.patch("statefulsets", set, { spec: { ordinals: { start: 2 } } });
@@ -181,7 +181,7 @@ test("terminating pods count as replicas, and as Ready while they are, but not a
   assert.deepEqual([replicas, readyReplicas, updatedReplicas], [3, 3, 2]);
 });
 
-test("a slow controller acts late, once for all that happened", () => {
+test("a slow controller acts late, and once for all changes", () => {
   const world = makeWorld({}, { controllerDelayMs: 5000 });
   advance(world, 4999);
   assert.equal(names(world), "");
@@ -194,7 +194,7 @@ test("a slow controller acts late, once for all that happened", () => {
   assert.equal(world.store.revision, before + 6);
 });
 
-test("a template change is not observed before the controller has seen it", () => {
+test("a template change counts as observed only when the controller has seen it", () => {
   const world = makeWorld({}, { controllerDelayMs: 5000 });
   world.settle();
   world.changeTemplate(set, "app:2");
@@ -203,7 +203,7 @@ test("a template change is not observed before the controller has seen it", () =
   assert.deepEqual([metadata.generation, stale.observedGeneration], [2, 1]);
 });
 
-test("the pods of a deleted set follow it, at once or before it, or stay and are adopted", () => {
+test("the pods of a deleted set go at once or before it, or stay and are adopted", () => {
   const world = makeWorld();
   world.settle();
   world.removeStatefulSet(set, "Orphan");
@@ -229,7 +229,7 @@ test("the pods of a deleted set follow it, at once or before it, or stay and are
   assert.equal(names(world), "");
 });
 
-test("a set that is made again waits until the pods of its namesake are gone", () => {
+test("a set that is created again waits until the pods of its namesake are gone", () => {
   const world = makeWorld();
   world.settle();
   world.removeStatefulSet(set);

@@ -1,7 +1,7 @@
 /**
  * Acts like the StatefulSet controller of kube-controller-manager 1.36 (pkg/controller/statefulset/stateful_set_control.go):
- * the same order of steps, the same status arithmetic, for the strategies OnDelete and RollingUpdate with a partition.
- * The alpha maxUnavailable is not in it.
+ * the same order of steps and the same status arithmetic, for the strategies OnDelete and RollingUpdate with a partition. It
+ * does not have the alpha field maxUnavailable.
  */
 
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
@@ -23,7 +23,10 @@ import type { Change } from "./watch-log.ts";
 export interface StatefulSetControllerOptions {
   readonly timeline: Timeline;
   readonly store: Store;
-  /** How long after a change the controller acts; drawn for each reconcile. Changes until then make one reconcile. */
+  /**
+   * Time from a change until the controller acts, in milliseconds, drawn for each reconcile. Changes until then share one
+   * reconcile.
+   */
   readonly delayMs: () => number;
   /** The node of a new pod whose template names none; undefined leaves it to a scheduler. */
   readonly assignNode?: (set: StoredStatefulSet, ordinal: number) => string | undefined;
@@ -33,7 +36,7 @@ interface Queued {
   readonly namespace: string;
   readonly name: string;
   planned: boolean;
-  /** When a reconcile is due because a pod will have been Ready for long enough. */
+  /** When a reconcile is due because a pod will then have been Ready for long enough. */
   requeueAtMs: number;
   failures: number;
 }
@@ -43,9 +46,9 @@ export class StatefulSetController {
   readonly #store: Store;
   readonly #delayMs: () => number;
   readonly #assignNode: (set: StoredStatefulSet, ordinal: number) => string | undefined;
-  /** By uid of the set. */
+  /** Queued reconciles, by the uid of the set. */
   readonly #queue = new Map<string, Queued>();
-  /** The templates of every revision that was seen, by uid of the set and name: what ControllerRevisions are for. */
+  /** Templates of every revision so far, by the uid of the set and the revision's name: what ControllerRevisions are for. */
   readonly #revisions = new Map<string, Map<string, PodTemplate>>();
   readonly #subscriptions: readonly Cancel[];
   #statusBeingWritten: object | undefined;
@@ -63,7 +66,7 @@ export class StatefulSetController {
     for (const set of this.#store.list("statefulsets").items) this.#enqueue(set);
   }
 
-  /** Does nothing any more. */
+  /** Stops the controller. */
   stop(): void {
     this.#stopped = true;
     for (const cancel of this.#subscriptions) cancel();
@@ -135,13 +138,13 @@ export class StatefulSetController {
     } catch (error) {
       failure = error;
     }
-    // As in the original, pods that this reconcile created do not count yet, and those that it deleted count as they were read.
+    // As in the original, pods that this reconcile created do not count yet, and pods that it deleted count as they were read.
     this.#writeStatus(sync, pods, rolled);
     this.#requeueWhenAvailable(sync, pods, queued);
     if (failure !== undefined) throw failure;
   }
 
-  /** The pods of a set, orphans that it may adopt included. */
+  /** The pods of a set, including orphans that it may adopt. */
   #podsOf(set: StoredStatefulSet): StoredPod[] {
     const pods = [...this.#store.ownedBy("pods", set.metadata.uid)].filter(
       (pod) => ordinalOf(set, pod.metadata.name) >= 0,
@@ -166,8 +169,8 @@ export class StatefulSetController {
   }
 
   /**
-   * Creates what is missing, deletes what is too much, replaces what failed; one step only where the order matters.
-   * Returns how many pods it deleted to update them.
+   * Creates missing pods, deletes superfluous ones, and replaces failed ones; an ordered set takes one step at a time. Returns
+   * how many pods it deleted to update them.
    */
   #act(sync: Sync, pods: readonly StoredPod[]): number {
     const { set, nowMs, ordered } = sync;
@@ -200,7 +203,7 @@ export class StatefulSetController {
     return set.spec.updateStrategy.type === "RollingUpdate" && this.#roll(sync, replicas) ? 1 : 0;
   }
 
-  /** True when an ordered set goes no further in this reconcile. */
+  /** True if an ordered set must stop in this reconcile. */
   #processReplica(sync: Sync, pod: StoredPod | undefined, ordinal: number): boolean {
     const { set, nowMs } = sync;
     if (pod === undefined) {
@@ -220,8 +223,8 @@ export class StatefulSetController {
   #create(sync: Sync, ordinal: number): void {
     const { set, currentRevision, updateRevision, templates } = sync;
     const { updateStrategy, ordinals, template } = set.spec;
-    // With OnDelete a new pod always has the newest revision. With RollingUpdate the partition decides, or, without one,
-    // how many pods are still of the current revision (newVersionedStatefulSetPod).
+    // With OnDelete a new pod always has the newest revision. With RollingUpdate the partition decides, or, without one, the
+    // number of pods that still have the current revision (newVersionedStatefulSetPod).
     const { type, rollingUpdate } = updateStrategy;
     const kept = rollingUpdate === undefined ? (set.status.currentReplicas ?? 0) : (rollingUpdate.partition ?? 0);
     const old = type === "RollingUpdate" && ordinal < (ordinals?.start ?? 0) + kept;
@@ -239,7 +242,7 @@ export class StatefulSetController {
     }
   }
 
-  /** Deletes the highest outdated pod, if all above it are available. True when it did. */
+  /** Deletes the highest outdated pod if all pods above it are available. Returns true if it did. */
   #roll(sync: Sync, replicas: readonly (StoredPod | undefined)[]): boolean {
     const { set, nowMs, updateRevision } = sync;
     const lowest = set.spec.updateStrategy.rollingUpdate?.partition ?? 0;
@@ -342,7 +345,7 @@ function statusOf(sync: Sync, pods: readonly StoredPod[], rolled: number): State
   }
   const { replicas, updateStrategy } = set.spec;
   const complete = updatedReplicas === replicas && readyReplicas === replicas && pods.length === replicas;
-  // Only a rolling update ends by itself; with OnDelete the current revision stays until a client writes it.
+  // Only a rolling update ends by itself. With OnDelete the current revision stays until a client writes it.
   const finished = updateStrategy.type === "RollingUpdate" && complete;
   const current = finished ? updatedReplicas : currentReplicas - rolled;
   return {

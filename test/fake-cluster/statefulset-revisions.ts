@@ -1,4 +1,4 @@
-/** What the StatefulSet controller makes of templates: revisions, and pods of a revision. */
+/** What the StatefulSet controller makes of templates: revisions, and pods with a revision. */
 
 import type { ClaimTemplate, PodTemplate, StoredPod, StoredStatefulSet } from "./objects.ts";
 import { nameAlphabet } from "./random.ts";
@@ -9,7 +9,7 @@ export const podIndexLabel = "apps.kubernetes.io/pod-index";
 
 const hashes = new WeakMap<PodTemplate, string>();
 
-/** The name of the revision of a set's template of now: equal templates have equal names, whatever the order of their keys. */
+/** The name of the revision of a set's current template: equal templates have equal names, whatever the order of their keys. */
 export function revisionName(set: StoredStatefulSet): string {
   const { template } = set.spec;
   let hash = hashes.get(template);
@@ -20,7 +20,7 @@ export function revisionName(set: StoredStatefulSet): string {
   return `${set.metadata.name}-${hash}`;
 }
 
-/** FNV-1a of 32 bits, its decimal digits spelt in the alphabet of generated names: the form of the real controller. */
+/** FNV-1a of 32 bits, with its decimal digits spelt in the alphabet of generated names, as the real controller does. */
 function hashOf(template: PodTemplate): string {
   let hash = 0x811c9dc5;
   const text = canonicalJson(template);
@@ -41,8 +41,8 @@ function canonicalJson(value: unknown): string {
 }
 
 /**
- * The ordinal in a pod's name when it has the form of this set's pods; -1 otherwise. Read apart from the product: the world is
- * right where the product's grammar is wrong.
+ * The ordinal in a pod's name if it has the form of this set's pods; -1 otherwise. Does not use the product's code, so that
+ * the fake cluster is right where the product's grammar is wrong.
  */
 export function ordinalOf(set: StoredStatefulSet, podName: string): number {
   const { name } = set.metadata;
@@ -61,7 +61,7 @@ export function revisionOf(pod: StoredPod): string | undefined {
   return pod.metadata.labels?.[revisionLabel];
 }
 
-/** What the controller posts for an ordinal. */
+/** The pod that the controller creates for an ordinal. */
 export function podOf(
   set: StoredStatefulSet,
   template: PodTemplate,
@@ -91,7 +91,7 @@ export function podOf(
   };
 }
 
-/** How a set says on a pod that it controls it. */
+/** The reference to the controlling set on a pod. */
 export function controllerReference(set: StoredStatefulSet): object {
   const { name, uid } = set.metadata;
   return { apiVersion: "apps/v1", kind: "StatefulSet", name, uid, controller: true, blockOwnerDeletion: true };
@@ -101,12 +101,12 @@ export function claimTemplatesOf(set: StoredStatefulSet): readonly ClaimTemplate
   return set.spec.volumeClaimTemplates ?? [];
 }
 
-/** The name of the claim that a template makes for an ordinal. */
+/** Name of the claim that a template makes for an ordinal. */
 export function claimName(set: StoredStatefulSet, template: ClaimTemplate, ordinal: number): string {
   return `${template.metadata.name}-${set.metadata.name}-${ordinal}`;
 }
 
-/** What a pod of an ordinal mounts by the set's templates, beside what its own template says. */
+/** The volumes of an ordinal's pod that come from the set's claim templates. */
 function volumesOf(set: StoredStatefulSet, ordinal: number): readonly object[] {
   return claimTemplatesOf(set).map((template) => {
     return { name: template.metadata.name, persistentVolumeClaim: { claimName: claimName(set, template, ordinal) } };

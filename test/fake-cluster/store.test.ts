@@ -49,7 +49,7 @@ test("the same seed gives the same uids and generated names", () => {
   assert.match(names[0] ?? "", /^gen-[a-z0-9]{5} /);
 });
 
-test("a name can be taken once; what is not there is not found", () => {
+test("a name can be taken once; a missing object is not found", () => {
   const { store } = makeStore();
   store.create("leases", namespace, { metadata: { name: "a" } });
   assert.deepEqual(
@@ -65,7 +65,7 @@ test("a name can be taken once; what is not there is not found", () => {
   assert.equal(refusal(() => store.create("leases", namespace, { metadata: {} })).code, 422);
 });
 
-test("a patch changes what it names, keeps the rest, and shares it", () => {
+test("a patch changes the fields that it names, and keeps and shares the others", () => {
   const { store } = makeStore();
   const before = store.create("pods", namespace, pod("a", { metadata: { annotations: { x: "1", y: "2" } } }));
   const after = store.patch("pods", a, { metadata: { annotations: { x: null, z: "3" } } });
@@ -153,7 +153,7 @@ test("the generation of a StatefulSet counts changes of its spec only", () => {
   assert.equal(refusal(() => store.patch("statefulsets", a, { spec: { serviceName: "x" } })).code, 422);
 });
 
-test("a deletion with a precondition that does not hold is a conflict", () => {
+test("a deletion with a failed precondition is a conflict", () => {
   const { store } = makeStore();
   const { uid, resourceVersion } = store.create("pods", namespace, pod("a")).metadata;
   assert.deepEqual(
@@ -208,7 +208,7 @@ test("finalizers keep an object until the last one goes", () => {
   }
 });
 
-test("a list has the order of the API server and its selectors", () => {
+test("a list has the order of the API server, and takes its selectors", () => {
   const { store } = makeStore();
   const labels: Record<string, Record<string, string>> = { "a-10": { x: "1" }, "a-2": { x: "2" }, "a-1": { y: "1" } };
   for (const name of Object.keys(labels))
@@ -236,7 +236,7 @@ test("a list has the order of the API server and its selectors", () => {
   assert.equal(refusal(() => store.list("pods", { labelSelector: "x y" })).code, 400);
 });
 
-test("a list that shall be newer than everything is refused with 504 and its cause", () => {
+test("a list that must be newer than everything is refused with 504 and its cause", () => {
   const { store } = makeStore();
   store.create("leases", namespace, { metadata: { name: "a" } });
   assert.equal(store.list("leases", { notOlderThan: String(store.revision) }).items.length, 1);
@@ -266,7 +266,7 @@ test("a view of any past revision can be built, until it is trimmed", () => {
   assert.deepEqual(uidsAsOf(store.revision), [second.metadata.uid]);
 });
 
-test("the pods of an owner are found by its uid, and orphans by none", () => {
+test("the pods of an owner are found by its uid, and orphans by an empty one", () => {
   const { store } = makeStore();
   const owned = { ownerReferences: [{ kind: "StatefulSet", name: "s", uid: "u1", controller: true }] };
   store.create("pods", namespace, pod("a", { metadata: owned }));

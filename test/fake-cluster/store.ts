@@ -1,8 +1,8 @@
 /**
- * The objects of the embedded world: what a kube-apiserver with its etcd promises, for one process, synchronously.
+ * The objects of the fake cluster: what a kube-apiserver with its etcd promises, in one process and synchronously.
  *
- * Objects are immutable: a write puts a new object that shares with the old one what did not change, so that readers may
- * keep what they read. Nothing is ever copied whole.
+ * Objects are immutable: a write stores a new object that shares the unchanged parts with the old one, so that readers may
+ * keep what they read. Nothing is ever copied as a whole.
  */
 
 import type {
@@ -35,11 +35,11 @@ import { newObject } from "./write-rules-create.ts";
 
 export interface StoreOptions {
   readonly timeline: Timeline;
-  /** Where UIDs and generated names come from. */
+  /** Source of uids and generated names. */
   readonly random: Random;
-  /** How many changes of each resource type a watch can look back on. Default 4096. */
+  /** Number of changes of each resource type that a watch can look back on. Default 4096. */
   readonly watchHistory?: number;
-  /** Keep what pods and StatefulSets were, for `podsAsOf` and `statefulSetsAsOf`. Default false. */
+  /** True: keep the versions of pods and StatefulSets, for `podsAsOf` and `statefulSetsAsOf`. Default false. */
   readonly keepVersions?: boolean;
 }
 
@@ -95,14 +95,14 @@ export class Store {
     return this.#shelves.has(resource) && !this.#withdrawn.has(resource);
   }
 
-  /** All types that are served now. */
+  /** All types that are served. */
   served(): Resource[] {
     return [...this.#shelves.keys()].filter((resource) => this.serves(resource));
   }
 
   /**
-   * Serves a type from now on, as the creation of its CRD does, and answers what it is called. The garbage collector knows
-   * nothing of its objects.
+   * Serves a type from now on, as the creation of its CRD does, and returns its name. The garbage collector does not know its
+   * objects.
    */
   define(definition: KindDefinition): DiscoveredResource {
     const resource = typeOf(definition);
@@ -112,8 +112,8 @@ export class Store {
   }
 
   /**
-   * Removes a resource type with its objects, as the deletion of its CRD does: nothing of it is found any more. Watches of it
-   * learn of the removals, and then nothing, where a real server also ends them.
+   * Removes a resource type with its objects, as the deletion of its CRD does: requests for it find nothing. Its watches get
+   * the removals and then nothing more, whereas a real server ends them.
    */
   withdraw(resource: Resource): void {
     const stored = this.#table(resource);
@@ -121,7 +121,7 @@ export class Store {
     this.#withdrawn.add(resource);
   }
 
-  /** Takes {@link withdraw} back, with no objects. */
+  /** Undoes {@link withdraw}, without the objects. */
   restore(resource: Resource): void {
     this.#withdrawn.delete(resource);
   }
@@ -139,10 +139,10 @@ export class Store {
   }
 
   /**
-   * The objects of now, in the order of the API server. The array is the caller's.
+   * The current objects in the order of the API server. The caller owns the array.
    *
-   * @throws ApiStatusError 504 when `notOlderThan` lies in the future, 400 for a broken selector, 404 for a type that is not
-   *   served.
+   * @throws ApiStatusError 504 if `notOlderThan` lies in the future, 400 for a malformed selector, 404 for a type that is not
+   * served.
    */
   list<R extends Resource>(resource: R, query: ListQuery = {}): ObjectList<StoredTypes[R]> {
     if (!this.serves(resource)) throw notServed("list", resource);
@@ -155,16 +155,16 @@ export class Store {
     return { items, resourceVersion: String(this.#revision) };
   }
 
-  /** The objects whose controller has this uid; the orphans for "". Do not write while iterating. */
+  /** The objects whose controller has this uid; the orphans for "". Callers must not write while they iterate. */
   ownedBy<R extends Resource>(resource: R, uid: string): IterableIterator<StoredTypes[R]> {
     return this.#table(resource).table.ownedBy(uid);
   }
 
   /**
-   * @param body what a client would POST; what the server sets (uid, times, generation, status) is ignored in it.
-   * @param namespace empty for what is of the whole cluster. One that is no object is taken to be there.
-   * @throws ApiStatusError 403 where the namespace is being deleted, 409 AlreadyExists, 400 and 422 for a name or namespace that
-   *   will not do, 404 for a type that is not served.
+   * @param body what a client would POST; fields that the server sets (uid, times, generation, status) are ignored.
+   * @param namespace empty for a cluster-wide type. A namespace that is no object counts as existing.
+   * @throws ApiStatusError 403 if the namespace is being deleted, 409 AlreadyExists, 400 and 422 for an invalid name or
+   *   namespace, 404 for a type that is not served.
    */
   create<R extends Resource>(resource: R, namespace: string, body: object): StoredTypes[R] {
     if (!this.serves(resource)) throw notServed("create", resource);
@@ -184,8 +184,8 @@ export class Store {
   }
 
   /**
-   * A JSON merge patch. `metadata.resourceVersion` in it is a condition. The last finalizer's removal from an object that is
-   * being deleted removes it.
+   * A JSON merge patch. `metadata.resourceVersion` in it is a condition. Removing the last finalizer of an object that is
+   * being deleted removes the object.
    *
    * @throws ApiStatusError 404, 409 for another resourceVersion, 422 for another uid, 400 for another name.
    */
@@ -195,7 +195,7 @@ export class Store {
     return this.replace(resource, current, patchedObject(resource, current, body, subresource) as StoredTypes[R]);
   }
 
-  /** Puts `next`, which the rules of writes have accepted, in place of `current`, which must be the object of now. */
+  /** Stores `next`, which the rules of writes have accepted, in place of `current`, which must be the current object. */
   replace<R extends Resource>(resource: R, current: StoredTypes[R], next: StoredTypes[R]): StoredTypes[R] {
     if (next === current) return current;
     const stored = this.#table(resource);
@@ -208,13 +208,13 @@ export class Store {
     return this.#put(stored, current, next);
   }
 
-  /** @throws ApiStatusError 404, for a type that has no scale, too. */
+  /** @throws ApiStatusError 404, also for a type that has no scale. */
   getScale(resource: Resource, key: ObjectKey): StoredScale {
     return scaleOf("get", resource, this.get(resource, key));
   }
 
   /**
-   * A JSON merge patch of the scale; the scale afterwards.
+   * A JSON merge patch of the scale. Returns the new scale.
    *
    * @throws ApiStatusError as {@link askedScale}, {@link scalePatch} and {@link patch} do.
    */
@@ -226,7 +226,7 @@ export class Store {
   }
 
   /**
-   * Puts a status in place of another, as a controller or kubelet does. `object` must be the object of now.
+   * Replaces a status, as a controller or kubelet does. `object` must be the current object.
    *
    * @throws ApiStatusError 404, 409
    */
@@ -240,17 +240,17 @@ export class Store {
     return this.#put(stored, current, { ...current, status });
   }
 
-  /** Puts a pod on a node, as the scheduler does with a Binding. `pod` must be the object of now. */
+  /** Binds a pod to a node, as the scheduler does. `pod` must be the current object. */
   bind(pod: StoredPod, nodeName: string): StoredPod {
     return this.#put(this.#table("pods"), pod, { ...pod, spec: { ...pod.spec, nodeName } });
   }
 
   /**
-   * Deletes, or begins to: a pod on a node terminates until its kubelet confirms with `gracePeriodSeconds: 0`, and
-   * finalizers keep any object. Deleting what is being deleted already succeeds and changes nothing.
+   * Deletes an object, or begins to: a pod on a node terminates until its kubelet confirms with `gracePeriodSeconds: 0`, and
+   * finalizers keep any object. A second deletion succeeds and changes nothing.
    *
    * @returns the object as the deletion left or found it, and whether it is gone.
-   * @throws ApiStatusError 404, 409 when a precondition does not hold.
+   * @throws ApiStatusError 404, 409 for a failed precondition.
    */
   delete<R extends Resource>(
     resource: R,
@@ -266,9 +266,10 @@ export class Store {
   }
 
   /**
-   * Gets changes, in order, from inside the write that makes them (or from the write that is under way).
+   * Calls the listener with each change, in order, from inside the write that makes it, or from inside the write that is under
+   * way.
    *
-   * @throws ApiStatusError 410 when the changes since `resourceVersion` are forgotten, 404 for a type that is not served.
+   * @throws ApiStatusError 410 if the changes since `resourceVersion` are forgotten, 404 for a type that is not served.
    */
   watch<R extends Resource>(
     resource: R,
@@ -280,12 +281,14 @@ export class Store {
     return stored.log.watch(options, stored.table.sorted(options.namespace), this.#revision, listener);
   }
 
-  /** Sends a bookmark to every watch of this resource that asked for them. */
+  /** Sends a bookmark to every watch of this resource that asked for bookmarks. */
   sendBookmarks(resource: Resource): void {
     this.#table(resource).log.sendBookmarks(this.#revision);
   }
 
-  /** Like a watch without a filter, with the object before and after. For controllers of the world and for checkers. */
+  /**
+   * Like a watch without a filter, but with the object before and after. For controllers of the fake cluster and for checkers.
+   */
   onChange<R extends Resource>(resource: R, listener: (change: Change<StoredTypes[R]>) => void): Cancel {
     const { listeners } = this.#table(resource);
     listeners.add(listener);
@@ -294,17 +297,17 @@ export class Store {
     };
   }
 
-  /** The pods of a namespace as they were at a revision, in no promised order. Needs `keepVersions`. */
+  /** The pods of a namespace at a revision, in no promised order. Needs `keepVersions`. */
   podsAsOf(namespace: string, revision: number): StoredPod[] {
     return this.#history("pods").asOf(namespace, revision);
   }
 
-  /** The StatefulSets of a namespace as they were at a revision, in no promised order. Needs `keepVersions`. */
+  /** The StatefulSets of a namespace at a revision, in no promised order. Needs `keepVersions`. */
   statefulSetsAsOf(namespace: string, revision: number): StoredStatefulSet[] {
     return this.#history("statefulsets").asOf(namespace, revision);
   }
 
-  /** Every version of a pod of that name that is still remembered, the oldest first. Needs `keepVersions`. */
+  /** Every remembered version of a pod of that name, the oldest first. Needs `keepVersions`. */
   versionsOf<R extends "pods" | "statefulsets">(
     resource: R,
     key: ObjectKey,
@@ -346,7 +349,7 @@ export class Store {
     return final;
   }
 
-  /** Listeners may write: what they change is told after what is being told, so that everybody receives the same order. */
+  /** Listeners may write: they get such a change after the current one, so that all of them see the same order. */
   #record<T extends StoredObject>(stored: StoredKind<T>, change: Change<T>): void {
     stored.log.remember(change);
     stored.history?.append(keyOf(change.final.metadata), change);
@@ -370,7 +373,7 @@ function nameIn(body: object): string {
   return (body as { metadata?: { name?: string } }).metadata?.name ?? "";
 }
 
-/** How an object is named in the indexes: in the order of etcd's keys. */
+/** Key of an object in the indexes, which sorts as etcd's keys do. */
 export function keyOf(key: { readonly namespace?: string; readonly name: string }): string {
   return `${key.namespace ?? ""}/${key.name}`;
 }

@@ -7,16 +7,16 @@ const nothing: ReadonlyMap<string, never> = new Map<string, never>();
 export class Table<T extends StoredObject> {
   readonly #objects = new Map<string, T>();
   readonly #byOwner = new Map<string, Map<string, T>>();
-  /** The keys in the order of etcd's, per namespace ("" for all). */
+  /** Keys in etcd's order, by namespace ("" for all). */
   readonly #keys = new Map<string, string[]>();
-  /** The objects in that order; made anew when asked for after a change. */
+  /** Objects in that order, built again on the first read after a change. */
   readonly #sorted = new Map<string, readonly T[]>();
 
   get(key: string): T | undefined {
     return this.#objects.get(key);
   }
 
-  /** The objects of a namespace, or all, in the order of the API server. The array is shared: copy it before changing it. */
+  /** The objects of a namespace, or all, in the order of the API server. The array is shared: copy it before you change it. */
   sorted(namespace: string | undefined): readonly T[] {
     let sorted = this.#sorted.get(namespace ?? "");
     if (sorted === undefined) {
@@ -26,7 +26,7 @@ export class Table<T extends StoredObject> {
     return sorted;
   }
 
-  /** The objects that an owner controls, in the order of their creation; of uid "" the orphans. */
+  /** The objects that an owner controls, in the order of their creation; the orphans for "". */
   ownedBy(uid: string): IterableIterator<T> {
     return (this.#byOwner.get(uid) ?? nothing).values();
   }
@@ -66,12 +66,12 @@ export class Table<T extends StoredObject> {
   }
 }
 
-/** The namespace of an object, and "" for all of them: an object of the whole cluster is in that alone. */
+/** The namespace of an object, and "" for all namespaces. A cluster-wide object belongs only to "". */
 function scopesOf({ namespace = "" }: StoredObject["metadata"]): readonly string[] {
   return namespace === "" ? [""] : ["", namespace];
 }
 
-/** Where a key is among sorted ones, or would be. */
+/** Index of a key among sorted ones, existing or not. */
 function placeOf(keys: readonly string[], key: string): number {
   let low = 0;
   let high = keys.length;

@@ -1,5 +1,5 @@
 /**
- * Deletes pods from nodes with a NoExecute taint that they do not tolerate, or tolerate no longer: as the taint eviction
+ * Deletes pods from nodes with a NoExecute taint that they do not tolerate, or no longer tolerate, as the taint eviction
  * controller of kube-controller-manager 1.36 does (pkg/controller/tainteviction).
  */
 
@@ -20,9 +20,9 @@ export class TaintEviction {
   readonly #store: Store;
   readonly #delayMs: () => number;
   readonly #subscriptions: readonly Cancel[];
-  /** The names of the nodes with such a taint. */
+  /** Names of the nodes with such a taint. */
   readonly #tainted = new Set<string>();
-  /** Deletions that are to come, by the uid of the pod. */
+  /** Planned deletions, by the uid of the pod. */
   readonly #planned = new Map<string, Cancel>();
 
   constructor(options: { readonly timeline: Timeline; readonly store: Store; readonly delayMs: () => number }) {
@@ -44,7 +44,7 @@ export class TaintEviction {
     const taints = taintsOf(current, noExecute);
     if (taints.length === 0) this.#tainted.delete(name);
     else this.#tainted.add(name);
-    // The end of a node takes nothing back.
+    // The removal of a node cancels no deletion.
     if (current === undefined || jsonEqual(taints, taintsOf(previous, noExecute))) return;
     this.#timeline.after(this.#delayMs(), () => {
       for (const pod of this.#store.list("pods").items) if (pod.spec.nodeName === name) this.#check(pod);
@@ -65,7 +65,7 @@ export class TaintEviction {
     const taints = taintsOf(this.#store.find("nodes", { namespace: "", name: pod.spec.nodeName ?? "" }), noExecute);
     const mayStayMs = taints.length === 0 ? Number.POSITIVE_INFINITY : toleratedMs(pod, taints);
     const isPlanned = this.#planned.has(pod.metadata.uid);
-    // Another taint that is tolerated for a time puts nothing off, and hastens nothing.
+    // A further taint that the pod tolerates for a time neither delays nor hastens the deletion.
     if (isPlanned && mayStayMs > 0 && mayStayMs !== Number.POSITIVE_INFINITY) return;
     this.#takeBack(pod);
     if (mayStayMs === Number.POSITIVE_INFINITY) return;

@@ -1,4 +1,4 @@
-/** Which taints of its node a pod tolerates, and how long (k8s.io/component-helpers v0.36, scheduling/corev1). */
+/** Which taints of its node a pod tolerates, and for how long (k8s.io/component-helpers v0.36, scheduling/corev1). */
 
 import type { NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredPod, Toleration } from "./objects.ts";
@@ -11,7 +11,7 @@ export interface Taint {
 
 export const outOfService = "node.kubernetes.io/out-of-service";
 
-/** What an admission plugin of the API server gives every pod that says nothing else. */
+/** Tolerations that an admission plugin of the API server adds to a pod without its own. */
 const defaults: readonly Toleration[] = ["not-ready", "unreachable"].map((name) => {
   return { key: `node.kubernetes.io/${name}`, operator: "Exists", effect: "NoExecute", tolerationSeconds: 300 };
 });
@@ -20,7 +20,7 @@ export function taintsOf(node: NodeObject | undefined, effect: string): readonly
   return (node?.spec?.taints ?? []).filter((taint) => taint.effect === effect);
 }
 
-/** How long a pod may stay on a node with these NoExecute taints, in milliseconds: for ever is Infinity. */
+/** Time for which a pod may stay on a node with these NoExecute taints, in milliseconds; Infinity: for ever. */
 export function toleratedMs({ spec }: StoredPod, taints: readonly Taint[]): number {
   const own = spec.tolerations ?? [];
   const others = defaults.filter(

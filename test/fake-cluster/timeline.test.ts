@@ -17,7 +17,7 @@ test("events run in the order of their time, and those of the same time in the o
   assert.equal(timeline.nowMs(), virtualEpochMs + 20);
 });
 
-test("random delays come up sorted", () => {
+test("events with random delays run in the order of their time", () => {
   const timeline = new VirtualTimeline(0);
   const times: number[] = [];
   let state = 1;
@@ -47,7 +47,7 @@ test("a cancelled event does not run and is not pending", () => {
   assert.equal(timeline.step(), false);
 });
 
-test("runUntil stands at its end, and leaves later events for later", () => {
+test("runUntil stops at its end, and leaves later events", () => {
   const timeline = new VirtualTimeline(0);
   let ran = false;
   timeline.after(100, () => {
@@ -63,7 +63,7 @@ test("run settles every promise that an event resolved before it goes on to the 
   const sleep = (ms: number): Promise<void> => new Promise((resolve) => timeline.after(ms, resolve));
   const walk = async (name: string): Promise<void> => {
     await sleep(1);
-    // Many turns of the microtask queue, all at the same instant.
+    // Many turns of the microtask queue at the same virtual time.
     for (let turn = 0; turn < 20; turn++) await Promise.resolve();
     seen.push(`${name} at ${timeline.nowMs()}`);
     await sleep(1);

@@ -1,14 +1,12 @@
-/**
- * Time, pluggable: the same world runs on a virtual clock for simulations and on the real one for the demo.
- */
+/** Time that can be replaced: the same world runs on a virtual clock for simulations and on the real one for the demo. */
 
-/** Takes a planned event back. Calling it after the event ran, or twice, does nothing. */
+/** Cancels a planned event. Does nothing if the event has run, or is cancelled already. */
 export type Cancel = () => void;
 
 export interface Timeline {
   /** Milliseconds since the Unix epoch. */
   nowMs(): number;
-  /** Runs `run` once, `delayMs` milliseconds from now (at least 0). Events due at the same time run in the order of planning. */
+  /** Runs `run` once, after `delayMs` milliseconds (at least 0). Events for the same time run in the order of planning. */
   after(delayMs: number, run: () => void): Cancel;
 }
 
@@ -18,12 +16,12 @@ interface PlannedEvent {
   run: (() => void) | undefined;
 }
 
-/** Where every virtual timeline starts: 2026-01-01T00:00:00Z. */
+/** Start of every virtual timeline: 2026-01-01T00:00:00Z. */
 export const virtualEpochMs = Date.UTC(2026, 0, 1);
 
 /**
- * A clock that stands still while code runs and jumps to the next planned event when told to: the same events in the same
- * order on every run.
+ * A clock that stands still while code runs, and jumps to the next planned event on request. It runs the same events in the
+ * same order every time.
  */
 export class VirtualTimeline implements Timeline {
   #nowMs: number;
@@ -40,7 +38,7 @@ export class VirtualTimeline implements Timeline {
     return this.#nowMs;
   }
 
-  /** How many events are planned and not cancelled. */
+  /** Number of events that are planned and not cancelled. */
   get pending(): number {
     return this.#pending;
   }
@@ -57,7 +55,7 @@ export class VirtualTimeline implements Timeline {
     };
   }
 
-  /** When the next event is due, in milliseconds since the epoch; undefined when nothing is planned. */
+  /** Time of the next event, in milliseconds since the epoch; undefined if nothing is planned. */
   nextAtMs(): number | undefined {
     while (this.#heap.length > 0) {
       const first = this.#heap[0] as PlannedEvent;
@@ -67,7 +65,7 @@ export class VirtualTimeline implements Timeline {
     return undefined;
   }
 
-  /** Moves to the next event and runs it. False when nothing is planned. */
+  /** Moves to the next event and runs it. Returns false if nothing is planned. */
   step(): boolean {
     while (this.#heap.length > 0) {
       const { atMs, run } = this.#heap[0] as PlannedEvent;
@@ -82,15 +80,15 @@ export class VirtualTimeline implements Timeline {
     return false;
   }
 
-  /** Runs every event due up to `ms` (since the epoch), then stands at `ms`. Promises are not waited for: see {@link run}. */
+  /** Runs every event up to `ms` (since the epoch), then stops at `ms`. Does not wait for promises; see {@link run}. */
   runUntil(ms: number): void {
     for (let next = this.nextAtMs(); next !== undefined && next <= ms; next = this.nextAtMs()) this.step();
     if (ms > this.#nowMs) this.#nowMs = ms;
   }
 
   /**
-   * Runs events one at a time, with every promise that an event resolved settled before the next event, until `done` says
-   * so (true) or nothing is planned any more (the last answer of `done`). Rejects with what an event or `done` throws.
+   * Runs one event after another until `done` returns true or nothing is planned. Before the next event, all promises that an
+   * event resolved are settled. Resolves to the last result of `done`. Rejects with what an event or `done` throws.
    */
   run(done: () => boolean): Promise<boolean> {
     return new Promise((resolve, reject) => {
@@ -147,13 +145,13 @@ function isBefore(a: PlannedEvent, b: PlannedEvent): boolean {
 
 /**
  * Runs `next` when the microtask queue is empty. Node runs ticks before microtasks, but a tick that a microtask asks for only
- * after all of them: far cheaper than `setImmediate`.
+ * after all of them. This is far cheaper than `setImmediate`.
  */
 function settleThen(next: () => void): void {
   queueMicrotask(() => process.nextTick(next));
 }
 
-/** The real clock. `close` cancels everything planned, so that a process can end. */
+/** The real clock. `close` cancels every planned event, so that the process can end. */
 export class RealTimeline implements Timeline {
   readonly #timers = new Set<NodeJS.Timeout>();
 

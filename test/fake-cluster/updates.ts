@@ -1,6 +1,7 @@
 /**
- * Updates of objects, of their status and of their scales: shown to webhooks, and tried anew on the object of now when another
- * client has written it meanwhile, as GuaranteedUpdate of k8s.io/apiserver v0.36 does (pkg/storage/etcd3/store.go).
+ * Updates of objects, of their status and of their scales. Webhooks see them, and an update is tried again on the current
+ * object if another client has written it meanwhile, as GuaranteedUpdate of k8s.io/apiserver v0.36 does
+ * (pkg/storage/etcd3/store.go).
  */
 
 import type { ObjectKey, Resource, Subresource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -17,7 +18,7 @@ export interface UpdateRequest {
   readonly resource: Resource;
   readonly key: ObjectKey;
   readonly subresource?: Subresource | undefined;
-  /** A JSON merge patch, or all that is to be there. */
+  /** A JSON merge patch, or a complete object. */
   readonly how: "patch" | "put";
   readonly body: object;
   /** Default: false. */
@@ -27,8 +28,9 @@ export interface UpdateRequest {
 }
 
 /**
- * Carries an update out: the object, or its scale, as it is then. A dry run answers with what would be there, and is tried once.
- * An update with a resourceVersion ends when another client was faster; the mutating webhooks are asked before that is noticed.
+ * Carries out an update. Resolves to the object or its scale after it. A dry run resolves to what would be stored, and is
+ * tried once. An update with a resourceVersion fails if another client was faster; the mutating webhooks are asked before the
+ * server notices.
  *
  * @throws ApiStatusError 400, 404, 409, 422, and what webhooks refuse with.
  */
@@ -55,7 +57,7 @@ function checkServed({ resource, subresource }: UpdateRequest): void {
   if (subresource !== undefined && !isServed[subresource]) throw notServed("patch", resource);
 }
 
-/** What the request is about, of an object: the object itself or its scale. */
+/** The part of an object that the request is about: the object itself or its scale. */
 function shown({ resource, subresource }: UpdateRequest, object: StoredObject): object {
   return subresource === "scale" ? scaleOf("patch", resource, object) : object;
 }

@@ -1,4 +1,7 @@
-/** What of volumes no contract can hold: the volumes that the world makes by itself. The rest is in `test/contract`. */
+/**
+ * Cases of volumes that the contract cannot cover: volumes that the fake cluster creates by itself. The others are in
+ * `test/contract`.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Store } from "./store.ts";
@@ -35,7 +38,7 @@ test("a claim of the provisioned class gets a volume of its own, which goes when
   assert.equal(store.get(claims, key).spec?.volumeName, `pvc-${next}`);
 });
 
-test("a claim of another class gets none, and one whose volume was taken away by force is Lost", () => {
+test("a claim of another class gets no volume, and one whose volume was removed by force is Lost", () => {
   const { store, play } = make();
   createClaim(store, "slow");
   play();

@@ -1,7 +1,7 @@
 /**
- * Binds volume claims to volumes, and says what became of both: as the volume binder of kube-controller-manager 1.36 does
- * (pkg/controller/volume/persistentvolume), with the protection of volumes. A volume is made for a claim only of the class that
- * the world provisions, in place of the program outside of Kubernetes that does so.
+ * Binds volume claims to volumes and reports the phase of both, as the volume binder of kube-controller-manager 1.36 does
+ * (pkg/controller/volume/persistentvolume), including the protection of volumes. It creates volumes only for claims of the
+ * provisioned class, in place of a provisioner, which is no part of Kubernetes.
  */
 
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -18,7 +18,7 @@ export interface VolumeBinderOptions {
   readonly timeline: Timeline;
   readonly store: Store;
   readonly delayMs: () => number;
-  /** Claims of this storage class get a volume of their own, which goes when they are gone. */
+  /** Each claim of this storage class gets a volume of its own, which goes with the claim. */
   readonly provisionedClass: string | undefined;
 }
 
@@ -41,7 +41,7 @@ export class VolumeBinder {
   }
 
   #onClaim({ current, final }: Change<StoredObject>): void {
-    // Most worlds have no volumes, and none of their claims is read.
+    // Most worlds have no volumes, so their claims are not read.
     if (this.#options.provisionedClass === undefined && this.#store.list(volumes).items.length === 0) return;
     const { volumeName } = (final as Claim).spec ?? {};
     if (current === undefined && volumeName !== undefined) this.#after(() => this.#bindOrReleaseVolume(volumeName));
@@ -77,7 +77,7 @@ export class VolumeBinder {
     else if (volumeName === undefined) this.#provision(claim);
   }
 
-  /** The volume that names the claim, or the smallest that will do. */
+  /** The volume that names the claim, or the smallest that fits. */
   #match(claim: Claim): Volume | undefined {
     const { resources, storageClassName = "", volumeMode } = claim.spec ?? {};
     const asked = bytesOf(resources?.requests?.storage);

@@ -50,7 +50,7 @@ export class VolumeProtection {
       const claim = this.#store.find(claims, { namespace, name });
       if (claim?.metadata.uid !== uid || !isProtectedAndDeleted(claim)) return;
       const pods = this.#store.list("pods", { namespace }).items;
-      // Of a pod that has no node yet no kubelet knows: it will not start with a claim that is going.
+      // No kubelet knows a pod without a node, and it will not start with a claim that is being deleted.
       if (pods.some((pod) => pod.spec.nodeName !== undefined && claimsOf(pod).includes(name))) return;
       const finalizers = claim.metadata.finalizers?.filter((finalizer) => finalizer !== claimProtection);
       this.#store.patch(claims, { namespace, name }, { metadata: { finalizers } });

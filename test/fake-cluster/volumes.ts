@@ -1,9 +1,9 @@
-/** Volumes and their claims, as far as the world reads them. */
+/** Volumes and their claims, with the fields that the fake cluster reads. */
 
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredObject } from "./objects.ts";
 
-/** The finalizer of every volume: it stays while a claim is bound to it. */
+/** The finalizer of every volume, which keeps it while a claim is bound to it. */
 export const volumeProtection = "kubernetes.io/pv-protection";
 
 export interface Claim extends StoredObject {
@@ -36,7 +36,7 @@ export function claimRefOf({ spec }: Volume): (ObjectKey & { readonly uid?: stri
   return { namespace, name, ...(uid === undefined ? undefined : { uid }) };
 }
 
-/** True if the volume is for this claim: by uid, or by name alone if the volume names no uid. */
+/** True if the volume is for this claim: by uid, or by name if the volume names no uid. */
 export function isBoundTo(volume: Volume, { metadata }: Claim): boolean {
   const reference = claimRefOf(volume);
   if (reference?.name !== metadata.name || reference.namespace !== metadata.namespace) return false;
@@ -50,9 +50,9 @@ const factors: Readonly<Record<string, number>> = {
 };
 
 /**
- * The bytes of a quantity; 0 for none.
+ * The bytes of a quantity; 0 if there is none.
  *
- * @throws Error for one that is no whole number with a unit: the world knows no others.
+ * @throws Error if it is not a whole number with a unit: the fake cluster knows no others.
  */
 export function bytesOf(quantity = "0"): number {
   const [, digits, unit = ""] = /^([0-9]+)([a-zA-Z]*)$/.exec(quantity) ?? [];

@@ -1,4 +1,4 @@
-/** The changes of one resource type: who learns of them, and how far back a watch may begin. */
+/** The changes of one resource type: its watchers, and how far back a watch may begin. */
 
 import type { Resource, WatchEvent } from "../../functions/shared/kubernetes/cluster.ts";
 import { badRequest, expired } from "./api-errors.ts";
@@ -6,7 +6,7 @@ import { type LabelMatcher, LabelSelectorError, labelMatcher } from "./label-sel
 import type { StoredObject } from "./objects.ts";
 import type { Cancel } from "./timeline.ts";
 
-/** One write. `current` is undefined for a removal; `final` is then the object as it was, with the revision of its removal. */
+/** One write. `current` is undefined for a removal; `final` is then the last object, with the revision of its removal. */
 export interface Change<T extends StoredObject> {
   readonly revision: number;
   readonly atMs: number;
@@ -18,9 +18,9 @@ export interface Change<T extends StoredObject> {
 export interface WatchOptions {
   readonly namespace?: string;
   readonly labelSelector?: string;
-  /** Changes after this revision are received. Absent or "0": everything there is comes first, as ADDED. */
+  /** The watch gets changes after this revision. Absent or "0": every existing object comes first, as ADDED. */
   readonly resourceVersion?: string;
-  /** Receive bookmarks too, whenever `sendBookmarks` is called. */
+  /** True: the watch also gets bookmarks, whenever `sendBookmarks` is called. */
   readonly bookmarks?: boolean;
 }
 
@@ -29,14 +29,14 @@ interface Watcher<T extends StoredObject> {
   readonly matches: LabelMatcher | undefined;
   readonly bookmarks: boolean;
   readonly listener: (event: WatchEvent<T>) => void;
-  /** The last revision that this watcher learnt of or asked to skip. */
+  /** The last revision that this watcher received or asked to skip. */
   after: number;
 }
 
 export class WatchLog<T extends StoredObject> {
   readonly #resource: Resource;
   readonly #capacity: number;
-  /** The first revision that a watch can still learn of. */
+  /** The first revision that a watch can still receive. */
   #oldest: number;
   #changes: Change<T>[] = [];
   #start = 0;
@@ -48,7 +48,7 @@ export class WatchLog<T extends StoredObject> {
     this.#oldest = beginning + 1;
   }
 
-  /** Remembers a change; the oldest is forgotten when there are too many. */
+  /** Remembers a change, and forgets the oldest if there are too many. */
   remember(change: Change<T>): void {
     this.#changes.push(change);
     if (this.#changes.length - this.#start > this.#capacity) {
@@ -61,7 +61,7 @@ export class WatchLog<T extends StoredObject> {
     }
   }
 
-  /** Tells every watcher. */
+  /** Sends a change to every watcher. */
   publish(change: Change<T>): void {
     for (const watcher of this.#watchers) {
       if (change.revision <= watcher.after) continue;
@@ -72,9 +72,9 @@ export class WatchLog<T extends StoredObject> {
   }
 
   /**
-   * Begins a watch. `items` are the objects of now, `revision` is the store's.
+   * Opens a watch. `items`: the current objects. `revision`: the store's.
    *
-   * @throws ApiStatusError 410 when the changes since that revision are forgotten, 400 for a broken selector.
+   * @throws ApiStatusError 410 if the changes since that revision are forgotten, 400 for a malformed selector.
    */
   watch(options: WatchOptions, items: Iterable<T>, revision: number, listener: (event: WatchEvent<T>) => void): Cancel {
     const watcher: Watcher<T> = {
@@ -136,7 +136,10 @@ function isVisible(object: StoredObject, watcher: Pick<Watcher<StoredObject>, "n
   return watcher.matches === undefined || watcher.matches(object.metadata.labels);
 }
 
-/** An object that stops matching is DELETED for this watcher, as it was before; one that starts to match is ADDED. */
+/**
+ * For a watcher, an object that stops matching is DELETED, with its last matching state, and one that starts to match is
+ * ADDED.
+ */
 function eventFor<T extends StoredObject>(change: Change<T>, watcher: Watcher<T>): WatchEvent<T> | undefined {
   const { previous, current } = change;
   const before = previous !== undefined && isVisible(previous, watcher);
@@ -149,7 +152,7 @@ function eventFor<T extends StoredObject>(change: Change<T>, watcher: Watcher<T>
   return { type: "DELETED", object: { ...previous, metadata } };
 }
 
-/** @throws ApiStatusError 400 for a broken selector. */
+/** @throws ApiStatusError 400 for a malformed selector. */
 export function parseSelector(
   verb: "list" | "watch",
   resource: Resource,

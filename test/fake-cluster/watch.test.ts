@@ -88,7 +88,7 @@ test("a revision whose later changes are forgotten is answered with 410", () => 
   watch(first + 1)();
 });
 
-test("bookmarks go to those who asked for them", () => {
+test("bookmarks go to the watches that asked for them", () => {
   const store = makeStore();
   const received: string[] = [];
   const from = { resourceVersion: String(store.revision) };
@@ -110,7 +110,7 @@ test("a cancelled watch receives nothing more", () => {
   assert.deepEqual(received, []);
 });
 
-test("what a listener writes is told to everybody after what it received", () => {
+test("every listener gets a listener's write after the change that caused it", () => {
   const store = makeStore();
   const received: string[] = [];
   store.onChange("leases", ({ current }) => {

@@ -1,4 +1,4 @@
-/** Calls of admission webhooks over HTTPS, and what of their answers is accepted (k8s.io/apiserver v0.36). */
+/** Calls of admission webhooks over HTTPS, and the rules for their answers (k8s.io/apiserver v0.36). */
 
 import { Agent, buildConnector } from "undici";
 import type { StatusDetails } from "./api-errors.ts";
@@ -9,7 +9,7 @@ export interface AdmissionRequest {
   readonly [field: string]: unknown;
 }
 
-/** A response that keeps to the rules. */
+/** A response that follows the rules. */
 export interface AdmissionResponse {
   readonly uid: string;
   readonly allowed: boolean;
@@ -24,7 +24,7 @@ export interface AdmissionResponse {
   readonly patchType?: string;
 }
 
-/** No answer that counts came. Whether that refuses the request is up to the webhook's failurePolicy. */
+/** The webhook gave no valid answer. Its failurePolicy decides whether that refuses the request. */
 export class WebhookCallError extends Error {
   override readonly name = "WebhookCallError";
 
@@ -34,7 +34,7 @@ export class WebhookCallError extends Error {
 }
 
 export class WebhookCalls {
-  /** Connections are kept, for each address and authority, as the API server keeps them. */
+  /** Connections are kept for each address and authority, as the API server does. */
   readonly #agents = new Map<string, Agent>();
 
   /**
@@ -61,7 +61,7 @@ export class WebhookCalls {
     }
   }
 
-  /** Ends all connections; calls under way fail. */
+  /** Ends all connections. Calls under way fail. */
   async close(): Promise<void> {
     await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
     this.#agents.clear();
@@ -95,7 +95,7 @@ export class WebhookCalls {
     const key = `${origin} ${caBundle}`;
     let agent = this.#agents.get(key);
     if (agent === undefined) {
-      // The call's own limit is the only one.
+      // The call's own time limit is the only one.
       agent = new Agent({ connect: connectorFor(caBundle), headersTimeout: 0, bodyTimeout: 0 });
       this.#agents.set(key, agent);
     }
@@ -104,8 +104,8 @@ export class WebhookCalls {
 }
 
 /**
- * Trusts each certificate of a bundle, as Go does. OpenSSL by itself takes the first of that issuer's name, and refuses when
- * another of the same name has signed: as after a rotation.
+ * Trusts each certificate of a bundle, as Go does. OpenSSL alone takes the first certificate of the issuer's name, and refuses
+ * if another one of that name has signed, as happens after a rotation.
  */
 function connectorFor(caBundle: string | undefined): buildConnector.connector {
   const limits = { timeout: 0, allowH2: false };

@@ -15,7 +15,7 @@ function make(options?: WorldClusterOptions): { world: World; timeline: VirtualT
   return { world, timeline, cluster: createWorldCluster(world, options) };
 }
 
-/** Runs the world until a promise of its own is settled. */
+/** Runs the world until the promise has settled. */
 async function played<T>(timeline: VirtualTimeline, promise: Promise<T>): Promise<T> {
   let settled = false;
   const done = (): void => {
@@ -38,7 +38,7 @@ test("a call reaches the store after one latency and is answered after another",
   assert.equal(lease, world.store.get("leases", a));
 });
 
-test("every verb does what the store does, and rejects as it refuses", async () => {
+test("every verb does what the store does, and rejects with the store's errors", async () => {
   const { timeline, cluster } = make();
   const play = <T>(promise: Promise<T>): Promise<T> => played(timeline, promise);
   const { uid, resourceVersion } = (await play(cluster.create("leases", namespace, { metadata: { name: "a" } })))
@@ -117,7 +117,7 @@ test("the server's clock has whole seconds, the own one begins at zero, and slee
   assert.equal(timeline.nowMs(), virtualEpochMs + 1700);
 });
 
-test("the events of a watch come in order, however long each is under way", async () => {
+test("the events of a watch come in order, however long each takes", async () => {
   let turn = 0;
   const { timeline, world, cluster } = make({
     latencyMs: (leg) => (leg === "event" ? [50, 1, 20][turn++ % 3] : 1) as number,

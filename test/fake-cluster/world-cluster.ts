@@ -1,4 +1,7 @@
-/** The `Cluster` of the functions, straight over the world's store: every call takes its time on the world's timeline. */
+/**
+ * The `Cluster` of the functions, directly on the store of a fake cluster. Every call takes its time on the timeline of the
+ * world.
+ */
 
 import {
   type AnsweredObject,
@@ -30,21 +33,21 @@ import { type UpdateRequest, update } from "./updates.ts";
 import type { World } from "./world.ts";
 import type { DeleteOptions } from "./write-rules.ts";
 
-/** Which way a message goes: to the store, back from it, or as an event of a watch. */
+/** Direction of a message: to the store, back from it, or as an event of a watch. */
 export type Leg = "request" | "reply" | "event";
 
 export interface WorldClusterOptions {
-  /** How long a message is under way, in milliseconds. Default 1. Events of one watch never overtake each other. */
+  /** Time that a message takes, in milliseconds. Default 1. Events of one watch never overtake each other. */
   readonly latencyMs?: (leg: Leg, verb: Verb, resource: Resource) => number;
-  /** Shows patches to the registered webhooks. Absent: the world asks no webhook, whatever is registered. */
+  /** Shows patches to the registered webhooks. Absent: webhooks are never asked. */
   readonly admission?: Admission;
-  /** User whom webhooks learn of. Default: {@link anonymous}. */
+  /** User that webhooks see. Default: {@link anonymous}. */
   readonly user?: UserInfo;
 }
 
 /**
- * A cluster whose every call reaches the store one latency after it is made, and is answered another latency after that.
- * Bodies are kept by the store, not copied: do not change them after the call.
+ * A cluster in which every call reaches the store after one latency, and is answered after another. The store keeps bodies
+ * without copying them: callers must not change them after the call.
  *
  * An aborted call or watch rejects at once with code 0 and reason `Aborted`; a call that was made still reaches the store.
  */
@@ -209,7 +212,7 @@ class WorldCluster implements Cluster {
     return new Promise((resolve, reject) => {
       const abort = (): void => reject(aborted(verb, resource));
       if (signal?.aborted) return abort();
-      // It is sent at once or never: nothing waits for a connection here.
+      // A call is sent at once or never, because nothing waits for a connection here.
       if (this.monotonicMs() > (options?.notAfterMs ?? Number.POSITIVE_INFINITY))
         return reject(tooLate(verb, resource));
       signal?.addEventListener("abort", abort, { once: true });
@@ -236,14 +239,14 @@ class WorldCluster implements Cluster {
   }
 }
 
-/** What a store's discovery answers, for every cluster that stands on one. */
+/** The answer of a store's discovery, for every cluster on top of a store. */
 export function documentFrom(store: Store, path: DiscoveredResource): object {
   const document = discoveryDocument(store, path);
   if (document === undefined) throw notServed("get", path);
   return document;
 }
 
-/** What a get reads of a store, for every cluster that stands on one. */
+/** Reads from a store, for every cluster on top of a store. */
 export function getFrom<R extends Resource, S extends "scale" | undefined>(
   store: Store,
   resource: R,
@@ -254,7 +257,7 @@ export function getFrom<R extends Resource, S extends "scale" | undefined>(
   return object as AnsweredObject<R, S>;
 }
 
-/** What a patch does to a store, for every cluster that stands on one. */
+/** Patches a store, for every cluster on top of a store. */
 export function patchIn<R extends Resource, S extends Subresource | undefined>(
   store: Store,
   resource: R,
@@ -267,7 +270,7 @@ export function patchIn<R extends Resource, S extends Subresource | undefined>(
   return store.patch(resource, key, body, subresource) as unknown as AnsweredObject<R, S>;
 }
 
-/** What a deletion asks of a store, for every cluster that stands on one. */
+/** The options of a deletion, for every cluster on top of a store. */
 export function deleteOptionsOf(preconditions: Preconditions, options: DeleteCallOptions = {}): DeleteOptions {
   const { gracePeriodSeconds, propagationPolicy } = options;
   return {
@@ -286,7 +289,7 @@ function tooLate(verb: Verb, resource: Resource): ClusterError {
   return new ClusterError({ code: 0, reason: "TooLate", message, verb, resource });
 }
 
-/** A queue for one reader, who takes from it in order. */
+/** A queue for one reader, which takes from it in order. */
 class EventStream<T> implements AsyncIterator<T, undefined> {
   readonly #events: T[] = [];
   readonly #endings: Cancel[] = [];
@@ -306,14 +309,14 @@ class EventStream<T> implements AsyncIterator<T, undefined> {
     else waiting.resolve({ done: false, value: event });
   }
 
-  /** The reader gets the error after what was pushed before. */
+  /** Fails the stream: the reader gets the error after the events before it. */
   fail(error: unknown): void {
     if (this.#ended) return;
     this.#failure = { error };
     this.end();
   }
 
-  /** What was pushed before can still be read. */
+  /** Ends the stream: the reader still gets the events before the end. */
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -323,7 +326,7 @@ class EventStream<T> implements AsyncIterator<T, undefined> {
     if (waiting !== undefined) this.next().then(waiting.resolve, waiting.reject);
   }
 
-  /** Runs once, when the stream ends, or now if it has. */
+  /** Runs `ending` once when the stream ends, or now if it has ended. */
   onEnd(ending: Cancel): void {
     if (this.#ended) ending();
     else this.#endings.push(ending);

@@ -17,32 +17,35 @@ import { VolumeProtection } from "./volume-protection.ts";
 
 export interface WorldOptions {
   readonly timeline: Timeline;
-  /** Where all of the world's randomness comes from. Default 1. */
+  /** Seed of all randomness of the world. Default 1. */
   readonly seed?: number;
-  /** How long after a change the StatefulSet controller acts, in milliseconds. Default 5. */
+  /** Time from a change until the StatefulSet controller acts, in milliseconds. Default 5. */
   readonly controllerDelayMs?: number | (() => number);
-  /** How long after its creation a pod is Ready, in milliseconds. Default 1000. */
+  /** Time from a pod's creation until it is Ready, in milliseconds. Default 1000. */
   readonly readyAfterMs?: number | ((pod: StoredPod) => number);
-  /** How long after the deletion began a pod is gone, in milliseconds. Default 500. */
+  /** Time from a pod's deletion until it is gone, in milliseconds. Default 500. */
   readonly goneAfterMs?: number | ((pod: StoredPod) => number);
-  /** Keep what pods and StatefulSets were, for `store.podsAsOf`. Default false. */
+  /** True: keep the versions of pods and StatefulSets, for `store.podsAsOf`. Default false. */
   readonly keepVersions?: boolean;
-  /** How many changes of each resource type a watch can look back on. */
+  /** Number of changes of each resource type that a watch can look back on. */
   readonly watchHistory?: number;
-  /** How many nodes each zone has. Default 3. */
+  /** Number of nodes of each zone. Default 3. */
   readonly nodesPerZone?: number;
-  /** How often the collector of pods looks around, and how long a node is missing before: as in a real cluster by default. */
+  /**
+   * Interval of the pod collector's rounds, and the time for which a node must be missing first. Default: as in a real
+   * cluster.
+   */
   readonly podCollector?: { readonly everyMs: number; readonly quarantineMs: number };
-  /** Claims of this storage class get a volume made for them. Default: none. */
+  /** Claims of this storage class get a volume of their own. Default: none. */
   readonly provisionedClass?: string;
 }
 
 export interface GroupOptions {
   readonly namespace: string;
-  /** The value of the label `rollout-group`, and the start of the StatefulSets' names. */
+  /** Value of the label `rollout-group`, and prefix of the StatefulSets' names. */
   readonly group: string;
   readonly zones: readonly string[];
-  /** For each zone. */
+  /** Replicas of each zone. */
   readonly replicas: number;
   /** The annotation `rollout-max-unavailable`; absent: none. */
   readonly maxUnavailable?: number | string;
@@ -51,27 +54,27 @@ export interface GroupOptions {
   readonly podManagementPolicy?: "Parallel" | "OrderedReady";
   /** Default OnDelete. */
   readonly updateStrategy?: "OnDelete" | "RollingUpdate";
-  /** Zones that start with `grafana.com/rollout-paused: "true"`, or all of them. */
+  /** Zones that start with `grafana.com/rollout-paused: "true"`; true: all of them. */
   readonly paused?: boolean | readonly string[];
   /** Default `app:1`. */
   readonly image?: string;
   readonly terminationGracePeriodSeconds?: number;
   /** Labels of the StatefulSets; absent: `rollout-group` alone. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** More labels of the pods, which their StatefulSets need not have and do not select by. */
+  /** More labels of the pods, which their StatefulSets may lack and do not select by. */
   readonly podLabels?: Readonly<Record<string, string>>;
-  /** The names of volume claim templates; absent: its pods have no volumes. */
+  /** Names of volume claim templates; absent: the pods have no volumes. */
   readonly volumes?: readonly string[];
 }
 
 export interface WorldGroup {
   readonly namespace: string;
   readonly group: string;
-  /** One for each zone, in the order of the zones: `GROUP-ZONE`. */
+  /** One StatefulSet for each zone, in the order of the zones: `GROUP-ZONE`. */
   readonly statefulSets: readonly ObjectKey[];
 }
 
-/** The node label that zones are read from. */
+/** The node label that names the zone. */
 export const zoneLabel = "topology.kubernetes.io/zone";
 const podCollection = { everyMs: 20_000, quarantineMs: 40_000 };
 const pausedAnnotation = "grafana.com/rollout-paused";
@@ -125,7 +128,7 @@ export class World {
     });
   }
 
-  /** Creates one StatefulSet for each zone, as Grafana's charts do. Its pods come later: see {@link settle}. */
+  /** Creates one StatefulSet for each zone, as Grafana's charts do. The pods come later; see {@link settle}. */
   addGroup(options: GroupOptions): WorldGroup {
     const { namespace, group, zones } = options;
     const statefulSets = zones.map((zone) => {
@@ -160,7 +163,7 @@ export class World {
     this.annotate(statefulSet, { [pausedAnnotation]: paused ? "true" : null });
   }
 
-  /** Deletes a StatefulSet; its pods follow, unless they are orphaned. */
+  /** Deletes a StatefulSet. Its pods go with it, unless they are orphaned. */
   removeStatefulSet(
     statefulSet: ObjectKey,
     propagationPolicy: "Background" | "Foreground" | "Orphan" = "Background",
@@ -168,7 +171,7 @@ export class World {
     this.store.delete("statefulsets", statefulSet, { propagationPolicy });
   }
 
-  /** True when every StatefulSet has as many pods as it wants, all Ready, none terminating, and its status says so. */
+  /** True if every StatefulSet has as many pods as it wants, all Ready and none terminating, and its status says so. */
   isSettled(): boolean {
     for (const { metadata, spec, status } of this.store.list("statefulsets").items) {
       if (status.observedGeneration !== metadata.generation) return false;
@@ -186,7 +189,7 @@ export class World {
   /**
    * Runs a virtual timeline until {@link isSettled}.
    *
-   * @throws Error when that takes more than `limitMs` of virtual time, or never comes.
+   * @throws Error if that takes more than `limitMs` of virtual time, or can never happen.
    */
   settle(limitMs = 3_600_000): void {
     const { timeline } = this;
@@ -196,12 +199,12 @@ export class World {
     while (!this.isSettled()) {
       const next = timeline.nextAtMs();
       if (next === undefined || next > deadline) throw new Error("the world does not settle");
-      // Whole instants at a time, since whether all is well is costlier to know than to move on.
+      // Runs all events of one time before each check, because the check costs more than the events.
       timeline.runUntil(next);
     }
   }
 
-  /** Controllers and kubelets do nothing any more. */
+  /** Stops controllers and kubelets. */
   stop(): void {
     this.statefulSetController.stop();
     this.garbageCollector.stop();
@@ -220,7 +223,7 @@ export class World {
     }
   }
 
-  /** A node that is no object takes pods as long as it is there. */
+  /** True for a node that takes new pods. A node that is no object does so unless it is lost for good. */
   #takesPods(nodeName: string): boolean {
     if (!this.kubelet.isThere(nodeName)) return false;
     const node = this.store.find("nodes", { namespace: "", name: nodeName });

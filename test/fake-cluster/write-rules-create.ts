@@ -1,4 +1,4 @@
-/** What the API server makes of an object that a client creates. */
+/** What the API server stores for an object that a client creates. */
 
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { ApiStatusError, alreadyExists, badRequest, invalid, notServed } from "./api-errors.ts";
@@ -20,7 +20,7 @@ export interface Creation {
   readonly body: object;
   readonly random: Random;
   readonly nowMs: number;
-  /** True when `namespace/name` exists. */
+  /** True if `namespace/name` exists. */
   readonly taken: (key: string) => boolean;
 }
 
@@ -32,7 +32,7 @@ interface Posted {
 }
 
 /**
- * The object to store, without a resourceVersion of its own yet.
+ * The object to store, without a resourceVersion yet.
  *
  * @throws ApiStatusError 400, 409, 422
  */
@@ -95,10 +95,10 @@ function checkMetadata(resource: Resource, namespace: string, metadata: Partial<
 }
 
 const mostAnnotationBytes = 256 * 1024;
-/** In UTF-8. */
+/** Bytes in UTF-8. */
 const mostBytesPerCharacter = 3;
 
-/** Keys and values of all annotations of an object, together. */
+/** Checks the size of the keys and values of all annotations together. */
 export function checkAnnotations(
   verb: "create" | "patch",
   resource: Resource,
@@ -134,20 +134,20 @@ function isEmpty(map: object): boolean {
   return true;
 }
 
-/** A namespace of now, which its controller holds until it has emptied it. */
+/** A new namespace, which its controller keeps until it has emptied it. */
 function activeNamespace(namespace: StoredObject): StoredObject {
   const { name, labels } = namespace.metadata;
   const metadata = { ...namespace.metadata, labels: { ...labels, "kubernetes.io/metadata.name": name } };
   return { ...namespace, metadata, spec: { finalizers: ["kubernetes"] }, status: { phase: "Active" } };
 }
 
-/** A claim of now, which an admission plugin protects, and no volume is bound to yet. */
+/** A new claim, which an admission plugin protects, and to which no volume is bound yet. */
 function protectedClaim(claim: StoredObject): StoredObject {
   const spec = { volumeMode: "Filesystem", ...claim.spec };
   return { ...claim, metadata: withFinalizer(claim.metadata, claimProtection), spec, status: { phase: "Pending" } };
 }
 
-/** A volume of now, which an admission plugin protects; no controller has looked at it yet. */
+/** A new volume, which an admission plugin protects, and which no controller has processed yet. */
 function protectedVolume(volume: StoredObject): StoredObject {
   const spec = { volumeMode: "Filesystem", persistentVolumeReclaimPolicy: "Retain", ...volume.spec };
   return { ...volume, metadata: withFinalizer(volume.metadata, volumeProtection), spec, status: { phase: "Pending" } };
@@ -162,7 +162,7 @@ function withType<O extends object>(secret: O): O {
   return { type: "Opaque", ...secret };
 }
 
-/** Each with what its user left to the server. */
+/** The webhooks with their defaults. */
 export function defaultedWebhooks(resource: Resource, webhooks: readonly object[] = []): readonly object[] {
   const defaults = {
     failurePolicy: "Fail",
@@ -178,13 +178,13 @@ export function defaultedWebhooks(resource: Resource, webhooks: readonly object[
   });
 }
 
-/** The spec of an object as the API server stores it, with what its user left out. */
+/** The spec of an object with its defaults, as the API server stores it. */
 export function defaultedSpec(resource: Resource, spec: object | undefined): object | undefined {
   if (resource === "pods") return defaultedPodSpec(spec);
   return resource === "statefulsets" ? defaultedStatefulSetSpec(spec) : spec;
 }
 
-/** The grace period is the one default that behaviour here depends on; the real server fills in some thirty more. */
+/** The grace period is the only default that matters here; the real server fills in some thirty more. */
 function defaultedPodSpec(spec: object | undefined): object {
   return spec !== undefined && "terminationGracePeriodSeconds" in spec
     ? spec

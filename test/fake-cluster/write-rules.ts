@@ -1,6 +1,6 @@
 /**
- * What a merge patch and a deletion do to an object, as the generic registry of k8s.io/apiserver v0.36 has it
- * (pkg/registry/generic/registry/store.go, pkg/registry/rest/{update,delete}.go).
+ * The effect of a merge patch and of a deletion on an object, as the generic registry of k8s.io/apiserver v0.36 implements
+ * them (pkg/registry/generic/registry/store.go, pkg/registry/rest/{update,delete}.go).
  */
 
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -33,7 +33,7 @@ export interface DeleteOptions {
 type Patch = { readonly metadata?: Partial<StoredMetadata>; readonly spec?: unknown; readonly status?: unknown };
 
 /**
- * The object after a merge patch, `current` itself when nothing changes; without a new resourceVersion yet.
+ * The object after a merge patch, without a new resourceVersion yet; `current` itself if nothing changes.
  *
  * @throws ApiStatusError 400, 404, 409, 422
  */
@@ -47,7 +47,7 @@ export function patchedObject(
 }
 
 /**
- * What a merge patch asks for, before the server has looked at it: it shares with `current` what it does not change.
+ * The object that a merge patch asks for, before the server's rules apply. It shares unchanged parts with `current`.
  *
  * @throws ApiStatusError 404 for a type that has no status.
  */
@@ -69,8 +69,8 @@ export function askedByPatch(
 }
 
 /**
- * What is stored when `asked` is to take the place of `current`: `current` itself when nothing changes, and without a new
- * resourceVersion yet. `asked` shares with `current` what is equal in both.
+ * The object to store in place of `current` when a client asks for `asked`, without a new resourceVersion yet; `current`
+ * itself if nothing changes. `asked` shares equal parts with `current`.
  *
  * @throws ApiStatusError 400, 409, 422
  */
@@ -90,14 +90,14 @@ export function acceptedUpdate(
   return { ...merged, metadata: { ...metadata, generation: (metadata.generation ?? 0) + 1 } };
 }
 
-/** A list that a patch put in place of another is filled in like that of a new object. */
+/** Fills in the defaults of a list that a patch has replaced, as for a new object. */
 function withDefaults(resource: Resource, current: StoredObject, merged: StoredObject): StoredObject {
   if (merged.webhooks === current.webhooks) return merged;
   const webhooks = defaultedWebhooks(resource, merged.webhooks);
   return { ...merged, webhooks: jsonEqual(webhooks, current.webhooks) ? (current.webhooks ?? []) : webhooks };
 }
 
-/** Merging keeps what is equal, so that comparing identities is enough. */
+/** Merging keeps equal parts, so comparing identities is enough. */
 function withoutMetadataEqual(merged: StoredObject, current: StoredObject): boolean {
   if (merged === current) return true;
   const before = current as unknown as Record<string, unknown>;
@@ -122,7 +122,7 @@ function patchedMetadata(
       const message = "Invalid value: 0: must be specified for an update";
       const { group } = traitsOf(resource);
       const cause = { reason: "FieldValueInvalid", message, field: "metadata.resourceVersion" };
-      // Here the API server puts the resource where the kind belongs.
+      // Here the API server puts the resource in the place of the kind.
       throw invalidKind("patch", resource, { group, kind: resource, name: before.name }, [cause]);
     }
   }
@@ -145,7 +145,7 @@ function patchedMetadata(
 }
 
 /**
- * An update says which object it is of, or leaves that to its path.
+ * Checks that an update names the object of its path, or no object.
  *
  * @throws ApiStatusError 400
  */
@@ -221,12 +221,12 @@ function checkStatefulSetSpec(current: StoredObject, merged: StoredObject): void
 }
 
 export interface DeletionPlan {
-  /** The object to store first (or instead): marked as being deleted. Undefined: as it is. */
+  /** The object to store first (or instead), marked as being deleted. Undefined: no change. */
   readonly marked: StoredObject | undefined;
   readonly remove: boolean;
 }
 
-/** @throws ApiStatusError 409 when a precondition does not hold. */
+/** @throws ApiStatusError 409 for a failed precondition. */
 export function planDeletion(
   resource: Resource,
   current: StoredObject,
@@ -269,7 +269,7 @@ export function planDeletion(
 
 type Grace = "none" | "pending" | { readonly deletionTimestamp: string; readonly seconds: number };
 
-/** "pending": terminates already and shall not sooner; "none": without (more) grace. */
+/** "pending": the pod already terminates, and its time stays the same; "none": it goes now. */
 function graceOf(pod: StoredPod, options: DeleteOptions, nowMs: number): Grace {
   const { deletionTimestamp, deletionGracePeriodSeconds: given = 0 } = pod.metadata;
   const asked = options.gracePeriodSeconds === undefined ? undefined : atLeastZero(options.gracePeriodSeconds);
@@ -304,7 +304,7 @@ function markedAsDeleting(metadata: StoredMetadata, nowMs: number): Partial<Stor
   };
 }
 
-/** The garbage collector's finalizers follow the propagation policy; without one they stay. */
+/** The propagation policy sets the garbage collector's finalizers; without one they stay as they are. */
 function finalizersFor(finalizers: readonly string[], policy: DeleteOptions["propagationPolicy"]): readonly string[] {
   if (policy === undefined) return finalizers;
   const others = finalizers.filter((finalizer) => finalizer !== "orphan" && finalizer !== "foregroundDeletion");

@@ -42,7 +42,7 @@ async function filesOf(folder: string): Promise<Map<string, Buffer>> {
   );
 }
 
-test("its code is compiled with the flags for V8 that it runs with", async () => {
+test("the image's code is compiled with the flags for V8 that it runs with", async () => {
   const stages = readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"));
   const steps = stages.flatMap(({ steps }) => steps);
   const commands = steps.flatMap((step) =>
@@ -53,7 +53,7 @@ test("its code is compiled with the flags for V8 that it runs with", async () =>
   assert.deepEqual(compiling, running);
 });
 
-test("what it is made from can be pinned to digests, as the README says, and no package runs a script where it is built", async () => {
+test("the base images can be pinned to digests, as the README says, and no package runs a script during the build", async () => {
   const text = await readFile(join(project, "Dockerfile"), "utf8");
   const readme = await readFile(join(project, "README.md"), "utf8");
   const given = [...readme.matchAll(/--build-arg (\w+)=(\S+@sha256:\S+)/g)].map(([, name, value]) => [name, value]);
@@ -74,7 +74,7 @@ test("what it is made from can be pinned to digests, as the README says, and no 
   for (const command of installing) assert.match(command.join(" "), / --ignore-scripts\b/);
 });
 
-test("the manifests run it as the user that it has", async () => {
+test("the manifests run the image as the user that it has", async () => {
   const stages = readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"));
   const users = stages.at(-1)?.steps.flatMap((step) => (step.kind === "user" ? step.user : [])) ?? [];
   const text = (await filesOf(join(project, "knative/base"))).values();
@@ -102,7 +102,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     const env = { ...process.env, KUBECONFIG: controlPlane.kubeconfig };
     await execute(controlPlane.kubectl, ["apply", "-f", crds], { env });
     folder = await mkdtemp(join(tmpdir(), "sluice-image-test-"));
-    // The image's user has to reach it.
+    // The image's user must be able to reach it.
     await execute("chmod", ["755", folder]);
     await writeFile(join(folder, "kubeconfig"), await readFile(controlPlane.kubeconfig), { mode: 0o644 });
   });
@@ -117,7 +117,8 @@ describe("the image, built in empty folders as the Dockerfile has it", {
 
   /**
    * @param flags for Node, before those of the image
-   * @param place a copy that is to run in place of what the image has
+   *
+   * @param place a copy that runs in place of the image
    */
   function run(
     settings: Readonly<Record<string, string>>,
@@ -130,7 +131,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     );
     const kubeconfig = join(folder, "kubeconfig");
     const { PATH } = cleanEnvironment();
-    // No Service leads to it, so that it need not answer on after a signal.
+    // No Service leads to it, so it need not keep answering after a signal.
     const own = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", SHUTDOWN_DELAY: "0" };
     const env = { PATH, ...image.environment, ...own, ...settings };
     const launched = launch(file, [...message, ...args], { env, output: "pipe", cwd: "/" });
@@ -138,7 +139,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     return launched;
   }
 
-  /** Resolves to the URL of a server that says that it is ready. */
+  /** Resolves to the URL of a server that reports that it is ready. */
   async function ready(launched: Launched): Promise<string> {
     const url = await eventually("the server listening", 30_000, async () => {
       if (launched.end() !== undefined) throw new Error(`it ended: ${launched.printed().stderr}`);
@@ -153,13 +154,13 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     return url;
   }
 
-  test("it holds a bundle for each function and one for all, the compiled code, the plugin, and no package", async () => {
+  test("the image has a bundle for each function and one for all, the compiled code, the plugin, and no package", async () => {
     const found = await readdir(join(image.root, "sluice"));
     assert.deepEqual(found.sort(), ["compiled", "kubectl-sluice", "later", "start.cjs", ...names].sort());
     assert.deepEqual(await readdir(image.root), ["sluice"]);
   });
 
-  test("the bundle of a function holds no other function", async () => {
+  test("the bundle of a function contains no other function", async () => {
     for (const name of names) {
       const map = JSON.parse(await readFile(join(image.root, "sluice", name, "main.cjs.map"), "utf8"));
       const sources: string[] = map.sources.map((source: string) => /functions\/((?!shared)[^/]+)\//.exec(source)?.[1]);
@@ -168,7 +169,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     }
   });
 
-  test("its user can write nowhere in it, and is not root", async () => {
+  test("the image's user can write nowhere in it, and is not root", async () => {
     const [file, ...message] = image.command;
     const probe = `require("fs").writeFileSync(process.argv[1] + "/sluice/x", "")`;
     const identity = isRoot ? message.slice(0, message.indexOf("--") + 1) : [];
@@ -192,7 +193,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     for (const [path, bytes] of first) assert.ok(second.get(path)?.equals(bytes), path);
   });
 
-  test("each function starts from compiled code, Node's own and ours, says what it serves, and ends with code 0", async () => {
+  test("each function starts from compiled code, Node's own and ours, reports what it serves, and ends with code 0", async () => {
     for (const name of names) {
       const launched = run({ FUNCTION: name, VIEWS: "list", NODE_DEBUG_NATIVE: "CODE_CACHE" });
       await ready(launched);
@@ -204,7 +205,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     }
   });
 
-  test("the compiled code holds the functions that have run, not only what is outside of functions", async () => {
+  test("the compiled code contains the functions that have run, and not only code outside of functions", async () => {
     const kept = await filesOf(join(image.root, "sluice/compiled"));
     for (const name of names) {
       const file = join(image.root, "sluice", name, "main.cjs");
@@ -214,7 +215,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     }
   });
 
-  test("what is loaded when it is needed is not loaded by those that do not need it", async () => {
+  test("a part that is loaded on demand is not loaded by functions that do not need it", async () => {
     const [needed, copied] = ["js-yaml.cjs", join(folder, "copied")];
     await cp(join(image.root, "sluice"), copied, { recursive: true });
     await execute("chmod", ["-R", "u+w", copied]);
@@ -231,25 +232,25 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     }
   });
 
-  test("with other flags for V8 it says that its code is compiled again, and goes on", async () => {
+  test("with other flags for V8 the server reports that its code is compiled again, and goes on", async () => {
     const launched = run({ FUNCTION: "advance-zone-rollout" }, [], ["--no-opt"]);
     await ready(launched);
     assert.equal((await launched.stop(10_000)).code, 0);
     assert.match(launched.printed().stderr, /advance-zone-rollout\/main\.cjs was compiled .* and is compiled again\n/);
   });
 
-  test("the first heap is cleared once after the start, and not where nothing is watched", async () => {
+  test("the first heap is cleared once after the start, but not without watches", async () => {
     const start = (views: string) => run({ FUNCTION: "advance-zone-rollout", VIEWS: views }, [], ["--trace-gc"]);
     const clearings = (launched: Launched) => launched.printed().stdout.match(/Mark-Compact.*\btesting\b/g)?.length;
     const listing = start("list");
     const watching = start("watch");
     await eventually("a heap that is cleared", 30_000, async () => clearings(watching));
-    // What started first would have been cleared before.
+    // A server that started first would have cleared its heap by now.
     for (const launched of [watching, listing]) assert.equal((await launched.stop(10_000)).code, 0);
     assert.deepEqual([clearings(watching), clearings(listing)], [1, undefined]);
   });
 
-  test("nothing of the build is in what is compiled: neither its environment nor its time", async () => {
+  test("the compiled code depends on neither the environment nor the time of the build", async () => {
     const server = join(image.stages.get("compiled") ?? "", "sluice", "server");
     const again = await mkdtemp(join(tmpdir(), "sluice-compiled-"));
     try {
@@ -265,11 +266,11 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     }
   });
 
-  test("it is given an event, and what that triggered is done before SIGTERM ends it", async () => {
+  test("a reconcile that an event has triggered is finished before SIGTERM ends the server", async () => {
     const ledgerOf = (group: string) => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-${group}`;
     const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404;
     await createGroup(controlPlane, { name: "swept", namespace, zones: 1, pods: 1 });
-    // A trigger is gathered for a second: the signal finds it in the queue.
+    // A trigger is gathered for a second, so the signal finds it in the queue.
     const launched = run({ FUNCTION: "advance-zone-rollout", VIEWS: "list", GATHER_MS: "1000" });
     const url = await ready(launched);
     await eventually("the first sweep's ledger", 20_000, () =>
@@ -278,7 +279,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
         return undefined;
       }),
     );
-    // The next sweep is minutes away: nothing but the event can trigger a function for this group.
+    // The next sweep is minutes away: only the event can trigger a reconcile of this group.
     const group = await createGroup(controlPlane, { name: "told", namespace, zones: 1, pods: 1 });
     const event = {
       specversion: "1.0",
@@ -300,7 +301,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.equal(logOf(launched).at(-1)?.msg, "ended");
   });
 
-  test("its Node runs the plugin, as the message to users of an old Node says", async () => {
+  test("the image's Node runs the plugin, as the message to users of an old Node says", async () => {
     const plugin = join(image.root, "sluice/kubectl-sluice");
     const [, path = ""] = /\/nodejs\/bin\/node (\S+) why GROUP"/.exec(await readFile(plugin, "utf8")) ?? [];
     const env = { ...image.environment, KUBECONFIG: join(folder, "kubeconfig") };
@@ -308,7 +309,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.match((await execute(process.execPath, args, { env })).stdout, /^told in namespace image: /);
   });
 
-  test("it is given a review, and decides it by what the API server has", async () => {
+  test("the server decides a review by the objects of the API server", async () => {
     const launched = run({ FUNCTION: "evaluate-eviction", ...reviewsOnPort });
     const url = await ready(launched);
     const request = { uid: "u-1", operation: "CREATE", subResource: "eviction", namespace, name: "gone-0" };
@@ -322,7 +323,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.equal((await launched.stop(10_000)).code, 0);
   });
 
-  test("neither a start nor an event loads the fetch and the HTTP/2 of Node, which take as long as all else of it", async () => {
+  test("neither a start nor an event loads Node's fetch and HTTP/2, which take as long as everything else of Node", async () => {
     const setting = 'process.on("exit",()=>console.error(process.moduleLoadList.join()))';
     const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(setting)}`;
     const launched = run({ FUNCTION: "advance-zone-rollout", VIEWS: "list", NODE_OPTIONS });
@@ -339,7 +340,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     );
   });
 
-  test("it sends traces, from code that was compiled when it was built", async (t) => {
+  test("the server sends traces, from code that was compiled during the build", async (t) => {
     const collector = await startCollector();
     t.after(() => collector.close());
     const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" };
@@ -352,7 +353,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.equal(launched.printed().stderr, "");
   });
 
-  test("expressions of partitions are read by the package that is loaded for the first of them", async () => {
+  test("expressions of partitions are parsed by a package that is loaded for the first of them", async () => {
     const launched = run({ FUNCTION: "validate-zone-budget", ...reviewsOnPort });
     const url = await ready(launched);
     const selector = { matchLabels: { "rollout-group": "told" } };
@@ -373,7 +374,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.equal((await launched.stop(10_000)).code, 0);
   });
 
-  test("it reaches the API server through a proxy, by HTTP and by SOCKS", async () => {
+  test("the server reaches the API server through a proxy, by HTTP and by SOCKS", async () => {
     for (const start of [startHttpProxy, startSocksProxy]) {
       const proxy = await start();
       const configuration = JSON.parse(await readFile(controlPlane.kubeconfig, "utf8"));
@@ -388,7 +389,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     }
   });
 
-  test("a FUNCTION that is none ends with code 2 and the names of those that there are", async () => {
+  test("an unknown FUNCTION ends with code 2 and the names of the existing ones", async () => {
     for (const wrong of ["roll", "../all", "compiled", "later"]) {
       const launched = run({ FUNCTION: wrong });
       assert.equal((await launched.ended).code, 2);

@@ -1,6 +1,7 @@
 /**
- * Builds the image without a container engine: each stage of the Dockerfile is a folder, its steps are done in it, and what it
- * copies from the checkout goes by `.dockerignore`. The base images are this machine: its npm, and the Node that runs this.
+ * Builds the image without a container engine. Each stage of the Dockerfile is a folder in which its steps run, and
+ * `.dockerignore` decides what is copied from the checkout. This machine plays the base images, with its npm and the Node that
+ * runs the tests.
  */
 import { execFile } from "node:child_process";
 import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
@@ -11,19 +12,19 @@ import { readDockerfile, type Stage, type Step } from "../support/dockerfile.ts"
 
 const execute = promisify(execFile);
 const project = join(import.meta.dirname, "../..");
-/** Where the base image has it. */
+/** Path of Node in the base image. */
 const nodeOfImage = "/nodejs/bin/node";
 /** Only root may become another user; every other user is unprivileged already. */
 const isRoot = process.getuid?.() === 0;
 
 export interface Image {
-  /** What would be `/` in a container. No process may write in it. */
+  /** The folder that would be `/` in a container. No process may write in it. */
   readonly root: string;
-  /** The same of the earlier stages, by name. */
+  /** The folders of the earlier stages, by name. */
   readonly stages: ReadonlyMap<string, string>;
   /** The command line of the entry point, as the image's user, with paths of this machine. */
   readonly command: readonly [string, ...string[]];
-  /** What the image adds to the environment. */
+  /** Environment variables that the image sets. */
   readonly environment: Readonly<Record<string, string>>;
   remove(): Promise<void>;
 }
@@ -35,10 +36,10 @@ interface StageState {
   environment: Record<string, string>;
 }
 
-/** Of this test run, of `npm test`, and of the person who runs it. How the machine reaches its registry stays. */
+/** Variables of this test run, of `npm test`, and of the user who runs it. Settings that reach the registry stay. */
 const foreign = /^(npm_|KUBE|CI$|NODE_(OPTIONS|ENV|PATH|TEST_CONTEXT|V8_COVERAGE|COMPILE_CACHE.*|DEBUG.*)$)/;
 
-/** The environment of a build: nothing of this checkout is in it, and npm takes what it has downloaded before. */
+/** The environment of a build: it has nothing of this checkout, and npm uses its existing downloads. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !foreign.test(name));
   const path = (process.env.PATH ?? "").split(delimiter).filter((folder) => !folder.startsWith(project));
@@ -46,7 +47,7 @@ export function cleanEnvironment(): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(own), PATH: searched, npm_config_prefer_offline: "true" };
 }
 
-/** Does the steps of the Dockerfile, and makes the result read-only. Rejects with the output of a step that failed. */
+/** Runs the steps of the Dockerfile, and makes the result read-only. Rejects with the output of a step that failed. */
 export async function buildImage(): Promise<Image> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-image-"));
   await chmod(folder, 0o755);
@@ -97,7 +98,7 @@ function inside({ root, workdir }: StageState, path: string): string {
   return join(root, resolve(workdir, path));
 }
 
-/** The command as the stage's user, its absolute paths in the stage's folder. The shell is this machine's. */
+/** The command as the stage's user, with its absolute paths inside the stage's folder. The shell is this machine's. */
 function commandOf(command: readonly string[], place: StageState): [string, ...string[]] {
   const words = command.map((word, index) => {
     if (word === nodeOfImage) return process.execPath;
@@ -132,14 +133,14 @@ async function copy(
     const path = join(base, source);
     if (isIgnored(source)) throw new Error(`COPY ${source}: .dockerignore leaves it out`);
     const isFile = (await stat(path)).isFile();
-    // A folder's contents are copied, and a file into a folder where the target is one.
+    // The contents of a folder are copied, and a file is copied into the target if that is a folder.
     const to = isFile && target.endsWith("/") ? join(inside(place, target), basename(path)) : inside(place, target);
     await cp(path, to, { recursive: true, filter: (one) => !isIgnored(relative(base, one)) });
     if (isRoot) await execute("chown", ["-R", owner, to]);
   }
 }
 
-/** Knows a star, `!NAME` and an ending in any folder, of which ours is made. */
+/** Knows only the rules that our file uses: a star, `!NAME` and an ending in any folder. */
 async function readDockerignore(): Promise<(path: string) => boolean> {
   const lines = (await readFile(join(project, ".dockerignore"), "utf8")).split("\n");
   const rules = lines.filter((line) => line !== "" && !line.startsWith("#"));

@@ -1,17 +1,17 @@
-/** Proxies as kubeconfigs name them in `proxy-url`: what comes through is counted, and let through as it is. */
+/** Proxies as kubeconfigs name them in `proxy-url`: they count connections and forward them unchanged. */
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 export interface Proxy {
   readonly url: string;
-  /** How many connections it has been asked for. */
+  /** Number of requested connections. */
   connections(): number;
-  /** Cuts off every client that is connected. */
+  /** Disconnects every client. */
   stop(): Promise<void>;
 }
 
-/** Speaks HTTP, and knows `CONNECT` alone. */
+/** Speaks HTTP, but only `CONNECT`. */
 export function startHttpProxy(): Promise<Proxy> {
   return serve("http", (count) => {
     const server = createHttpServer();
@@ -24,7 +24,7 @@ export function startHttpProxy(): Promise<Proxy> {
   });
 }
 
-/** Speaks SOCKS 5 without authentication, as far as a client needs it that asks for one connection. */
+/** Speaks SOCKS 5 without authentication, as far as a client needs that requests one connection. */
 export function startSocksProxy(): Promise<Proxy> {
   return serve("socks5", (count) =>
     createServer((client) => {
@@ -45,7 +45,10 @@ interface Address {
   readonly port: number;
 }
 
-/** Version, command, nothing, and the address: its type (1: four bytes of IPv4, 3: a name after its length), and the port. */
+/**
+ * Parses version, command, a reserved byte, and the address: its type (1: four bytes of IPv4, 3: a name after its length), and
+ * the port.
+ */
 function addressOf(asked: Buffer): Address {
   const isName = asked[3] === 3;
   const start = isName ? 5 : 4;

@@ -273,12 +273,15 @@ function configurations(kind: string, place: Place, names: readonly string[], kn
   });
 }
 
-/** The status of a StatefulSet is its controller's, but for the revision that a rollout is done with. */
-const statusChanges = [
-  set("another revision", "status.updateRevision", "attacker"),
-  set("another number of pods", "status.replicas", 9),
-  label("app"),
-];
+function eventIn(namespace: string): Attempt {
+  return {
+    what: `${namespace}: an Event`,
+    method: "POST",
+    path: `/api/v1/namespaces/${namespace}/events`,
+    body: { apiVersion: "v1", kind: "Event", metadata: { name: "attacker" }, involvedObject: { namespace } },
+    by: "role",
+  };
+}
 
 /** The attempts for a right of an account, each with dry run alone. Undefined for a right of which this table does not know. */
 export function attemptsFor(
@@ -301,12 +304,11 @@ export function attemptsFor(
     path: pathOf({ ...target, name: "" }),
     by: "role",
   });
-  const event = {
-    apiVersion: "v1",
-    kind: "Event",
-    metadata: { name: "attacker" },
-    involvedObject: { namespace: elsewhere },
-  };
+  const statusChanges = [
+    set("another revision", "status.updateRevision", "attacker"),
+    set("another number of pods", "status.replicas", 9),
+    label("app"),
+  ];
   const table: Readonly<Record<string, () => readonly Attempt[]>> = {
     "patch statefulsets": () => statefulSets(place, account),
     "patch statefulsets/status": () => [
@@ -321,15 +323,7 @@ export function attemptsFor(
     "create leases": () => leases(place, verb),
     "patch leases": () => leases(place, verb),
     "delete leases": () => leases(place, verb),
-    "create events": () => [
-      {
-        what: `${elsewhere}: an Event`,
-        method: "POST",
-        path: `/api/v1/namespaces/${elsewhere}/events`,
-        body: event,
-        by: "role",
-      },
-    ],
+    "create events": () => [eventIn(elsewhere)],
     "patch rabbitmqclusters": () =>
       custom(rabbit(namespace), [set("another size", "spec.replicas", 3)], rabbit(elsewhere)),
     "patch foundationdbclusters": () =>

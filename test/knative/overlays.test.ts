@@ -293,42 +293,6 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     }
   });
 
-  test("Away with it removes all that an overlay installs but what it says stays, and names nothing that none installs", async () => {
-    const overlays = schemas instanceof Error ? ["standalone"] : ["standalone", "direct", "broker"];
-    const removed = new Set<string>();
-    for (const overlay of overlays) {
-      const namespace = `away-${overlay}`;
-      await kubectl.run("create", "namespace", namespace);
-      if (!(schemas instanceof Error))
-        await kubectl.run("apply", "--server-side", ...schemas.flatMap((file) => ["-f", file]));
-      await kubectl.waitForDefinitions();
-      const objects = await kubectl.buildIn(namespace, overlay);
-      await kubectl.apply(objects);
-      for (const command of await kubectl.commandsOf("README.md", "Away with it")) {
-        if (/ set env | get /.test(command) && !/xargs/.test(command)) continue;
-        if (/ksvc/.test(command) && overlay === "standalone") continue;
-        const output = await kubectl.shell(command.replaceAll("mimir", namespace));
-        for (const [, type = ""] of output.matchAll(/^([a-z]+)[./ ].*deleted/gm)) removed.add(type);
-      }
-      const left = await kubectl.existing(objects);
-      const stays = ({ kind, metadata: { name } }: Built) =>
-        ["CustomResourceDefinition", "Secret"].includes(kind) ||
-        (kind === "ClusterRole" && !name.endsWith(`:${namespace}`));
-      assert.deepEqual(
-        left.filter((one) => !stays(one)),
-        [],
-        overlay,
-      );
-      assert.deepEqual(objects.filter(stays), left, `what stays of ${overlay}`);
-    }
-    const named = (await kubectl.commandsOf("README.md", "Away with it")).flatMap((command) =>
-      (/(?:delete|get) ([a-z,]+) -l app/.exec(command)?.[1] ?? "").split(",").filter(Boolean),
-    );
-    const types = overlays.length === 1 ? named.filter((type) => !/ksvc|source|trigger|broker/.test(type)) : named;
-    const wanted = types.filter((type) => type !== "lease").map((type) => (type === "ksvc" ? "service" : type));
-    assert.deepEqual(removed, new Set(wanted));
-  });
-
   test("while no replica answers, evictions are refused, but for those of Sluice's own pods", async () => {
     await kubectl.run("create", "namespace", "evictions");
     await kubectl.apply(await kubectl.buildIn("evictions", "standalone"));

@@ -1,16 +1,16 @@
-/** What earlier runs found: a run of unchanged files is at its end at once, and one that was cut short goes on. */
+/** Findings of earlier runs: a run of unchanged files ends at once, and an interrupted one continues. */
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What tests, or seeds, made of a mutant. */
+/** The result of a mutant in tests, or in seeds. */
 export interface Finding {
   readonly id: string;
   readonly part: "tests" | "seeds";
-  /** Of all that could change it. */
+  /** Hash of everything that could change the result. */
   readonly key: string;
-  /** What killed it; undefined where it survived. */
+  /** What killed it; undefined if it survived. */
   readonly by: string | undefined;
-  /** False where nothing that was run would have felt it. */
+  /** False if nothing that ran would have noticed the change. */
   readonly felt: boolean;
 }
 
@@ -32,7 +32,7 @@ export class Cache {
     writeFileSync(this.#file, kept.join(""));
   }
 
-  /** The finding that still holds. */
+  /** The finding, if it still holds. */
   find(id: string, part: Finding["part"], key: string): Finding | undefined {
     const finding = this.last(id, part);
     return finding?.key === key ? finding : undefined;
@@ -70,7 +70,7 @@ function linesOf(file: string): string[] {
   }
 }
 
-/** The last line of a run that was cut short may be half a line. */
+/** The last line of an interrupted run may be incomplete. */
 function parseLine(line: string): Finding | undefined {
   try {
     return JSON.parse(line) as Finding;

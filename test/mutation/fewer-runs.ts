@@ -1,10 +1,10 @@
 /** fast-check as it is used while mutants are tried. */
 import type fastCheck from "fast-check";
 
-/** A hundredth of what the longest properties ask for: every mutant that lives would cost a minute otherwise. */
+/** A hundredth of the runs of the longest properties: otherwise every surviving mutant would cost a minute. */
 const mostRuns = 200;
 
-/** The same values each time, no search for a smaller counterexample, and not more runs than are worth their time. */
+/** Uses the same values each time, without a search for a smaller counterexample, and with few runs. */
 export function withFewerRuns(fc: typeof fastCheck): typeof fastCheck {
   fc.configureGlobal({ seed: 1, endOnFailure: true });
   const assert = ((property: never, parameters: { readonly numRuns?: number } = {}) => {

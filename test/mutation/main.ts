@@ -1,4 +1,4 @@
-/** `npm run mutate`: what of the code could be otherwise without any test or seed noticing. */
+/** `npm run mutate`: finds the changes to the code that no test and no seed of the simulation notices. */
 import { mutate } from "./mutate.ts";
 import { help, readOptions } from "./options.ts";
 import { sluice } from "./project.ts";

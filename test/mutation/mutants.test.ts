@@ -1,4 +1,4 @@
-/** What is changed in a source, what is left out, and what a change is called. */
+/** Tests which changes of a source are mutants, which are left out, and how they are identified. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findMutants, type MutatedSource } from "./mutants.ts";
@@ -33,7 +33,7 @@ test("every operator, condition, number and truth value is changed", () => {
   assert.deepEqual(changes("while (a) b++;"), ["a → false", "b++; → ", "b++ → b--"]);
 });
 
-test("each operand of a condition is taken away alone, so that every clause of a rule has to be tested", () => {
+test("each operand of a condition is removed alone, so that every clause of a rule must be tested", () => {
   assert.deepEqual(changes("const a = b && c && d;"), [
     "b && c && d → (b && c) || (d)",
     "b && c → (b) || (c)",
@@ -44,7 +44,7 @@ test("each operand of a condition is taken away alone, so that every clause of a
   assert.deepEqual(changes("const a = b || c;"), ["b || c → (b) && (c)", "b → false", "c → false"]);
 });
 
-test("calls for their effect, assignments and early exits are left out; a last return is no early one", () => {
+test("calls for their effect, assignments and early exits are removed; a last return is no early exit", () => {
   assert.deepEqual(changes("function a() { b(); c = d; return e; }"), ["b(); → ", "c = d; → "]);
   assert.deepEqual(changes("for (const a of b) { if (a) { d(); continue; } e(); }"), [
     "a → true",
@@ -55,7 +55,7 @@ test("calls for their effect, assignments and early exits are left out; a last r
   ]);
 });
 
-test("methods that come in pairs are exchanged, and a bound is taken away from both sides", () => {
+test("methods that come in pairs are exchanged, and each side of a bound is removed", () => {
   assert.deepEqual(changes("const a = b.some(c);"), ["b.some(c) → b.every(c)"]);
   assert.deepEqual(changes("const a = b.filter(c).toSorted(d);"), [
     "b.filter(c).toSorted(d) → b.filter(c)",
@@ -72,14 +72,14 @@ test("methods that come in pairs are exchanged, and a bound is taken away from b
   ]);
 });
 
-test("messages are left out: texts, templates with a space, and the choice between two of them", () => {
+test("messages are not mutated: texts, templates with a space, and the choice between two of them", () => {
   assert.deepEqual(changes(`const a = \`\${b > 1 ? "some" : "one"} of them\`;`), []);
   assert.deepEqual(changes(`const a = b ? "it is" : "";`), []);
   assert.deepEqual(changes(`const a = b ? "next" : "last";`), ["b → true", "b → false"]);
   assert.deepEqual(changes('import a from "b"; export { a };'), []);
 });
 
-test("what a mutant is called outlives moved lines, and two alike in one function are told apart", () => {
+test("the id of a mutant survives moved lines, and two equal changes in one function have different ids", () => {
   const text = "function a() { return b > 0 && c > 0; }";
   const here = findMutants("a.ts", text).mutants;
   const there = findMutants("a.ts", `// more\n\nconst d = 7;\n${text}`).mutants.slice(1);
@@ -92,7 +92,7 @@ test("what a mutant is called outlives moved lines, and two alike in one functio
   assert.notEqual(findMutants("b.ts", text).mutants[0]?.id, here[0]?.id);
 });
 
-test("with no mutant on, a mutated script does what the source does, brackets and all", async () => {
+test("without an active mutant, a mutated script does what the source does, brackets included", async () => {
   const text = `let n = 0;
     for (let i = 0; i < 3; i++) if (i % 2 === 0) n += (i ?? 1) + 1; else n--;
     const c = { d: undefined as undefined | { e: number[] } };

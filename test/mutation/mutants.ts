@@ -1,33 +1,33 @@
-/** Finds what can be changed in a source, and names each change so that the name outlives moved lines. */
+/** Finds the possible changes of a source, and gives each an id that survives moved lines. */
 import { createHash } from "node:crypto";
 import { stripTypeScriptTypes } from "node:module";
 import { type AnyNode, type Node, parse } from "acorn";
 import { isWordingOnly, type MutationSite, placesOf, type Range } from "./mutators.ts";
 
 export interface Mutant {
-  /** Of the file, the function, the text, its replacement and how many alike came before: not of the line. */
+  /** Hash of the file, the function, the text, its replacement and the number of equal changes before; not of the line. */
   readonly id: string;
   readonly file: string;
   readonly line: number;
-  /** The function or constant that it stands in. */
+  /** The function or constant that contains it. */
   readonly within: string;
   readonly original: string;
   readonly replacement: string;
 }
 
-/** A place, with a mutant for each of its replacements in their order. */
+/** A place in the source, with a mutant for each of its replacements in order. */
 export interface MutatedPlace extends MutationSite {
   readonly mutants: readonly Mutant[];
 }
 
 export interface MutatedSource {
   readonly file: string;
-  /** The source without its types; every offset is as in the source. */
+  /** The source without its types. Every offset is the same as in the source. */
   readonly script: string;
-  /** Those of one range follow one another, the outermost first. */
+  /** Places of one range follow one another, the outermost first. */
   readonly places: readonly MutatedPlace[];
   readonly mutants: readonly Mutant[];
-  /** The bodies of its loops, which are counted: a mutant may never leave one. */
+  /** The bodies of its loops, whose turns are counted, because a mutant may never leave one. */
   readonly loops: readonly Range[];
 }
 
@@ -73,11 +73,11 @@ function walk(
   }
 }
 
-/** True for what only names something: the key of a property, where a module comes from. */
+/** True for a child that only names something: the key of a property, or the path of an import. */
 function isName(node: AnyNode, child: string): boolean {
   if (child === "source") return true;
   if (child === "key") return !("computed" in node && node.computed);
-  // A shorthand has its name twice, and one of them is enough.
+  // A shorthand property has its name twice; one of them is enough.
   return child === "property" && node.type === "MemberExpression" && !node.computed;
 }
 
@@ -85,7 +85,7 @@ function isNode(value: unknown): value is AnyNode {
   return typeof value === "object" && value !== null && "type" in value && typeof (value as Node).start === "number";
 }
 
-/** `Class.method`, the names of functions and of constants, from the outside in. */
+/** The names of the enclosing classes, methods, functions and constants, from the outside in. */
 function nameOf(path: readonly AnyNode[]): string {
   const names = path.flatMap((node) => {
     if (node.type === "FunctionDeclaration" || node.type === "ClassDeclaration") return node.id?.name ?? [];

@@ -1,4 +1,4 @@
-/** The whole of a run: record what would be felt where, try each mutant on that, and say what survives. */
+/** A whole run: records which mutants each test would notice, tries each mutant on these tests, and reports the survivors. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Cache, type Finding } from "./cache.ts";
@@ -14,7 +14,7 @@ import { Trying } from "./trying.ts";
 
 type Log = (line: string) => void;
 
-/** Runs as the options say. Resolves to the exit code; what it says goes to `say`, line by line. */
+/** Runs as the options say. Resolves to the exit code. `log` receives the output, line by line. */
 export async function mutate(project: Project, options: Options, log: Log): Promise<number> {
   const startedMs = performance.now();
   const sources = readSources(project);
@@ -51,7 +51,7 @@ export async function mutate(project: Project, options: Options, log: Log): Prom
   return isGood(report) ? 0 : 1;
 }
 
-/** The mutants that the options ask for. */
+/** The mutants that the options select. */
 function choose(
   project: Project,
   { files, mutants }: Sources,
@@ -107,7 +107,7 @@ class Run {
     };
   }
 
-  /** What a finding rests on: the sources, and how long tests were given. */
+  /** Hash of what a finding depends on: the sources, and the time that tests were given. */
   #keyOf(part: Finding["part"]): string {
     return part === "tests" ? `${this.#keys.tests} ${this.#options.testSeconds}` : this.#keys.seeds;
   }
@@ -129,7 +129,7 @@ class Run {
     });
   }
 
-  /** Tries the mutants of which it is not known what becomes of them. */
+  /** Tries the mutants whose result is not known. */
   async #try(
     part: Finding["part"],
     mutants: readonly Mutant[],
@@ -152,7 +152,7 @@ class Run {
     const work = async () => {
       for (let mutant = pending.shift(); mutant !== undefined; mutant = pending.shift()) {
         const outcome = await trying.tryMutant(mutant).catch((error: unknown) => {
-          // One that cannot go on stops all.
+          // A mutant that cannot be tried stops the whole run.
           pending.length = 0;
           throw error;
         });

@@ -1,4 +1,4 @@
-/** `npm run mutate` on a small project of its own: what its tests notice is killed, and what they do not is told. */
+/** Runs `npm run mutate` on a small project: mutants that its tests notice are killed, and the others are reported. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -74,7 +74,7 @@ async function run(options: Partial<Options> = {}) {
 const survivorsOf = (text: string) =>
   [...text.matchAll(/^survived: \S+ (.*) \[(\w+)\](.*)$/gm)].map(([, what, id, more]) => ({ what, id, more }));
 
-test("what the tests notice is killed, and each survivor is told with the reason that nothing feels it", async () => {
+test("mutants that the tests notice are killed, and the report says of each survivor whether any test could feel it", async () => {
   const { code, text } = await run();
   assert.deepEqual(
     survivorsOf(text).map(({ what, more }) => `${what}${more}`),
@@ -94,7 +94,7 @@ test("a run of unchanged files runs nothing, and one whose test has changed does
   assert.match((await run()).text, /3 recorded/);
 });
 
-test("a mutant whose tests take longer than their bound is alive, and without a bound they kill it", async () => {
+test("a mutant survives if its tests take longer than their bound, and without a bound they kill it", async () => {
   const slow = {
     "src/slow.ts": "export function isOver(value: number): boolean {\n  return value > 3;\n}\n",
     "test/slow.test.ts": `import assert from "node:assert/strict";
@@ -112,7 +112,7 @@ test("four is over three", async () => {
   for (const path of Object.keys(slow)) rmSync(join(root, path));
 });
 
-test("a source that holds constants alone is tried on what knows those that import it", async () => {
+test("a source of constants is tried on the tests of the sources that import it", async () => {
   const added = {
     "src/bounds.ts": "export const largest = 3;\nexport const smallest = 2;\n",
     "src/within.ts": `import { largest, smallest } from "./bounds.ts";
@@ -136,7 +136,7 @@ test("three is", () => { assert.ok(isWithin(3)); assert.ok(!isWithin(4)); });
   for (const path of Object.keys(added)) rmSync(join(root, path));
 });
 
-test("a test may take the place of methods and of time, as long as it runs", async () => {
+test("a test may mock methods and time while it runs", async () => {
   write(
     "test/mock.test.ts",
     `import assert from "node:assert/strict";
@@ -152,7 +152,7 @@ test("the next test has its own", () => assert.equal(Math.random, random));
   rmSync(join(root, "test/mock.test.ts"));
 });
 
-test("what the tests let live is tried on seeds, of the default plan and of the aimed scenarios", async () => {
+test("mutants that survive the tests are tried on seeds, of the default plan and of the aimed scenarios", async () => {
   const [kept] = survivorsOf((await run({ seeds: 20 })).text);
   assert.equal(kept?.what, "allows: down >= 0 → true");
   write("simulation/rules-evictions.ts", "export const removedRules = [{ rule: 'R1', aim: () => -1 }];\n");
@@ -163,7 +163,7 @@ test("what the tests let live is tried on seeds, of the default plan and of the 
   );
 });
 
-test("an accepted survivor with its message is no failure; one that is killed or gone is told", async () => {
+test("an accepted survivor is no failure; one that is killed or gone is reported", async () => {
   const all = survivorsOf((await run()).text).map(({ id }) => id);
   const entry = (id: string | undefined) => ({
     id,
@@ -195,13 +195,13 @@ test("nothing below zero", () => { assert.equal(allows(-1, 3), false); assert.eq
   write("survivors.json", "[]");
 });
 
-test("what cannot be imported, or is no test any more, kills nothing: the run breaks off and says why", async () => {
+test("a file that cannot be imported, or a test that is gone, kills nothing: the run stops and says why", async () => {
   write("test/more.test.ts", 'import { nothing } from "../src/limit.ts";\nnothing();\n');
   await assert.rejects(run(), /does not provide an export named 'nothing'/);
   rmSync(join(root, "test/more.test.ts"));
 });
 
-test("--list names the mutants and runs nothing; --only tries those alone; --out writes a table", async () => {
+test("--list names the mutants and runs nothing; --only tries only the named ones; --out writes a table", async () => {
   const { code, text } = await run({ list: true });
   assert.equal(code, 0);
   assert.match(text, /^src\/limit\.ts:1 most: 3 → 4 \[\w{10}\]$/m);
@@ -215,7 +215,7 @@ test("--list names the mutants and runs nothing; --only tries those alone; --out
   assert.equal((await run({ files: ["nothing.ts"] })).code, 2);
 });
 
-test("a wrong option exits 2 and says which; --help says what there is", () => {
+test("a wrong option exits 2 and is named; --help lists the options", () => {
   const main = fileURLToPath(new URL("./main.ts", import.meta.url));
   const start = (...message: string[]) => spawnSync(process.execPath, [main, ...message], { encoding: "utf8" });
   const { status, stderr } = start("--seeds", "none", "--workers", "0", "--files", "a,,b");
@@ -229,7 +229,7 @@ test("a wrong option exits 2 and says which; --help says what there is", () => {
   }
 });
 
-test("nothing is left on the disk but what the next run knows", () => {
+test("nothing but the cache of findings is left on the disk", () => {
   const left = ["package.json", "survivors.json", "src", "test", "simulation", "tmp", "out.md"];
   assert.deepEqual(
     left.filter((name) => !existsSync(join(root, name))),

@@ -1,18 +1,18 @@
 /**
- * What is changed: each operator, condition, number, truth value, compared text, early exit, call without a result, and the
- * methods that come in pairs. `test/README.md` says the same in words; what is left out by rule is at the end.
+ * The changes: each operator, condition, number, truth value, compared text, early exit and call without a result, and methods
+ * that come in pairs. `test/README.md` describes them in words; what is never changed is at the end.
  */
 import type { AnyNode, BinaryExpression, CallExpression, Expression, Literal, Super } from "acorn";
 
-/** What a reader of an unchanged run must know to tell whether a change would have been felt there. */
+/** How an unchanged run shows whether it would notice a change. */
 export type Felt =
-  /** Whenever it is reached. */
+  /** Whenever the place is reached. */
   | { readonly kind: "reached" }
   /** When the other operator gives another value for the same operands. */
   | { readonly kind: "operands"; readonly operator: string; readonly left: Range; readonly right: Range }
-  /** When the value is not already true, or false, as the replacement has it. */
+  /** When the value differs from the truth value of the replacement. */
   | { readonly kind: "truth" }
-  /** When the value is there at all. */
+  /** When there is a value at all. */
   | { readonly kind: "present" };
 
 export interface Range {
@@ -20,7 +20,7 @@ export interface Range {
   readonly end: number;
 }
 
-/** A range of the source and the texts that may stand there instead. */
+/** A range of the source and its replacements. */
 export interface MutationSite extends Range {
   readonly isStatement: boolean;
   readonly felt: Felt;
@@ -41,7 +41,7 @@ const others: Readonly<Record<string, readonly string[]>> = {
   "/": ["*"],
   "%": ["*"],
 };
-/** In a Map: every plain object has a `toString` already. */
+/** A Map, because every plain object already has a `toString`. */
 const pairs: ReadonlyMap<string, string> = new Map([
   ["some", "every"],
   ["every", "some"],
@@ -50,7 +50,7 @@ const pairs: ReadonlyMap<string, string> = new Map([
   ["startsWith", "endsWith"],
   ["endsWith", "startsWith"],
 ]);
-/** Without them their receiver is what is left. */
+/** Methods that can be removed, so that their receiver remains. */
 const dropped: ReadonlySet<string> = new Set(["filter", "sort", "toSorted", "reverse", "toReversed", "slice", "trim"]);
 const mathPairs: ReadonlyMap<string, string> = new Map([
   ["min", "max"],
@@ -58,10 +58,10 @@ const mathPairs: ReadonlyMap<string, string> = new Map([
   ["floor", "ceil"],
   ["ceil", "floor"],
 ]);
-/** A number below it is one more; from there on it is a measure, and is halved and doubled. */
+/** A number below this is replaced by the next one; a larger one is a measure, and is halved and doubled. */
 const measureFrom = 100;
 
-/** The places that begin at a node. Those of one range come from the outside in. */
+/** The places that begin at a node. Places of one range come from the outside in. */
 export function placesOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): MutationSite[] {
   const parent = ancestors.at(-1);
   return [
@@ -75,7 +75,7 @@ function place({ start, end }: Range, replacements: readonly string[], felt = re
   return { start, end, isStatement: false, felt, replacements };
 }
 
-/** What a node is to its parent: a condition, or an operand without which the others decide. */
+/** Changes of a node in its role for the parent: as a condition, or as an operand whose removal leaves the others to decide. */
 function asPart(node: AnyNode, parent: AnyNode): MutationSite[] {
   if (isTested(node, parent)) {
     const isLoop = parent.type !== "IfStatement" && parent.type !== "ConditionalExpression";
@@ -86,7 +86,7 @@ function asPart(node: AnyNode, parent: AnyNode): MutationSite[] {
       const felt: Felt = parent.left === node ? { kind: "present" } : reached;
       return isUndefined(node) ? [] : [place(node, ["undefined"], felt)];
     }
-    // A chain is read from its leaves: a && b && c is without a, without b, without c.
+    // Chains are flattened: a && b && c loses a, b or c.
     if (node.type === "LogicalExpression" && node.operator === parent.operator) return [];
     return [place(node, [parent.operator === "&&" ? "true" : "false"], { kind: "truth" })];
   }
@@ -137,7 +137,7 @@ function binaries(node: BinaryExpression, textOf: (range: Range) => string): Mut
   const { operator, left, right } = node;
   // A sum of texts is a text.
   if (operator === "+" && (isText(left) || isText(right))) return [];
-  // Only the operator goes: what stands around it has its brackets.
+  // Only the operator is replaced, so that the brackets of the operands stay.
   const start = left.end + textOf({ start: left.end, end: right.start }).indexOf(operator);
   const before = textOf({ start: node.start, end: start });
   const after = textOf({ start: start + operator.length, end: node.end });
@@ -145,7 +145,7 @@ function binaries(node: BinaryExpression, textOf: (range: Range) => string): Mut
   return replacements.length === 0 ? [] : [place(node, replacements, { kind: "operands", operator, left, right })];
 }
 
-/** The other operators of a binary expression, in the order of its replacements. */
+/** The other operators for a binary expression, in the order of the replacements. */
 export function otherOperators(operator: string): readonly string[] {
   return others[operator] ?? [];
 }
@@ -165,7 +165,7 @@ function literals(node: Literal, parent: AnyNode | undefined): MutationSite[] {
   return typeof value === "string" && isCompared ? [place(node, [value === "" ? '"other"' : '""'])] : [];
 }
 
-/** A pattern that no longer looks at a whole text. */
+/** Patterns that no longer match a whole text. */
 function anchors(
   node: Literal,
   { pattern, flags }: { readonly pattern: string; readonly flags: string },
@@ -178,7 +178,7 @@ function anchors(
 
 function calls(node: CallExpression, parent: AnyNode | undefined, textOf: (range: Range) => string): MutationSite[] {
   const { callee } = node;
-  // What follows on ?. must stay in one piece.
+  // The rest of an optional chain must stay in one piece.
   const isMiddle = parent?.type === "MemberExpression" && parent.object === node && textOf(node).includes("?.");
   if (callee.type !== "MemberExpression" || callee.property.type !== "Identifier" || isMiddle) return [];
   const { name } = callee.property;
@@ -202,7 +202,7 @@ function isSuper(node: Expression | Super): node is Super {
   return node.type === "Super";
 }
 
-/** Statements without which the code goes on: calls and assignments, and exits before the end. */
+/** Statements that can be removed: calls and assignments, and exits before the end. */
 function dropsOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): MutationSite[] {
   const drop = (): MutationSite[] => [{ ...place(node, [""]), isStatement: true }];
   const parent = ancestors.at(-1);
@@ -212,7 +212,7 @@ function dropsOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): 
   }
   const isExit = node.type === "ReturnStatement" || node.type === "ContinueStatement" || node.type === "BreakStatement";
   if (!isExit || parent === undefined || script[node.end - 1] !== ";") return [];
-  // The one statement of a branch falls with its condition, and the last of a function is no early one.
+  // The only statement of a branch is covered by its condition, and the last statement of a function is no early exit.
   if (parent.type === "SwitchCase") return parent.consequent.length > 1 ? drop() : [];
   if (parent.type !== "BlockStatement" || parent.body.length < 2) return [];
   const isLast = parent.body.at(-1) === node && isFunction(ancestors.at(-2));
@@ -224,8 +224,8 @@ function isFunction(node: AnyNode | undefined): boolean {
 }
 
 /**
- * What is left out by rule, with all that is in it: imports; messages, that is templates and texts with a space in them, and
- * the choice between two texts of which one is a message.
+ * True for a node that is never changed, with everything in it: imports, and messages. Messages are templates, texts with a
+ * space, and the choice between two texts of which one is a message.
  */
 export function isWordingOnly(node: AnyNode): boolean {
   if (node.type === "ImportDeclaration") return true;

@@ -1,4 +1,4 @@
-/** Stands in for `node:test` while mutants are tried: tests are declared, and run later, each as often as it is asked for. */
+/** Replaces `node:test` while mutants are tried: tests are declared, and run later, each as often as needed. */
 import { type Body, declaring } from "./registry.ts";
 
 type Options = { readonly skip?: unknown; readonly todo?: unknown };

@@ -3,17 +3,17 @@ import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 
 export interface Options {
-  /** Files to mutate, by their path or its end; undefined for all. */
+  /** Files to mutate, by their path or its end; undefined: all. */
   readonly files: readonly string[] | undefined;
   /** Only files that differ from this commit. */
   readonly changedSince: string | undefined;
   readonly workers: number;
-  /** Of the default plan; the aimed scenarios share as many. */
+  /** Number of seeds of the default plan. The aimed scenarios share as many. */
   readonly seeds: number;
-  /** How long tests may take for one mutant, as they took without it; 0 for as long as all of them need. */
+  /** Time for the tests of one mutant, by their duration without it; 0: no bound. */
   readonly testSeconds: number;
   readonly list: boolean;
-  /** The beginnings of the ids of mutants. */
+  /** Prefixes of the ids of mutants. */
   readonly only: readonly string[] | undefined;
   readonly out: string | undefined;
 }
@@ -79,7 +79,7 @@ export function readOptions(argv: readonly string[]): Reading {
 }
 
 function parse(argv: readonly string[]) {
-  // The one flag whose value may be left out.
+  // The only flag whose value is optional.
   const args = argv.map((word, index) => {
     const next = argv[index + 1];
     return word === "--changed" && (next === undefined || next.startsWith("--")) ? "--changed=HEAD" : word;

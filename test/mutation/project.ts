@@ -1,4 +1,4 @@
-/** What is mutated, and what is to notice it. */
+/** The sources to mutate, and what should notice the mutants. */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { globSync, readFileSync } from "node:fs";
@@ -7,22 +7,22 @@ import { findMutants, type Mutant } from "./mutants.ts";
 
 export interface Project {
   readonly root: string;
-  /** The files that are mutated, as patterns: each of them must match something. */
+  /** Patterns of the files to mutate. Each must match something. */
   readonly targets: readonly string[];
   readonly tests: readonly string[];
-  /** The folder of the simulation; undefined where there is none. */
+  /** Folder of the simulation; undefined: none. */
   readonly simulation: string | undefined;
-  /** All that a test or a seed may read besides: what is remembered holds as long as they are the same. */
+  /** Everything else that a test or a seed may read: a finding holds as long as these files are the same. */
   readonly code: readonly string[];
   readonly testCode: readonly string[];
   readonly simulationCode: readonly string[];
-  /** The list of survivors that are accepted. */
+  /** The list of accepted survivors. */
   readonly survivors: string;
-  /** A folder that no version of the project keeps. */
+  /** A folder that is not under version control. */
   readonly cache: string;
 }
 
-/** What keeps the protocol: of each room the files that decide, or that hold a moment of a rule. */
+/** The code that keeps the protocol: in each room the files that decide, or that determine when a rule applies. */
 const shared = [
   "functions/shared/base/fields.ts",
   "functions/shared/groups/pod-disruption-budget.ts",
@@ -104,7 +104,7 @@ export interface Sources {
   numberOf(mutant: Mutant): number;
 }
 
-/** Reads the files that are mutated. Throws where a pattern matches none. */
+/** Reads the files to mutate. Throws if a pattern matches none. */
 export function readSources({ root, targets }: Project): Sources {
   const paths = targets.flatMap((pattern) => {
     const found = globSync(pattern, { cwd: root }).sort();
@@ -131,7 +131,7 @@ export function hashOf(root: string, patterns: readonly string[]): string {
   return hash.digest("hex").slice(0, 16);
 }
 
-/** The files of the working tree that differ from a commit, new ones too. Throws where git knows no such commit. */
+/** The files of the working tree that differ from a commit, including new ones. Throws if git knows no such commit. */
 export function changedSince(root: string, revision: string): Set<string> {
   const git = (...parameters: string[]) => execFileSync("git", parameters, { cwd: root, encoding: "utf8" });
   const lists = [

@@ -1,4 +1,7 @@
-/** One run of everything without a mutant: which of them each test and each seed would feel. */
+/**
+ * Runs everything once without a mutant, and records which mutants each test and each seed would feel: whether the change
+ * would make a difference there.
+ */
 import type { Project, Sources } from "./project.ts";
 import { Thread } from "./thread.ts";
 import type { Step, WorkerMessage } from "./worker.ts";
@@ -6,21 +9,21 @@ import type { Step, WorkerMessage } from "./worker.ts";
 export interface Recorded {
   readonly step: Exclude<Step, { readonly kind: "file" }>;
   readonly ms: number;
-  /** How often a body of a loop was entered. */
+  /** How often a loop's body was entered. */
   readonly turns: number;
   /** One bit for each mutant, in base 64. */
   readonly felt: string;
 }
 
 export interface Recording {
-  /** The mutants that are reached while files are imported: to be on, they must be on before that. */
+  /** Mutants that are reached while files are imported, so that they must be active before that. */
   readonly early: string;
   readonly runs: readonly Recorded[];
-  /** What fails with no mutant at all, and can kill none. */
+  /** Steps that fail without any mutant, and so can kill none. */
   readonly broken: readonly string[];
 }
 
-/** Runs test files, or seeds, on as many threads as asked for. */
+/** Runs test files, or seeds, on this many threads. */
 export async function record(
   project: Project,
   sources: Sources,
@@ -60,7 +63,7 @@ export async function record(
   return { early: pack([...early], sources.count), runs, broken };
 }
 
-/** Names a step for a person: a test by its file and name, a seed by the rule that its scenario is aimed at. */
+/** Names a step for a reader: a test by its file and name, a seed by the rule that its scenario is aimed at. */
 export function describeStep(step: Step): string {
   if (step.kind === "file") return step.file;
   if (step.kind === "test") return `${step.file}: ${step.name}`;
@@ -73,7 +76,7 @@ function pack(numbers: readonly number[], count: number): string {
   return Buffer.from(bits).toString("base64");
 }
 
-/** Reports each recorded run whether it feels a mutant. */
+/** A function that says whether a recorded run feels a mutant. */
 export function feeler(packed: string): (number: number) => boolean {
   const bits = Buffer.from(packed, "base64");
   return (number) => ((bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0;

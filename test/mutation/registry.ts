@@ -1,4 +1,4 @@
-/** The tests that files have declared, each of which can be run alone, and again. */
+/** The tests that files have declared. Each can be run alone, and repeatedly. */
 
 export type Body = (context: unknown) => unknown;
 
@@ -9,10 +9,10 @@ export interface Hooks {
 
 export interface DeclaredTest {
   readonly file: string;
-  /** With the suites that it stands in. */
+  /** Name with those of its suites. */
   readonly name: string;
   readonly body: Body;
-  /** Of the file, and of the suites from the outside in. */
+  /** Hooks of the file, and of the suites from the outside in. */
   readonly hooks: readonly Hooks[];
 }
 
@@ -23,13 +23,13 @@ interface Suite {
 
 const emptyHooks = (): Hooks => ({ before: [], after: [] });
 
-/** What the file that is being imported has declared so far. */
+/** What the file under import has declared so far. */
 class Declaring {
   #file = "";
   #suites: Suite[] = [];
   #tests: DeclaredTest[] = [];
 
-  /** Imports a file and returns its tests. Two of one name are told apart by a number. */
+  /** Imports a file and returns its tests. Tests of the same name get a number. */
   async read(file: string, load: () => Promise<unknown>): Promise<readonly DeclaredTest[]> {
     this.#file = file;
     this.#suites = [{ name: "", hooks: emptyHooks() }];

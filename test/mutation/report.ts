@@ -1,33 +1,33 @@
-/** What a run comes to: the score, and every survivor. */
+/** The result of a run: the score, and every survivor. */
 import type { Mutant } from "./mutants.ts";
 import type { AcceptedSurvivor } from "./survivors.ts";
 
 export interface Result {
   readonly mutant: Mutant;
-  /** What killed it; undefined where it survived. */
+  /** What killed it; undefined if it survived. */
   readonly by: string | undefined;
-  /** False where nothing that was run would have felt it. */
+  /** False if nothing that ran would have felt the change. */
   readonly felt: boolean;
 }
 
 export interface Report {
   readonly results: readonly Result[];
   readonly accepted: ReadonlyMap<string, AcceptedSurvivor>;
-  /** Accepted survivors of the files that were read whole, of which there is no such mutant any more. */
+  /** Accepted survivors of completely read files that match no mutant any more. */
   readonly gone: readonly AcceptedSurvivor[];
   readonly seconds: number;
 }
 
-/** Of 100 mutants so many must be killed. */
+/** At least this many of 100 mutants must be killed. */
 export const leastScore = 95;
 
-/** Killed ones of 100, cut to a tenth. */
+/** Killed mutants of 100, rounded down to a tenth. */
 export function scoreOf(results: readonly Result[]): number {
   const killed = results.filter(({ by }) => by !== undefined).length;
   return results.length === 0 ? 100 : Math.floor((killed / results.length) * 1_000) / 10;
 }
 
-/** True when enough are killed, and each survivor is accepted. */
+/** True if enough mutants are killed, and each survivor is accepted. */
 export function isGood({ results, accepted }: Report): boolean {
   return scoreOf(results) >= leastScore && survivorsOf(results).every(({ mutant }) => accepted.has(mutant.id));
 }
@@ -36,7 +36,7 @@ export function survivorsOf(results: readonly Result[]): Result[] {
   return results.filter(({ by }) => by === undefined);
 }
 
-/** One line for a person: where, what, and its id. */
+/** A line for a reader: place, change and id. */
 export function describeMutant({ file, line, within, original, replacement, id }: Mutant): string {
   const changed = replacement === "" ? "left out" : `→ ${shorten(replacement)}`;
   return `${file}:${line} ${within}: ${shorten(original)} ${changed} [${id}]`;

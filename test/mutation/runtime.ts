@@ -1,4 +1,4 @@
-/** What mutated sources ask: which mutant is on, and what they tell while a run is recorded. */
+/** State that mutated sources read: which mutant is active. While a run is recorded, they write here which mutants it feels. */
 
 const compute: Readonly<Record<string, (left: never, right: never) => unknown>> = {
   "<": (left, right) => left < right,
@@ -14,13 +14,13 @@ const compute: Readonly<Record<string, (left: never, right: never) => unknown>> 
   "%": (left, right) => left % right,
 };
 
-/** One of it in each thread. */
+/** One for each thread. */
 export const state = {
-  /** The number of the mutant that is on; 0 for none. */
+  /** Number of the active mutant; 0 for none. */
   on: 0,
-  /** The numbers of the mutants that would have made a difference since it was emptied. */
+  /** Numbers of the mutants that would have made a difference since it was cleared. */
   felt: new Set<number>(),
-  /** How often a body of a loop was entered, and how often it may be. */
+  /** How often a loop's body was entered, and how often it may be. */
   turns: 0,
   mostTurns: Number.POSITIVE_INFINITY,
 

@@ -1,6 +1,6 @@
 /**
- * One script that holds all mutants of a source. `run` asks at each place which mutant is on; `record` has none, and notes at
- * each place which of them would have been felt.
+ * One script that contains all mutants of a source. With `run` it asks at each place which mutant is active; with `record`
+ * none is active, and it notes at each place which mutants would have been felt.
  */
 import { parse } from "acorn";
 import type { MutatedPlace, MutatedSource } from "./mutants.ts";
@@ -9,7 +9,7 @@ import { otherOperators } from "./mutators.ts";
 
 export type Build = "run" | "record";
 
-/** The script of a source whose first mutant has the number `first`. `runtime` is the URL of `runtime.ts`. Throws SyntaxError. */
+/** The script of a source whose first mutant has the number `first`. `runtime`: URL of `runtime.ts`. Throws SyntaxError. */
 export function render(source: MutatedSource, first: number, build: Build, runtime: string): string {
   const numbers = new Map<MutatedPlace, number>();
   let next = first;
@@ -19,7 +19,7 @@ export function render(source: MutatedSource, first: number, build: Build, runti
   }
   const text = new Rendering(source, numbers, build).whole();
   const script = `import { state as __m } from ${JSON.stringify(runtime)};${text}`;
-  // What cannot be imported would fail every test, and kill every mutant.
+  // A script that cannot be imported would fail every test, and so kill every mutant.
   parse(script, { ecmaVersion: "latest", sourceType: "module" });
   return script;
 }
@@ -36,7 +36,7 @@ class Rendering {
 
   constructor({ script, places, loops }: MutatedSource, numbers: ReadonlyMap<MutatedPlace, number>, build: Build) {
     this.#script = script;
-    // The outermost first: by start, the longest of one start first; those of one range stay as they came.
+    // The outermost first: by start, and the longest of one start first. Places of one range keep their order.
     const bodies = loops.map(({ start, end }): Loop => ({ start, end, isLoop: true }));
     this.#places = [...bodies, ...places].sort((one, other) => one.start - other.start || other.end - one.end);
     this.#numbers = numbers;
@@ -47,7 +47,7 @@ class Rendering {
     return this.#range({ start: 0, end: this.#script.length }, 0);
   }
 
-  /** The text of a range with the places from index `from` on that lie in it. */
+  /** The text of a range, with the places from index `from` on inside it. */
   #range({ start, end }: Range, from: number): string {
     let text = "";
     let at = start;

@@ -1,4 +1,4 @@
-/** The simulation as it is used here: seeds of the default plan, and of the scenarios aimed at rules, with every rule kept. */
+/** The simulation for mutants: seeds of the default plan, and of the scenarios aimed at rules, with every rule kept. */
 import { pathToFileURL } from "node:url";
 
 export interface Scenario {
@@ -10,9 +10,9 @@ export interface Scenario {
 }
 
 export interface Simulation {
-  /** The rules that the scenarios are aimed at, in their order. */
+  /** The rules that the scenarios are aimed at, in order. */
   readonly rules: readonly string[];
-  /** Throws where the seed breaks a promise. */
+  /** Throws if the seed breaks a promise. */
   run(scenario: Scenario): Promise<void>;
 }
 

@@ -11,7 +11,7 @@ export function filesOf({ root, tests }: Project): Step[] {
   return files.map((file) => ({ kind: "file", file, ...limits }));
 }
 
-/** Number of seeds of the default plan. All aimed scenarios together have as many again, one after the other. */
+/** `seeds` seeds of the default plan. All aimed scenarios together have as many, one after the other. */
 export function seedsOf(seeds: number, rules: readonly string[]): Step[] {
   const of = (scenario: number, rule: string, count: number): Step[] =>
     Array.from({ length: count }, (_, index) => ({

@@ -1,10 +1,10 @@
-/** The survivors that are accepted, held to the tree as it is. */
+/** Checks the accepted survivors against the current tree. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readSources, sluice } from "./project.ts";
 import { readSurvivors } from "./survivors.ts";
 
-test("each survivor that is accepted is a mutant of the tree: an entry goes when its code does", () => {
+test("each accepted survivor is a mutant of the tree: an entry must go with its code", () => {
   const mutants = new Set(readSources(sluice).mutants.map(({ id }) => id));
   const accepted = [...readSurvivors(sluice.root, sluice.survivors).values()];
   assert.ok(mutants.size > 1_000 && accepted.length > 0);

@@ -1,4 +1,4 @@
-/** The survivors that are accepted, each with a message that says why nothing can kill it. */
+/** The accepted survivors, each with the reason why nothing can kill it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -6,12 +6,12 @@ export interface AcceptedSurvivor {
   readonly id: string;
   readonly file: string;
   readonly within: string;
-  /** For the reader: the id alone counts. */
+  /** For the reader: only the id counts. */
   readonly change: string;
   readonly why: string;
 }
 
-/** Throws where an entry lacks its message, or stands there twice. */
+/** Throws if an entry has no reason, or occurs twice. */
 export function readSurvivors(root: string, file: string): Map<string, AcceptedSurvivor> {
   const list = JSON.parse(readFileSync(join(root, file), "utf8")) as AcceptedSurvivor[];
   const accepted = new Map<string, AcceptedSurvivor>();

@@ -1,17 +1,17 @@
-/** The threads that try mutants: one that hangs or breaks is ended and begun anew. */
+/** The threads that try mutants. One that hangs or breaks is ended and replaced. */
 import { Worker } from "node:worker_threads";
 import type { Killed, Order, ThreadData, WorkerMessage } from "./worker.ts";
 
-/** What came of an order. */
+/** The result of an order. */
 export type Ended =
   | { readonly kind: "passed" }
   | { readonly kind: "failed"; readonly killed: Killed }
-  /** The thread received nothing any more, or died. */
+  /** The thread no longer responded, or died. */
   | { readonly kind: "lost"; readonly why: string };
 
 const watchEveryMs = 200;
 
-/** One thread at a time, made when it is needed. */
+/** One thread at a time, started when needed. */
 export class Thread {
   readonly #data: Omit<ThreadData, "deadline" | "baseMs">;
   readonly #onMessage: (message: WorkerMessage) => void;
@@ -27,7 +27,10 @@ export class Thread {
     this.#onMessage = onMessage;
   }
 
-  /** Carries an order out. Afterwards the thread is as it was before, or a new one. Throws where it cannot be carried out. */
+  /**
+   * Carries out an order. Afterwards the thread is in its initial state, or a new one. Throws if the order cannot be carried
+   * out.
+   */
   async follow(order: Order): Promise<Ended> {
     const worker = this.#start();
     const { promise, resolve, reject } = Promise.withResolvers<Ended>();

@@ -1,29 +1,29 @@
-/** One run of one test, or of one seed: how it ended, and how long it took. */
+/** One run of one test or of one seed: how it ended, and how long it took. */
 import type { DeclaredTest } from "./registry.ts";
 
 export interface Trial {
-  /** Undefined where it passed. */
+  /** Undefined if it passed. */
   readonly failure: string | undefined;
   readonly isHang: boolean;
   readonly ms: number;
-  /** True where the failure came from beside the test: it may be a late one of the test before. */
+  /** True if the error came from outside of the test: it may be a late one of the test before. */
   readonly isStray: boolean;
 }
 
 type After = () => unknown;
 
-// Tests may take the place of the timers that they know.
+// Tests may mock the global timers.
 const { setTimeout: setTimer, clearTimeout: clearTimer } = globalThis;
 
 let strayed: ((error: unknown) => void) | undefined;
 
-/** Errors that no caller waits for fail the trial that is under way. */
+/** Makes an error that no caller waits for fail the current trial. */
 export function catchStrays(): void {
   process.on("unhandledRejection", (error) => strayed?.(error));
   process.on("uncaughtException", (error) => strayed?.(error));
 }
 
-/** Runs to its end, to the first error, or to the limit, whichever is first. */
+/** Runs until the end, the first error or the limit, whichever is first. */
 export async function attempt(run: () => unknown, limitMs: number): Promise<Trial> {
   const startedMs = performance.now();
   let timer: NodeJS.Timeout | undefined;
@@ -54,7 +54,7 @@ export async function attempt(run: () => unknown, limitMs: number): Promise<Tria
   return { failure, isHang, ms: performance.now() - startedMs, isStray };
 }
 
-/** The body of a test with all that its suites do before and after it. */
+/** The body of a test with all hooks of its suites. */
 export async function runTest({ name, body, hooks }: DeclaredTest): Promise<void> {
   const cleanups: After[] = [];
   const { mock } = process.getBuiltinModule("node:test");

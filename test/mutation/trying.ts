@@ -1,4 +1,4 @@
-/** Tries one mutant after the other on what feels it, the likeliest and quickest first. */
+/** Tries one mutant after the other on the tests and seeds that feel it, the most likely and quickest first. */
 import { posix } from "node:path";
 import type { Mutant } from "./mutants.ts";
 import type { Project, Sources } from "./project.ts";
@@ -21,7 +21,7 @@ interface Candidate {
   killed: number;
 }
 
-/** A run that takes so much longer than without the mutant has no end. The machine may be busy with other things. */
+/** A run that takes this much longer than without the mutant counts as endless. The machine may be busy with other work. */
 const limitsOf = ({ ms, turns }: Candidate): Limits => ({ limitMs: 4_000 + 10 * ms, mostTurns: 10_000 + 10 * turns });
 
 const stepOf = (candidate: Candidate): Step => ({ ...candidate.step, ...limitsOf(candidate) });
@@ -31,7 +31,7 @@ const patiently = (step: Step): Step => ({ ...step, limitMs: step.limitMs * 3 })
 /** The file of a test, or the seed itself. */
 const placeOf = ({ step, name }: Candidate): string => (step.kind === "test" ? step.file : name);
 
-/** The sources that import one for its values: nothing of a source that holds constants alone is felt in itself. */
+/** The sources that import a source for its values. A source of constants only is felt in its importers. */
 function importersOf(imported: string, { files }: Sources): string[] {
   const importing = files.filter(({ file, text }) =>
     [...text.matchAll(/^import (?!type )[^;]*? from "(\.[^"]+)";$/gm)].some(
@@ -59,7 +59,7 @@ export class Trying {
     sources: Sources,
     recording: Recording,
     lastKiller: (mutant: Mutant) => string | undefined,
-    /** What the runs of one mutant may take in all; 0 for no bound. */
+    /** Bound for all runs of one mutant together; 0: no bound. */
     mostSeconds: number,
   ) {
     this.#project = project;
@@ -78,7 +78,7 @@ export class Trying {
     }));
   }
 
-  /** Whether anything kills the mutant, and if not, whether anything could have. */
+  /** Resolves to what kills the mutant, and to whether anything could have killed a survivor. */
   async tryMutant(mutant: Mutant): Promise<Outcome> {
     const number = this.#sources.numberOf(mutant);
     const feeling = this.#inOrder(
@@ -101,7 +101,7 @@ export class Trying {
     await Promise.all(this.#idle.splice(0).map((thread) => thread.end()));
   }
 
-  /** What killed it before comes first; then what costs least for each mutant that it has killed. */
+  /** The killer of an earlier run comes first, then the steps by their cost for each mutant that they have killed. */
   #inOrder(candidates: readonly Candidate[], first: string | undefined): Candidate[] {
     const costOf = ({ name, ms, tried, killed }: Candidate) =>
       name === first ? 0 : ((ms + 0.2) * (tried + 2)) / (killed + 1);
@@ -120,11 +120,11 @@ export class Trying {
     const steps = candidates.map(stepOf);
     let ended = await thread.follow({ on: number, steps });
     if (ended.kind === "failed" && !ended.killed.isClean) {
-      // Another mutant may have left the thread in disorder: a new one tells.
+      // An earlier mutant may have left the thread in disorder, so the step is repeated in a new thread.
       const { step } = ended.killed;
       ended = await thread.follow({ on: number, steps: [step, ...steps] });
     }
-    // A busy machine is slow, too: what has no end has none the second time, when it is given longer.
+    // A busy machine is slow as well: an endless run must also exceed three times the limit.
     if (isHang(ended)) ended = await thread.follow({ on: number, steps: steps.map(patiently) });
     return this.#note(ended, candidates);
   }
@@ -141,7 +141,7 @@ export class Trying {
     return killer;
   }
 
-  /** A mutant that matters while files are imported has a thread of its own, in which it is on from the beginning. */
+  /** A mutant that matters while files are imported needs a thread of its own, in which it is active from the beginning. */
   async #tryEarly(mutant: Mutant, number: number): Promise<string | undefined> {
     const candidates = this.#knowing([mutant.file]) ?? this.#knowing(importersOf(mutant.file, this.#sources)) ?? [];
     const thread = this.#thread(number);
@@ -153,8 +153,8 @@ export class Trying {
   }
 
   /**
-   * What may know one of the sources; undefined where nothing feels any of them. A test that reads a constant alone feels
-   * nothing: those beside it in its file know the source, and so may it.
+   * Steps that may know one of the sources; undefined if no step feels any of them. A test that only reads a constant feels
+   * nothing, but if another test of its file feels the source, it may know the source too.
    */
   #knowing(files: readonly string[]): readonly Candidate[] | undefined {
     const mutants = this.#sources.mutants.filter(({ file }) => files.includes(file));

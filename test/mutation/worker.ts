@@ -1,6 +1,6 @@
 /**
- * One thread. It imports tests and the simulation over mutated sources, in which it turns a mutant on while it runs a test:
- * nothing on disk is changed, and nothing is imported twice.
+ * A thread that imports tests and the simulation over mutated sources, and activates a mutant while it runs a test. It changes
+ * nothing on disk, and imports nothing twice.
  */
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -15,16 +15,16 @@ import { attempt, catchStrays, runTest, type Trial } from "./trial.ts";
 export interface ThreadData {
   readonly root: string;
   readonly build: Build;
-  /** The mutant that is on from before the first import; 0 for none. */
+  /** The mutant that is active from before the first import; 0 for none. */
   readonly on: number;
   readonly sources: readonly { readonly file: string; readonly text: string; readonly first: number }[];
   readonly simulation: string | undefined;
-  /** When whatever is under way must have ended, in milliseconds since `baseMs`; 0 for nothing. */
+  /** Time by which the current work must have ended, in milliseconds since `baseMs`; 0: none. */
   readonly deadline: SharedArrayBuffer;
   readonly baseMs: number;
 }
 
-/** What is to be run: a test of a file, a whole file, or a seed of a scenario. */
+/** A step: a test of a file, a whole file, or a seed of a scenario. */
 export type Step = Limits &
   (
     | { readonly kind: "test"; readonly file: string; readonly name: string }
@@ -39,7 +39,7 @@ export interface Limits {
 }
 
 export interface Order {
-  /** The mutant to turn on; 0 while nothing but the sources is recorded. */
+  /** The mutant to activate; 0 while the sources are only recorded. */
   readonly on: number;
   readonly steps: readonly Step[];
 }
@@ -53,15 +53,15 @@ export type WorkerMessage =
       readonly turns: number;
     }
   | { readonly kind: "imported"; readonly file: string; readonly felt: readonly number[] }
-  /** Undefined where all steps passed. */
+  /** Undefined if all steps passed. */
   | { readonly kind: "end"; readonly killed: Killed | undefined }
-  /** The order could not be followed, and no mutant is to blame. */
+  /** The order could not be carried out, and no mutant is the cause. */
   | { readonly kind: "unable"; readonly why: string };
 
 export interface Killed {
   readonly step: Step;
   readonly trial: Trial;
-  /** False where the thread is no longer as it was. */
+  /** False if the thread is no longer in its initial state. */
   readonly isClean: boolean;
 }
 
@@ -72,7 +72,7 @@ const standIns: Readonly<Record<string, string>> = {
   "node:test": new URL("./node-test.ts", import.meta.url).href,
   "fast-check": new URL("./fast-check.js", import.meta.url).href,
 };
-/** There is no such file: this is what tests import in place of fast-check. */
+/** This file does not exist on disk. Tests import it in place of fast-check. */
 const fastCheck = `import fc from "fast-check"; import { withFewerRuns } from "./fewer-runs.ts"; export default withFewerRuns(fc);`;
 const scripts = new Map(
   data.sources.map(({ file, text, first }) => [
@@ -113,7 +113,7 @@ function post(message: WorkerMessage): void {
   parentPort?.postMessage(message);
 }
 
-/** Runs under a limit that the parent watches too: a thread in an endless loop receives no timer. */
+/** Runs under a limit that the parent also watches, because a thread in an endless loop runs no timer. */
 async function limited(run: () => unknown, { limitMs, mostTurns }: Limits): Promise<Trial> {
   Atomics.store(deadline, 0, Date.now() - data.baseMs + limitMs * 2);
   state.felt.clear();
@@ -152,10 +152,10 @@ async function runStep(step: Step, on: number): Promise<Trial> {
   }
 }
 
-/** What takes longer than this depends on a real clock, and may fail on a busy machine all by itself. */
+/** A step that takes longer depends on a real clock, and may fail on a busy machine by itself. */
 const surelyQuickMs = 300;
 
-/** A failure counts where the same step passes once the mutant is off; where it may have been chance, it has to come twice. */
+/** A failure counts only if the step passes without the mutant. A failure that may be chance must occur twice. */
 async function tryStep(step: Step, on: number): Promise<Killed | undefined> {
   const trial = await runStep(step, on);
   if (trial.failure === undefined) return undefined;
@@ -166,7 +166,7 @@ async function tryStep(step: Step, on: number): Promise<Killed | undefined> {
   return { step, trial, isClean };
 }
 
-/** A file is recorded test by test. */
+/** Records a file test by test. */
 async function record(step: Step): Promise<void> {
   if (step.kind === "file") {
     for (const { name } of await testsOf(step.file)) await record({ ...step, kind: "test", name });
@@ -176,7 +176,7 @@ async function record(step: Step): Promise<void> {
   post({ kind: "ran", step, trial, felt: [...state.felt], turns: state.turns });
 }
 
-/** Records each step, or stops at the first that the mutant fails. */
+/** Runs each step, or stops at the first that the mutant fails. */
 async function follow({ on, steps }: Order): Promise<Killed | undefined> {
   for (const step of steps) {
     if (data.build === "record") {
@@ -197,7 +197,7 @@ parentPort?.on("message", (order: Order) => {
       const failure = error instanceof Error ? error.message : String(error);
       const trial = { failure, isHang: false, ms: 0, isStray: false };
       const [step] = order.steps;
-      // A mutant that is on from the start may break an import.
+      // A mutant that is active from the start may break an import.
       if (data.on !== 0 && step !== undefined) post({ kind: "end", killed: { step, trial, isClean: false } });
       else post({ kind: "unable", why: failure });
     },

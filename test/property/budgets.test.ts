@@ -11,7 +11,7 @@ const expression = fc.oneof(
   fc.stringMatching(/^[()[\]{}*+?|\\^$.a-c0-9,:<>P=!-]{0,30}$/),
 );
 
-/** Specs of which most fields are plausible, so that every check is reached. */
+/** Specs whose fields are mostly plausible, so that every check is reached. */
 const spec = fc.record(
   {
     maxUnavailable: maybe(fc.integer({ min: -2, max: 4 })),
@@ -23,7 +23,7 @@ const spec = fc.record(
   },
   { requiredKeys: ["selector"] },
 );
-/** Objects that are right but for what the user chose: random fields alone hardly ever agree with each other. */
+/** Objects that are valid apart from the user's choices, because random fields alone hardly ever agree with each other. */
 const sound = fc.record({
   kind: fc.constant("ZoneAwarePodDisruptionBudget"),
   spec: fc.record(
@@ -41,7 +41,7 @@ const object = fc.oneof(
   { weight: 9, arbitrary: fc.record({ kind: maybe(fc.constant("ZoneAwarePodDisruptionBudget")), spec: maybe(spec) }) },
 );
 
-test("whatever the object, it is a budget that can be used, or a field and a message that names it", () => {
+test("any object is either a usable budget, or a field and a message that names it", () => {
   let budgets = 0;
   fc.assert(
     fc.property(object, fc.string(), (given, podName) => {
@@ -63,7 +63,7 @@ test("whatever the object, it is a budget that can be used, or a field and a mes
 
 const handler = validateZoneBudget.open(undefined as never);
 
-test("whatever the review holds, the answer is the same for a dry run, and never an exception", async () => {
+test("for any review the answer is the same in a dry run, and never an exception", async () => {
   await fc.assert(
     fc.asyncProperty(
       object,

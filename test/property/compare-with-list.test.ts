@@ -10,7 +10,7 @@ interface Thing {
   readonly resourceVersion: number;
 }
 
-/** One write for each revision from 1 on: of an object, or its deletion. `lost`: the watch never reports it. */
+/** A write for each revision from 1 on: of an object, or its deletion. `lost`: the watch never delivers it. */
 const write = fc.record({ name: fc.constantFrom("a", "b", "c"), deletes: fc.boolean(), lost: fc.boolean() });
 const history = fc.array(write, { minLength: 1, maxLength: 12 }).chain((writes) => {
   const revision = fc.integer({ min: 0, max: writes.length });
@@ -19,7 +19,7 @@ const history = fc.array(write, { minLength: 1, maxLength: 12 }).chain((writes) 
 
 type Write = typeof write extends fc.Arbitrary<infer T> ? T : never;
 
-/** The objects that there are after these writes. */
+/** The objects that exist after these writes. */
 function stateOf(writes: readonly Write[], isDelivered: (one: Write) => boolean): Map<string, Thing> {
   const state = new Map<string, Thing>();
   for (const [index, one] of writes.entries()) {
@@ -33,7 +33,7 @@ function stateOf(writes: readonly Write[], isDelivered: (one: Write) => boolean)
 
 const sorted = (state: ReadonlyMap<string, Thing>) => [...state.values()].sort((a, b) => a.name.localeCompare(b.name));
 
-test("a newer list mends whatever a watch has lost, and an older one takes nothing back that the watch has told", () => {
+test("a newer list repairs what a watch has lost, and an older one undoes nothing that the watch has delivered", () => {
   let [mended, older] = [0, 0];
   fc.assert(
     fc.property(history, ({ writes, reached, listedAt }) => {

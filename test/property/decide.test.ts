@@ -1,4 +1,4 @@
-/** `decide` against the naive rules, over random groups. A failure prints its seed, its path and the smallest group. */
+/** Compares `decide` with simple rules, over random groups. A failure prints its seed, its path and the smallest group. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -43,11 +43,11 @@ function placesOf(verdict: Verdict<RolloutTarget>, action: "delete" | "repair"):
 const summary = (verdict: Verdict<RolloutTarget>): string[] =>
   targetsOf(verdict).map((target) => `${target.action} ${subjectOf(target)}`);
 
-test("whatever is deleted keeps Z1, Z2, Z3, Z4 and the budgets, and no other function's reservation is touched", () => {
+test("every deletion keeps Z1, Z2, Z3, Z4 and the budgets, and touches no reservation of another function", () => {
   check((facts, verdict) => assert.equal(violationOf(facts, placesOf(verdict, "delete")), undefined), numRuns);
 });
 
-test("whatever is repaired is broken, or down where no healthy pod goes, and what is refused is left alone", () => {
+test("only broken pods are repaired, or pods that are down where no healthy pod goes, and refused pods are left alone", () => {
   check((facts, verdict) => {
     const repairs = placesOf(verdict, "repair");
     const allowed = possible(facts);
@@ -68,7 +68,7 @@ test("a revision is recorded only for a zone that is complete", () => {
   });
 });
 
-test("whatever it decides, it reconciles again when the next pod that was never ready is to be repaired, and a wait says so", () => {
+test("every decision reconciles again when the next never-ready pod must be repaired, and a wait says so", () => {
   check((facts, verdict) => {
     const seconds = nextRepairSeconds(facts);
     const isReported = / was never ready, and is replaced if it is not ready 120 s after it was made/.test(
@@ -88,7 +88,7 @@ test("nothing is taken twice", () => {
   });
 });
 
-test("if the rules let anything go, something goes; and nothing goes that they hold back", () => {
+test("if the rules let a pod go, a pod goes; and no pod goes that they block", () => {
   check((facts, verdict) => {
     const allowed = possible(facts);
     const taken = summary(verdict);
@@ -100,7 +100,7 @@ test("if the rules let anything go, something goes; and nothing goes that they h
   }, numRuns);
 });
 
-test("every repair and every record that is possible is in the take, whatever the healthy pods wait for", () => {
+test("every possible repair and record is in the take, whatever healthy pods wait for", () => {
   check((facts, verdict) => {
     const taken = new Set(summary(verdict));
     for (const word of possible(facts)) assert.ok(word.startsWith("delete") || taken.has(word), word);
@@ -165,7 +165,7 @@ test("a pod that is Ready but not yet available is down: it goes first, and the 
   assertNoneLeftBehind(facts, verdict);
 });
 
-test("the guard of a wait is true, and done means done", () => {
+test("the guard of a wait tells the truth, and done means done", () => {
   check((facts, verdict) => {
     const guard = guardOf(verdict, "rolling");
     if (guard !== "rolling") assert.ok(isTrueOf(guard, facts), `${guard}: ${verdict.message}`);
@@ -173,7 +173,7 @@ test("the guard of a wait is true, and done means done", () => {
   });
 });
 
-test("decide is pure: it changes nothing that it is given, and answers the same again, in whatever order pods are listed", () => {
+test("decide is pure: it does not change its input, and answers the same again, in any order of the pods", () => {
   fc.assert(
     fc.property(group, (facts) => {
       const snapshot = freeze(render(facts));
@@ -185,7 +185,7 @@ test("decide is pure: it changes nothing that it is given, and answers the same 
   );
 });
 
-test("the random groups meet every guard and every act, often enough to tell", () => {
+test("the random groups meet every guard and every act often enough to prove something", () => {
   const sampled = 2 * fewRuns;
   const met = new Map<string, number>();
   for (const facts of fc.sample(group, { seed: 1, numRuns: sampled })) {
@@ -201,7 +201,7 @@ test("the random groups meet every guard and every act, often enough to tell", (
   }
 });
 
-/** Freezes all the way down. A Map cannot be frozen: its writing methods are taken away. */
+/** Freezes the value deeply. A Map cannot be frozen, so its writing methods are replaced. */
 function freeze<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
   if (value instanceof Map) {

@@ -1,6 +1,6 @@
 /**
- * Random groups under random budgets, with the evictions that are asked for together: as plain facts, and as the API server
- * and a ledger would show them. The naive rules read the facts; the product reads what is rendered from them.
+ * Random groups under random budgets, with evictions that are asked for together: as plain facts, and as the API server and a
+ * ledger would show them. The simple rules read the facts; the product reads what is rendered from them.
  */
 import fc from "fast-check";
 import type { EvictionSnapshot } from "../../functions/evaluate-eviction/decide.ts";
@@ -21,7 +21,7 @@ export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
 
 export interface PlaceFacts {
   readonly pod: "absent" | "ready" | "not ready" | "pending" | "terminating" | "ended";
-  /** For how many seconds a ready pod has been so; unknown if its status does not say. */
+  /** Seconds for which a ready pod has been so; unknown if its status does not say. */
   readonly readyFor: number | "unknown";
   readonly reserved: "no" | "for this pod" | "for the pod before";
   readonly reservationAgeMs: number;
@@ -30,12 +30,12 @@ export interface PlaceFacts {
 export interface ZoneFacts {
   readonly start: number;
   readonly replicas: number;
-  /** How many pods the controller last counted. */
+  /** Number of pods that the controller counted last. */
   readonly counted: number;
   readonly minReadySeconds: number;
-  /** The StatefulSet has the label that its pods have. */
+  /** True: the StatefulSet has the label that its pods have. */
   readonly labelled: boolean;
-  /** One after the other from `start`; beyond the replicas are those that the StatefulSet wants no more. */
+  /** Consecutive places from `start`. Places beyond the replicas are those that the StatefulSet no longer wants. */
   readonly places: readonly PlaceFacts[];
 }
 
@@ -53,13 +53,13 @@ export interface DisruptionBudgetFacts {
   readonly behind: boolean;
   readonly sparesUnready: boolean;
   readonly healthy: boolean;
-  /** How many pods its controller expects, of which it wants two healthy; "not said" by one of before. */
+  /** Number of pods that its controller expects, of which it wants two healthy. An older controller says "not said". */
   readonly expects: "not said" | 2 | 3;
 }
 
 export interface QuestionFacts {
   readonly zone: number;
-  /** Counted from the zone's start. */
+  /** Index from the zone's start. */
   readonly place: number;
   readonly uid: "as it is" | "of another";
   readonly pinned: boolean;
@@ -71,18 +71,18 @@ export interface EvictionFacts {
   readonly zones: readonly ZoneFacts[];
   readonly budgets: readonly BudgetFacts[];
   readonly disruptionBudgets: readonly DisruptionBudgetFacts[];
-  /** A StatefulSet of another group has the label too. */
+  /** True: a StatefulSet of another group has the label as well. */
   readonly foreign: boolean;
   /** Ordinals that are reserved in a StatefulSet called y that has left the group. */
   readonly departed: readonly number[];
-  /** How many more reservations the ledger takes. */
+  /** Number of further reservations that fit into the ledger. */
   readonly room: number;
   readonly questions: readonly QuestionFacts[];
 }
 
 export const letterOf = (zone: number): string => String.fromCharCode(97 + zone);
 
-/** What follows `podNamePartitionRegex:`; budgets of zones have none. */
+/** Values of `podNamePartitionRegex`; budgets of zones have none. */
 export const expressions: Readonly<Record<Exclude<Slicing, "none">, string>> = {
   "by ordinal": "[a-z]-([0-9]+)",
   "by first digit": "[a-z]-([0-9])[0-9]*",
@@ -96,7 +96,7 @@ function weighted<T>(...choices: (readonly [number, T])[]): fc.Arbitrary<T> {
 
 const oneIn = (n: number): fc.Arbitrary<boolean> => weighted([n - 1, false], [1, true]);
 
-/** Most pods are well: of groups in which everything is broken all are decided alike. */
+/** Most pods are healthy, because groups in which everything is broken are all decided alike. */
 const anyPlace = fc.record({
   pod: weighted<PlaceFacts["pod"]>(
     [160, "ready"],
@@ -111,7 +111,7 @@ const anyPlace = fc.record({
   reservationAgeMs: fc.constantFrom(0, 5_000, 149_999, 150_000),
 });
 
-/** One that was taken a moment ago, and whose new pod is not ready yet: left to chance it is seldom met. */
+/** A pod that was taken a moment ago and whose replacement is not ready yet. Chance alone seldom draws one. */
 const replaced = anyPlace.map((one): PlaceFacts => ({ ...one, pod: "not ready", reserved: "for the pod before" }));
 const place = fc.oneof({ weight: 50, arbitrary: anyPlace }, { weight: 1, arbitrary: replaced });
 
@@ -144,7 +144,9 @@ const budget = fc.record({
   selects: weighted<BudgetFacts["selects"]>([40, "all"], [1, "zone a"], [1, "zone b"], [1, "others"]),
 });
 
-/** What the validation would not let pass is drawn as its next of kin: a share in zones, a delay in partitions. */
+/**
+ * Replaces what the validation would not accept by something similar: a percentage only in zones, a delay only in partitions.
+ */
 function sound({ may, slicing, delaySeconds, selects }: BudgetFacts): BudgetFacts {
   const isShare = typeof may === "object" && "percent" in may && may.percent > 0;
   return {
@@ -171,7 +173,7 @@ const question = fc.record({
   dryRun: oneIn(5),
 });
 
-/** Most questions are about a place that there is. */
+/** Aims most questions at an existing place. */
 function aim({ zones, ...facts }: EvictionFacts): EvictionFacts {
   const questions = facts.questions.map((one, index) => {
     const zone = one.zone % zones.length;
@@ -201,7 +203,7 @@ export const evictions: fc.Arbitrary<EvictionFacts> = fc
 
 const tag = { app: "db" };
 
-/** What the function would be given of these facts: parsed, settled and surveyed by the product. */
+/** The input of the function for these facts, which the product parses, settles and counts. */
 export function render(facts: EvictionFacts): EvictionSnapshot {
   const key = { namespace: "db", group: "group" };
   const budgets = facts.budgets.map((one, index) => parseStoredBudget(budgetObject(one, index)));
@@ -253,7 +255,7 @@ function reservationOf(statefulSet: string, ordinal: number, facts: PlaceFacts):
   return { statefulSet, ordinal, uid, by: reserverOf(ordinal), stampMs: nowMs - facts.reservationAgeMs };
 }
 
-/** The function that has reserved a place, if one has. */
+/** The function that has reserved a place. */
 export function reserverOf(ordinal: number): string {
   return ordinal % 2 === 0 ? "advance-zone-rollout" : "evaluate-eviction";
 }

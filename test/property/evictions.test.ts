@@ -1,4 +1,4 @@
-/** Evictions against the naive rules, over random groups. A failure prints its seed, its path and the smallest group. */
+/** Compares evictions with simple rules, over random groups. A failure prints its seed, its path and the smallest group. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -15,7 +15,7 @@ function check(property: (facts: EvictionFacts, decisions: readonly Decision[]) 
   fc.assert(holds, { numRuns: runs, verbose: fc.VerbosityLevel.None });
 }
 
-/** The places that were allowed for good and are to be reserved, in the order of the questions. */
+/** The places that were allowed for real and must be reserved, in the order of the questions. */
 function takenOf(facts: EvictionFacts, decisions: readonly Decision[]): Member[] {
   return facts.questions.flatMap((question, index) => {
     const isTaken = decisions[index]?.reserve !== undefined && !question.dryRun;
@@ -23,7 +23,7 @@ function takenOf(facts: EvictionFacts, decisions: readonly Decision[]): Member[]
   });
 }
 
-/** The guards of all questions by the naive rules alone. */
+/** The guards of all questions by the simple rules. */
 function naively(facts: EvictionFacts): string[] {
   const taken: Member[] = [];
   return facts.questions.map((question) => {
@@ -35,18 +35,18 @@ function naively(facts: EvictionFacts): string[] {
   });
 }
 
-test("every question of a batch is answered as by the naive rules, guard by guard", () => {
+test("every question of a batch gets the guard of the simple rules", () => {
   check((facts, decisions) => {
     const guards = decisions.map(({ answer }) => answer.guard);
     assert.deepEqual(guards, naively(facts));
   }, numRuns);
 });
 
-test("E1: all that a batch allows together leaves every zone and every partition within its budget", () => {
+test("E1: what a batch allows together keeps every zone and every partition within its budget", () => {
   check((facts, decisions) => assert.equal(violationOf(facts, takenOf(facts, decisions)), undefined), numRuns);
 });
 
-test("what is allowed under a budget is reserved by its uid, and nothing else is reserved", () => {
+test("a pod that is allowed under a budget is reserved by its uid, and nothing else is reserved", () => {
   check((facts, decisions) => {
     for (const [index, { answer, reserve }] of decisions.entries()) {
       assert.equal(reserve !== undefined, answer.guard === "allowed");
@@ -60,7 +60,7 @@ test("what is allowed under a budget is reserved by its uid, and nothing else is
   });
 });
 
-test("a refusal names its guard in a message, and is a 429 with the cause wherever waiting helps", () => {
+test("a refusal names its guard in a message, and is a 429 with the cause if waiting helps", () => {
   const final = new Map([
     ["max-unavailable-zero", 403],
     ["never-possible", 403],
@@ -72,7 +72,7 @@ test("a refusal names its guard in a message, and is a 429 with the cause wherev
     for (const { answer } of decisions) {
       if (answer.allowed) continue;
       assert.match(answer.message, /^\S.*\S$/);
-      // A PodDisruptionBudget's never is told as the API server would tell it.
+      // What a PodDisruptionBudget can never allow gets the API server's own message.
       const isOfAnother = answer.guard === "never-possible" && /PodDisruptionBudgets? pdb-/.test(answer.message);
       assert.equal(answer.code, isOfAnother ? 429 : (final.get(answer.guard) ?? 429), answer.guard);
       assert.equal(answer.cause, answer.code === 429 ? "DisruptionBudget" : "");
@@ -92,7 +92,7 @@ test("dry runs change no other answer of their batch", () => {
   });
 });
 
-test("a batch decides what its questions would one after the other, each reserved before the next is asked", () => {
+test("a batch decides the same as its questions would one after the other, each reserved before the next", () => {
   const pinned = (questions: EvictionFacts["questions"]) => questions.map((one) => ({ ...one, pinned: true }));
   check(({ questions, ...rest }) => {
     const facts = { ...rest, questions: pinned(questions) };
@@ -115,7 +115,7 @@ test("a batch decides what its questions would one after the other, each reserve
   });
 });
 
-test("decide is pure: it changes nothing that it is given, and answers the same again", () => {
+test("decide is pure: it does not change its input, and answers the same again", () => {
   fc.assert(
     fc.property(evictions, (facts) => {
       const group = render(facts);

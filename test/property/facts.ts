@@ -1,6 +1,6 @@
 /**
- * Random groups as plain facts, and the same groups as the API server and a ledger would show them. The naive rules read
- * the facts; the product reads what is rendered from them.
+ * Random groups as plain facts, and the same groups as the API server and a ledger would show them. The simple rules read the
+ * facts; the product reads what is rendered from them.
  */
 import fc from "fast-check";
 import type { RolloutSnapshot } from "../../functions/advance-zone-rollout/decide.ts";
@@ -23,21 +23,22 @@ export const self = "advance-zone-rollout";
 export interface SlotFacts {
   readonly health: Health;
   readonly revision: "old" | "older" | "new" | "none";
-  /** Age of the pod in seconds; unknown if it does not say when it was made. */
+  /** Age of the pod in seconds; unknown if it does not say when it was created. */
   readonly ageSeconds: number | "unknown";
-  /** For how many seconds the pod has been ready; without meaning for others. */
+  /** Seconds for which the pod has been ready; unused for other pods. */
   readonly readyForSeconds: number;
   readonly reservation: "none" | "of this pod" | "of the pod before";
   readonly reservedBy: string;
   readonly reservationAgeMs: number;
   readonly refused: boolean;
-  /** The pod's label `tier`, which some budgets select by. */
+  /** The pod's label `tier`, by which some budgets select. */
   readonly tier: Tier;
 }
 
 /**
- * `not ready` was Ready before, and `pending again` too: its node has started anew. `never ready` runs, and never was;
- * `pending` has not got that far; of `unheard` no kubelet has said a word; `unclear` does not say since when it is not ready.
+ * `not ready` and `pending again` were Ready before; the node of the latter has restarted. `never ready` runs, and was never
+ * Ready. `pending` has not got that far. No kubelet has reported about `unheard`. `unclear` does not say since when it is not
+ * ready.
  */
 export type Health =
   | "absent"
@@ -57,7 +58,7 @@ export type Tier = "hot" | "cold";
 export interface ZoneFacts {
   readonly start: number;
   readonly replicas: number;
-  /** How many pods the StatefulSet's status reports. */
+  /** Number of pods in the StatefulSet's status. */
   readonly counted: number;
   /** The StatefulSet's own label `tier`. */
   readonly tier: Tier;
@@ -68,18 +69,18 @@ export interface ZoneFacts {
   readonly behind: boolean;
   readonly recorded: "old" | "new";
   readonly recordRefused: boolean;
-  /** By ordinal, from 0 on: some lie before `start` or beyond the replicas. */
+  /** Slots by ordinal, from 0: some lie before `start` or beyond the replicas. */
   readonly slots: readonly SlotFacts[];
 }
 
-/** What names a pod's partition: its ordinal, its zone, or its ordinal where that is even, and nothing where it is odd. */
+/** The name of a pod's partition: its ordinal, its zone, or its ordinal if that is even, and none if it is odd. */
 export type Partitioning = "ordinal" | "zone" | "even ordinal";
 
 export interface BudgetFacts {
-  /** Undefined: it is a budget for each zone. */
+  /** Undefined: the budget is for each zone. */
   readonly partitioning: Partitioning | undefined;
   readonly allowance: { readonly pods: number } | { readonly percent: number };
-  /** Undefined: it selects every pod of the group, otherwise those of the tier. */
+  /** Undefined: it selects every pod of the group; otherwise the pods of that tier. */
   readonly tier: Tier | undefined;
   readonly delaySeconds: number;
   readonly invalid: boolean;
@@ -89,7 +90,7 @@ export interface BudgetFacts {
 export interface GroupFacts {
   readonly zones: readonly ZoneFacts[];
   readonly budgets: readonly BudgetFacts[];
-  /** The tier of a StatefulSet of another group, where there is one that carries the label of this group's application. */
+  /** Tier of a StatefulSet of another group with the label of this group's application; undefined: there is none. */
   readonly foreignTier: Tier | undefined;
 }
 
@@ -98,7 +99,7 @@ export const uidOf = (pod: string): string => `uid-${pod}`;
 
 const oneIn = (n: number): fc.Arbitrary<boolean> => fc.nat(n - 1).map((drawn) => drawn === n - 1);
 
-/** Most of a group is well: worlds in which everything is broken all decide alike. */
+/** Most of a group is healthy, because groups in which everything is broken are all decided alike. */
 function weighted<T>(...choices: (readonly [number, T])[]): fc.Arbitrary<T> {
   return fc.oneof(...choices.map(([weight, value]) => ({ weight, arbitrary: fc.constant(value) })));
 }
@@ -143,7 +144,7 @@ const zone: fc.Arbitrary<ZoneFacts> = fc.nat(6).chain((replicas) =>
     behind: oneIn(12),
     recorded: fc.constantFrom("old", "new"),
     recordRefused: oneIn(20),
-    // A pod beyond the replicas in one zone of four: it unsettles the zone.
+    // One zone in four has a pod beyond the replicas, which unsettles the zone.
     slots: oneIn(4).chain((more) => fc.array(slot, { minLength: replicas, maxLength: replicas + (more ? 2 : 0) })),
   }),
 );
@@ -151,7 +152,7 @@ const zone: fc.Arbitrary<ZoneFacts> = fc.nat(6).chain((replicas) =>
 const pods = fc.constantFrom<BudgetFacts["allowance"][]>({ pods: 0 }, { pods: 1 }, { pods: 2 }, { pods: 3 });
 const percent = fc.constantFrom<BudgetFacts["allowance"][]>({ percent: 0 }, { percent: 1 }, { percent: 50 });
 
-/** Neither a percentage of a partition nor a delay without one can be kept: such budgets are invalid, and nothing more. */
+/** Neither a percentage of a partition nor a delay without a partition can be kept: such budgets are just invalid. */
 const budget: fc.Arbitrary<BudgetFacts> = weighted<BudgetFacts["partitioning"]>(
   [3, undefined],
   [5, "ordinal"],
@@ -169,7 +170,7 @@ const budget: fc.Arbitrary<BudgetFacts> = weighted<BudgetFacts["partitioning"]>(
 
 const anyZones = fc.array(zone, { minLength: 1, maxLength: 4 });
 
-/** With pods down in two zones every decision is the same: in half of the groups only one zone is troubled. */
+/** With pods down in two zones every decision is the same, so in half of the groups only one zone has troubles. */
 const zones = fc.oneof(
   anyZones,
   fc
@@ -182,7 +183,7 @@ function calm(zone: ZoneFacts): ZoneFacts {
   return { ...zone, start: 0, minReadySeconds: 0, slots: slots.slice(0, zone.replicas) };
 }
 
-/** Half of the groups have no budget at all: what they decide is not to be forgotten. */
+/** Half of the groups have no budget, so that their decisions are tested as well. */
 export const group: fc.Arbitrary<GroupFacts> = fc.record({
   zones,
   budgets: fc.oneof(
@@ -193,7 +194,7 @@ export const group: fc.Arbitrary<GroupFacts> = fc.record({
   foreignTier: weighted<GroupFacts["foreignTier"]>([12, undefined], [1, "hot"], [1, "cold"]),
 });
 
-/** What a function would be given of these facts, settled, counted and parsed by the product. */
+/** The input of the function for these facts, which the product settles, counts and parses. */
 export function render(facts: GroupFacts, order: "ascending" | "descending" = "ascending"): RolloutSnapshot {
   const refusals = new Map<string, { uid: string; pod: string; message: string; stampMs: number }>();
   const refuse = (uid: string, pod: string) => refusals.set(uid, { uid, pod, message: "no", stampMs: nowMs });
@@ -313,7 +314,7 @@ function podObject(name: string, ordinal: number, facts: SlotFacts): PodObject {
 
 const timeOf = (secondsAgo: number): string => new Date(nowMs - secondsAgo * 1000).toISOString();
 
-/** A kubelet's words. Every pod started 650 s ago; the conditions of those that were never Ready are of that moment. */
+/** The kubelet's report. Every pod started 650 s ago, and the conditions of those that were never Ready are from then. */
 function statusOf({ health, readyForSeconds }: SlotFacts): NonNullable<PodObject["status"]> {
   if (health === "unheard") return { phase: "Pending" };
   const ready = health === "ready" || health === "terminating";

@@ -1,4 +1,4 @@
-/** What is written is read again as it was, and no text whatever is taken for more than it says. */
+/** What is written is read back unchanged, and no text is read as more than it says. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -12,9 +12,9 @@ import type { LedgerChange, RecordedVerdict, Refusal, Reservation } from "../../
 
 const numRuns = 2_000;
 const stampMs = fc.integer({ min: 0, max: 4_102_444_800_000 });
-/** Any text that JSON can carry; `__proto__` is no name of anything in Kubernetes. */
+/** Any text that JSON can carry. Nothing in Kubernetes is called `__proto__`. */
 const text = fc.string({ unit: "grapheme", maxLength: 20 }).filter((value) => value !== "__proto__");
-/** `constructor` is a valid name, and every plain JavaScript object has something of that name. */
+/** `constructor` is a valid name, and every plain JavaScript object has a property of that name. */
 const name = fc.oneof(fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?$/), fc.constant("constructor"));
 const plain = { noNullPrototype: true };
 
@@ -50,7 +50,7 @@ function leaseOf(annotations: Readonly<Record<string, string>>): LeaseObject {
   return { metadata: { ...metadata, annotations: { "sluice.dev/group": "group", ...annotations } } };
 }
 
-/** Sends a change through the real writer into a Lease that keeps the annotations, as JSON would. */
+/** Sends a change through the real writer into a Lease that keeps the annotations as JSON would. */
 async function through(change: LedgerChange) {
   const patch = async (_resource: string, _key: object, body: object): Promise<LeaseObject> => {
     const { metadata } = JSON.parse(JSON.stringify(body)) as LeaseObject;
@@ -82,7 +82,7 @@ const anyText = fc.oneof(
     .map((table) => JSON.stringify(table)),
 );
 
-test("whatever stands in a ledger is read as a whole ledger or not at all, never as a crash", () => {
+test("any text in a ledger is read as a whole ledger or not at all, and never causes an exception", () => {
   fc.assert(
     fc.property(anyText, anyText, anyText, (reservations, refusals, verdicts) => {
       const annotations = {
@@ -126,7 +126,7 @@ const blank = fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLengt
 const sign = fc.constantFrom("", "+");
 const zeros = fc.string({ unit: fc.constant("0"), maxLength: 3 });
 
-test("rollout-max-unavailable: a positive whole number means that many pods, whatever stands around it", () => {
+test("rollout-max-unavailable: a positive whole number means that many pods, whatever is around it", () => {
   fc.assert(
     fc.property(blank, sign, zeros, fc.integer({ min: 1 }), blank, (before, plus, padding, pods, after) => {
       assert.deepEqual(rolloutMaxUnavailable.parse(`${before}${plus}${padding}${pods}${after}`), { pods });
@@ -135,7 +135,7 @@ test("rollout-max-unavailable: a positive whole number means that many pods, wha
   );
 });
 
-test("rollout-max-unavailable: 1% to 100% mean that share, and no other share means anything", () => {
+test("rollout-max-unavailable: 1% to 100% mean that share, and any other percentage is invalid", () => {
   fc.assert(
     fc.property(blank, sign, fc.integer({ min: -200, max: 300 }), blank, (before, plus, percent, after) => {
       const expected = percent >= 1 && percent <= 100 ? { percent } : undefined;
@@ -145,7 +145,7 @@ test("rollout-max-unavailable: 1% to 100% mean that share, and no other share me
   );
 });
 
-test("rollout-max-unavailable: no text whatever means none, all or a fraction", () => {
+test("rollout-max-unavailable: no text means none, all or a fraction", () => {
   const almost = fc.string({ unit: fc.constantFrom(..."0123456789+-% .e,x_"), maxLength: 8 });
   fc.assert(
     fc.property(fc.oneof(fc.string(), almost, fc.double().map(String)), (given) => {

@@ -1,11 +1,11 @@
-/** A FoundationDBCluster's own settings of removals, over drawn histories with kills at any write. */
+/** A FoundationDBCluster's own settings of removals, over drawn histories in which processes are killed at any write. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { playFoundation } from "../support/foundation-history.ts";
 import type { Deletion } from "../support/foundation-options.ts";
 
 const seeds = [1, 2, 3, 4];
-/** A deletion is sent so long after the look that it rests on, at most: a reconcile may be older than a change (rule R9). */
+/** Longest time between reading a setting and sending a deletion by it: a reconcile may be older than a change (rule R9). */
 const lateMs = 15_000;
 const changedMs = 300_000;
 
@@ -24,7 +24,7 @@ test("removalMode None: no pod and no volume is deleted in ten minutes", async (
   assert.match(waiting.join("\n"), /mode-none: .* spec\.automationOptions\.removalMode of orders is None/);
 });
 
-test("removalMode None, or a mode that Sluice does not know, freezes what was under way when it is written, and what it says later counts again", async () => {
+test("removalMode None, or an unknown mode, freezes removals under way when it is written, and a later mode applies again", async () => {
   let before = 0;
   let after = 0;
   for (const seed of seeds) {

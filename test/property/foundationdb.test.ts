@@ -1,4 +1,4 @@
-/** Removals of a FoundationDBCluster that are held back, over drawn histories with kills at any write. */
+/** Blocked removals of a FoundationDBCluster, over drawn histories in which processes are killed at any write. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
@@ -8,7 +8,7 @@ import { withoutRevisions } from "../support/owned-history.ts";
 
 const seeds = Array.from({ length: 10 }, (_, index) => index + 1);
 
-test("no block is lifted before its time, no user's block ever, and in the end nothing is left waiting", async (context) => {
+test("no block is lifted before its time, no user's block is ever lifted, and in the end nothing waits", async (context) => {
   const counts: Record<string, number> = {};
   for (const seed of seeds) {
     const { violations, left, ...history } = await playFoundation(seed);
@@ -20,7 +20,7 @@ test("no block is lifted before its time, no user's block ever, and in the end n
     assert.ok((counts[what] ?? 0) > 10, what);
 });
 
-test("an operator that is faster than our block takes no volume before its time where volumes are protected, and in the end all are gone", async (context) => {
+test("with protected volumes, an operator that is faster than our block removes no volume before its time, and in the end all are gone", async (context) => {
   const counts: Record<string, number> = {};
   for (const seed of seeds) {
     const { violations, left, ...history } = await playFoundation(seed, { protects: true });
@@ -31,7 +31,7 @@ test("an operator that is faster than our block takes no volume before its time 
   for (const what of ["outrun", "volumes", "wishes", "kills", "removed"]) assert.ok((counts[what] ?? 0) > 10, what);
 });
 
-test("where the API server drops our finalizer, such an operator takes volumes before their time", async () => {
+test("if the API server drops our finalizer, such an operator removes volumes before their time", async () => {
   let isFound = false;
   for (const seed of seeds) {
     const { violations } = await playFoundation(seed, { protects: true, wrap: withoutFinalizer });
@@ -41,7 +41,7 @@ test("where the API server drops our finalizer, such an operator takes volumes b
   assert.ok(isFound, "within the same seeds");
 });
 
-test("without the revision under which a cluster is written, a user's block is lost or a removal is let go too early", async () => {
+test("if a cluster is written without a condition on its revision, a user's block is lost or a removal is released too early", async () => {
   const wrap = withoutRevisions("foundationdbclusters");
   let isFound = false;
   for (const seed of seeds) {
@@ -52,7 +52,7 @@ test("without the revision under which a cluster is written, a user's block is l
   assert.ok(isFound, "within the same seeds");
 });
 
-/** An API server that takes our writes, and not the finalizer of a protection. */
+/** An API server that accepts our writes, but drops the finalizer of a protection. */
 function withoutFinalizer(cluster: Cluster): Cluster {
   return wrapCluster(cluster, {
     patch: ((resource: "leases", object: never, body: { metadata?: { finalizers?: string[] } }, options: never) => {

@@ -1,4 +1,4 @@
-/** A watch reports whole pods, and a LIST keeps a part of each: whatever a decision reads, it reads the same of both. */
+/** A watch reports whole pods, and a LIST keeps a part of each: a decision must read the same from both. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -9,7 +9,7 @@ import { isOperator } from "../../functions/shared/standby/decide-other-operator
 import { parseVolumeUser } from "../../functions/shared/volumes/members.ts";
 import { parsePod } from "../../functions/shared/workloads/pods.ts";
 
-/** Few values each, so that neighbours often say the same, and often say nearly the same. */
+/** Few values each, so that neighbours are often equal, or nearly so. */
 const one = <T>(...values: readonly T[]) => fc.constantFrom(...values);
 const time = one("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:01:00Z");
 const text = one("a", "b", "constructor", "web-0", "rollout-operator", "");
@@ -71,7 +71,7 @@ const pod = fc
   )
   .map(([metadata, spec, status]) => ({ metadata, spec, status }) as unknown as PodObject);
 
-/** All that Sluice makes of a listed pod, and of containers what is compared. */
+/** Everything that Sluice reads of a listed pod, and the compared fields of containers. */
 const read = (object: PodObject) => ({
   pod: parsePod(object),
   volumeUser: parseVolumeUser(object),
@@ -80,7 +80,7 @@ const read = (object: PodObject) => ({
   restarts: object.status?.containerStatuses?.map(({ name, restartCount }) => [name, restartCount]),
 });
 
-test("what is read of a pod is the same of a list and of a watch, whatever pods are listed before it", () => {
+test("a pod is read the same from a list as from a watch, whatever pods are listed before it", () => {
   fc.assert(
     fc.property(fc.array(pod, { maxLength: 6 }), (pods) => {
       const sent = JSON.stringify(pods);

@@ -1,6 +1,6 @@
 /**
- * The rules of evictions a second time, as naively as they can be reported: rollout-operator's sections 4.3 to 4.6 and the rules
- * R11, R14, R15, R25 over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
+ * The rules of evictions a second time, as simply as possible: rollout-operator's sections 4.3 to 4.6 and the rules R11, R14,
+ * R15 and R25 over plain facts, one pod at a time. It shares no line with the product, and need not be fast.
  */
 import {
   type BudgetFacts,
@@ -12,7 +12,7 @@ import {
   type Slicing,
 } from "./eviction-facts.ts";
 
-/** One place for a pod: zone number and ordinal. */
+/** A place for a pod: zone number and ordinal. */
 export interface Member {
   readonly zone: number;
   readonly ordinal: number;
@@ -25,13 +25,13 @@ export function placeOf({ zones }: EvictionFacts, { zone, place }: QuestionFacts
   return { zone, ordinal: (zones[zone]?.start ?? 0) + place };
 }
 
-/** What there is to know of a place; undefined where neither a pod nor a wish for one was ever drawn. */
+/** The facts of a place; undefined if neither a pod nor a wish for one was drawn. */
 function at({ zones }: EvictionFacts, { zone, ordinal }: Member): PlaceFacts | undefined {
   const facts = zones[zone];
   return facts?.places[ordinal - facts.start];
 }
 
-/** Every place that has a pod, or should have one, or is reserved. */
+/** Every place that has a pod, should have one, or is reserved. */
 export function places({ zones }: EvictionFacts): Member[] {
   return zones.flatMap(({ start, places: drawn }, zone) => drawn.map((_, index) => ({ zone, ordinal: start + index })));
 }
@@ -46,7 +46,7 @@ function isWanted({ zones }: EvictionFacts, { zone, ordinal }: Member): boolean 
   return ordinal >= start && ordinal < start + replicas;
 }
 
-/** Rule R6: Ready for as long as the zone asks for; a pod that is ready since an unknown time has been so for no time. */
+/** Rule R6: Ready for as long as the zone asks for. A pod that is ready since an unknown time counts as just ready. */
 function isUp(facts: EvictionFacts, place: Member): boolean {
   const { pod, readyFor } = at(facts, place) ?? {};
   const least = facts.zones[place.zone]?.minReadySeconds ?? 0;
@@ -54,7 +54,7 @@ function isUp(facts: EvictionFacts, place: Member): boolean {
   return least === 0 || (readyFor !== "unknown" && (readyFor ?? 0) >= least);
 }
 
-/** Rule R6: there is a reservation that nothing has settled. */
+/** Rule R6: an unsettled reservation exists. */
 export function isReserved(facts: EvictionFacts, place: Member): boolean {
   const { reserved } = at(facts, place) ?? {};
   if (reserved === undefined || reserved === "no") return false;
@@ -62,13 +62,13 @@ export function isReserved(facts: EvictionFacts, place: Member): boolean {
   return reserved === "for this pod" || !isUp(facts, place);
 }
 
-/** Rule R7, and whatever was allowed before and has not happened yet. */
+/** Rule R7, including pods that were allowed before and have not gone yet. */
 export function isDown(facts: EvictionFacts, taken: readonly Member[], place: Member): boolean {
   const isTaken = taken.some((other) => isSame(other, place));
   return isTaken || isReserved(facts, place) || (isWanted(facts, place) && !isUp(facts, place));
 }
 
-/** The pod is there and is on its way out with a smaller number of replicas. */
+/** The pod exists, and leaves because of a smaller number of replicas. */
 export function isUnwanted(facts: EvictionFacts, place: Member): boolean {
   return isThere(facts, place) && !isWanted(facts, place);
 }
@@ -91,7 +91,7 @@ export function allowanceFor(facts: EvictionFacts, { may }: BudgetFacts, place: 
   const { replicas = 0, counted = 0 } = facts.zones[zone] ?? {};
   const base = replicas < counted ? replicas : counted;
   if (may.percent === 0) return 0;
-  // Who leaves is decided by a share of at least one (rule R24).
+  // For a pod that leaves, a percentage is at least one (rule R24).
   if (base === 0) return isWanted(facts, place) ? 0 : 1;
   let pods = 0;
   while ((pods + 1) * 100 <= may.percent * base) pods++;
@@ -114,7 +114,10 @@ export function sliceOf(slicing: Slicing, name: string): string | undefined {
   }
 }
 
-/** Sections 4.5 (step 10) and 4.6: how many of a slice through all zones are not as they should be, the pod itself aside. */
+/**
+ * Sections 4.5 (step 10) and 4.6: number of pods of a partition, over all zones, that are not as they should be, without the
+ * pod itself.
+ */
 export function downInSlice(facts: EvictionFacts, taken: readonly Member[], budget: BudgetFacts, own: Member): number {
   const slice = sliceOf(budget.slicing, nameOf(own));
   const isInSlice = (name: string) => sliceOf(budget.slicing, name) === slice;
@@ -135,13 +138,13 @@ export function downInSlice(facts: EvictionFacts, taken: readonly Member[], budg
   return down;
 }
 
-/** Section 4.6: now is later than the moment it became ready and the delay together. */
+/** Section 4.6: it has been ready for longer than the delay. */
 function isSettledFor(facts: EvictionFacts, place: Member, delaySeconds: number): boolean {
   const { readyFor } = at(facts, place) ?? {};
   return delaySeconds === 0 || (readyFor !== "unknown" && (readyFor ?? 0) > delaySeconds);
 }
 
-/** Section 4.5, step 10, for a zone: what is not as it should be besides the pod itself. */
+/** Section 4.5, step 10, for a zone: number of pods that are not as they should be, without the pod itself. */
 export function downInZone(facts: EvictionFacts, taken: readonly Member[], own: Member): number {
   return places(facts).filter((place) => {
     if (place.zone !== own.zone || isSame(place, own)) return false;
@@ -155,7 +158,7 @@ function isWhole(facts: EvictionFacts, taken: readonly Member[], zone: number): 
   });
 }
 
-/** What kube-apiserver would say after us. */
+/** What kube-apiserver would answer after us. */
 function isRefusedByDisruptionBudgets(facts: EvictionFacts, place: Member): boolean {
   const [only, second] = facts.disruptionBudgets;
   const pod = at(facts, place)?.pod;
@@ -170,7 +173,7 @@ function isOfNothing({ may }: BudgetFacts): boolean {
   return "pods" in may ? may.pods === 0 : may.percent === 0;
 }
 
-/** Of as many pods as it expects it wants all healthy, by numbers that are of its last change. */
+/** The PodDisruptionBudget wants all of its expected pods healthy, by numbers of its current generation. */
 function isRefusedForever(facts: EvictionFacts, place: Member): boolean {
   const [only, second] = facts.disruptionBudgets;
   if (only === undefined) return false;
@@ -179,12 +182,12 @@ function isRefusedForever(facts: EvictionFacts, place: Member): boolean {
   return only.expects === 2 && isRefusedByDisruptionBudgets(facts, place);
 }
 
-/** Which guard answers a question after those before it, of which `taken` were allowed for good. */
+/** The guard that answers a question after those before it, of which `taken` were allowed for real. */
 export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: readonly Member[]): string {
   const place = placeOf(facts, question);
   const facing = at(facts, place);
   if (facing === undefined || !isThere(facts, place) || question.uid !== "as it is") return "pod-unseen";
-  // Rule R14, and R11 where nothing pins the pod that was decided.
+  // Rule R14, and R11 if nothing pins the pod that was decided.
   if (facing.pod === "ended") return question.pinned ? "exempt" : "pod-unseen";
   if (facing.pod === "terminating") return question.pinned ? "exempt" : "pod-leaving";
   // Section 4.3.
@@ -234,8 +237,8 @@ function refusalByBudget(
 }
 
 /**
- * Invariant E1 of all that was allowed for good, each counted with what was allowed before it: undefined where it holds. The
- * pods of two zones may go by two budgets with other partitions, and what goes later is held to its own budget alone.
+ * Invariant E1 for all pods that were allowed for real, each counted with those before it; undefined if it holds. The pods of
+ * two zones may go by two budgets with other partitions, and each later pod must keep only its own budget.
  */
 export function violationOf(facts: EvictionFacts, allowedInTurn: readonly Member[]): string | undefined {
   for (const [index, place] of allowedInTurn.entries()) {
@@ -244,7 +247,7 @@ export function violationOf(facts: EvictionFacts, allowedInTurn: readonly Member
     if (budget === undefined) continue;
     const allowed = allowanceFor(facts, budget, place);
     const isZoned = budget.slicing === "none";
-    // The delay is about when a pod may go, and says nothing of how many are down.
+    // The delay limits when a pod may go, and not how many are down.
     const undelayed = { ...budget, delaySeconds: 0 };
     const others = isZoned ? downInZone(facts, taken, place) : downInSlice(facts, taken, undelayed, place);
     if (others + 1 > allowed) return `E1: with ${nameOf(place)} ${others + 1} are down, and ${allowed} may be`;

@@ -1,6 +1,6 @@
 /**
- * The rules of a rollout a second time, as naively as they can be reported: straight from the design's invariants and the
- * reservation protocol, over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
+ * The rules of a rollout a second time, as simply as possible: from the design's invariants and the reservation protocol, over
+ * plain facts, one pod at a time. It shares no line with the product, and need not be fast.
  */
 import {
   type BudgetFacts,
@@ -13,7 +13,7 @@ import {
   zoneNameOf,
 } from "./facts.ts";
 
-/** One place for a pod: zone number and ordinal. */
+/** A place for a pod: zone number and ordinal. */
 export interface Member {
   readonly zone: number;
   readonly ordinal: number;
@@ -49,13 +49,13 @@ function isWanted(facts: GroupFacts, place: Member): boolean {
   return start <= place.ordinal && place.ordinal < start + replicas;
 }
 
-/** Rule R6, "Ready": for as long as the zone asks, and not terminating. */
+/** Rule R6, "Ready": for as long as the zone asks for, and not terminating. */
 function isUp(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   return slot?.health === "ready" && slot.readyForSeconds >= zoneAt(facts, place).minReadySeconds;
 }
 
-/** Rule R6: there is a reservation that nothing has settled. */
+/** Rule R6: an unsettled reservation exists. */
 export function isReserved(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   if (slot === undefined || slot.reservation === "none") return false;
@@ -68,14 +68,14 @@ export function isDown(facts: GroupFacts, place: Member): boolean {
   return isReserved(facts, place) || (isWanted(facts, place) && !isUp(facts, place));
 }
 
-/** The places that are down in a zone once those of `also` are taken too. */
+/** The places that are down in a zone once those of `also` are taken. */
 export function downIn(facts: GroupFacts, zone: number, also: readonly Member[] = []): Member[] {
   return places(facts).filter(
     (place) => place.zone === zone && (isDown(facts, place) || also.some((other) => isSame(other, place))),
   );
 }
 
-/** Something is down in the zone, or a pod that no StatefulSet wants is not gone yet. */
+/** True if something is down in the zone, or if a pod that no StatefulSet wants is not gone yet. */
 export function isDisturbed(facts: GroupFacts, zone: number): boolean {
   const leaving = places(facts).some(
     (place) => place.zone === zone && isThere(facts, place) && !isWanted(facts, place),
@@ -90,14 +90,14 @@ export function allowedIn({ budget, replicas }: ZoneFacts): number {
   return Math.max(1, pods);
 }
 
-/** Another revision is wanted for the pod, and it is not on its way out. False while the status is behind. */
+/** True if another revision is wanted for the pod, and it is not terminating. False while the status is behind. */
 export function isOutdated(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   if (slot === undefined || !isThere(facts, place) || !isWanted(facts, place)) return false;
   return !zoneAt(facts, place).behind && slot.health !== "terminating" && slot.revision !== "new";
 }
 
-/** Rule R13: it cannot start, it has not begun to, or it has run for two minutes and was never Ready. */
+/** Rule R13: the pod cannot start, has not begun to, or has run for two minutes without ever being Ready. */
 export function isRepair(facts: GroupFacts, place: Member): boolean {
   const { health = "absent", ageSeconds = "unknown" } = slotAt(facts, place) ?? {};
   const isBroken = ["stuck", "stuck at init", "pending", "unheard"].includes(health);
@@ -105,14 +105,14 @@ export function isRepair(facts: GroupFacts, place: Member): boolean {
   return (isBroken || isLate) && isOutdated(facts, place) && !zoneAt(facts, place).paused;
 }
 
-/** Rule R13: it was Ready once, it is down and outdated, and no reservation names it. */
+/** Rule R13: the pod was Ready once, is down and outdated, and no reservation names it. */
 function isMendable(facts: GroupFacts, place: Member): boolean {
   const { health = "absent", reservation } = slotAt(facts, place) ?? {};
   const wasReady = ["not ready", "pending again", "unclear"].includes(health);
   return wasReady && reservation !== "of this pod" && isOutdated(facts, place) && !zoneAt(facts, place).paused;
 }
 
-/** How many pods of its zone may be down by the zone's own limit and by a budget of zones that governs the pod. */
+/** Number of pods of its zone that may be down by the zone's own limit and by a budget of zones for the pod. */
 function limitFor(facts: GroupFacts, place: Member): number {
   const zone = zoneAt(facts, place);
   const own = allowedIn(zone);
@@ -122,7 +122,7 @@ function limitFor(facts: GroupFacts, place: Member): number {
   return isOne && !isSpanning ? Math.min(own, allowanceIn(budget, zone, own)) : own;
 }
 
-/** A pod that the zone wants ends, or is known to run the new revision and has had less than two minutes to become ready. */
+/** A wanted pod terminates, or is known to run the new revision and has had less than two minutes to become ready. */
 function isComing(facts: GroupFacts, zone: number): boolean {
   const { slots, behind } = facts.zones[zone] as ZoneFacts;
   return slots.some(({ health, revision, ageSeconds }, ordinal) => {
@@ -134,8 +134,8 @@ function isComing(facts: GroupFacts, zone: number): boolean {
 }
 
 /**
- * Rule R13: the pods that are replaced because they are down already, where no healthy pod goes. They are of the first zone
- * that has any, lowest ordinal first, and as many as the zone's limit leaves beside all else that is down there.
+ * Rule R13: pods that are replaced because they are down already, while no healthy pod goes. They belong to the first zone
+ * that has any, lowest ordinal first, and number as many as the zone's limit leaves beside everything else that is down there.
  */
 function mended(facts: GroupFacts): Member[] {
   for (const zone of facts.zones.keys()) {
@@ -150,7 +150,7 @@ function mended(facts: GroupFacts): Member[] {
   return [];
 }
 
-/** In how many seconds the first pod that runs and was never Ready is to be repaired; undefined where none is going to be. */
+/** Seconds until the first pod that runs and was never Ready must be repaired; undefined if there is none. */
 export function nextRepairSeconds(facts: GroupFacts): number | undefined {
   const waits = places(facts).flatMap((place) => {
     const { health, ageSeconds = "unknown" } = slotAt(facts, place) ?? {};
@@ -161,7 +161,7 @@ export function nextRepairSeconds(facts: GroupFacts): number | undefined {
   return waits.length === 0 ? undefined : Math.min(...waits);
 }
 
-/** Invariant Z4: no StatefulSet of the group has another strategy. */
+/** Invariant Z4: true if a StatefulSet of the group has another strategy. */
 export function isForeign(facts: GroupFacts): boolean {
   return facts.zones.some(({ strategy }) => strategy !== "OnDelete");
 }
@@ -170,7 +170,7 @@ export function isRefused(facts: GroupFacts, place: Member): boolean {
   return slotAt(facts, place)?.refused === true;
 }
 
-/** Rule R10: the pod is free, or ours to finish. */
+/** Rule R10: true if the pod is not reserved, or the reservation is ours to finish. */
 export function isOurs(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   if (slot === undefined || slot.reservation !== "of this pod") return true;
@@ -181,14 +181,14 @@ function isSelected({ tier }: BudgetFacts, other: Tier): boolean {
   return tier === undefined || tier === other;
 }
 
-/** As rollout-operator has it: a partition is a part of the name, and some names have none. */
+/** As in rollout-operator: a partition is a part of the name, and some names have none. */
 function partitionOf({ partitioning }: BudgetFacts, { zone, ordinal }: Member): string | undefined {
   if (partitioning === "zone") return zoneNameOf(zone);
   if (partitioning === "even ordinal" && ordinal % 2 === 1) return undefined;
   return `${ordinal}`;
 }
 
-/** As rollout-operator has it: in the partition of `place` this other place does not serve. */
+/** As in rollout-operator: true if this other place, in the partition of `place`, does not serve. */
 function isShort(
   facts: GroupFacts,
   budget: BudgetFacts,
@@ -203,21 +203,21 @@ function isShort(
   return other.zone !== place.zone && budget.delaySeconds > 0 && readyForSeconds <= budget.delaySeconds;
 }
 
-/** How many of a pod's partition do not serve, the pod itself aside, once those of `taken` are taken. */
+/** Number of pods of a pod's partition that do not serve once those of `taken` are taken, without the pod itself. */
 function shortIn(facts: GroupFacts, budget: BudgetFacts, place: Member, taken: readonly Member[]): number {
   const partition = partitionOf(budget, place);
   const peers = places(facts).filter((other) => !isSame(other, place) && partitionOf(budget, other) === partition);
   let short = peers.filter((other) => isShort(facts, budget, place, other, taken)).length;
   facts.zones.forEach(({ tier, replicas }, zone) => {
     const exists = (other: Member) => isThere(facts, other) || isDown(facts, other);
-    // A zone of the budget without any pod of the partition may have lost it (rollout-operator#370), if it wants pods at all.
+    // A zone of the budget that wants pods but has none of the partition may have lost it (rollout-operator#370).
     const isOfBudget = replicas > 0 && isSelected(budget, tier);
     if (zone !== place.zone && isOfBudget && !peers.some((one) => one.zone === zone && exists(one))) short++;
   });
   return short;
 }
 
-/** As rollout-operator has it, also for an allowance of 0: as many as `otherwise`. */
+/** As in rollout-operator, also for an allowance of 0: then as many as `otherwise`. */
 function allowanceIn({ allowance }: BudgetFacts, { replicas, counted }: ZoneFacts, otherwise: number): number {
   if ("pods" in allowance) return allowance.pods === 0 ? otherwise : allowance.pods;
   const whole = Math.min(replicas, counted);
@@ -227,7 +227,7 @@ function allowanceIn({ allowance }: BudgetFacts, { replicas, counted }: ZoneFact
   return pods;
 }
 
-/** The guard of the budget that forbids to take a pod after those of `taken`; undefined where none does. */
+/** The guard of the budget that forbids to take a pod after those of `taken`; undefined if none does. */
 export function budgetGuardOf(facts: GroupFacts, place: Member, taken: readonly Member[]): string | undefined {
   const { tier } = slotAt(facts, place) as SlotFacts;
   const governing = facts.budgets.filter((budget) => isSelected(budget, tier));
@@ -245,7 +245,7 @@ export function budgetGuardOf(facts: GroupFacts, place: Member, taken: readonly 
   return shortIn(facts, budget, place, taken) + 1 > allowanceIn(budget, zone, 1) ? "partition-budget" : undefined;
 }
 
-/** Invariants Z1 to Z4, and the budgets, for pods that are deleted one after the other: undefined where they hold. */
+/** Invariants Z1 to Z4 and the budgets, for pods that are deleted one after the other; undefined if they hold. */
 export function violationOf(facts: GroupFacts, deleted: readonly Member[]): string | undefined {
   if (deleted.length > 0 && isForeign(facts)) return "Z4: a StatefulSet is not OnDelete";
   for (const [index, place] of deleted.entries()) {
@@ -263,21 +263,21 @@ export function violationOf(facts: GroupFacts, deleted: readonly Member[]): stri
     if (down > allowed) return `Z2: with ${podOf(place)} ${down} are down and ${allowed} may be`;
     const guard = budgetGuardOf(facts, place, deleted.slice(0, index));
     if (guard !== undefined) return `E1: ${podOf(place)} is held by ${guard}`;
-    // The budget of a zone counts all that go with the pod, in whatever order they were chosen.
+    // The budget of a zone counts all pods that go together, in whatever order they were chosen.
     const others = deleted.filter((other) => other !== place);
     if (budgetGuardOf(facts, place, others) === "zone-budget") return `Z2: ${podOf(place)} goes beyond its budget`;
   }
   return undefined;
 }
 
-/** Zones whose pods are all there, all up and all new, while `status.currentRevision` does not say so yet. */
+/** True for a zone whose pods are complete, up and new, while `status.currentRevision` does not say so yet. */
 export function isRecordable(facts: GroupFacts, zone: number): boolean {
   const { paused, behind, recorded, slots } = facts.zones[zone] as ZoneFacts;
   if (paused || behind || recorded === "new" || isForeign(facts) || isDisturbed(facts, zone)) return false;
   return slots.every(({ health, revision }) => health === "absent" || revision === "new");
 }
 
-/** Every act that the rules allow by itself, one by one, as `summary` in decide.test.ts writes them. */
+/** Every single act that the rules allow, as `summary` in decide.test.ts writes them. */
 export function possible(facts: GroupFacts): Set<string> {
   const acts = new Set<string>();
   if (isForeign(facts)) return acts;
@@ -296,7 +296,7 @@ export function possible(facts: GroupFacts): Set<string> {
   return acts;
 }
 
-/** The pods of which a guard may speak: one zone at most is disturbed, and then they are of that zone. */
+/** The pods that a guard may name: at most one zone is disturbed, and then they belong to that zone. */
 function waiting(facts: GroupFacts): Member[] {
   const disturbed = [...facts.zones.keys()].filter((zone) => isDisturbed(facts, zone));
   if (disturbed.length > 1) return [];
@@ -309,12 +309,12 @@ function waiting(facts: GroupFacts): Member[] {
   );
 }
 
-/** The zone's own limit is spent, whatever a budget says besides. */
+/** True if the zone's own limit is used up, whatever a budget allows. */
 function isLimitSpent(facts: GroupFacts, place: Member): boolean {
   return downIn(facts, place.zone, [place]).length > allowedIn(zoneAt(facts, place));
 }
 
-/** Whether what a guard claims is so: every wait has to be true, not only harmless. */
+/** True if a guard tells the truth: every wait must be true, and not only harmless. */
 export function isTrueOf(guard: string, facts: GroupFacts): boolean {
   const all = places(facts);
   const disturbed = [...facts.zones.keys()].filter((zone) => isDisturbed(facts, zone));

@@ -1,4 +1,4 @@
-/** Sluice takes nothing that it cannot read: thousands of malformed annotations of volume claims that no StatefulSet owns. */
+/** Sluice removes nothing that it cannot read: thousands of malformed annotations of volume claims that no StatefulSet owns. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/gc-suspended-groups/decide.ts";
@@ -9,7 +9,7 @@ import { minutesAgo } from "../support/suspended.ts";
 
 type Wrong = Readonly<Record<string, readonly (string | undefined)[]>>;
 
-/** Values that say nothing, or the opposite; undefined: the annotation is gone. */
+/** Values without a meaning, or with the opposite one; undefined: the annotation is missing. */
 const wrong: Wrong = {
   owner: [
     undefined,
@@ -42,7 +42,7 @@ const wrongWhenSuspended: Wrong = {
 const pick = <T>(random: Random, from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
 const names = ["a-0", "a-1", "b-0", "b-1"];
 
-/** Something that counts is wrong on each of them. */
+/** Makes at least one significant annotation wrong on each of them. */
 function spoil(on: Owned, random: Random, from: Wrong): Owned {
   for (const name of names) {
     for (let count = 1 + Math.floor(random() * 3); count > 0; count--) {
@@ -81,7 +81,7 @@ const decideSuspension = (on: Owned) =>
     disruptionBudgets: [],
   });
 
-/** The guards that 10,000 sets meet; fails where one of them has a target of this kind. */
+/** The guards that 10,000 sets meet. Fails if one of them has a target of this kind. */
 function guardsOf(
   seed: number,
   make: () => Owned,
@@ -103,7 +103,7 @@ function guardsOf(
   return guards;
 }
 
-test("of 10,000 sets of annotations, something of each malformed, absent or of the future, no volume is removed", () => {
+test("for 10,000 sets of annotations, each with something malformed, absent or in the future, no volume is removed", () => {
   const guards = guardsOf(16, suspendedAll, wrongWhenSuspended, decideRemoval, (kind) => kind !== "tell");
   const met = ["selector-malformed", "owner-replaced", "mode-none", "wait-malformed", "drain-lost", "stamp-missing"];
   assert.deepEqual(
@@ -112,7 +112,7 @@ test("of 10,000 sets of annotations, something of each malformed, absent or of t
   );
 });
 
-test("of 10,000 such sets before it has begun, no pod is let go", () => {
+test("for 10,000 such sets before a suspension has begun, no pod goes", () => {
   const guards = guardsOf(17, requestedAll, wrong, decideSuspension, (kind) => kind === "let-go");
   const met = [
     "zone-malformed",
@@ -128,7 +128,7 @@ test("of 10,000 such sets before it has begun, no pod is let go", () => {
   );
 });
 
-test("the same sets with nothing wrong in them go: so the tests above can fail", () => {
+test("the same sets with nothing wrong do go, so the tests above can fail", () => {
   const removal = decideRemoval(suspendedAll());
   assert.ok(removal.kind === "take" && removal.targets.some(({ kind }) => kind === "remove"));
   const suspension = decideSuspension(requestedAll());

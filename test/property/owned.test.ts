@@ -1,11 +1,11 @@
-/** Suspension of pods whose owner is no StatefulSet, over drawn histories with kills at any write. */
+/** Suspension of pods whose owner is no StatefulSet, over drawn histories in which processes are killed at any write. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type HistoryOptions, playOwned, withoutRevisions } from "../support/owned-history.ts";
 
 const seeds = Array.from({ length: 12 }, (_, index) => index + 1);
 
-test("one zone goes at a time, no volume goes before its time or against a word, and in the end nothing is left waiting", async (context) => {
+test("one zone goes at a time, no volume goes before its time or against an annotation, and in the end nothing waits", async (context) => {
   const counts: Record<string, number> = {};
   for (const seed of seeds) {
     const { violations, left, ...history } = await playOwned(seed);
@@ -17,7 +17,7 @@ test("one zone goes at a time, no volume goes before its time or against a word,
     assert.ok((counts[what] ?? 0) > 10, what);
 });
 
-test("of pods with two volumes that say different things none goes before its time, or while the other one is to stay", async (context) => {
+test("if the two volumes of a pod have different annotations, none goes before its time, or while the other one must stay", async (context) => {
   const counts: Record<string, number> = {};
   for (const seed of seeds.slice(0, 6)) {
     const { violations, left, ...history } = await playOwned(seed, { volumes: 2 });
@@ -29,12 +29,12 @@ test("of pods with two volumes that say different things none goes before its ti
     assert.ok((counts[what] ?? 0) > 10, what);
 });
 
-test("without the revision under which a ledger is written, two zones go at one time", async () => {
+test("if a ledger is written without a condition on its revision, two zones go at the same time", async () => {
   const found = await find(withoutRevisions("leases"), /goes while/);
   assert.ok(found, "within the same seeds");
 });
 
-test("without the revision under which a volume claim is marked, a wish or a hold is overrun", async () => {
+test("if a volume claim is marked without a condition on its revision, a wish or a hold is ignored", async () => {
   const found = await find(withoutRevisions("persistentvolumeclaims"), /is removed though/);
   assert.ok(found, "within the same seeds");
 });

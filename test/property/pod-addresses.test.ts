@@ -1,4 +1,4 @@
-/** Whatever stands in a label or an annotation, a call to a pod goes to that pod, or nowhere. */
+/** Whatever a label or an annotation contains, a call to a pod reaches that pod or nothing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -7,7 +7,7 @@ import { type PodAddress, PodHttpError } from "../../functions/shared/http/pod-h
 import { targetOf } from "../../functions/shared/http/target.ts";
 
 const domain = "cluster.local.";
-/** Names as they are, and what could make a URL lead elsewhere. */
+/** Ordinary names, and names that could make a URL lead elsewhere. */
 const names = fc.oneof(
   { weight: 4, arbitrary: fc.stringMatching(/^[a-z0-9][-a-z0-9]{0,8}$/) },
   fc.string({
@@ -20,7 +20,7 @@ const ports = fc.oneof(
 );
 const paths = fc.oneof(fc.webPath(), names, fc.string({ unit: "binary", maxLength: 20 }));
 
-test("a call goes to the host and the port that its names make, by its path, or is refused", () => {
+test("a call goes to the host, port and path that its names make, or is refused", () => {
   let sent = 0;
   fc.assert(
     fc.property(names, names, names, ports, paths, (pod, service, namespace, portText, pathText) => {
@@ -43,7 +43,7 @@ test("a call goes to the host and the port that its names make, by its path, or 
   assert.ok(sent > 100, `${sent}`);
 });
 
-test("a port that is understood is written the same way again", () => {
+test("a valid port is written back unchanged", () => {
   fc.assert(
     fc.property(ports, (text) => {
       const port = parsePort(text);

@@ -1,4 +1,4 @@
-/** Sluice removes nothing that it cannot read: malformed annotations of volume claims and StatefulSets, by the thousand. */
+/** Sluice removes nothing that it cannot read: thousands of malformed annotations of volume claims and StatefulSets. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/gc-suspended-groups/decide.ts";
@@ -6,7 +6,9 @@ import { decide as decideToSuspend } from "../../functions/suspend-group/decide.
 import { type Random, seededRandom } from "../fake-cluster/random.ts";
 import { minutesAgo, Suspended } from "../support/suspended.ts";
 
-/** Values that say nothing, or the opposite, of each annotation on which a removal rests; undefined: the annotation is gone. */
+/**
+ * For each annotation that a removal depends on: values without a meaning, or with the opposite one; undefined: it is missing.
+ */
 const wrong: Readonly<Record<string, readonly (string | undefined)[]>> = {
   "suspend-duration": [
     undefined,
@@ -41,7 +43,7 @@ const wrong: Readonly<Record<string, readonly (string | undefined)[]>> = {
   hold: ["true", "", "yes", "TRUE", "false ", "null", "0"],
   recover: ["true", "", "yes", "false", "null"],
 };
-/** The same of the StatefulSet. */
+/** The same for the StatefulSet. */
 const wrongPolicy: Readonly<Record<string, readonly (string | undefined)[]>> = {
   "suspend-duration": (wrong["suspend-duration"] ?? []).filter((text) => text !== undefined),
   "removal-mode": ["None", "", "zone", "ZONE", "Any", "null"],
@@ -51,7 +53,9 @@ const wrongPolicy: Readonly<Record<string, readonly (string | undefined)[]>> = {
 
 const pick = <T>(random: Random, from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
 
-/** Three pods of two zones, suspended for two hours of one; at least one annotation that counts is wrong on each of them. */
+/**
+ * Three pods of two zones, suspended for two hours where one is wanted. At least one significant annotation is wrong on each.
+ */
 function generated(random: Random): Suspended {
   const on = Suspended.of(["a", "b"], 3);
   for (const zone of ["a", "b"]) {
@@ -65,7 +69,7 @@ function generated(random: Random): Suspended {
       const count = (isPolicyWrong ? 0 : 1) + Math.floor(random() * 3);
       for (let n = 0; n < count; n++) {
         const key = pick(random, Object.keys(wrong));
-        // Where nothing is reported on the volume claim, the StatefulSet's own duration counts.
+        // Without an annotation on the volume claim, the StatefulSet's own duration counts.
         if (key === "suspend-duration") on.policy(zone, { [key]: undefined });
         on.annotate(zone, ordinal, { [key]: pick(random, wrong[key] ?? []) });
       }
@@ -77,7 +81,7 @@ function generated(random: Random): Suspended {
 
 const decideOn = (on: Suspended) => decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
 
-test("of 10,000 sets of annotations, something of each malformed, absent or of the future, nothing is removed or let go", () => {
+test("for 10,000 sets of annotations, each with something malformed, absent or in the future, nothing is removed or released", () => {
   const random = seededRandom(15);
   const guards = new Set<string>();
   for (let round = 0; round < 10_000; round++) {
@@ -115,7 +119,7 @@ test("of 10,000 sets of annotations, something of each malformed, absent or of t
   );
 });
 
-test("the same sets with nothing wrong in them are removed: so the test above can fail", () => {
+test("the same sets with nothing wrong are removed, so the test above can fail", () => {
   const on = Suspended.of(["a", "b"], 3);
   for (const zone of ["a", "b"]) for (const ordinal of [2, 1, 0]) on.suspend(zone, ordinal, 120);
   const verdict = decideOn(on);
@@ -126,17 +130,17 @@ test("the same sets with nothing wrong in them are removed: so the test above ca
   );
 });
 
-/** What a pod that is asked to go rests on: of what only a suspended one has, nothing. */
+/** The annotations that matter for a pod that is asked to go, without those of a suspended volume. */
 const askedKeys = ["suspend-duration", "drained-at", "suspend", "suspend-state", "recover"];
 const askedPolicyKeys = ["suspend-duration", "removal-mode", "wait-between-removals"];
 
-/** As suspend-group leaves it before the pod's turn comes. */
+/** The state in which suspend-group leaves the pod before its turn. */
 function protect(on: Suspended, zone: string, ordinal: number): void {
   on.annotate(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
   on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
 }
 
-/** Three pods of two zones, all there and asked to go; at least one annotation that counts is wrong on each of them. */
+/** Three existing pods of two zones that are asked to go. At least one significant annotation is wrong on each. */
 function generatedAsked(random: Random): Suspended {
   const on = Suspended.of(["a", "b"], 3);
   for (const zone of ["a", "b"]) {
@@ -166,7 +170,7 @@ const lowered = (on: Suspended): readonly string[] => {
   return verdict.targets.flatMap((target) => (target.kind === "resize" ? target.leaving.map(({ name }) => name) : []));
 };
 
-test("of 10,000 sets of wishes, something of each malformed, absent or of the future, no pod is taken down", () => {
+test("for 10,000 sets of requests, each with something malformed, absent or in the future, no pod is scaled away", () => {
   const random = seededRandom(16);
   for (let round = 0; round < 10_000; round++) {
     const on = generatedAsked(random);
@@ -175,7 +179,7 @@ test("of 10,000 sets of wishes, something of each malformed, absent or of the fu
   }
 });
 
-test("the same wishes with nothing wrong in them take the pods of one zone down: so the test above can fail", () => {
+test("the same requests with nothing wrong scale away the pods of one zone, so the test above can fail", () => {
   const on = Suspended.of(["a", "b"], 3);
   for (const zone of ["a", "b"]) {
     on.ask(zone, 0, 1, 2);

@@ -1,4 +1,4 @@
-/** A StatefulSet of three pods on a real control plane, each of which is a real RabbitMQ node with the stop gate as its hook. */
+/** A StatefulSet of three pods on a real control plane. Each pod is a real RabbitMQ node with the stop gate as its hook. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { Api, eventually } from "../controlplane/api.ts";
@@ -39,7 +39,7 @@ export class Broker {
   readonly nodes: Nodes;
   readonly pods: Pods;
   readonly namespace: string;
-  /** The file that a person makes in a container. */
+  /** The file that a user creates in a container. */
   readonly byPerson: string;
 
   private constructor(api: Api, nodes: Nodes, pods: Pods, byPerson: string, options: BrokerOptions) {
@@ -50,7 +50,7 @@ export class Broker {
     this.byPerson = byPerson;
   }
 
-  /** A namespace and its kubelet; no StatefulSet yet. */
+  /** Opens a namespace and its kubelet, without a StatefulSet yet. */
   static async open(packages: Packages, controlPlane: ControlPlane, options: BrokerOptions): Promise<Broker> {
     const { namespace } = options;
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-rabbitmq" });
@@ -100,7 +100,7 @@ export class Broker {
     await makeQuorumQueue(this.nodes, queue);
   }
 
-  /** From now on its pods are outdated. */
+  /** Makes all pods outdated. */
   async changeTemplate(release: string): Promise<void> {
     await this.api.patch(this.setPath, { spec: { template: { metadata: { annotations: { release } } } } });
   }
@@ -114,7 +114,7 @@ export class Broker {
     });
   }
 
-  /** What is next to end in a pod, from now on. */
+  /** Runs `act`. Resolves to the next ending of that pod. */
   async nextEnding(ordinal: number, act: () => Promise<unknown>): Promise<Ending> {
     const before = this.pods.endings.length;
     await act();
@@ -134,7 +134,7 @@ export function nameOf(ordinal: number): string {
   return `${name}-${ordinal}`;
 }
 
-/** As tests print it. */
+/** The text that tests print. */
 export function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(1)} s`;
 }

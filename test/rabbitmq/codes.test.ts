@@ -1,4 +1,4 @@
-/** The table of the stop gate's README: what each exit code of RabbitMQ's tools means to it, of 3.x and of 4.x. */
+/** The table in the stop gate's README: what each exit code of RabbitMQ's tools, 3.x and 4.x, means to the gate. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { Gate, makePodFiles } from "./gate.ts";
@@ -8,7 +8,7 @@ import { type Answers, StandIns } from "./stand-ins.ts";
 
 const packages = await packagesForTests();
 
-/** `quorum-critical` and `mirror-critical` wait, whatever the policy is; `no-answer` goes by the policy. */
+/** `quorum-critical` and `mirror-critical` wait, whatever the policy is; `no-answer` follows the policy. */
 type Verdict = "passed" | "node-down" | "quorum-critical" | "mirror-critical" | "no-answer";
 
 interface Row {
@@ -24,7 +24,7 @@ const cookie = `echo "  * TCP connection succeeded but Erlang distribution faile
 const critical = `echo "queue 'q1' in vhost '/' would lose quorum if node rabbit@a is stopped"; exit 69`;
 const unsynchronised = `echo "queue 'm1' in vhost '/' would lose its only synchronised replica"; exit 69`;
 const four = "echo 4.1.3";
-/** A ping that answers once, and then no more. */
+/** A ping that answers once, and then never again. */
 const onceReached = `[ -e "$STAND_INS/pinged" ] && exit 69; : >"$STAND_INS/pinged"`;
 
 const ofAnyVersion: readonly Row[] = [
@@ -64,7 +64,7 @@ const of4: readonly Row[] = [
   row("a version that is not told: 75 from the check for mirrors", { version: 70, mirrors: 75 }, "no-answer"),
 ];
 
-/** The verdict of a gate whose policy is to release at once what it does not know. */
+/** The verdict of a gate whose policy releases at once what it does not know. */
 async function verdictOf(shell: Shell, answers: Answers): Promise<{ verdict: string; calls: readonly string[] }> {
   const pod = await makePodFiles();
   const standIns = await StandIns.make(pod, answers);

@@ -1,4 +1,6 @@
-/** A RabbitmqCluster is deleted while a queue is critical: its nodes' stop gates hold, and mark-skip-label lets them go. */
+/**
+ * A user deletes a RabbitmqCluster while a queue is critical: the stop gates of its nodes wait, and mark-skip-label ends that.
+ */
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { after, before, suite, test } from "node:test";
@@ -16,7 +18,7 @@ const packages = await packagesForTests();
 const skip = packages === undefined || (await skipWithoutControlPlane());
 const namespace = "deleted";
 const owners = `/apis/rabbitmq.com/v1beta1/namespaces/${namespace}/rabbitmqclusters`;
-/** Kept back of a grace period, to drain and to stop; the rest is for the checks. */
+/** Time of a grace period that is reserved for drain and stop; the rest is for the checks. */
 const settings = { STOP_GATE_DRAIN_SECONDS: "2", STOP_GATE_RESERVE_SECONDS: "3" };
 const checksIn = (graceSeconds: number) => graceSeconds - 5;
 const waitsForOrders = /^waits \(quorum-critical\).*queue 'orders' in vhost '\/' would lose quorum/;
@@ -55,7 +57,9 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
     return { apiVersion, kind, name, uid: made.metadata.uid, controller: true, blockOwnerDeletion: true };
   }
 
-  /** The garbage collector looks for new kinds twice a minute, and that is not what is measured. */
+  /**
+   * Waits until the garbage collector knows the kind. It looks for new kinds twice a minute, which the test must not measure.
+   */
   async function collectorKnows(): Promise<void> {
     const { api } = broker;
     const owned = `/api/v1/namespaces/${namespace}/configmaps`;
@@ -67,14 +71,14 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
     );
   }
 
-  /** Makes the cluster, and ends the node of its first pod: each of the others is needed from then on. */
+  /** Creates the cluster, and ends the node of its first pod: from then on each of the others is needed. */
   async function createCritical(graceSeconds: number): Promise<void> {
     const ownerReferences = [await createOwner("orders")];
     await broker.createSet({ strategy: "RollingUpdate", graceSeconds, ownerReferences });
     await broker.nodes.stop(0, 0);
   }
 
-  /** How the pods of these ordinals ended, once they have, in that order. */
+  /** Waits until the pods of these ordinals have ended. Resolves to their endings in that order. */
   async function endingsOf(ordinals: readonly number[], from: number): Promise<Ending[]> {
     return eventually("the pods have ended", 120_000, async () => {
       const { endings, problems } = broker.pods;
@@ -98,12 +102,12 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
 
   const remove = () => broker.api.delete(`${owners}/orders`, { propagationPolicy: "Background" });
 
-  /** From then to the end of the last of these hooks. */
+  /** Time from `startedMs` to the end of the last of these hooks. */
   function sinceOf(startedMs: number, endings: readonly Ending[]): number {
     return Math.max(...endings.map(({ atMs }) => atMs)) - startedMs;
   }
 
-  test("without mark-skip-label the gates of the nodes that are needed hold to the end of the grace period", async (context) => {
+  test("without mark-skip-label the gates of needed nodes wait until the end of the grace period", async (context) => {
     const graceSeconds = 35;
     await Promise.all([collectorKnows(), createCritical(graceSeconds)]);
     const startedMs = performance.now();
@@ -124,7 +128,7 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
     );
   });
 
-  test("with it they end as soon as their pods have the label; one that was terminating before ends by a person's marker", async (context) => {
+  test("with it they end as soon as their pods have the label; a gate that was terminating before ends by a user's marker", async (context) => {
     const { api, pods } = broker;
     const from = pods.endings.length;
     const server = await Server.start({

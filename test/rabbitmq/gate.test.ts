@@ -1,4 +1,4 @@
-/** What the stop gate promises, with stand-ins for RabbitMQ's tools: what it waits for, for how long, and what ends it. */
+/** The promises of the stop gate, with stand-ins for RabbitMQ's tools: what it waits for, for how long, and what ends it. */
 import assert from "node:assert/strict";
 import { execFile, execFileSync, spawnSync } from "node:child_process";
 import { open, readFile, writeFile } from "node:fs/promises";
@@ -15,7 +15,7 @@ const packages = await packagesForTests();
 const shells = packages === undefined ? [] : await shellsOf(packages);
 
 const critical = `echo "queue 'q1' in vhost '/' would lose quorum if node rabbit@a is stopped"; exit 69`;
-/** Polls at once, and speaks each second. */
+/** Polls at once, and logs each second. */
 const quick = { STOP_GATE_POLL_SECONDS: "0", STOP_GATE_SAY_SECONDS: "1" };
 
 interface Case {
@@ -43,10 +43,10 @@ async function withPod(shell: Shell, answers: Answers, body: (one: Case) => Prom
   }
 }
 
-/** Linux without its namespaces cannot play a container. */
+/** Only Linux with user namespaces can play a container. */
 const hasNamespaces = spawnSync("unshare", ["--user", "--map-root-user", "--mount", "true"]).status === 0;
 
-/** As kubelet starts a container with `readOnlyRootFilesystem`: nothing can be written but shared memory, and what is mounted. */
+/** A container with `readOnlyRootFilesystem`, as kubelet starts it: only shared memory and mounts can be written. */
 function readOnlyRoot({ folder }: PodFiles, { command }: Shell): readonly string[] {
   const mounts = [
     "/bin/mount -t tmpfs tmpfs /dev/shm",
@@ -58,19 +58,19 @@ function readOnlyRoot({ folder }: PodFiles, { command }: Shell): readonly string
   return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c", mounts, "sh", ...command];
 }
 
-/** Processes whose command line has `word`. */
+/** Processes whose command line contains `word`. */
 function processesWith(word: string): string[] {
   const lines = execFileSync("ps", ["-A", "-o", "pid=,args="], { encoding: "utf8" }).split("\n");
   return lines.filter((line) => line.includes(word));
 }
 
-// It mostly waits.
+// The tests mostly wait.
 suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
   for (const shell of shells) {
     const name = (promise: string) => `${shell.name}: ${promise}`;
 
     for (const [what, text] of Object.entries({ true: "true", false: "false", blanks: "  \n" })) {
-      test(name(`a marker with ${what} in it lets go at once: nothing is asked, nothing is drained`), async () => {
+      test(name(`a marker with ${what} in it ends the gate at once: it asks nothing and drains nothing`), async () => {
         await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
           await writeFile(pod.marker, text);
           const { code, outcome, tookMs } = await start().ended;
@@ -80,29 +80,26 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       });
     }
 
-    test(name("a marker without a text is none"), async () => {
+    test(name("an empty marker counts as missing"), async () => {
       await withPod(shell, { quorum: critical }, async ({ pod, start }) => {
         await writeFile(pod.marker, "");
         await start().reported(/^waits \(quorum-critical\)/, 10_000);
       });
     });
 
-    test(
-      name("a marker that appears while it waits between two polls ends the wait, and so does a second file"),
-      async () => {
-        await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
-          const byPerson = join(pod.folder, "by-person");
-          const gate = start({ STOP_GATE_POLL_SECONDS: "600", STOP_GATE_SKIP_FILES: `${pod.marker} ${byPerson}` });
-          await gate.reported(/^waits \(quorum-critical\)/, 10_000);
-          const markedMs = performance.now();
-          await writeFile(byPerson, "true");
-          const { code, outcome } = await gate.ended;
-          assert.deepEqual([code, outcome], [0, "skip-marker"]);
-          assert.ok(performance.now() - markedMs < 4_000);
-          assert.ok(!(await standIns.calls()).some((call) => call.includes("drain")));
-        });
-      },
-    );
+    test(name("a marker that appears between two polls ends the wait, and so does a second file"), async () => {
+      await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
+        const byPerson = join(pod.folder, "by-person");
+        const gate = start({ STOP_GATE_POLL_SECONDS: "600", STOP_GATE_SKIP_FILES: `${pod.marker} ${byPerson}` });
+        await gate.reported(/^waits \(quorum-critical\)/, 10_000);
+        const markedMs = performance.now();
+        await writeFile(byPerson, "true");
+        const { code, outcome } = await gate.ended;
+        assert.deepEqual([code, outcome], [0, "skip-marker"]);
+        assert.ok(performance.now() - markedMs < 4_000);
+        assert.ok(!(await standIns.calls()).some((call) => call.includes("drain")));
+      });
+    });
 
     for (const readme of ["stop-gate/README.md", "README.md"]) {
       test(name(`in a container with a read-only root, the command of ${readme} ends the wait`), {
@@ -133,7 +130,9 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
     });
 
     test(
-      name("it blocks while a queue is critical, says which one each minute, and drains when it is critical no more"),
+      name(
+        "the gate waits while a queue is critical, logs which one each minute, and drains when none is critical any more",
+      ),
       async () => {
         await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
           const gate = start();
@@ -159,7 +158,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
 
     test(
       name(
-        "critical holds to the end of the grace period whatever the policy is; then it drains within what is kept back",
+        "while a queue is critical the gate waits until the end of the grace period, whatever the policy is; then it drains within the reserve",
       ),
       async () => {
         const grace = { STOP_GATE_GRACE_SECONDS: "8", STOP_GATE_DRAIN_SECONDS: "2", STOP_GATE_RESERVE_SECONDS: "2" };
@@ -177,23 +176,24 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       },
     );
 
-    test(name("a grace period that is too short for drain and reserve is shared out, which is reported"), async () => {
-      await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
-        const { outcome, lines, tookMs } = await start({ STOP_GATE_GRACE_SECONDS: "6" }).ended;
-        assert.equal(outcome, "grace-over");
-        assert.match(
-          lines[0] ?? "",
-          /^settings: 60 s to drain and 30 s to stop leave nothing of a grace period of 6 s/,
-        );
-        assert.equal((await standIns.calls()).at(-1), "rabbitmq-upgrade -q drain -t 2");
-        assert.ok(tookMs < 5_500, `${tookMs} ms`);
-      });
-    });
+    test(
+      name("a grace period that is too short for drain and reserve is divided, and the gate reports that"),
+      async () => {
+        await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
+          const { outcome, lines, tookMs } = await start({ STOP_GATE_GRACE_SECONDS: "6" }).ended;
+          assert.equal(outcome, "grace-over");
+          assert.match(
+            lines[0] ?? "",
+            /^settings: 60 s to drain and 30 s to stop leave nothing of a grace period of 6 s/,
+          );
+          assert.equal((await standIns.calls()).at(-1), "rabbitmq-upgrade -q drain -t 2");
+          assert.ok(tookMs < 5_500, `${tookMs} ms`);
+        });
+      },
+    );
 
     test(
-      name(
-        "what it does not know it waits for by default, and with `release` lets go after a while, which exit code 1 tells",
-      ),
+      name("by default the gate waits for unknown answers, and with `release` it ends after a while, with exit code 1"),
       async () => {
         await withPod(shell, { quorum: 75 }, async ({ start }) => {
           const grace = { STOP_GATE_GRACE_SECONDS: "8", STOP_GATE_DRAIN_SECONDS: "2", STOP_GATE_RESERVE_SECONDS: "2" };
@@ -209,28 +209,31 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       },
     );
 
-    test(name("one answer that the node is down lets no pod go: the next may be another"), async () => {
-      const gone = `echo "epmd reports: node 'rabbit' not running at all"; exit 69`;
-      await withPod(shell, { ping: 69, quorum: gone }, async ({ standIns, start }) => {
-        const gate = start({ STOP_GATE_POLL_SECONDS: "2" });
-        await gate.reported(/^waits \(node-down\)/, 10_000);
-        await standIns.answer({ ping: 0, quorum: critical });
-        await gate.reported(/^waits \(quorum-critical\)/, 10_000);
-        await standIns.answer({ ping: 69, quorum: gone });
-        const { code, outcome, lines } = await gate.ended;
-        assert.deepEqual([code, outcome], [0, "node-down"]);
-        // Another answer came in between: two more have to agree.
-        assert.equal(lines.filter((line) => line.startsWith("waits (node-down)")).length, 2, lines.join("\n"));
-        assert.ok(!(await standIns.calls()).some((call) => call.includes("drain")), "there is nothing to drain");
-      });
-    });
+    test(
+      name("a single answer that the node is down does not end the gate, because the next answer may differ"),
+      async () => {
+        const gone = `echo "epmd reports: node 'rabbit' not running at all"; exit 69`;
+        await withPod(shell, { ping: 69, quorum: gone }, async ({ standIns, start }) => {
+          const gate = start({ STOP_GATE_POLL_SECONDS: "2" });
+          await gate.reported(/^waits \(node-down\)/, 10_000);
+          await standIns.answer({ ping: 0, quorum: critical });
+          await gate.reported(/^waits \(quorum-critical\)/, 10_000);
+          await standIns.answer({ ping: 69, quorum: gone });
+          const { code, outcome, lines } = await gate.ended;
+          assert.deepEqual([code, outcome], [0, "node-down"]);
+          // Another answer came in between, so two more must agree.
+          assert.equal(lines.filter((line) => line.startsWith("waits (node-down)")).length, 2, lines.join("\n"));
+          assert.ok(!(await standIns.calls()).some((call) => call.includes("drain")), "there is nothing to drain");
+        });
+      },
+    );
 
     for (const [answer, output] of [
       [69, /draining it ended with 69, which released versions also say when it worked$/],
       [75, /draining it ended with 75: not a word$/],
       ["sleep 600", /draining it ended with 124: rabbitmq-upgrade did not end within 2 s$|draining it was cut short$/],
     ] as const) {
-      test(name(`whatever draining says (${answer}), the node goes: that was decided`), async () => {
+      test(name(`the gate ends whatever draining answers (${answer}), because that was decided before`), async () => {
         await withPod(shell, { drain: answer }, async ({ start }) => {
           const { code, outcome, report, tookMs } = await start({ STOP_GATE_DRAIN_SECONDS: "2" }).ended;
           assert.deepEqual([code, outcome], [0, "passed"]);
@@ -240,10 +243,10 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       });
     }
 
-    test(name("a tool that hangs is ended with its children, and counts as no answer"), async () => {
+    test(name("a tool that hangs is killed with its children, and counts as no answer"), async () => {
       const word = `600.${process.pid}2${shell.name.length}`;
       await withPod(shell, { quorum: `sleep ${word} & wait` }, async ({ standIns, start }) => {
-        // The image of busybox here has no setsid: there only the tool itself can be ended.
+        // The busybox image here has no setsid, so only the tool itself can be killed there.
         if (shell.name === "busybox sh") await standIns.answer({ quorum: `exec sleep ${word}` });
         const gate = start({ STOP_GATE_CALL_SECONDS: "1" });
         const line = await gate.reported(/^waits \(no-answer\)/, 30_000);
@@ -255,7 +258,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
     });
 
     test(
-      name("settings that are no numbers neither open nor end it: the default is taken, and that is reported"),
+      name("settings that are no numbers neither end the gate nor break it: it takes the default, and reports that"),
       async () => {
         await withPod(shell, { quorum: critical }, async ({ start }) => {
           const gate = start({
@@ -272,7 +275,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       },
     );
 
-    test(name("where nothing can be written it asks nothing, and says that in the hook's output"), async () => {
+    test(name("if nothing can be written, the gate asks nothing, and says so in the hook's output"), async () => {
       await withPod(shell, {}, async ({ standIns, start }) => {
         await standIns.add("mkdir", "#!/bin/sh\nexit 1\n");
         const gate = start({ STOP_GATE_ON_UNKNOWN: "release", STOP_GATE_UNKNOWN_SECONDS: "0" });
@@ -283,13 +286,13 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       });
     });
 
-    test(name("a log without a reader holds nothing up"), async () => {
+    test(name("a log without a reader does not block the gate"), async () => {
       await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
         const pipe = join(pod.folder, "pipe");
         await promisify(execFile)("mkfifo", [pipe]);
         const reader = await open(pipe, "r+");
         try {
-          // 64 KiB fill it.
+          // 64 KiB fill the pipe.
           await reader.write("x".repeat(65_536));
           const gate = start({ STOP_GATE_LOG: pipe });
           await eventually("two polls", 20_000, async () => ((await standIns.calls()).length > 7 ? true : undefined));
@@ -301,7 +304,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       });
     });
 
-    test(name("a hook that runs twice at once is two gates that end alike"), async () => {
+    test(name("a hook that runs twice at once makes two gates that end alike"), async () => {
       await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
         const both = [start(), start()];
         await eventually("two polls of each", 20_000, async () =>
@@ -318,7 +321,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
   }
 });
 
-test("shellcheck finds nothing to say of the script", { skip: packages === undefined }, async () => {
+test("shellcheck finds no fault in the script", { skip: packages === undefined }, async () => {
   const found = await promisify(execFile)(packages?.shellcheck ?? "", [SCRIPT]).catch(({ stdout }) => ({ stdout }));
   assert.equal(found.stdout, "");
 });

@@ -1,4 +1,4 @@
-/** Runs the stop gate as a container's preStop hook does, with files in the place of what a pod mounts. */
+/** Runs the stop gate as a container's preStop hook does, with files in place of a pod's mounts. */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,14 +7,14 @@ import { type Launched, launch } from "../controlplane/processes.ts";
 
 export const SCRIPT = join(import.meta.dirname, "../../functions/mark-skip-label/stop-gate/stop-gate.sh");
 
-/** What a pod has, as files of a folder. */
+/** The files of a pod, in one folder. */
 export interface PodFiles {
   readonly folder: string;
-  /** Where the label is projected to. */
+  /** The file to which the label is projected. */
   readonly marker: string;
-  /** In the place of the container's log. */
+  /** Plays the container's log. */
   readonly log: string;
-  /** In the place of /dev/termination-log. */
+  /** Plays /dev/termination-log. */
   readonly report: string;
   remove(): Promise<void>;
 }
@@ -34,9 +34,9 @@ export interface GateEnd {
   /** The first word of its report: passed, skip-marker, and so on. */
   readonly outcome: string;
   readonly report: string;
-  /** What it said, without the times. */
+  /** Its log without the times. */
   readonly lines: readonly string[];
-  /** From its start to its end. */
+  /** Time from its start to its end. */
   readonly tookMs: number;
 }
 
@@ -44,13 +44,13 @@ export interface GateOptions {
   readonly pod: PodFiles;
   /** The shell and its arguments. */
   readonly shell: readonly string[];
-  /** All that the gate sees, beside what stands for the pod's own files; undefined takes one of these away. */
+  /** The environment of the gate, besides the paths of the pod's own files; undefined removes one of these. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** A gate that has not ended by then is killed, so that a test fails where it would wait for ever. Default 60,000. */
+  /** Time after which a gate is killed, so that a test fails instead of waiting for ever, in milliseconds. Default 60,000. */
   readonly mostMs?: number;
 }
 
-/** A gate that runs. */
+/** A running gate. */
 export class Gate {
   readonly #pod: PodFiles;
   readonly #child: Launched;
@@ -66,7 +66,7 @@ export class Gate {
       STOP_GATE_REPORT: pod.report,
       ...environment,
     };
-    // Whatever starts it needs a PATH of its own: the gate's may have nothing but the gate needs.
+    // The program that starts the gate needs a PATH of its own: the gate's may contain only what the gate needs.
     const assignments = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : `${name}=${value}`));
     this.#child = launch("env", ["-i", ...assignments, file, ...args, SCRIPT], { output: "pipe" });
     const killing = setTimeout(() => void this.kill(), mostMs);
@@ -92,7 +92,7 @@ export class Gate {
     return stdout + stderr;
   }
 
-  /** What the container's log has of it. */
+  /** The lines of the gate in the container's log. */
   async lines(): Promise<string[]> {
     const text = await readFile(this.#pod.log, "utf8");
     return text.split("\n").flatMap((line) => /^\S+Z stop-gate: (.*)$/.exec(line)?.[1] ?? []);
@@ -115,7 +115,7 @@ export class Gate {
     }
   }
 
-  /** Ends it if it runs. By SIGTERM first, so that it can put its files away. */
+  /** Ends it if it runs, with SIGTERM first, so that it can remove its files. */
   kill(): Promise<unknown> {
     return this.#child.stop(3_000);
   }

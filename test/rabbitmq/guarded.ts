@@ -1,4 +1,4 @@
-/** Sluice beside a broker: the server as it is shipped, which rolls its StatefulSet and is asked about its evictions. */
+/** Sluice beside a broker: the shipped server, which rolls the broker's StatefulSet and reviews its evictions. */
 import { eventually } from "../controlplane/api.ts";
 import { type EvictionAnswer, evict, registerWebhook } from "../support/drain-webhook.ts";
 import type { EvictionStage } from "../support/eviction-stage.ts";
@@ -7,7 +7,7 @@ import { type Broker, nameOf, type SetOptions } from "./broker.ts";
 
 const secret = "rabbitmq-default-user";
 
-/** What a user writes, so that the nodes are asked before one of them goes, and a new template is rolled out. */
+/** Annotations of a user, by which Sluice asks the nodes before one of them goes, and rolls out new templates. */
 export function askedSet({ nodes }: Broker): SetOptions {
   return {
     strategy: "OnDelete",
@@ -20,7 +20,7 @@ export function askedSet({ nodes }: Broker): SetOptions {
   };
 }
 
-/** Starts a server, and registers it as rollout-operator's users do. Resolves when it is asked. */
+/** Starts a server, and registers it as rollout-operator's users do. Resolves when the API server asks it. */
 export async function guard(
   { api, namespace, pods }: Broker,
   { controlPlane, certificate }: EvictionStage,
@@ -38,7 +38,9 @@ export async function guard(
   return server;
 }
 
-/** Asks for a dry run of an eviction until the answer is such a one: an answer about health serves for two seconds. */
+/**
+ * Repeats a dry run of an eviction until it gets the expected answer, because an answer about health is used for two seconds.
+ */
 export function answered(
   { api, namespace }: Pick<Broker, "api" | "namespace">,
   ordinal: number,

@@ -1,4 +1,4 @@
-/** A real cluster, and what its tools and the stop gate say of nodes that do not answer, or whose loss costs a majority. */
+/** What the tools of a real cluster and the stop gate report about nodes that do not answer, or whose loss costs a majority. */
 import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
 
   after(() => nodes?.close());
 
-  /** A gate beside a node, whose policy is to let go at once what it does not know; `body` sees it at work. */
+  /** A gate beside a node, whose policy releases at once what it does not know. `body` runs while the gate does. */
   async function gateOf(
     index: number,
     settings: Readonly<Record<string, string>>,
@@ -42,7 +42,7 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
     }
   }
 
-  test("a node that no queue needs is drained, and let go", async () => {
+  test("a node that no queue needs is drained, and its gate ends", async () => {
     const { code, report } = await gateOf(2, {});
     assert.deepEqual([code, report], [0, "stop-gate: passed: no queue needs this node; it is drained"]);
     const { text } = await nodes.tool(2, "rabbitmqctl", "cluster_status");
@@ -50,12 +50,12 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
     assert.equal((await nodes.tool(2, "rabbitmq-upgrade", "revive")).code, 0);
   });
 
-  test("a name under which no node runs is down", async () => {
+  test("a name without a running node counts as down", async () => {
     const { code, outcome } = await gateOf(0, { RABBITMQ_NODENAME: "absent@localhost" });
     assert.deepEqual([code, outcome], [0, "node-down"]);
   });
 
-  test("a node with another cookie is not taken for one that is down", async () => {
+  test("a node with another cookie does not count as down", async () => {
     const home = await makePodFiles();
     try {
       await mkdir(join(home.folder, "home"));
@@ -71,7 +71,7 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
     }
   });
 
-  test("a node that stands still is not taken for one that is down", async () => {
+  test("a frozen node does not count as down", async () => {
     nodes.freeze(1);
     try {
       const { code, outcome, report } = await gateOf(1, { STOP_GATE_CALL_SECONDS: "3", STOP_GATE_DRAIN_SECONDS: "2" });
@@ -82,7 +82,7 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
     }
   });
 
-  test("a node whose application is stopped is down, and meanwhile the others are critical, by the name of the queue", async () => {
+  test("a node whose application is stopped counts as down, and meanwhile the others are critical, with the name of the queue", async () => {
     assert.equal((await nodes.tool(2, "rabbitmqctl", "stop_app")).code, 0);
     const { code, outcome, report } = await gateOf(2, {});
     assert.deepEqual([code, outcome], [0, "node-down"], report);

@@ -14,18 +14,19 @@ import type { Packages } from "./packages.ts";
 
 const run = promisify(execFile);
 
-/** A node that starts on a busy machine. */
+/** Time that the start of a node may take on a busy machine. */
 const startTimeoutMs = 240_000;
 
 /**
- * RabbitMQ 3.10 nodes that start in the same moment ask each other for feature flags that the other has not loaded yet, and end
- * (`incompatible_feature_flags`, `badmap`). Kubernetes starts such a container again, after longer and longer pauses.
+ * RabbitMQ 3.10 nodes that start at the same moment ask each other for feature flags that the other has not loaded yet, and
+ * end (`incompatible_feature_flags`, `badmap`). Kubernetes restarts such a container after longer and longer pauses, and so do
+ * these nodes.
  */
 const restartAfterMs = [0, 10_000, 20_000];
 
 interface Node {
   readonly name: string;
-  /** Where its HTTP API listens. All nodes have one port for it, as pods have. */
+  /** Address of its HTTP API. All nodes use the same port for it, as pods do. */
   readonly host: string;
   readonly ports: { readonly amqp: number; readonly management: number; readonly distribution: number };
   process: Launched | undefined;
@@ -51,12 +52,12 @@ export class Nodes {
     this.#epmdPort = epmdPort;
   }
 
-  /** Nodes of one cluster, none of which runs yet. */
+  /** Creates the nodes of a cluster, none of which runs yet. */
   static async make(packages: Packages, size: number): Promise<Nodes> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-rabbitmq-"));
     const nodes: Node[] = [];
     const management = await freePort();
-    // Two processes at a time do not meet: all of 127/8 is this machine.
+    // A network for each process, so that two do not meet: all of 127/8 is this machine.
     const net = `127.${1 + (process.pid % 250)}.254`;
     for (let index = 0; index < size; index++) {
       const ports = { amqp: await freePort(), management, distribution: await freePort() };
@@ -64,11 +65,11 @@ export class Nodes {
     }
     const made = new Nodes(packages, folder, nodes, await freePort());
     await mkdir(join(folder, "home"));
-    // Erlang refuses a cookie that others can read.
+    // Erlang refuses a cookie that other users can read.
     await writeFile(join(folder, "home/.erlang.cookie"), randomBytes(16).toString("hex"), { mode: 0o400 });
     await writeFile(join(folder, "enabled_plugins"), "[rabbitmq_management].\n");
     for (const [index, node] of nodes.entries()) await made.#configure(index, node);
-    // Otherwise the first node starts one, which stays.
+    // Otherwise the first node would start one, which would stay.
     made.#epmd = made.#launch("epmd", ["-port", String(made.#epmdPort)], "epmd", {});
     await eventually("epmd answers", 10_000, async () => ((await made.#epmdListens()) ? true : undefined));
     return made;
@@ -82,12 +83,12 @@ export class Nodes {
     return this.#node(index).name;
   }
 
-  /** host:port of each, in their order. */
+  /** host:port of each node, in order. */
   get addresses(): readonly string[] {
     return this.#nodes.map(({ ports }) => `127.0.0.1:${ports.amqp}`);
   }
 
-  /** Of the HTTP API, at every node's own address. */
+  /** Port of the HTTP API at every node's own address. */
   get managementPort(): number {
     return this.#node(0).ports.management;
   }
@@ -100,7 +101,7 @@ export class Nodes {
     return join(this.#folder, `node-${index}.log`);
   }
 
-  /** What a tool of the node needs, or a stop gate beside it. */
+  /** The environment of the node's tools, and of a stop gate beside it. */
   environment(index: number): Readonly<Record<string, string>> {
     const { name } = this.#node(index);
     return {
@@ -112,14 +113,14 @@ export class Nodes {
       ERL_EPMD_ADDRESS: "127.0.0.1",
       RABBITMQ_NODENAME: name,
       RABBITMQ_CONF_ENV_FILE: "/dev/null",
-      // A tool has one thing to do: threads that wait for more by spinning take processors from the nodes.
+      // A tool has little to do: threads that spin while they wait would take processors from the nodes.
       RABBITMQ_CTL_ERL_ARGS: "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
     };
   }
 
   /**
-   * Resolves when the node serves clients. The first one makes the cluster, and the others join it by themselves. One that ends
-   * while it starts is started again, as a container is.
+   * Resolves when the node serves clients. The first node makes the cluster, and the others join it by themselves. A node that
+   * ends while it starts is started again, as a container is.
    */
   async start(index: number): Promise<void> {
     const node = this.#node(index);
@@ -132,12 +133,12 @@ export class Nodes {
     }
   }
 
-  /** Resolves to why it ended, or to nothing once it serves. */
+  /** Resolves to the reason of its end, or to undefined once it serves. */
   async #startOnce(index: number, node: Node): Promise<string | undefined> {
     const { name, ports } = node;
     const started = this.#launch("rabbitmq-server", [], `node-${index}`, {
       ...this.environment(index),
-      // In the process that is launched, and not in a child of it.
+      // Makes RabbitMQ run in the launched process, and not in a child of it.
       RUNNING_UNDER_SYSTEMD: "1",
       RABBITMQ_NODE_PORT: String(ports.amqp),
       RABBITMQ_DIST_PORT: String(ports.distribution),
@@ -152,10 +153,10 @@ export class Nodes {
     node.process = started;
     const lastLines = () => tail(this.logOf(index), 20);
     const outcome = await eventually(`${name} serves`, startTimeoutMs, async () => {
-      // A node that has ended is not asked any more, so that its end does not wait for its start.
+      // An ended node is no longer asked, so that its end need not wait for its start.
       if (started.end() !== undefined) return "ended";
       const { status } = await this.ask<{ status: string }>(index, "/api/health/checks/local-alarms");
-      // Its HTTP API answers before it takes clients.
+      // The HTTP API answers before the node accepts clients.
       return status === "ok" && (await this.serves(index)) ? "serves" : undefined;
     }).catch(async (error: Error) => {
       throw new Error(`${error.message}: ${await lastLines()}`, { cause: error });
@@ -168,7 +169,7 @@ export class Nodes {
     return process !== undefined && process.end() === undefined;
   }
 
-  /** Whether the node takes clients now. */
+  /** Resolves to whether the node accepts clients now. */
   serves(index: number): Promise<boolean> {
     return new Promise((resolve) => {
       const socket = connect({ host: "127.0.0.1", port: this.#node(index).ports.amqp });
@@ -181,7 +182,10 @@ export class Nodes {
     });
   }
 
-  /** SIGTERM, and SIGKILL after `graceMs`; with 0 at once. Resolves when the process is gone, to whether it ended by itself. */
+  /**
+   * Sends SIGTERM, and SIGKILL after `graceMs`; with 0 SIGKILL at once. Resolves, when the process is gone, to whether it
+   * ended by itself.
+   */
   async stop(index: number, graceMs: number): Promise<boolean> {
     const node = this.#node(index);
     if (node.process === undefined) return true;
@@ -191,7 +195,7 @@ export class Nodes {
     return end.signal !== "SIGKILL";
   }
 
-  /** The process stands still, and keeps its connections. */
+  /** Stops the process (SIGSTOP), which keeps its connections. */
   freeze(index: number): void {
     this.#node(index).process?.signal("SIGSTOP");
   }
@@ -200,7 +204,7 @@ export class Nodes {
     this.#node(index).process?.signal("SIGCONT");
   }
 
-  /** One of RabbitMQ's tools, for this node. */
+  /** Runs one of RabbitMQ's tools for this node. */
   async tool(index: number, command: string, ...args: string[]): Promise<ToolAnswer> {
     const options = { env: this.environment(index) as NodeJS.ProcessEnv };
     return await run("env", [command, ...args], options).then(
@@ -209,14 +213,14 @@ export class Nodes {
     );
   }
 
-  /** Ends the HTTP API of a node, which runs on; or has it back. */
+  /** Stops the HTTP API of a running node, or starts it again. */
   async setManagement(index: number, runs: boolean): Promise<void> {
     const expression = `ok = application:${runs ? "start" : "stop"}(rabbitmq_management).`;
     const { code, text } = await this.tool(index, "rabbitmqctl", "eval", expression);
     if (code !== 0) throw new Error(`${this.nameOf(index)}: ${text}`);
   }
 
-  /** GET of the management API of a node; throws when there is no answer. */
+  /** A request to the management API of a node. Throws if there is no answer. */
   async ask<T>(index: number, path: string, method = "GET", body?: unknown): Promise<T> {
     const authorization = `Basic ${Buffer.from("guest:guest").toString("base64")}`;
     const { host, ports } = this.#node(index);
@@ -264,7 +268,7 @@ export class Nodes {
     await writeFile(join(this.#folder, `node-${index}.conf`), `${lines.join("\n")}\n`);
   }
 
-  /** By a connection: who tries to listen there himself may take the port from it just when it starts. */
+  /** Checks by a connection, because a check that listens there itself could take the port just when epmd starts. */
   #epmdListens(): Promise<boolean> {
     return new Promise((resolve) => {
       const socket = connect({ host: "127.0.0.1", port: this.#epmdPort });

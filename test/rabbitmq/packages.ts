@@ -1,6 +1,6 @@
 /**
- * RabbitMQ, and what the stop gate is tried with: packages of Debian or Ubuntu, unpacked into the cache. Nothing is installed,
- * and no user has to be root.
+ * RabbitMQ, and the tools for tests of the stop gate: packages of Debian or Ubuntu, unpacked into the cache. Nothing is
+ * installed, and no rights of root are needed.
  */
 import { execFile } from "node:child_process";
 import { globSync } from "node:fs";
@@ -12,16 +12,16 @@ import { ensureBuilt, holds, type Log, type Recipe, recipeFolder } from "../cont
 const run = promisify(execFile);
 
 const WANTED = ["rabbitmq-server", "busybox", "dash", "shellcheck"];
-/** From the archive whatever this machine has: parts of Erlang that are installed would not see those that are unpacked. */
+/** Taken from the archive even if this machine has them, because installed parts of Erlang would not find the unpacked ones. */
 const WHOLE = /^(erlang-.*|rabbitmq-server|busybox|dash|shellcheck)$/;
-/** They stand in `bin` or in `usr/bin`, by the age of the distribution. */
+/** Their place is `bin` or `usr/bin`, depending on the age of the distribution. */
 const PROGRAMS = ["busybox", "dash", "shellcheck"];
 const SERVER = "root/usr/lib/rabbitmq/bin";
 const ERLANG = "root/usr/lib/erlang";
 const REMOVED = "removed-plugins";
 /**
- * Plugins that no test enables. A node looks for each of a thousand modules in the folders of all plugins that are there, one
- * after another: without these folders a start takes less of a processor. Libraries stay, because others may need them.
+ * Plugins that no test enables. A node searches the folders of all existing plugins for each of a thousand modules, so without
+ * these folders a start takes less processor time. Libraries stay, because other plugins may need them.
  */
 const UNUSED = /^rabbitmq_(?!management-|management_agent-|web_dispatch-|prelaunch-)/;
 
@@ -37,25 +37,25 @@ const RECIPE: Recipe = {
 export interface Packages {
   /** For PATH: the folders of the server, its tools and Erlang, and those of every system. */
   readonly path: string;
-  /** For LD_LIBRARY_PATH: what this machine has not. */
+  /** For LD_LIBRARY_PATH: libraries that this machine lacks. */
   readonly libraries: string;
   readonly busybox: string;
   readonly dash: string;
   readonly shellcheck: string;
 }
 
-/** The packages, or undefined when they would have to be loaded first. */
+/** The packages; undefined if they would have to be downloaded first. */
 export async function findPackages(): Promise<Packages | undefined> {
   const folder = await recipeFolder(RECIPE);
   return (await holds(folder, RECIPE.files)) ? packagesIn(folder) : undefined;
 }
 
-/** As `findPackages`, but loads them when they are missing. Throws where there is no apt-get, or no archive. */
+/** The same, but downloads missing packages. Throws without apt-get, or if its archive cannot be reached. */
 export async function ensurePackages(log: Log): Promise<Packages> {
   return packagesIn(await ensureBuilt(RECIPE, log));
 }
 
-/** The packages for the tests of a file. Undefined where they are missing, which is reported: in CI it throws instead. */
+/** The packages for the tests of a file; undefined if they are missing, which is reported. In CI it throws instead. */
 export async function packagesForTests(): Promise<Packages | undefined> {
   const found = await findPackages();
   if (found !== undefined) return found;
@@ -78,7 +78,7 @@ function packagesIn(folder: string): Packages {
   };
 }
 
-/** Loads what is wanted and what that needs, verified by apt, and unpacks it below `root`. */
+/** Downloads these packages and their dependencies, verified by apt, and unpacks them below `root`. */
 async function unpack(folder: string, log: Log): Promise<void> {
   const apt = join(folder, "apt");
   const root = join(folder, "root");
@@ -101,7 +101,7 @@ async function unpack(folder: string, log: Log): Promise<void> {
   for (const file of globSync("*.deb", { cwd: loaded })) await run("dpkg-deb", ["-x", join(loaded, file), root]);
   await rm(apt, { recursive: true });
   await removePlugins(root, folder);
-  // What is built here is renamed before it is used.
+  // The folder is built here, and renamed before it is used.
   await moveErlang(join(root, "usr/lib/erlang"), join(await recipeFolder(RECIPE), ERLANG));
   for (const program of PROGRAMS) {
     const [found] = globSync(`root/{usr/,}bin/${program}`, { cwd: folder });
@@ -117,12 +117,12 @@ async function removePlugins(root: string, folder: string): Promise<void> {
   await writeFile(join(folder, REMOVED), `${plugins.map((path) => basename(path)).join("\n")}\n`);
 }
 
-/** The names of packages in what `apt-get --print-uris` prints: 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH. */
+/** Names of packages in the output of `apt-get --print-uris`: 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH. */
 function namesIn(printed: string): string[] {
   return [...printed.matchAll(/^'[^']+' ([^_\s]+)_\S+\.deb /gm)].map(([, name]) => name ?? "");
 }
 
-/** Erlang's scripts have the place where the package puts it. */
+/** Erlang's scripts contain the path where the package installs it. */
 async function moveErlang(erlang: string, home: string): Promise<void> {
   for (const script of globSync(["bin/{erl,start}", "erts-*/bin/{erl,start}"], { cwd: erlang })) {
     const path = join(erlang, script);

@@ -1,6 +1,7 @@
 /**
- * A kubelet that runs pods of the real API server as RabbitMQ nodes: it starts the node of a pod's ordinal, and keeps the file of
- * the pod's label. At a deletion it runs the stop gate as the hook, within the pod's grace period, before it ends the node.
+ * A kubelet that runs pods of the real API server as RabbitMQ nodes. It starts the node of a pod's ordinal, and keeps the file
+ * with the pod's label. When a pod is deleted, it runs the stop gate as the hook, within the pod's grace period, and then ends
+ * the node.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,10 +15,10 @@ import { podNamesIn } from "../support/pod-names.ts";
 import { Gate, type GateEnd, makePodFiles, type PodFiles } from "./gate.ts";
 import type { Nodes } from "./nodes.ts";
 
-/** For the annotations of a pod: the fake kubelet, which plays all pods, leaves it alone for longer than any test. */
+/** Annotations of a pod, by which the fake kubelet that plays all other pods leaves it alone for longer than any test. */
 export const RUN_BY_US = { [ANNOTATIONS.readyAfterMs]: "2000000000", [ANNOTATIONS.goneAfterMs]: "2000000000" };
 
-/** What a kubelet gives a container after a hook that took all its time. */
+/** Time that a kubelet gives a container after a hook that used up its time. */
 const LEAST_STOP_MS = 2_000;
 const MARKER_LABEL = "skipPreStopChecks";
 
@@ -27,11 +28,11 @@ export interface Ending {
   readonly pod: string;
   /** Undefined for a hook that its grace period ended. */
   readonly gate: GateEnd | undefined;
-  /** From the deletion to the end of the hook. */
+  /** Time from the deletion to the end of the hook. */
   readonly hookMs: number;
   /** When the hook ended, by `performance.now()`. */
   readonly atMs: number;
-  /** Whether the node ended by itself after SIGTERM. */
+  /** True if the node ended by itself after SIGTERM. */
   readonly isOrderly: boolean;
 }
 
@@ -48,23 +49,23 @@ export interface PodsOptions {
   readonly namespace: string;
   readonly nodes: Nodes;
   readonly shell: readonly string[];
-  /** The environment of each container, as its template has it. */
+  /** Environment of each container, by its template. */
   readonly settings: Readonly<Record<string, string>>;
-  /** The file that a person makes in a container by `kubectl exec`. */
+  /** The file that a user creates in a container by `kubectl exec`. */
   readonly byPerson: string;
 }
 
 export class Pods {
   readonly #api: Api;
   readonly #options: PodsOptions;
-  /** A file for each name in DNS, with its address. */
+  /** Folder with a file for each name in DNS, which has its address. */
   readonly #names: string;
   readonly #pods = new Map<string, Running>();
   readonly #stopping = new AbortController();
   readonly #problems: string[] = [];
   readonly #seed = Promise.withResolvers<void>();
   #following: Promise<void> = Promise.resolve();
-  /** In the order of their ends. */
+  /** Endings in order. */
   readonly endings: Ending[] = [];
 
   private constructor(api: Api, options: PodsOptions, names: string) {
@@ -87,17 +88,17 @@ export class Pods {
     return pods;
   }
 
-  /** What went wrong in the background. */
+  /** Errors in the background. */
   get problems(): readonly string[] {
     return this.#problems;
   }
 
-  /** Has a process of Node's reach the pods by their names in DNS: its `NODE_OPTIONS`. */
+  /** `NODE_OPTIONS` with which a Node process resolves the names of the pods. */
   get nodeOptions(): string {
     return podNamesIn(this.#names);
   }
 
-  /** The gate that is at work in a pod of that name. */
+  /** The running gate in a pod of that name. */
   gateOf(name: string): Gate | undefined {
     return this.#named(name)?.gate;
   }
@@ -108,14 +109,16 @@ export class Pods {
     return files;
   }
 
-  /** The readiness probe, which runs when a test says so: whether the node takes clients now becomes the pod's condition. */
+  /**
+   * The readiness probe, which runs when a test says so: it writes into the pod's condition whether the node accepts clients.
+   */
   async probe(name: string): Promise<void> {
     const running = this.#named(name);
     if (running === undefined) throw new Error(`there is no pod ${name}`);
     await this.#sendStatus(running, await this.#options.nodes.serves(running.ordinal));
   }
 
-  /** Ends what is at work, and leaves the nodes as they are. */
+  /** Ends the kubelet's own work, and leaves the nodes as they are. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     const running = [...this.#pods.values()];
@@ -147,14 +150,14 @@ export class Pods {
   async #begin(pod: Pod): Promise<void> {
     const { name, uid } = pod.metadata;
     const ordinal = Number(name.slice(name.lastIndexOf("-") + 1));
-    // It is known before anything is waited for: the next event finds it.
+    // The pod is noted before any wait, so that the next event finds it.
     const files = makePodFiles();
     const started = files.then(() => this.#startNode(ordinal));
     started.catch(() => {});
     const running: Running = { pod, files, ordinal, started, gate: undefined, ended: undefined };
     this.#pods.set(uid, running);
     await this.#project(running);
-    // As of a Service that publishes the addresses of pods that are not ready.
+    // The address of a Service that also publishes pods that are not ready.
     await writeFile(this.#nameFile(pod), this.#options.nodes.hostOf(ordinal));
     await started;
     await this.#sendStatus(running, true);
@@ -179,7 +182,7 @@ export class Pods {
   }
 
   async #follow(running: Running): Promise<void> {
-    // A real kubelet refreshes no volume of a pod that is terminating.
+    // A real kubelet does not refresh the volumes of a terminating pod.
     if (running.pod.metadata.deletionTimestamp === undefined) return this.#project(running);
     running.ended ??= this.#end(running);
     await running.ended;
@@ -201,7 +204,7 @@ export class Pods {
     await running.started.catch(() => {});
     const own = {
       STOP_GATE_SKIP_FILES: `${files.marker} ${byPerson}`,
-      // A hook cannot read it: so a template says it twice.
+      // A hook cannot read the grace period, so a template has it twice.
       STOP_GATE_GRACE_SECONDS: String(pod.spec.terminationGracePeriodSeconds),
     };
     const environment = { ...nodes.environment(ordinal), ...settings, ...own };

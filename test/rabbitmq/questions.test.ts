@@ -18,7 +18,7 @@ const packages = await packagesForTests();
 const skip = packages === undefined || (await skipWithoutControlPlane());
 const namespace = "asked";
 const all = [0, 1, 2];
-/** As Sluice says it. */
+/** Sluice's message. */
 const critical = /says no: without this node these would lose their majority: queue 'orders' in vhost '\/'/;
 
 suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () => {
@@ -46,7 +46,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     if (server !== undefined) assert.equal(end?.summary, "exit code 0", log?.join("\n"));
   });
 
-  /** Those that go meanwhile pass their gates, and never are two pods down. Resolves to their ordinals. */
+  /** Asserts that pods which go meanwhile pass their gates, and that two pods are never down. Resolves to their ordinals. */
   async function oneAtATime(work: () => Promise<void>): Promise<number[]> {
     const before = broker.pods.endings.length;
     await work();
@@ -63,7 +63,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     return JSON.parse(metadata.annotations["sluice.dev/verdicts"] ?? "{}")["advance-zone-rollout"];
   }
 
-  /** Until every StatefulSet says that it is done. */
+  /** Waits until every StatefulSet reports that its rollout is done. */
   async function rolledOut(): Promise<void> {
     await broker.allReady();
     await eventually("the rollout is recorded", 60_000, async () => {
@@ -72,7 +72,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     });
   }
 
-  /** The node runs in its pod as it did: no function has begun to take it. */
+  /** Asserts that the node still runs in its pod: no function has begun to take it. */
   async function stands(ordinal: number, uid: string): Promise<void> {
     const pod = await broker.pod(ordinal);
     assert.deepEqual([pod.uid, pod.deletionTimestamp], [uid, undefined]);
@@ -80,7 +80,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     assert.equal(broker.pods.gateOf(nameOf(ordinal)), undefined);
   }
 
-  /** In earnest: 429, at which a drain asks again. */
+  /** Asserts that a real eviction is refused with 429, after which a drain retries. */
   async function refused(ordinal: number, message: RegExp): Promise<void> {
     await answered(broker, ordinal, { code: 429, message });
     const { code, causes } = await eventually(`${nameOf(ordinal)} refused`, 120_000, async () => {
@@ -90,7 +90,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     assert.deepEqual([code, causes], [429, ["DisruptionBudget"]]);
   }
 
-  test("rolls an OnDelete StatefulSet under load: it waits for a queue in want of a member, loses nothing that was confirmed, and never the majority", async (context) => {
+  test("rolls an OnDelete StatefulSet under load: it waits for a queue that lacks a member, and loses no confirmed message and never the majority", async (context) => {
     const { nodes, pods } = broker;
     let tookMs = 0;
     const load = await underLoad(nodes, async () => {
@@ -115,11 +115,11 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
   test("an eviction of a node that a queue needs is answered 429 with the queue's name, and the pod keeps running", async (context) => {
     const { nodes, pods } = broker;
     const { uid } = await broker.pod(0);
-    // No probe has seen it yet: the pod is Ready.
+    // No probe has seen it yet, so the pod is still Ready.
     await nodes.stop(2, 0);
     await refused(0, critical);
     const { message } = await evict(broker.api, namespace, nameOf(0));
-    // What is known to be down is reported without a question.
+    // Sluice refuses for a pod that is known to be down without asking the nodes.
     await pods.probe(nameOf(2));
     await refused(0, /pods that are asked go one at a time .*: rabbitmq-2 is not ready, so rabbitmq-0 stays/);
     await stands(0, uid);
@@ -129,7 +129,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     context.diagnostic(`while the pod of the node that was stopped was still Ready: ${message}`);
   });
 
-  test("a node that gives no answer stays by the policy `wait`; by `go` it goes through its gate, while no other node is down", async () => {
+  test("a node that gives no answer stays with the policy `wait`; with `go` it goes through its gate, while no other node is down", async () => {
     const { nodes, pods } = broker;
     const { uid } = await broker.pod(1);
     const setPolicy = (policy: "go" | null) =>
@@ -159,7 +159,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     await answered(broker, 0, { code: 201, message: /^$/ });
   });
 
-  test("32 evictions at once of three nodes, again and again until two have gone: never two are down", async (context) => {
+  test("32 evictions of three nodes at once, again and again until two have gone: two are never down together", async (context) => {
     const { api, nodes } = broker;
     const sampler = new Sampler(nodes, queue);
     const allowed = new Set<number>();
@@ -177,12 +177,12 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     sampler.start();
     try {
       const gone = await oneAtATime(async () => {
-        // A drain asks every five seconds, and the nodes need the machine, too.
+        // A drain asks only every five seconds, and the nodes need the machine as well.
         await eventually("two were let go", 400_000, storm, 1_000);
         await broker.allReady();
       });
-      // Those who wait keep their connections: an eviction that was sent after them may find the first node back. Then it takes
-      // another one, or the same one again.
+      // Parked evictions keep their connections, so an eviction that was sent later may come first when the first node is
+      // back. Then it takes another node, or the same one again.
       assert.deepEqual([...new Set(gone)], [...allowed].sort());
     } finally {
       await sampler.stop();

@@ -1,4 +1,4 @@
-/** Quorum queues of a real cluster, and what is seen of them from outside. */
+/** Quorum queues of a real cluster, and their state as seen from outside. */
 import { eventually } from "../controlplane/api.ts";
 import type { Nodes } from "./nodes.ts";
 
@@ -10,7 +10,7 @@ export interface QueueState {
 
 const pathOf = (queue: string) => `/api/queues/%2F/${queue}`;
 
-/** A durable quorum queue with a member on each node. Resolves when all of them are online. */
+/** Creates a durable quorum queue with a member on each node. Resolves when all members are online. */
 export async function makeQuorumQueue(nodes: Nodes, queue: string): Promise<void> {
   await eventually("all nodes are in the cluster", 60_000, async () => {
     const found = await nodes.ask<readonly { readonly running: boolean }[]>(0, "/api/nodes");
@@ -23,15 +23,15 @@ export async function makeQuorumQueue(nodes: Nodes, queue: string): Promise<void
   });
 }
 
-/** As a node sees the queue now; undefined when that node does not answer. */
+/** The queue's state as a node sees it; undefined if that node does not answer. */
 export async function queueState(nodes: Nodes, index: number, queue: string): Promise<QueueState | undefined> {
-  // Without statistics the answer is made when it is asked for; with them it is seconds old.
+  // Without statistics the answer is current; with them it is seconds old.
   const asked = nodes.ask<Partial<QueueState>>(index, `${pathOf(queue)}?disable_stats=true&enable_queue_totals=true`);
   const { members = [], online = [], leader = "" } = await asked.catch(() => ({}) as Partial<QueueState>);
   return members.length === 0 ? undefined : { members, online, leader };
 }
 
-/** Ends the member of the queue on a node, which runs on; or has it back. So it is after a crash, and before it is in sync. */
+/** Stops the queue's member on a running node, or starts it again: the state after a crash, before the node is in sync. */
 export async function setMember(nodes: Nodes, index: number, queue: string, runs: boolean): Promise<void> {
   const member = `{list_to_atom("%2F_${queue}"), node()}`;
   const expression = `ok = ra:${runs ? "restart" : "stop"}_server(quorum_queues, ${member}).`;

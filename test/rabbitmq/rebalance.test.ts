@@ -1,4 +1,6 @@
-/** The shipped function over a small world whose pods are real RabbitMQ nodes: queue leaders are spread again after a rollout. */
+/**
+ * The shipped function in a fake cluster whose pods are real RabbitMQ nodes: it spreads queue leaders again after a rollout.
+ */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
@@ -25,7 +27,7 @@ const key = { resource: "statefulsets", ...setKey } as const;
 const size = 3;
 const queues = Array.from({ length: 12 }, (_, index) => `orders-${index}`);
 
-/** A StatefulSet whose pods are the nodes, by their ordinals, and one process that serves it. */
+/** A StatefulSet whose pods are the nodes, by their ordinals, and one process that handles it. */
 class Stage {
   readonly #world: World = createWorld({ timeline: new RealTimeline(), readyAfterMs: 10, goneAfterMs: 10 });
   readonly #context: Context;
@@ -37,7 +39,7 @@ class Stage {
     this.#pods = connectPods({
       clock: cluster,
       userAgent: "sluice/0.0.0 (rabbitmq)",
-      // All nodes have one port, each at an address of its own.
+      // All nodes use one port, each at an address of its own.
       lookup: (host, { all }, found) => {
         const address = nodes.hostOf(Number(/^rabbit-a-(\d+)\./.exec(host)?.[1]));
         return all ? found(null, [{ address, family: 4 }]) : found(null, address, 4);
@@ -66,7 +68,7 @@ class Stage {
     this.#context = { ...served, cluster, cache: createListReader(cluster, undefined), pods: this.#pods };
   }
 
-  /** A pod goes, and another one of its name is ready. */
+  /** A pod goes, and its replacement is ready. */
   async replace(ordinal: number): Promise<void> {
     const pod = { namespace, name: `rabbit-a-${ordinal}` };
     const { uid } = this.#world.store.get("pods", pod).metadata;
@@ -77,7 +79,7 @@ class Stage {
     });
   }
 
-  /** Passes until one has this guard. */
+  /** Reconciles until the report has this guard. */
   async until(guard: string): Promise<ReconcileReport> {
     const from = this.#guards.length;
     return eventually(guard, 60_000, async () => {
@@ -105,7 +107,7 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
 
   after(() => nodes?.close());
 
-  /** How many leaders each node has. */
+  /** Number of leaders on each node. */
   async function leaders(): Promise<readonly number[]> {
     const found = await nodes.ask<readonly { readonly leader: string }[]>(0, "/api/queues?disable_stats=true");
     return Array.from(
@@ -119,7 +121,7 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
 
   /** A node leaves the cluster, and comes back with hardly a leader. */
   async function comeBack(index: number): Promise<void> {
-    // As the stop gate drains it: its leaders go before it does.
+    // Drains as the stop gate does, which moves its leaders away first.
     assert.equal((await nodes.tool(index, "rabbitmq-upgrade", "drain")).code, 0);
     for (const command of ["stop_app", "start_app"])
       assert.equal((await nodes.tool(index, "rabbitmqctl", command)).code, 0, command);
@@ -132,12 +134,12 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     });
   }
 
-  test("after two nodes were away others have their leaders, and after a rebalance each has its share", async (context) => {
+  test("after two nodes were away the leaders are uneven, and after a rebalance each node has its share", async (context) => {
     const stage = new Stage(nodes, ["guest", "guest"]);
     try {
       await stage.until("rebalanced");
       let before: readonly number[] = [];
-      // RabbitMQ spreads leaders after it has answered: on a busy machine some of that comes between.
+      // RabbitMQ spreads leaders after it has answered: on a busy machine some of that comes in between.
       for (let turn = 0; turn < 3 && !isUneven(before); turn++) {
         for (const ordinal of [2, 1]) {
           await comeBack(ordinal);
@@ -162,7 +164,7 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     }
   });
 
-  test("a user without the tag administrator is refused, and one with a wrong password, and the message says so", async () => {
+  test("a user without the tag administrator is refused, and so is one with a wrong password, and the message says so", async () => {
     await nodes.ask(0, "/api/users/monitor", "PUT", { password: "s3cret", tags: "monitoring" });
     const cases = [
       ["monitor", "s3cret", /have the tag administrator: rabbit-a-0 answered HTTP 401 .*Not administrator user/],
@@ -178,7 +180,7 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     }
   });
 
-  test("a node that stands still gives no answer", async () => {
+  test("a frozen node gives no answer", async () => {
     const stage = new Stage(nodes, ["guest", "guest"]);
     nodes.freeze(0);
     try {

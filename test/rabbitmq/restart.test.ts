@@ -1,6 +1,6 @@
 /**
- * The stop gate alone keeps a real RabbitMQ through a rolling restart, which the real StatefulSet controller makes, and lets go
- * by its marker.
+ * The stop gate alone protects a real RabbitMQ during a rolling restart by the real StatefulSet controller, and its marker
+ * ends it.
  */
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
@@ -24,7 +24,7 @@ suite("the stop gate in pods of the real API server", { skip }, () => {
     if (packages === undefined) return;
     controlPlane = await startControlPlane();
     broker = await Broker.open(packages, controlPlane, { namespace: "broker" });
-    // Updated by the controller, one pod after another; the gate is all that holds the next one back.
+    // The controller updates one pod after another; only the gate delays the next one.
     await broker.createSet({ strategy: "RollingUpdate" });
   });
 
@@ -37,7 +37,7 @@ suite("the stop gate in pods of the real API server", { skip }, () => {
   const label = (ordinal: number) =>
     broker.api.patch(broker.podPath(ordinal), { metadata: { labels: { skipPreStopChecks: "true" } } });
 
-  test("rolls three nodes under load: nothing that was confirmed is lost, and the queue never lacks its majority", async (context) => {
+  test("rolls three nodes under load: no confirmed message is lost, and the queue never lacks its majority", async (context) => {
     const { pods } = broker;
     let tookMs = 0;
     const load = await underLoad(broker.nodes, async () => {
@@ -59,7 +59,7 @@ suite("the stop gate in pods of the real API server", { skip }, () => {
     );
   });
 
-  test("with one node down a gate blocks, says which queue, and goes by the marker alone, or when its grace period ends", async (context) => {
+  test("with one node down a gate waits, names the queue, and ends only by its marker or with its grace period", async (context) => {
     const { nodes, pods, byPerson } = broker;
     await nodes.stop(0, 0);
     const isCritical = async (ordinal: number) => {
@@ -74,7 +74,7 @@ suite("the stop gate in pods of the real API server", { skip }, () => {
       return gate;
     };
 
-    // Without a marker, with 12 s in place of a week.
+    // Without a marker, and with a grace period of 12 s instead of a week.
     const hung = await broker.nextEnding(2, async () => {
       await remove(2, { gracePeriodSeconds: 12 });
       await isCritical(2);
@@ -83,7 +83,7 @@ suite("the stop gate in pods of the real API server", { skip }, () => {
     assert.ok(hung.hookMs >= 11_900, seconds(hung.hookMs));
     await broker.allReady();
 
-    // The label is there before the pod is deleted, as mark-skip-label sees to.
+    // The pod gets the label before it is deleted, as mark-skip-label ensures.
     await label(2);
     const { marker } = await pods.filesOf("rabbitmq-2");
     await eventually("the volume has the label", 30_000, async () =>
@@ -94,7 +94,8 @@ suite("the stop gate in pods of the real API server", { skip }, () => {
     assert.ok(released.hookMs < 10_000, seconds(released.hookMs));
     await broker.allReady();
 
-    // The label comes too late: the volume of a pod that terminates stands still. What a person writes helps.
+    // A label that comes too late has no effect, because the volume of a terminating pod is not refreshed. A file that a user
+    // writes ends the gate.
     let waitedMs = 0;
     const byHand = await broker.nextEnding(1, async () => {
       await remove(1);

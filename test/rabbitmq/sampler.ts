@@ -1,4 +1,4 @@
-/** Looks at a quorum queue several times a second, and keeps the least that it saw. */
+/** Reads a quorum queue several times a second, and keeps the lowest values. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Nodes } from "./nodes.ts";
 import { queueState } from "./queues.ts";
@@ -7,12 +7,12 @@ const EVERY_MS = 200;
 
 export interface Samples {
   taken: number;
-  /** Those in which some node reported the queue. */
+  /** Samples in which some node reported the queue. */
   answered: number;
   /** Members of the queue that are online. */
   leastOnline: number;
   mostOnline: number;
-  /** Nodes that take clients. */
+  /** Nodes that accept clients. */
   leastServing: number;
 }
 
@@ -58,7 +58,7 @@ export class Sampler {
     const counts = states.flatMap((state) => (state === undefined ? [] : [state.online.length]));
     if (counts.length === 0) return;
     samples.answered++;
-    // A node asks the others at once. One that is starting may reach no other node yet, and the others see what there is.
+    // A node asks the others at once. A node that is starting may reach no other yet, so the largest count is right.
     const online = Math.max(...counts);
     samples.leastOnline = Math.min(samples.leastOnline, online);
     samples.mostOnline = Math.max(samples.mostOnline, online);

@@ -1,4 +1,4 @@
-/** The shells that stock images have, each with the small programs that come with it. */
+/** The shells of stock images, each with the small programs that come with it. */
 import { mkdtemp, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,12 +11,12 @@ export interface Shell {
   readonly system: string;
 }
 
-/** What the gate calls, beside the shell and RabbitMQ's tools: an image that has these has enough. */
+/** Programs that the gate calls besides the shell and RabbitMQ's tools: an image with these is enough. */
 const NEEDED = ["cut", "date", "grep", "mkdir", "mv", "rm", "sed", "sh", "sleep", "tr"];
-/** What the stand-ins call besides. */
+/** Programs that the stand-ins need in addition. */
 const FOR_STAND_INS = ["basename"];
 
-/** As Debian's and Ubuntu's images have it, and Alpine's: of the latter only what the gate needs, so without `setsid`. */
+/** The shells of Debian and Ubuntu, and of Alpine. The latter has only what the gate needs, so no `setsid`. */
 export async function shellsOf({ dash, busybox }: Packages): Promise<readonly Shell[]> {
   const applets = await mkdtemp(join(tmpdir(), "sluice-busybox-"));
   for (const applet of [...NEEDED, ...FOR_STAND_INS]) await symlink(busybox, join(applets, applet));

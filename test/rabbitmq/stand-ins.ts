@@ -1,14 +1,14 @@
-/** Programs in the place of RabbitMQ's tools, which answer as a test says, at once or from another moment on. */
+/** Programs in place of RabbitMQ's tools, which answer as a test says, at once or from another moment on. */
 import { chmod, mkdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { PodFiles } from "./gate.ts";
 
-/** What a command answers: a code, or the text of a shell script. */
+/** The answer of a command: a code, or the text of a shell script. */
 export type Answer = number | string;
 
 const TOOLS = ["rabbitmq-diagnostics", "rabbitmq-queues", "rabbitmq-upgrade", "rabbitmqctl"];
 
-/** What is no option is the command, as for the tools themselves. A command without an answer is not known. */
+/** The first argument that is no option is the command, as for the tools themselves. A command without an answer is unknown. */
 const TOOL = `#!/bin/sh
 for command; do case $command in -*) ;; *) break ;; esac; done
 echo "$(basename "$0") $*" >>"$STAND_INS/calls"
@@ -34,7 +34,7 @@ export class StandIns {
     this.#folder = folder;
   }
 
-  /** In a pod's folder, with RabbitMQ's tools all well: a node of 3.x that no queue needs. */
+  /** Puts them into a pod's folder, with good answers: a node of 3.x that no queue needs. */
   static async make(pod: PodFiles, answers: Answers = {}): Promise<StandIns> {
     const standIns = new StandIns(join(pod.folder, "stand-ins"));
     await mkdir(join(standIns.#folder, "answers"), { recursive: true });
@@ -45,19 +45,19 @@ export class StandIns {
     return standIns;
   }
 
-  /** One more program in PATH. */
+  /** Adds a program to PATH. */
   async add(name: string, script: string): Promise<void> {
     const path = join(this.#folder, "bin", name);
     await writeFile(path, script);
     await chmod(path, 0o755);
   }
 
-  /** A program in PATH that is kept elsewhere. */
+  /** Adds a program to PATH that is kept elsewhere. */
   link(name: string, to: string): Promise<void> {
     return symlink(to, join(this.#folder, "bin", name));
   }
 
-  /** From now on. Each answer is there as a whole, or not yet. */
+  /** Sets answers from now on. Each file is replaced as a whole. */
   async answer(answers: Answers): Promise<void> {
     for (const [name, answer] of Object.entries(answers)) {
       const path = join(this.#folder, "answers", COMMANDS[name as keyof typeof COMMANDS]);
@@ -66,12 +66,12 @@ export class StandIns {
     }
   }
 
-  /** The environment of a gate that finds them; `system` are the folders of what an image has besides. */
+  /** The environment of a gate that finds them. `system`: the folders of an image's other programs. */
   environment(system: string): Record<string, string> {
     return { PATH: `${join(this.#folder, "bin")}:${system}`, STAND_INS: this.#folder };
   }
 
-  /** Each call, as `tool argument …`. */
+  /** Each call as `tool argument …`. */
   async calls(): Promise<string[]> {
     const text = await readFile(join(this.#folder, "calls"), "utf8").catch(() => "");
     return text.split("\n").filter((line) => line !== "");

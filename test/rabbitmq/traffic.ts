@@ -1,9 +1,12 @@
-/** Publishers with confirms and consumers of one queue, which reconnect, and which remember what was confirmed and what came. */
+/**
+ * Publishers with confirms and consumers of one queue, which reconnect, and remember which messages were confirmed and
+ * received.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "rabbitmq-client";
 import { eventually } from "../controlplane/api.ts";
 
-/** Of one message, to work on it. */
+/** Time that a consumer works on one message. */
 const WORK_MS = 100;
 const BETWEEN_MS = 20;
 const AT_ONCE = 200;
@@ -19,10 +22,10 @@ export class Traffic {
   #isHurried = false;
   #next = 0;
   #lastConfirmMs = 0;
-  /** Publishings that failed: they may have arrived, and are not counted as confirmed. */
+  /** Number of failed publishings, which may have arrived, and do not count as confirmed. */
   unconfirmed = 0;
   deliveries = 0;
-  /** The longest time without any confirm while it published. */
+  /** The longest time without a confirm while publishing. */
   longestGapMs = 0;
 
   constructor(addresses: readonly string[], queue: string) {
@@ -34,12 +37,12 @@ export class Traffic {
     return this.#confirmed.size;
   }
 
-  /** Confirmed, and never received. */
+  /** Confirmed messages that were never received. */
   get missing(): readonly number[] {
     return [...this.#confirmed].filter((id) => !this.#received.has(id));
   }
 
-  /** Publishes that many persistent messages, each of them confirmed. */
+  /** Publishes this many persistent messages, each of them confirmed. */
   async fill(count: number): Promise<void> {
     const publisher = this.#connect().createPublisher({ confirm: true, maxAttempts: 5 });
     const last = this.#next + count;
@@ -50,7 +53,7 @@ export class Traffic {
     await publisher.close();
   }
 
-  /** Publishers and consumers go to work, each on a connection of its own. */
+  /** Starts publishers and consumers, each on a connection of its own. */
   start(publishers: number, consumers: number): void {
     this.#isPublishing = true;
     this.#lastConfirmMs = performance.now();
@@ -76,7 +79,10 @@ export class Traffic {
     }
   }
 
-  /** Resolves when nothing is published any more, and all that was confirmed was received. Throws, and says how much was not. */
+  /**
+   * Stops publishing. Resolves when all confirmed messages were received. Throws, with the number of missing ones, if they
+   * were not.
+   */
   async finish(timeoutMs: number): Promise<void> {
     this.#isPublishing = false;
     await this.#publishing;
@@ -112,7 +118,7 @@ export class Traffic {
       retryHigh: 1_000,
       acquireTimeout: 60_000,
     });
-    // It reconnects by itself.
+    // The client reconnects by itself.
     connection.on("error", () => {});
     this.#connections.push(connection);
     return connection;

@@ -1,4 +1,4 @@
-/** Publishers and consumers at work while nodes go and come back, and what a quorum queue owes them. */
+/** Publishers and consumers work while nodes go and come back; checks what a quorum queue promises them. */
 import assert from "node:assert/strict";
 import { queue, seconds, size } from "./broker.ts";
 import type { Nodes } from "./nodes.ts";
@@ -8,8 +8,8 @@ import { Traffic } from "./traffic.ts";
 const messages = 10_000;
 
 /**
- * Has `work` done while the queue holds 10,000 messages and is published to and consumed from. Asserts that nothing that was
- * confirmed is lost, and that the queue never lacked its majority. Resolves to what there is to print.
+ * Runs `work` while the queue holds 10,000 messages and is published to and consumed from. Asserts that no confirmed message
+ * is lost, and that the queue never lacks its majority. Resolves to a summary.
  */
 export async function underLoad(nodes: Nodes, work: () => Promise<void>): Promise<string> {
   const traffic = new Traffic(nodes.addresses, queue);

@@ -1,4 +1,4 @@
-/** Builds the server as the image has it, for the tests that start it many times. */
+/** Builds the server as in the image, for tests that start it many times. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 const execute = promisify(execFile);
 
 /**
- * Builds the server of the repository into `folder`, with its code compiled, and resolves to the program that starts it.
- * Throws when a step fails, with what the step printed.
+ * Builds the server of the repository into `folder`, with its code compiled. Resolves to the program that starts it. Throws
+ * with the output of a step that failed.
  *
  * @param root of the repository
  */

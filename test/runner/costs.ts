@@ -1,28 +1,28 @@
 /**
- * What each test file cost the last time on this machine. Where that is not known, the table in `costs.json` beside this file
- * says what it cost on two processors: so the long files begin first on a machine that has never run them.
+ * The cost of each test file in its last run on this machine. For a file that has not run here, `costs.json` beside this file
+ * has its cost on two processors, so that the long files begin first on a new machine.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
-/** What a file cost. */
+/** The cost of a file. */
 export interface Cost {
-  /** How long it took the last time. */
+  /** Duration of its last run. */
   readonly tookMs: number;
-  /** The largest part of one processor that it and its children were seen to take, from 0 on; undefined: not measured. */
+  /** Largest measured share of one processor that it and its children used, from 0; undefined: not measured. */
   readonly share: number | undefined;
 }
 
 export type Costs = Map<string, Cost>;
 
-/** Part of a processor that a run of a file took; undefined where its process did not say what it used. */
+/** Share of a processor that a run of a file used; undefined if its process did not report its use. */
 function shareOf(cpuMs: number | undefined, tookMs: number): number | undefined {
   return cpuMs === undefined ? undefined : cpuMs / Math.max(1, tookMs);
 }
 
 /**
- * What is known of a file after one more run. On a busy machine a file takes longer and its share looks smaller, so the
- * largest share counts: a smaller one would let more files run at once, and then look smaller still.
+ * The cost of a file after one more run. On a busy machine a file takes longer and its share looks smaller, so the largest
+ * share counts: a smaller one would let more files run at once, and would then look smaller still.
  */
 export function costAfter(before: Cost | undefined, tookMs: number, cpuMs: number | undefined): Cost {
   const shares = [before?.share, shareOf(cpuMs, tookMs)].filter((share) => share !== undefined);
@@ -48,10 +48,10 @@ export function writeCosts(path: string, costs: Costs): void {
   writeFileSync(path, JSON.stringify(Object.fromEntries(costs)));
 }
 
-/** A quicker file finds its place wherever it begins. */
+/** A quicker file finds its place whenever it begins. */
 const leastMs = 1_000;
 
-/** The table for machines that know nothing: what takes a while, in tenths of seconds and hundredths of a processor. */
+/** Writes the table for new machines: only files that take a while, in tenths of seconds and hundredths of a processor. */
 export function writeTable(path: string, costs: Costs, files: ReadonlySet<string>): void {
   const rows = [...costs].filter(([file, { tookMs }]) => files.has(file) && tookMs >= leastMs);
   const lines = rows

@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** What comes of files with these texts, which one process runs, with these flags for Node. */
+/** The outcomes of files with these texts, which one process runs with these flags for Node. */
 async function playBatch(texts: readonly string[], flags: readonly string[] = []): Promise<readonly Outcome[]> {
   const files = [];
   for (const text of texts) {
@@ -27,7 +27,7 @@ async function playBatch(texts: readonly string[], flags: readonly string[] = []
     files.push(relative(root, path));
   }
   const context = process.env.NODE_TEST_CONTEXT;
-  // A runner in a runner would take itself for a file that is run.
+  // With this variable the inner runner would behave as a test file.
   delete process.env.NODE_TEST_CONTEXT;
   try {
     const queue = new Queue([{ file: "batch", share: 1, tookMs: undefined }], 1);
@@ -39,14 +39,14 @@ async function playBatch(texts: readonly string[], flags: readonly string[] = []
   throw new Error("nothing ended");
 }
 
-/** What comes of a file with that text. */
+/** The outcome of a file with this text. */
 async function play(text: string): Promise<Outcome> {
   const [outcome] = await playBatch([text]);
   assert.ok(outcome);
   return outcome;
 }
 
-test("passed, skipped and failed tests of a file are counted, those of its suites too", async () => {
+test("passed, skipped and failed tests of a file are counted, including those of its suites", async () => {
   const text = `
     test("one", () => {});
     test("two", { skip: true }, () => {});
@@ -59,16 +59,16 @@ test("passed, skipped and failed tests of a file are counted, those of its suite
   assert.ok(tookMs > 0);
 });
 
-test("a file fails whose process ends with an error, though each of its tests has passed", async () => {
+test("a file whose process ends with an error fails, even if all of its tests have passed", async () => {
   const { failures } = await play(`test("one", () => {}); process.on("exit", () => { process.exitCode = 1; });`);
   assert.equal(failures.length, 1);
 });
 
-test("a file fails that cannot be read as a program", async () => {
+test("a file that does not parse fails", async () => {
   assert.equal((await play("test(")).failures.length, 1);
 });
 
-test("cases of a real API server are told by the name of their suite", async () => {
+test("cases of a real API server are recognised by the name of their suite", async () => {
   const { real } = await play(`suite("on the real API server", () => { test("one", () => {}); });`);
   assert.equal(real, 1);
 });
@@ -94,7 +94,7 @@ test("files of a batch run in one process, and each has an outcome of its own", 
   assert.deepEqual(others, []);
 });
 
-test("a batch runs with its flags for Node, and without stacks it is still known whose test has failed", async () => {
+test("a batch runs with its flags for Node, and even without stacks a failed test is assigned to its file", async () => {
   const texts = [
     `test("one", () => { if (Error.stackTraceLimit !== 0) throw new Error("stacks are made"); });`,
     `test("two", () => { throw new Error("no"); });`,
@@ -104,7 +104,7 @@ test("a batch runs with its flags for Node, and without stacks it is still known
   assert.deepEqual([second?.passed, second?.failures], [0, ["two"]]);
 });
 
-test("where node:test follows no promise, tests are told apart, and what no code catches fails the file all the same", async () => {
+test("if node:test follows no promises, tests are still told apart, and an uncaught error still fails the file", async () => {
   const path = join(folder, "untracked.test.mjs");
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const statusOf = async (text: string, ...flags: readonly string[]) => {
@@ -121,12 +121,12 @@ test("where node:test follows no promise, tests are told apart, and what no code
   assert.equal(await statusOf(uncaught, untracked), 1);
 });
 
-test("a batch fails that has a file which cannot be loaded", async () => {
+test("a batch with a file that cannot be loaded fails", async () => {
   const outcomes = await playBatch([`test("one", () => {});`, "test("]);
   assert.equal(outcomes.flatMap(({ failures }) => failures).length, 1);
 });
 
-test("costs are kept for the next run, and a broken record is as none", async () => {
+test("costs are kept for the next run, and a broken record counts as missing", async () => {
   const path = join(folder, "deep", "costs.json");
   assert.equal(readCosts(path).size, 0);
   const costs = new Map([
@@ -144,7 +144,7 @@ test("costs are kept for the next run, and a broken record is as none", async ()
   }
 });
 
-test("the largest share that a file was seen to take is kept, and its last time", () => {
+test("the largest share of a file is kept, and its last duration", () => {
   const first = costAfter(undefined, 1_000, 500);
   assert.deepEqual(first, { tookMs: 1_000, share: 0.5 });
   assert.deepEqual(costAfter(first, 2_000, 500), { tookMs: 2_000, share: 0.5 });
@@ -152,7 +152,7 @@ test("the largest share that a file was seen to take is kept, and its last time"
   assert.deepEqual(costAfter(undefined, 1_000, undefined), { tookMs: 1_000, share: undefined });
 });
 
-test("the table for machines that have run nothing names files that there are, and knows the long ones", () => {
+test("the table for new machines names only existing files, and has the long ones", () => {
   const table = readCosts(join(root, "test/runner/costs.json"));
   assert.deepEqual(
     [...table.keys()].filter((file) => !existsSync(join(root, file))),
@@ -163,7 +163,7 @@ test("the table for machines that have run nothing names files that there are, a
     assert.ok((table.get(file)?.tookMs ?? 0) > 60_000, file);
 });
 
-test("the table has what takes a while, rounded and in order, and no file that is gone", async () => {
+test("the table has the files that take a while, rounded and in order, and no removed file", async () => {
   const path = join(folder, "table.json");
   const costs = new Map([
     ["b", { tookMs: 12_345.6, share: 0.4567 }],

@@ -1,4 +1,4 @@
-/** Runs test files, each job of them in a process of its own, and reports what came of each file. */
+/** Runs test files, each job in a process of its own, and reports the outcome of each file. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join, relative } from "node:path";
@@ -7,15 +7,15 @@ import type { TestEvent } from "node:test/reporters";
 import type { Outcome } from "./outcome.ts";
 import type { Queue } from "./queue.ts";
 
-/** What one process runs: a file, or a batch of quick ones. */
+/** What one process runs: a file, or a batch of quick files. */
 export interface Job {
   readonly name: string;
   readonly files: readonly string[];
-  /** For Node. */
+  /** Flags for Node. */
   readonly flags?: readonly string[];
 }
 
-/** A job that has ended: the events for a reporter, and what came of each of its files. */
+/** An ended job: the events for a reporter, and the outcome of each of its files. */
 export interface Ended {
   readonly job: Job;
   readonly outcomes: readonly Outcome[];
@@ -62,19 +62,21 @@ async function runJob(root: string, job: Job): Promise<Ended> {
   }
 }
 
-/** What the process of a test file wrote at its end (`test/ending.ts`): the processor time of it and its children. */
+/** Processor time of a test file's process and its children, which the process wrote at its end (`test/ending.ts`). */
 function cpuMsIn(folder: string): number | undefined {
   const written = readdirSync(folder).map((name) => Number(readFileSync(join(folder, name), "utf8")));
   return written.length === 0 ? undefined : written.reduce((sum, ms) => sum + ms, 0);
 }
 
-/** Counts and times of a whole run, which the runner reports for all jobs together. */
+/** True for counts and times of a whole run, which the runner itself reports for all jobs together. */
 function isOfRun({ type, data }: TestEvent): boolean {
   if (type === "test:summary") return true;
   return type === "test:diagnostic" && data.nesting === 0 && data.file === undefined;
 }
 
-/** One outcome for each file. What belongs to none of a batch, such as a file that cannot be loaded, is the batch's own. */
+/**
+ * One outcome for each file. An error outside of a batch's files, such as a file that cannot be loaded, belongs to the batch.
+ */
 function outcomesOf(
   root: string,
   { name, files }: Job,
@@ -112,7 +114,7 @@ function outcomeOf(root: string, file: string, events: readonly TestEvent[]): Ou
   return { file, passed, skipped, real, failures, tookMs, cpuMs: undefined };
 }
 
-/** True for cases that talk to a real kube-apiserver: by their file, or by the suite that they stand in. */
+/** True for cases that use a real kube-apiserver, by their file or by their suite. */
 function isReal(file: string, suite: string): boolean {
   return (
     /^test\/(controlplane|e2e|image|chart)\//.test(file) ||
@@ -121,7 +123,7 @@ function isReal(file: string, suite: string): boolean {
   );
 }
 
-/** What part of the machine's time goes by unused, from now until the answer is asked for: 0 to 1. */
+/** Measures the idle share of the machine, from now until the returned function is called: 0 to 1. */
 export function watchIdle(): () => number {
   const spent = () => {
     const times = cpus().map((cpu) => cpu.times);

@@ -7,7 +7,7 @@ const outcome = (file: string, changes: Partial<Outcome> = {}): Outcome => {
 };
 const failed = (file: string) => outcome(file, { passed: 2, failures: ["it holds"] });
 
-test("a run is green where each file passed, and not where nothing did", () => {
+test("a run is green if each file passed, and not if no test did", () => {
   const { isGreen, passed, real, skipped } = summarize([outcome("a"), outcome("b", { skipped: 1 })]);
   assert.deepEqual([isGreen, passed, real, skipped], [true, 6, 2, 1]);
   assert.equal(summarize([]).isGreen, false);
@@ -38,11 +38,11 @@ test("a run with three flaky files is red", () => {
   assert.equal(summarize(files.slice(1).map(failed), again.slice(1)).isGreen, true);
 });
 
-test("what failed and did not run once more has failed", () => {
+test("a file that failed and did not run once more has failed", () => {
   assert.equal(summarize([failed("a"), outcome("b")]).isGreen, false);
 });
 
-test("the slowest files stand first", () => {
+test("the slowest files come first", () => {
   const files = [1, 3, 2].map((seconds) => outcome(`${seconds}`, { tookMs: seconds * 1_000 }));
   assert.deepEqual(
     slowest(files, 2).map(({ file }) => file),

@@ -1,16 +1,16 @@
-/** What came of the test files of a run: counts, times, and which of them are flaky. */
+/** The outcome of a run: counts, times, and which files are flaky. */
 
-/** What came of one file, run once. */
+/** The outcome of one file in one run. */
 export interface Outcome {
   readonly file: string;
   readonly passed: number;
   readonly skipped: number;
-  /** Of the passed: those that talked to a real API server. */
+  /** Number of passed tests that used a real API server. */
   readonly real: number;
-  /** The names of the tests that failed. */
+  /** Names of the failed tests. */
   readonly failures: readonly string[];
   readonly tookMs: number;
-  /** Processor time of its process and of the children that ended before it; undefined: not measured. */
+  /** Processor time of its process, and of children that ended before it; undefined: not measured. */
   readonly cpuMs: number | undefined;
 }
 
@@ -21,22 +21,22 @@ export interface Summary {
   readonly real: number;
   /** `FILE: TEST` for each test that failed for good. */
   readonly failures: readonly string[];
-  /** `FILE: TEST` for each test that failed, and whose file passed when it ran once more, alone. */
+  /** `FILE: TEST` for each failed test whose file passed when it ran once more, alone. */
   readonly flaky: readonly string[];
   readonly isGreen: boolean;
 }
 
-/** More flaky files than this are no bad luck. */
+/** More flaky files than this fail the run. */
 const mostFlaky = 2;
 
 export const isFailed = ({ failures }: Outcome): boolean => failures.length > 0;
 
-/** A run in which fewer tests pass, as when they are skipped, proves nothing. */
+/** A second run in which fewer tests pass, for example because they are skipped, proves nothing. */
 function isRecovered(first: Outcome, other: Outcome | undefined): boolean {
   return other !== undefined && !isFailed(other) && other.passed >= first.passed;
 }
 
-/** @param again what came of those that ran once more, because they had failed */
+/** @param again outcomes of the files that ran once more because they had failed */
 export function summarize(outcomes: readonly Outcome[], again: readonly Outcome[] = []): Summary {
   const second = new Map(again.map((outcome) => [outcome.file, outcome]));
   const last = outcomes.map((outcome) => {

@@ -6,7 +6,7 @@ const waiting = (file: string, share = 1, more: Partial<Waiting> = {}): Waiting 
   return { file, share, tookMs: undefined, ...more };
 };
 
-test("files run side by side as long as their shares are within the processors", () => {
+test("files run side by side as long as the sum of their shares fits the processors", () => {
   const queue = new Queue([waiting("a", 0.9), waiting("b", 0.9), waiting("c", 0.2), waiting("d", 0.3)], 2);
   assert.equal(queue.next([]), "a");
   assert.equal(queue.next(["a"]), "b");
@@ -16,7 +16,7 @@ test("files run side by side as long as their shares are within the processors",
   assert.equal(queue.next([]), undefined);
 });
 
-test("a file that takes more than there is runs alone", () => {
+test("a file that takes more than all processors runs alone", () => {
   const queue = new Queue([waiting("a", 3), waiting("b", 0.1)], 2);
   assert.equal(queue.next([]), "a");
   assert.equal(queue.next(["a"]), undefined);
@@ -31,7 +31,7 @@ test("shares that add up to all processors, but for a rounding error, run side b
   assert.equal(running.length, 20);
 });
 
-test("of the files of a group one runs at a time", () => {
+test("only one file of a group runs at a time", () => {
   const group = "knative";
   const queue = new Queue([waiting("a", 0.1, { group }), waiting("b", 0.1, { group }), waiting("c", 0.1)], 2);
   assert.equal(queue.next([]), "a");
@@ -40,7 +40,7 @@ test("of the files of a group one runs at a time", () => {
   assert.equal(queue.next(["c"]), "b");
 });
 
-test("what took longest the last time begins first, and what has not run yet keeps its order", () => {
+test("files that took longest the last time begin first, and files that have not run yet keep their order", () => {
   const files = [waiting("a"), waiting("b", 1, { tookMs: 2 }), waiting("c", 1, { tookMs: 3 }), waiting("d")];
   const queue = new Queue(files, 2);
   assert.deepEqual(

@@ -1,20 +1,20 @@
 /**
- * Decides which test file runs next: the slowest first, so that none is left to run alone in the end, and as many at once as
- * the processors bear. A file that mostly waits takes a small share of a processor, so that others run beside it.
+ * Decides which test file runs next: the slowest first, so that none is left to run alone at the end, and as many at once as
+ * the processors can carry. A file that mostly waits takes a small share of a processor, so that others run beside it.
  */
 
-/** A file that has to run. */
+/** A file that must still run. */
 export interface Waiting {
   readonly file: string;
-  /** How long it took the last time; undefined where it has not run here yet: such files keep their order. */
+  /** Duration of its last run; undefined if it has not run here yet: such files keep their order. */
   readonly tookMs: number | undefined;
-  /** Part of one processor that it takes, from 0 to 1. */
+  /** Share of one processor that it takes, from 0 to 1. */
   readonly share: number;
-  /** Of the files with the same name here one runs at a time. */
+  /** Only one file of a group runs at a time. */
   readonly group?: string | undefined;
 }
 
-/** Shares are sums of measured figures: a rounding error must not keep a processor idle. */
+/** The sum of measured shares may be off by this much. A rounding error must not keep a processor idle. */
 const roundingError = 0.001;
 
 export class Queue {
@@ -22,14 +22,14 @@ export class Queue {
   readonly #known: ReadonlyMap<string, Waiting>;
   readonly #processors: number;
 
-  /** @param processors that the running files may take together */
+  /** @param processors that the running files may use together */
   constructor(files: readonly Waiting[], processors: number) {
     this.#waiting = files.toSorted((one, other) => (other.tookMs ?? 0) - (one.tookMs ?? 0));
     this.#known = new Map(files.map((one) => [one.file, one]));
     this.#processors = processors;
   }
 
-  /** The next file beside those that run; undefined where none is left, or none of those left may run beside them. */
+  /** The next file to run beside the running ones; undefined if none is left, or none of them fits. */
   next(running: Iterable<string>): string | undefined {
     const beside = [...running].flatMap((file) => this.#known.get(file) ?? []);
     const free = this.#processors - beside.reduce((sum, { share }) => sum + share, 0);

@@ -1,27 +1,27 @@
 /**
- * Who brings something about in a seed: users, nodes, processes, clocks. Each is one file, which says all that the seed has of
- * it, and one line in `actors.ts`.
+ * An actor causes events in a seed: users, nodes, processes and clocks are actors. Each has one file, which holds all that the
+ * seed has of it, and one line in `actors.ts`.
  */
 import type { Checker } from "./checker.ts";
 import type { Disturbance } from "./plan.ts";
 import type { Role } from "./roles.ts";
 
 export interface Actor {
-  /** What the others call it; no two have the same. */
+  /** Unique name of the actor. */
   readonly name: string;
-  /** Its troubles, each under the name by which plans say how often it comes. */
+  /** Troubles by their names. Plans say by these names how often each comes. */
   readonly disturbances?: Readonly<Partial<Record<Disturbance, () => void>>>;
-  /** The processes that it brings along. */
+  /** The processes that the actor adds. */
   readonly roles?: readonly Role[];
-  /** Those who decide what it does, or what is done to it. */
+  /** Checkers of what the actor does, or of what others do to it. */
   readonly checkers?: readonly Checker[];
-  /** The world stands, and is at rest. */
+  /** Called when the world is set up and at rest. */
   start?(): void;
-  /** The first rollout begins, and with it the troubles. */
+  /** Called when the first rollout begins, and the troubles with it. */
   begin?(): void;
-  /** The troubles are over: it mends what it has broken, and wants nothing that cannot come true. */
+  /** Called when the troubles are over: the actor mends what it broke, and drops every wish that cannot be fulfilled. */
   makePeace?(): void;
-  /** All has come to its end, and no rollout is left: no other actor brings about what it wants now. */
+  /** Called when everything has converged and no rollout is left: no other actor causes now what this one still needs. */
   atRest?(): void;
   stop?(): void;
 }

@@ -1,4 +1,4 @@
-/** An actor says itself what it brings along, and nothing else knows of it. */
+/** An actor declares itself what it adds to a seed, and no other file knows about it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Actor } from "./actor.ts";
@@ -7,7 +7,7 @@ import { plain } from "./rules.ts";
 import type { SeedRun } from "./seed.ts";
 import { simulate } from "./simulation.ts";
 
-/** One whose processes delete a pod of each of two zones, as a rollout would that looks at nothing. */
+/** An actor whose processes delete a pod in each of two zones, as a rollout would that checks nothing. */
 function careless({ namespace, group }: SeedRun, received: string[]): Actor {
   return {
     name: "careless",
@@ -33,7 +33,7 @@ function careless({ namespace, group }: SeedRun, received: string[]): Actor {
   };
 }
 
-test("a function of any name is decided by the terms that it takes pods on", async () => {
+test("the checkers apply the terms of its role to a function of any name", async () => {
   const received: string[] = [];
   const aim = (plan: Parameters<typeof plain>[0]) => plain(plan, { recyclers: 0, processes: 0, safetyMs: 120_000 });
   const { violations } = await simulate(1, { aim, more: (run) => [careless(run, received)] });
@@ -44,7 +44,7 @@ test("a function of any name is decided by the terms that it takes pods on", asy
   assert.equal(violations[0]?.invariant, "Z1");
 });
 
-test("an actor starts, begins, makes its peace, rests once it was asked whether all is done, and stops", async () => {
+test("an actor starts, begins, makes its peace, is asked three times whether it is done, rests and stops", async () => {
   const reported: string[] = [];
   let asked = 0;
   const actor: Actor = {
@@ -62,13 +62,13 @@ test("an actor starts, begins, makes its peace, rests once it was asked whether 
   assert.equal(asked, 4);
 });
 
-test("what a checker misses for ever breaks L1, with its message", async () => {
+test("what a checker reports as missing until the end breaks L1, with its message", async () => {
   const actor: Actor = { name: "miser", checkers: [{ invariants: ["L1"], missing: () => "a coin is missing" }] };
   const [violation] = (await simulate(1, { more: () => [actor] })).violations;
   assert.deepEqual([violation?.invariant, violation?.message], ["L1", "a coin is missing"]);
 });
 
-test("a trouble that two actors bring, or no actor, is a mistake", async () => {
+test("a trouble that two actors cause, or that no actor causes, is an error", async () => {
   const crashing: Actor = { name: "other", disturbances: { crash: () => undefined } };
   await assert.rejects(simulate(1, { more: () => [crashing] }), /other brings crash, and so does another actor/);
   assert.throws(() => troublesOf([crashing]), /no actor brings .*evict/);

@@ -1,4 +1,4 @@
-/** All that brings something about in a seed. A new actor has a file of its own, and its name stands here. */
+/** All actors of a seed. A new actor has a file of its own and an entry here. */
 import type { Actor } from "./actor.ts";
 import { Budgets } from "./budgets.ts";
 import { Claims } from "./claims/claims.ts";
@@ -21,8 +21,8 @@ import { Versions } from "./versions/versions.ts";
 import { Workloads } from "./workloads.ts";
 
 /**
- * In the order in which they start, and make their peace. What they bring into the world they make in the order of the lines.
- * `more`: those of one test alone.
+ * Opens the actors. They start and make their peace in this order, and add their objects to the world in the order of the
+ * lines. `more`: actors of one test alone.
  */
 export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly Actor[] {
   const workloads = new Workloads(run);
@@ -68,7 +68,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   ];
 }
 
-/** What goes wrong, by its name. Throws where two actors bring the same, or where no actor brings what plans name. */
+/** The troubles of all actors by name. Throws if two actors cause the same one, or if no actor causes one that plans name. */
 export function troublesOf(actors: readonly Actor[]): ReadonlyMap<Disturbance, () => void> {
   const troubles = new Map<Disturbance, () => void>();
   for (const { name, disturbances = {} } of actors) {

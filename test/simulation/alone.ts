@@ -1,4 +1,4 @@
-/** A group that has nothing beside it in its namespace. */
+/** A namespace that has nothing but the group. */
 import type { PlannedNeighbours } from "./plan.ts";
 
 export const alone: PlannedNeighbours = {

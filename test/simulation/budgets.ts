@@ -1,4 +1,4 @@
-/** The budgets of one seed, as their users write them: of zones and of partitions, valid or not, and a PodDisruptionBudget. */
+/** The budgets of one seed as users write them: for zones or partitions, valid or not, and a PodDisruptionBudget. */
 import type { World } from "../fake-cluster/world.ts";
 import type { Actor } from "./actor.ts";
 import type { Draw } from "./draw.ts";
@@ -74,7 +74,7 @@ export class Budgets implements Actor {
     });
   }
 
-  /** As kubectl apply: a patch of what is there, or new. */
+  /** Does what `kubectl apply` does: patches the object, or creates it. */
   #write(resource: "zoneawarepoddisruptionbudgets" | "poddisruptionbudgets", name: string, body: object): void {
     const { store } = this.#world;
     const key = { namespace: this.#namespace, name };
@@ -114,7 +114,7 @@ export class Budgets implements Actor {
     }
   }
 
-  /** The plan's budget again; one that spans two groups is narrowed to the group that it is for. */
+  /** Restores the budget of the plan. A budget that spans two groups is narrowed to its own group. */
   makePeace(): void {
     const selector = { matchLabels: { ...noLabels, "rollout-group": this.#group } };
     this.#writeBudget(this.#plan.budget, { podNameRegexGroup: null, selector });
@@ -123,5 +123,5 @@ export class Budgets implements Actor {
   }
 }
 
-/** A merge patch keeps the labels that it does not name. */
+/** Removes both labels, because a merge patch keeps the labels that it does not name. */
 const noLabels = { [appLabel]: null, "rollout-group": null };

@@ -1,4 +1,7 @@
-/** Who decides a seed: what a checker learns of it, and the list of all that the actors have registered. */
+/**
+ * The interface of checkers, which decide whether a seed keeps the promises, and the list of all checkers that the actors
+ * registered.
+ */
 
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -12,11 +15,11 @@ import { decidedBy } from "./seen-view.ts";
 import type { CallObserver, Process } from "./simulated-cluster.ts";
 import { Written } from "./written.ts";
 
-/** The process that a call comes from. */
+/** The process that makes a call. */
 export interface Caller {
   readonly process: Process;
   readonly role: Role;
-  /** The view of each group that it was last handed, by `viewKey`: it may look at another one before it writes. */
+  /** The last view of each group that the process got, by `viewKey`. It may read another view before it writes. */
   readonly views: ReadonlyMap<string, GroupView>;
 }
 
@@ -24,41 +27,41 @@ export function viewKey({ namespace, group }: GroupKey): string {
   return `${namespace}/${group}`;
 }
 
-/** A ledger as a process has just written it. */
+/** A ledger right after a process has written it. */
 export interface LedgerWrite {
   readonly caller: Caller;
   readonly lease: LeaseObject;
-  /** The group that it is of. */
+  /** The group whose ledger it is. */
   readonly group: string;
   readonly all: readonly Reserved[];
-  /** Those that no ledger has held before. */
+  /** Reservations that no ledger has held before. */
   readonly made: readonly Reserved[];
-  /** What the view was made of that the process was last handed. */
+  /** The objects behind the last view that the process got. */
   readonly seen: SeenView | undefined;
 }
 
-/** One who decides. Whatever it does not ask to receive, it is not told. */
+/** Checks some invariants. It implements only the calls that it needs. */
 export interface Checker {
-  /** The ids of the invariants that it speaks up for. */
+  /** Ids of the invariants that it checks. */
   readonly invariants: readonly string[];
-  /** A deletion leaves a process. */
+  /** Called when a deletion leaves a process. */
   onDeletionSent?(caller: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
-  /** The API server is about to carry it out. */
+  /** Called when the API server is about to carry out a deletion. */
   onDeletionArrived?(caller: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
-  /** A webhook has allowed an eviction, behind a guard, and pinned it to a uid or not. */
+  /** Called when a webhook has allowed an eviction, with its guard. `uid` is the uid that the answer pins, if any. */
   onAllowed?(key: ObjectKey, uid: string | undefined, guard: string): void;
-  /** The API server is about to carry an eviction out, which a webhook has allowed behind a guard. */
+  /** Called when the API server is about to carry out an eviction that a webhook has allowed. */
   onEvicted?(key: ObjectKey, uid: string | undefined, guard: string): void;
-  /** The API server has carried a patch out, of this body. */
+  /** Called when the API server has carried out a patch with this body. */
   onPatched?(caller: Caller, resource: Resource, after: object, body: object): void;
-  /** It has carried out a write of any kind. */
+  /** Called when the API server has carried out a write of any kind. */
   onWritten?(caller: Caller, verb: string, resource: Resource): void;
   onLedgerWritten?(write: LedgerWrite): void;
-  /** A reconcile of a group has come to a verdict, about a zone where one is named. */
+  /** Called when a reconcile of a group has come to a verdict, which may name a zone. */
   onVerdict?(caller: Caller, group: GroupKey, zone: string): void;
-  /** A client that is none of these processes has written a ledger. */
+  /** Called when a client outside of these processes has written a ledger. */
   onLedgerEdited?(lease: LeaseObject): void;
-  /** What keeps a world at peace from being done, as a message; undefined when nothing does. */
+  /** A message about what is still to be done after the troubles; undefined if nothing is. */
   missing?(): string | undefined;
 }
 
@@ -69,9 +72,9 @@ export interface CheckersOptions {
   readonly log: (who: string, what: string) => void;
 }
 
-/** All checkers of one seed, in the order in which they are told. */
+/** All checkers of one seed, called in the order of their registration. */
 export class Checkers {
-  /** How many pods deletions and evictions have been carried out of. */
+  /** Number of pods that deletions and evictions have removed. */
   taken = 0;
   readonly #options: CheckersOptions;
   readonly #written = new Written();
@@ -85,7 +88,7 @@ export class Checkers {
     this.#all = [...this.#all, ...checkers];
   }
 
-  /** What learns of the calls of one process. */
+  /** Observer of the calls of one process. */
   observe(caller: Caller): CallObserver {
     return {
       onDeleteSent: (_, resource, key, preconditions) => {
@@ -124,7 +127,7 @@ export class Checkers {
     for (const checker of this.#all) checker.onLedgerEdited?.(lease);
   }
 
-  /** What keeps a world at peace from being done, as the first says who knows of something. */
+  /** The message of the first checker that still misses something; undefined if none does. */
   missing(): string | undefined {
     for (const checker of this.#all) {
       const message = checker.missing?.();
@@ -133,7 +136,7 @@ export class Checkers {
     return undefined;
   }
 
-  /** `decided`: the view that the write rests on; undefined: the last one that the process has read. */
+  /** `decided`: the view that the write rests on; undefined: the last view that the process got. */
   #ledgerWritten(caller: Caller, lease: LeaseObject, decided: GroupView | undefined): void {
     const { pasts, violate } = this.#options;
     const all = readReservations(lease as never);

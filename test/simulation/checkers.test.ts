@@ -1,4 +1,4 @@
-/** The checkers decide by themselves: they share no code with the product, forget nothing, and count what breaks by itself. */
+/** The checkers are independent: they share no code with the product, forget nothing, and also count what breaks by itself. */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ const namespace = "db";
 const group = "group";
 const newTemplate = { spec: { template: { spec: { containers: [{ name: "app", image: "app:2" }] } } } };
 
-/** Three zones of two pods at rest, and a rollout that takes what it is told to, and keeps no promise. */
+/** Three zones of two pods at rest, and a rollout that takes the pods that a test names and keeps no promise. */
 class Scene {
   readonly violations: string[] = [];
   readonly timeline = new VirtualTimeline();
@@ -44,7 +44,7 @@ class Scene {
     this.#checker.onSent("replica", { namespace, name }, { uid });
   }
 
-  /** A function has written to the ledger that the pod may go. */
+  /** Writes into the ledger that a function has reserved the pod. */
   reserve(name: string, by: string): void {
     const { uid } = this.world.store.get("pods", { namespace, name }).metadata;
     const made = [{ uid, by, set: name.slice(0, -2), ordinal: Number(name.at(-1)), stampMs: this.timeline.nowMs() }];
@@ -88,7 +88,7 @@ test("a pod that was taken counts no more when its zone is deleted with all that
   assert.deepEqual(scene.violations, []);
 });
 
-test("a StatefulSet that is not OnDelete stops its group after 5 s, and one that joins so when no view can have missed it", () => {
+test("a StatefulSet that is not OnDelete stops its group after 5 s; one that joins like that, when every view must show it", () => {
   const z4 = "Z4 replica deletes group-b-0, and group-c has not been OnDelete for 5 s";
   for (const [joinsAgain, forMs, violations] of [
     [false, 4_000, []],
@@ -110,7 +110,7 @@ test("a StatefulSet that is not OnDelete stops its group after 5 s, and one that
   }
 });
 
-test("pods that broke by themselves count as down once it has been so for longer than any view may be behind", () => {
+test("pods that broke by themselves count as down once that is older than any view may be", () => {
   for (const [forMs, violations] of [
     [10_000, []],
     [60_000, ["Z2 replica took group-a-0 (rollout): group-a-1 are down, 1 may be with it"]],
@@ -131,7 +131,7 @@ test("no healthy pod goes while a pod of another zone has been down for long, al
   assert.match(scene.violations.join(), /^Z1 .*group-c-1 in another zone has been down/);
 });
 
-test("a pod that is down counts while its StatefulSet is gone and has left it behind, until it is gone or moved away", () => {
+test("an orphaned pod that is down counts until it is gone or moved away", () => {
   for (const [what, violations] of [
     [
       "left",
@@ -154,7 +154,7 @@ test("a pod that is down counts while its StatefulSet is gone and has left it be
   }
 });
 
-test("an eviction that was reserved within a budget is not decided once that budget has gone, and is as long as it stands", () => {
+test("an eviction that was reserved within a budget is checked against that budget while it exists, and not after it was deleted", () => {
   for (const isGone of [false, true]) {
     const scene = new Scene();
     const { store } = scene.world;
@@ -173,7 +173,7 @@ test("an eviction that was reserved within a budget is not decided once that bud
   }
 });
 
-test("a cross-zone delay counts until its StatefulSet has gone, and again when no view can have missed the new one", () => {
+test("a cross-zone delay counts until its StatefulSet is deleted, and again when no view can be older than the new one", () => {
   const broken =
     "E1 replica took group-b-0 (rollout): group-a-0 of partition 0 are down or only just back, 1 may be with it";
   for (const [isMadeAgain, forMs, violations] of [
@@ -207,7 +207,7 @@ test("a cross-zone delay counts until its StatefulSet has gone, and again when n
   }
 });
 
-test("what a StatefulSet was in the last seconds is known, however often it has changed since", () => {
+test("the states of a StatefulSet in the last seconds are known, however often it has changed since", () => {
   const scene = new Scene();
   const key = { namespace, name: "group-a" };
   scene.world.annotate(key, { "rollout-max-unavailable": "2" });

@@ -1,11 +1,11 @@
-/** Clocks that are all set by minutes, and put right again. */
+/** Sets all clocks wrong by minutes, and right again. */
 import type { Actor } from "./actor.ts";
 import type { Processes } from "./processes.ts";
 import type { SeedRun } from "./seed.ts";
 
 /**
- * They go forward once in this time at most. A process that comes and goes has only these clocks: it is misled where they go
- * forward once more, by minutes, after a reservation was sighted, while another process still acts on it (rule R10).
+ * Shortest time between two steps forward. A process without watches has no other clock than these. It would be misled by a
+ * second step of minutes after it saw a reservation overdue, while another process still acts on it (rule R10).
  */
 const forwardEveryMs = 180_000;
 
@@ -21,7 +21,7 @@ export class Clocks implements Actor {
     this.#processes = processes;
   }
 
-  /** Steps all clocks, also while a process acts: see `clocksMayJump` in draw-plan.ts for where they are left alone. */
+  /** Sets all clocks, also while a process acts. `clocksMayJump` in draw-plan.ts says which seeds leave them alone. */
   #stepFar(): void {
     const { draw, plan, world } = this.#run;
     const { farAheadMs } = plan;
@@ -31,7 +31,7 @@ export class Clocks implements Actor {
     world.timeline.after(draw.between(2_000, 40_000), () => this.#putRight(byMs));
   }
 
-  /** A clock that was behind goes forward when it is put right. */
+  /** Undoes a step. A clock that was behind steps forward by that. */
   #putRight(byMs: number): void {
     const { world } = this.#run;
     if (byMs > 0 || this.#mayGoForward()) this.#step(-byMs);

@@ -1,4 +1,7 @@
-/** What a new process has of the world: its own connection, and views that are as stale as they may be, or come from watches. */
+/**
+ * What a new process gets of the world: its own connection, and views that come from watches or are as stale as rule R5
+ * allows.
+ */
 
 import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
 import { createOnDemandCache } from "../../functions/shared/cache/on-demand.ts";
@@ -9,7 +12,7 @@ import type { SeedRun } from "./seed.ts";
 import { type CallObserver, type Process, type ProcessClocks, SimulatedCluster } from "./simulated-cluster.ts";
 import { createStaleViews, type RevisionClock } from "./stale-views.ts";
 
-/** How far the memory of an API server, from which it answers LISTs, is behind what has been written. */
+/** How far behind the newest write an API server's memory is, from which it answers LISTs. */
 const memoryLagMs = 3_000;
 
 export interface ConnectionOptions {
@@ -18,11 +21,11 @@ export interface ConnectionOptions {
   readonly revisions: RevisionClock;
   readonly clock: ProcessClocks;
   readonly decidesEvictions: boolean;
-  /** It watches while it has work, where the plan says so. */
+  /** True if the process watches on demand where the plan says so. */
   readonly comesAndGoes: boolean;
   readonly onChange: (key: GroupKey) => void;
   readonly onVerdict: Connection["onVerdict"];
-  /** Gets each view that is handed out, and of which group it is. */
+  /** Receives each view that is handed out, and the key of its group. */
   readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 

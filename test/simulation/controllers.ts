@@ -1,4 +1,4 @@
-/** The controllers of the world, which are slow for a while. */
+/** The controllers of the world, which are slow at times. */
 import type { Timeline } from "../fake-cluster/timeline.ts";
 import type { Actor } from "./actor.ts";
 import type { Draw } from "./draw.ts";
@@ -17,7 +17,7 @@ export class Controllers implements Actor {
     this.#options = options;
   }
 
-  /** How long after a change they act. */
+  /** How long after a change they act, in milliseconds. */
   delayMs(): number {
     const { timeline, draw, plan } = this.#options;
     return timeline.nowMs() < this.#slowUntilMs ? slowDelayMs : plan.controllerDelayMs * draw.between(0.2, 2);

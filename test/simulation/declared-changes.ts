@@ -1,4 +1,4 @@
-/** What a process writes is what functions say that they change: in a cluster the fence refuses any other path. */
+/** A process writes only what some function declares to change. In a cluster the fence refuses every other path. */
 
 import { skipLabelPath } from "../../functions/shared/annotations/paths.ts";
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -8,20 +8,20 @@ import type { SeedRun } from "./seed.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** By resource, those of its subresources with them. */
+/** Declared paths by resource, those of subresources included. */
 const declared = new Map<string, string[]>();
 for (const { resource, changes = [] } of table.flatMap(({ needs }) => needs)) {
   const [plural = ""] = resource.split("/");
   declared.set(plural, [...(declared.get(plural) ?? []), ...changes]);
 }
 
-/** Of kinds that users name. */
+/** Declared paths of the kinds that users name. */
 const ofKinds = table.flatMap(({ kindNeeds = [] }) => kindNeeds.flatMap(({ changes = [] }) => changes));
 
 const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The paths that a merge patch writes and that no function has said of such an object. */
+/** The paths that a merge patch writes although no function declares them for such an object. */
 export function unsaid(resource: string, body: object): readonly string[] {
   const paths = [...(declared.get(resource) ?? []), ...ofKinds];
   const { metadata = {}, ...fields } = body as Fields;
@@ -36,7 +36,7 @@ function wordsIn(metadata: Fields): readonly string[] {
   return [
     ...Object.keys(labels as Fields).map((key) => `metadata.labels[${key}]`),
     ...Object.keys(annotations as Fields).map((key) => `metadata.annotations[${key}]`),
-    // Those of others stand in the list as they were.
+    // A patch repeats the finalizers of others unchanged.
     ...(finalizers as readonly string[])
       .filter((one) => one.startsWith("sluice.dev/"))
       .map((one) => `metadata.finalizers[${one}]`),
@@ -65,7 +65,7 @@ export class DeclaredChanges implements Checker {
   }
 
   onPatched({ process, role }: Caller, resource: Resource, _after: object, body: object): void {
-    // It claims what no function that ships does.
+    // A taker makes claims that no shipped function makes.
     if (role.name === "taker") return;
     for (const path of unsaid(resource, body))
       this.#violate("C1", `${process.name} writes ${path} of ${resource}, and no function says that it changes that`);

@@ -1,4 +1,4 @@
-/** What one seed draws before it begins: not all faults at once (a swarm), and of most of them none. */
+/** Draws the plan of a seed: a few faults, never all at once, so that rare ones are seen alone. */
 import { causes } from "../fake-cluster/kubelet.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { disturbances, type Plan, type PlannedBudget, type PlannedNeighbours } from "./plan.ts";
@@ -14,24 +14,26 @@ export const waitingReasons: readonly string[] = [
   "CreateContainerConfigError",
   "CreateContainerError",
 ];
-/** A ConfigMap that is missing says no more than `ContainerCreating`; the others give no reason at all. */
+/** A missing ConfigMap gives no other reason than `ContainerCreating`; the others give none at all. */
 const everyCause = [...waitingReasons, "ContainerCreating", ...Object.values(causes)];
 
 /**
- * An eviction that pins no uid rests on the API server being faster than a pod's start (rule R11, evaluate-eviction/README.md):
- * it waits ten seconds for a review, and pods take longer than that where reviews come unpinned, and evictions are not slow.
+ * An eviction without a pinned uid is safe only if the API server is faster than a pod starts (rule R11,
+ * evaluate-eviction/README.md). The API server waits at most ten seconds for a review. So where reviews pin nothing, pods take
+ * longer than that to start, and no eviction is slow.
  */
 const slowStartMs = 24_000;
 
-/** Never, or about `perMinute` times a minute: each kind of fault is away from most seeds, so that rare ones are seen alone. */
+/**
+ * A mean time between faults: 0 in most seeds, otherwise for about `perMinute` faults a minute. So rare faults are seen alone.
+ */
 function rate(draw: Draw, likelihood: number, perMinute: number): number {
   return draw.chance(likelihood) ? 60_000 / (perMinute * draw.between(0.5, 3)) : 0;
 }
 
 /**
- * What one seed has; a few have a very long night instead, in which what takes minutes happens at all, and nothing besides: each
- * pod needs minutes to go. What plans have come to hold later is drawn from a source of its own: a seed that has nothing of it
- * tells the history that it always told.
+ * Draws the plan of a seed. A few seeds get a very long night instead, in which each pod takes minutes to go and nothing else
+ * happens. Fields that plans got later have a source of their own, so that seeds without them keep their history.
  */
 export function drawPlan(draw: Draw, seed: number): Plan {
   const plan = drawUsual(draw);
@@ -39,10 +41,10 @@ export function drawPlan(draw: Draw, seed: number): Plan {
   return withVersions({ ...plan, ...drawLater(createDraw(seed + laterSeeds)) });
 }
 
-/** The webhook answers every eviction at once, and the client is there to receive it. */
+/** The webhook answers every eviction at once, and no client gives up. */
 export const neverWaits = { evictionWaitMs: 0, givesUp: 0, sendsAgain: 0 } satisfies Partial<Plan>;
 
-/** How far the source of what is drawn later is from the first one's. */
+/** Offset of the seed for fields that plans got later. */
 const laterSeeds = 2 ** 30;
 
 type Later = "elsewhere" | "versions" | "evictionWaitMs" | "givesUp" | "sendsAgain" | "onDemandIdleMs";
@@ -61,8 +63,8 @@ function drawLater(draw: Draw): Pick<Plan, Later> {
 }
 
 /**
- * What a later version has reserved in a format of its own is lost with the ledger, and no protocol helps against users who edit
- * what they cannot read: these troubles are away from it.
+ * A later version's reservations, which stand in its own format, go with a deleted ledger, and no protocol helps against users
+ * who edit what they cannot read. So these seeds have neither trouble.
  */
 function withVersions(plan: Plan): Plan {
   if (plan.versions === undefined) return plan;
@@ -71,8 +73,8 @@ function withVersions(plan: Plan): Plan {
 }
 
 /**
- * Deletions that arrive a minute and a half late, pods that then take long to go, API servers whose clocks differ, and a
- * function that has lost interest in what it reserved: the reservation is old while its pod has only just begun to end.
+ * Deletions that arrive after a minute and a half, pods that then take long to go, API servers whose clocks differ, and a
+ * function that no longer finishes what it reserved. The reservation is old when its pod only begins to terminate.
  */
 export function lateDeletions(plan: Plan): Plan {
   return {
@@ -99,15 +101,15 @@ function drawUsual(draw: Draw): Plan {
   const zones = draw.pick([2, 3, 3, 3, 4]);
   const replicas = draw.pick([1, 2, 3, 3, 4]);
   const stormy = draw.chance(0.5);
-  // Rule R4 counts on a deletion or an eviction to arrive within ten seconds of its reservation, up to five of which its
-  // answer may take: no protocol helps against one that comes later to a group whose ledger a user has deleted meanwhile.
+  // Rule R4 relies on every deletion and eviction to arrive within ten seconds of its reservation, including up to five until
+  // the answer. No protocol helps against a later one if a user has deleted the group's ledger meanwhile.
   const ledgerGoes = draw.chance(0.1);
   const evicts = draw.chance(0.6);
   const minReadySeconds = draw.chance(0.2) ? draw.whole(1, 15) : 0;
   const unpinned = evicts && draw.chance(0.15) ? draw.pick([0.3, 1]) : 0;
   const budget = evicts ? drawBudget(draw) : undefined;
-  // Clocks that all go forward by minutes make pods look ready for long, and ledgers old: no protocol helps where a ledger is
-  // made anew, or where a time counts since which a pod has been ready.
+  // Clocks that all step forward make ledgers look old, and pods look ready for long. No protocol helps where a ledger is
+  // created anew, or where the time counts for which a pod has been ready.
   const clocksMayJump = !ledgerGoes && minReadySeconds === 0 && (budget?.delaySeconds ?? 0) === 0;
   return {
     zones,
@@ -117,7 +119,7 @@ function drawUsual(draw: Draw): Plan {
     podManagementPolicy: draw.chance(0.25) ? "OrderedReady" : "Parallel",
     processes: draw.pick([1, 2, 2, 3]),
     keepers: draw.pick([0, 1, 1, 2]),
-    // It knows no budget: where there is one, drains take its part.
+    // A recycler knows no budget: where there is one, drains take pods instead.
     recyclers: evicts ? 0 : draw.pick([0, 0, 1, 2]),
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),
     recycleForMs: draw.pick([5_000, 40_000, 1_000_000]),
@@ -159,7 +161,7 @@ function drawUsual(draw: Draw): Plan {
   };
 }
 
-/** How often each disturbance happens; most are away from a seed, so that rare ones are seen alone. */
+/** Mean time between disturbances of each kind. Most kinds do not occur in a seed, so that rare ones are seen alone. */
 function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["every"] {
   const stays = (everyMs: number) => (ledgerGoes ? 0 : everyMs);
   return {
@@ -177,7 +179,8 @@ function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["ever
     malformed: rate(draw, 0.05, 2),
     strategy: rate(draw, 0.05, 2),
     loseLedger: ledgerGoes ? rate(draw, 1, 2) : 0,
-    // Nor does a protocol help against a ledger that is deleted while a zone is away, whose pods it alone knew to be taken.
+    // No protocol helps either if a ledger is deleted while a zone is away: only the ledger knew that the zone's pods were
+    // taken.
     removeZone: stays(rate(draw, 0.07, 1)),
     addZone: rate(draw, 0.07, 1),
     slowController: rate(draw, 0.1, 2),
@@ -207,7 +210,7 @@ function drawFaults(draw: Draw, stormy: boolean, ledgerGoes: boolean): CallFault
     loseReply: stormy ? 0.03 : 0,
     slowDelete: !ledgerGoes && draw.chance(0.1) ? 0.1 : 0,
     slowDeleteFromMs: 10_000,
-    // Rule R10 drops a reservation after two minutes at the earliest.
+    // Shorter than two minutes, after which rule R10 may drop a reservation.
     slowDeleteMs: 119_000,
     lateList: draw.chance(0.3) ? 0.2 : 0,
     oldList: draw.chance(0.5) ? 0.5 : 0,
@@ -215,7 +218,7 @@ function drawFaults(draw: Draw, stormy: boolean, ledgerGoes: boolean): CallFault
   };
 }
 
-/** Each kind of fault is away from most seeds here, too. */
+/** Most of these faults do not occur in a seed either. */
 function drawWatchFaults(draw: Draw, stormy: boolean): WatchFaults {
   return {
     lagMs: draw.pick([0, 0, 300, 3_000]),

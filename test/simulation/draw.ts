@@ -1,4 +1,4 @@
-/** Draws from a seeded source: the same seed draws the same ending. */
+/** Draws from a seeded source: the same seed always draws the same values. */
 import { type Random, seededRandom } from "../fake-cluster/random.ts";
 
 export interface Draw {

@@ -1,4 +1,4 @@
-/** A group in another namespace, of the same name and with StatefulSets of the same names. */
+/** A group in another namespace that has the same name, and StatefulSets of the same names. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Actor } from "./actor.ts";
@@ -20,7 +20,7 @@ const rests = (plan: Plan): Plan =>
 
 const beside: Aim = (plan, draw) => scenarios.elsewhere?.(plan, draw) ?? plan;
 
-/** Counts the verdicts of passes by namespace, from when what a start brings with it is over. */
+/** Counts the verdicts of reconciles by namespace, once the effects of the start are over. */
 function counting({ world, isFaulty }: SeedRun, verdicts: Map<string, number>): Actor {
   let fromMs = Number.POSITIVE_INFINITY;
   return {
@@ -40,7 +40,7 @@ function counting({ world, isFaulty }: SeedRun, verdicts: Map<string, number>): 
   };
 }
 
-test("what changes in a group triggers no process for a group of the same name in another namespace", async () => {
+test("a change in a group triggers no reconcile of a group of the same name in another namespace", async () => {
   const verdicts = new Map<string, number>();
   for (let seed = 1; seed <= 5; seed++) {
     const { violations } = await simulate(seed, { aim: rests, more: (run) => [counting(run, verdicts)] });
@@ -50,7 +50,7 @@ test("what changes in a group triggers no process for a group of the same name i
   assert.equal(verdicts.get("elsewhere"), undefined);
 });
 
-test("groups of the same names in two namespaces are rolled beside each other, and one that is stuck does not hold up the other", async () => {
+test("groups of the same name in two namespaces are rolled independently: a stuck one does not block the other", async () => {
   const fates = { rolls: 0, stuck: 0 };
   for (let seed = 1; seed <= 40; seed++) {
     const { violations, history } = await simulate(seed, { aim: beside, verbose: true });

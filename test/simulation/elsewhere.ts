@@ -1,4 +1,4 @@
-/** A group in another namespace, which may have the names of the first one: neither is any business of the other. */
+/** A group in another namespace, which may have the name of the first group: the two must not affect each other. */
 
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
@@ -62,7 +62,7 @@ export class Elsewhere implements Actor {
     for (const zone of zones) this.#run.world.changeTemplate({ namespace, name: `${this.#group}-${zone}` }, image);
   }
 
-  /** What is stuck stays so, and holds no other group up. */
+  /** What this group still lacks; nothing if it is stuck, which it stays without blocking the other group. */
   #missing(): string | undefined {
     const { world, plan } = this.#run;
     if (plan.elsewhere?.ending === "stuck") return undefined;
@@ -73,7 +73,7 @@ export class Elsewhere implements Actor {
   }
 }
 
-/** Neighbours are never touched for each other's sake: no ledger names pods of another group, and no zone holds one up. */
+/** N1: no ledger names pods of another group, and no group waits for a zone of another. */
 class Apart implements Checker {
   readonly invariants = ["N1"];
   readonly #run: SeedRun;
@@ -101,13 +101,13 @@ class Apart implements Checker {
       );
   }
 
-  /** True where the group's ledger has a claim on it: one may stand for longer than a StatefulSet's past is remembered. */
+  /** True if the group's ledger has a claim on the zone. A claim may last longer than a StatefulSet's past is remembered. */
   #isClaimed({ namespace, group }: GroupKey, zone: string): boolean {
     const ledger = this.#run.world.store.find("leases", { namespace, name: ledgerName(group) });
     return ledger !== undefined && readClaims(ledger as never).some((claim) => claim.zone === zone);
   }
 
-  /** True for a StatefulSet that has ever been of the group: what was reserved of one that is gone may stand for long. */
+  /** True if the StatefulSet was ever in the group: a reservation may long outlive the StatefulSet. */
   #isOf({ namespace, group }: GroupKey, set: string): boolean {
     const { pasts } = this.#run;
     const budgets = pasts.budgets(namespace).lately(Number.POSITIVE_INFINITY);

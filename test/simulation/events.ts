@@ -1,4 +1,6 @@
-/** What the world reports its changes: events that trigger processes, bookmarks for watches, and lines of the history. */
+/**
+ * Passes on the changes of the world: as events that trigger processes, as bookmarks of watches, and as lines of the history.
+ */
 import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { describePod, describeSet } from "../support/checkers/liveness.ts";
 import { groupLabel, setNameOf } from "../support/checkers/raw.ts";
@@ -7,7 +9,7 @@ import type { Processes } from "./processes.ts";
 import type { SeedRun } from "./seed.ts";
 import type { RevisionClock } from "./stale-views.ts";
 
-/** Bookmarks come about every minute, to whatever watch is still there. */
+/** Every open watch gets a bookmark about once a minute. */
 const bookmarkEveryMs = 60_000;
 
 export class Events implements Actor {

@@ -1,6 +1,6 @@
 /**
- * The other half of an eviction: an API server that asks one of several webhook processes, waits ten seconds for it at most, pins
- * what the answer pins, and carries the deletion out when it gets to it; and the people and machines that drain nodes.
+ * The outer half of an eviction. The API server asks one of several webhook processes and waits at most ten seconds. It pins
+ * what the answer pins, and carries the deletion out at once or later. Users and machines drain nodes.
  */
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../functions/evaluate-eviction/observe.ts";
@@ -26,22 +26,22 @@ import { type Process, runIn } from "./simulated-cluster.ts";
 import { olderWrappers } from "./versions/older.ts";
 import { isLoose } from "./workloads.ts";
 
-/** One process that answers reviews. */
+/** A process that answers reviews. */
 interface Webhook {
   readonly process: Process;
   readonly handler: AdmissionHandler;
-  /** When the first review of a pod came that is not answered yet, by the name of the pod. */
+  /** Arrival of the oldest unanswered review of each pod, by the pod's name. */
   readonly arrivals: Map<string, number>;
   readonly serverTimeMs: () => number;
   readonly monotonicMs: () => number;
-  /** Asked for dry runs alone: whatever it writes is a trace (invariant E2). */
+  /** True if it gets dry runs only: it must not write anything (invariant E2). */
   readonly isDry: boolean;
 }
 
 interface Asked {
   readonly name: string;
   readonly dryRun: boolean;
-  /** Our own registration, a mutating one: its answer may pin the uid. */
+  /** True for our own mutating registration, whose answer may pin the uid. */
   readonly isPinned: boolean;
 }
 
@@ -100,7 +100,7 @@ export class Evictions implements Actor {
     this.checkers = [tracesNothing, { invariants: ["L1"], missing: () => undrainedOf(world, this.#drained) }];
   }
 
-  /** Opens the shipped function over a connection that fails. */
+  /** Opens the shipped function over a connection with faults. */
   #open(connection: Connection, isDry: boolean, wrappers = this.#run.wrappers): undefined {
     const { process, cluster: direct, cache } = connection;
     const { log } = this.#run;
@@ -127,42 +127,45 @@ export class Evictions implements Actor {
     this.#webhooks.push({ process, handler, arrivals, monotonicMs, serverTimeMs, isDry });
   }
 
-  /** The webhooks that can be asked. No client asks for dry runs in the end. */
+  /** The webhooks that can be asked. Dry runs end with the faults. */
   #asked(dryRun: boolean): Webhook[] {
     const isOver = dryRun && !this.#run.isFaulty();
     return this.#webhooks.filter(({ process, isDry }) => process.alive && isDry === dryRun && !isOver);
   }
 
-  /** One webhook stays, and the drain has all the time in the world: every eviction comes to its end. */
+  /** Lets one webhook stay, and drains without a limit of time, so that every eviction comes to its end. */
   makePeace(): void {
     const { world, draw, plan, namespace, log } = this.#run;
     if (plan.budget === undefined) return;
-    // A StatefulSet that Sluice does not roll may have a pod that never becomes ready: its zone is never whole.
+    // A StatefulSet that Sluice does not roll may have a pod that never becomes ready, and then its zone is never whole.
     const pods = world.store.list("pods", { namespace }).items.filter(({ metadata }) => !isLoose(metadata.name));
     const pod = pods.length > 0 ? draw.pick(pods) : undefined;
     if (pod === undefined) return;
     this.#drained = plan.isBlocked || plan.isRefused ? undefined : pod;
     log("user", `drains ${pod.metadata.name} to the end`);
-    // Where nothing that is allowed may happen, everybody drains everything, and the rollout is to end all the same.
+    // If another webhook refuses every eviction, users drain all pods, and the rollout must end nevertheless.
     const drained = plan.isRefused ? pods : [pod];
     for (const one of drained) this.#pursue(one, Number.POSITIVE_INFINITY);
   }
 
-  /** A rollout may have taken that pod. Claims have ended, and who only refuses has to learn of it: its drain takes this one. */
+  /**
+   * Drains once more, because a rollout may have taken that pod. Claims have ended by now, and a webhook that only refuses
+   * learns that from this drain.
+   */
   atRest(): void {
     const { claims, zones } = this.#run.plan;
-    // No budget lets a pod of the only zone go: a rollout takes it, and here there is none any more.
+    // No budget lets a pod of the only zone go: a rollout would have to take it, and no rollout is left.
     if (claims !== undefined && zones > 1) this.makePeace();
   }
 
-  /** One eviction by name, as kubectl sends it. `done` receives the HTTP status, or 0 when no answer came. */
+  /** Sends an eviction by name as kubectl does. `done` receives the HTTP status, or 0 if no answer came. */
   #evict(name: string, dryRun: boolean, done: (code: number) => void): void {
     const { world, draw, plan, namespace, checkers, log } = this.#run;
     world.timeline.after(this.#latencyMs(), () => {
       const asked = this.#asked(dryRun);
       if (asked.length === 0) return done(500);
       const webhook = draw.pick(asked);
-      // Registered as rollout-operator's users have it, the webhook validates, and can pin nothing.
+      // A webhook that is registered as for rollout-operator validates, and cannot pin anything.
       const isPinned = !draw.chance(plan.unpinned);
       this.#review(webhook, { name, dryRun, isPinned }, (answer) => {
         if (answer === undefined) {
@@ -205,7 +208,7 @@ export class Evictions implements Actor {
     this.#send(webhook, asked, { uid, signal: first.signal }, (answer) => first.signal.aborted || end(answer));
     gone.signal.addEventListener("abort", () => first.abort(), { once: true });
     if (!sendsAgain) return;
-    // The connection of the first one breaks: only the second one is received.
+    // The connection of the first review breaks: only the second one gets an answer.
     world.timeline.after(draw.between(10, 5_000), () => {
       if (isOver) return;
       log("api-server", `sends the review of ${asked.name} again`);
@@ -214,7 +217,7 @@ export class Evictions implements Actor {
     });
   }
 
-  /** What is sent to a process that is stopped waits there, and is read when it goes on. */
+  /** A request to a stopped process waits until the process goes on. */
   #send(
     webhook: Webhook,
     { name, dryRun, isPinned }: Asked,
@@ -232,7 +235,7 @@ export class Evictions implements Actor {
       webhook.handler.review(wrappers.request?.(request) ?? request).then(
         (answer) => {
           arrivals.delete(name);
-          // What a process has not sent before it dies never leaves it.
+          // A process that dies before it has sent the answer never sends it.
           if (!process.alive) return;
           world.timeline.after(this.#latencyMs(), () => end(wrappers.answer?.(answer) ?? answer));
         },
@@ -247,7 +250,7 @@ export class Evictions implements Actor {
   #carryOut(name: string, answer: Extract<AdmissionAnswer, { allowed: true }>, done: (code: number) => void): void {
     const { world, draw, plan, namespace, checkers, log } = this.#run;
     const uid = pinnedUid(answer.patch);
-    // The API server may be slow after the webhook has answered, or its client may have gone: then it does nothing at all.
+    // The API server may do nothing after the webhook has answered, because it was slow or its client has gone.
     if (draw.chance(plan.loseEvictions)) {
       done(0);
       return;
@@ -258,7 +261,7 @@ export class Evictions implements Actor {
       const preconditions = pinnedIn(answer.patch);
       const { resourceVersion } = preconditions;
       const now = world.store.find("pods", { namespace, name })?.metadata.resourceVersion;
-      // One that is another state of the pod by now takes nothing.
+      // A pinned revision that is not the pod's any more takes nothing.
       if (resourceVersion === undefined || resourceVersion === now)
         checkers.evicted({ namespace, name }, uid, answer.guard);
       try {
@@ -283,7 +286,7 @@ export class Evictions implements Actor {
     return faults().latencyMs * (0.3 + 1.4 * draw.random());
   }
 
-  /** Asks for a pod until it is gone, as drains do, `tries` times at most, every `retryMs`. */
+  /** Evicts a pod again and again until it is gone, as drains do: at most `tries` times, every `retryMs`. */
   #pursue(pod: StoredPod, tries: number, dryRun = false): void {
     const { world, plan } = this.#run;
     const { name, uid, namespace } = pod.metadata;
@@ -295,7 +298,7 @@ export class Evictions implements Actor {
     });
   }
 
-  /** One pod, or a whole node: drawn among those that there are. */
+  /** Drains an existing pod, or a whole node. */
   #disturb(tries: number): void {
     const { world, draw, plan, namespace, log } = this.#run;
     const pods = world.store.list("pods", { namespace }).items;
@@ -314,7 +317,7 @@ function pinnedUid(patch: readonly object[] = []): string | undefined {
   return operation?.value?.preconditions?.uid;
 }
 
-/** What the answer pins: the uid, and of a pod that is down its revision. */
+/** The preconditions that the answer pins: the uid, and for a pod that is down also its revision. */
 function pinnedIn(patch: readonly object[] = []): { readonly uid?: string; readonly resourceVersion?: string } {
   const uid = pinnedUid(patch);
   const last = patch.at(-1) as { readonly path?: string; readonly value?: unknown } | undefined;

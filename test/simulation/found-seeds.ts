@@ -1,6 +1,6 @@
 /**
- * Which seed last found each rule that was taken away. A test tries this seed first and the others only when it no longer
- * finds the rule. So a table that is out of date costs time alone: no promise depends on it.
+ * The seed that last found each removed rule. A test tries this seed first, and the others only if it no longer finds the
+ * rule. An outdated table costs only time: no promise depends on it.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import type { RemovedRule } from "./rules.ts";
@@ -8,7 +8,7 @@ import { removedRules } from "./rules-evictions.ts";
 
 const path = new URL("./found-seeds.json", import.meta.url);
 
-/** Rules without which nothing stands: seeds that are not aimed at one find that it is missing. */
+/** Rules whose absence any seed shows, also seeds that are not aimed at them. */
 const found = new Set([
   "settled-through: views of any age are taken",
   "moving settled-through with the view",

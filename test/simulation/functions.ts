@@ -1,4 +1,4 @@
-/** The functions that events trigger: what ships, and another one beside it that takes any pod it likes. */
+/** The functions that events trigger: the shipped ones, and a function beside them that takes any pod it likes. */
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
@@ -54,7 +54,7 @@ export class Functions implements Actor {
     ];
   }
 
-  /** From now on the other function has as long as the plan says. */
+  /** From now on the other function takes pods for as long as the plan says. */
   begin(): void {
     const { world, plan } = this.#run;
     this.#recycleUntilMs = world.timeline.nowMs() + plan.recycleForMs;

@@ -1,6 +1,6 @@
 /**
- * Users who edit a ledger, or delete it. What takes a reservation away, or makes one look older than it is, is their own risk:
- * a process that relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
+ * Users who edit or delete a ledger. An edit that removes a reservation, or makes it look older, is at the user's own risk: a
+ * process that relies on it may just be acting. After any other edit Sluice must permit nothing by it, and must recover.
  */
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { World } from "../fake-cluster/world.ts";
@@ -54,7 +54,7 @@ function edit({ world, draw, namespace, group, checkers, log }: SeedRun): void {
   if (kind === "verdicts") annotate({ "sluice.dev/verdicts": "[" });
   else if (kind === "no settled-through") annotate({ [settledThrough]: null });
   else if (kind === "garbage") {
-    // Whatever it held is put back with it, so that nothing is lost.
+    // The old text is put back with the repair, so that nothing is lost.
     annotate({ [reservations]: draw.pick(["{", "[]", '{"a":1}']) });
     world.timeline.after(draw.between(1_000, 20_000), () => {
       const now = world.store.find("leases", key);
@@ -65,7 +65,7 @@ function edit({ world, draw, namespace, group, checkers, log }: SeedRun): void {
     annotate({ [reservations]: JSON.stringify(edited(JSON.parse(text) as Table, kind, world, draw)) });
 }
 
-/** A reservation that no function has made, or later stamps: up to ten minutes ahead of the clock. */
+/** Adds a reservation that no function has made, or moves stamps up to ten minutes ahead of the clock. */
 function edited(table: Table, kind: "foreign" | "later", world: World, draw: Draw): Table {
   const nowMs = Math.round(world.timeline.nowMs());
   if (kind === "foreign") return { ...table, "group-z": { 0: ["no-such-uid", "foreign", nowMs] } };

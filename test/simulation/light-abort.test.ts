@@ -1,4 +1,4 @@
-/** What stands in for Node's AbortController in the simulation does what that does. */
+/** The simulation's replacement of AbortController behaves like Node's. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDraw, type Draw } from "./draw.ts";
@@ -9,7 +9,7 @@ type Kind = Pick<typeof globalThis, "AbortController" | "AbortSignal">;
 const nodes: Kind = { AbortController, AbortSignal };
 const light = { AbortController: LightAbortController, AbortSignal: LightAbortSignal } as unknown as Kind;
 
-/** Some controllers, signals made of others, and listeners that come, go, and remove each other: what runs in which order. */
+/** Draws controllers, joined signals, and listeners that come, go and remove each other. Returns what runs, in order. */
 function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
   const received: string[] = [];
   const controllers = Array.from({ length: 3 }, () => new AbortController());
@@ -27,7 +27,7 @@ function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
     listeners.push({ signal, listener });
     signal.addEventListener("abort", listener, { once: true });
   };
-  // The test listens at once to signals that it joins: Node tells these in the order of their first listeners.
+  // The test listens to joined signals at once, because Node calls them in the order of their first listeners.
   const join = () => {
     const signal = AbortSignal.any([draw.pick(controllers).signal, draw.pick(controllers).signal]);
     const name = `joined ${signals.length}`;
@@ -50,12 +50,12 @@ function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
   return [...received, state()];
 }
 
-test("what is compared with is Node's own, which no simulation of this process has replaced", () => {
+test("the AbortController to compare with is Node's own: no simulation in this process has replaced it", () => {
   assert.notEqual(nodes.AbortController, LightAbortController as unknown);
   assert.match(String(nodes.AbortSignal), /EventTarget/);
 });
 
-test("the simulation's AbortController tells the same listeners in the same order as Node's", () => {
+test("the simulation's AbortController calls the same listeners in the same order as Node's", () => {
   let aborted = 0;
   for (let seed = 1; seed <= 500; seed++) {
     const expected = play(nodes, createDraw(seed));

@@ -1,7 +1,7 @@
 /**
- * `AbortController` and `AbortSignal` for code that is simulated. Node's own are EventTargets that hold each other weakly: each
- * timer and each reconcile makes some, and they were a tenth of a seed's time. These do the same for their callers,
- * in the same order; listeners get no event, and signals that are joined are told in the order of joining.
+ * `AbortController` and `AbortSignal` for simulated code. Node's own are EventTargets that hold each other weakly. Each timer
+ * and each reconcile makes some, and they took a tenth of a seed's time. These behave the same for their callers, in the same
+ * order, except that listeners get no event, and that joined signals are called in the order of joining.
  */
 
 type Listener = () => void;
@@ -9,14 +9,14 @@ type Listener = () => void;
 export class LightAbortSignal {
   aborted = false;
   reason: unknown;
-  /** In the order in which they were added. Each is called once at most, for a signal is aborted once. */
+  /** In the order in which they were added. Each is called at most once, because a signal is aborted once. */
   readonly #listeners: Listener[] = [];
-  /** The signals that are aborted with this one, made by {@link LightAbortSignal.any}. */
+  /** Signals that are aborted with this one: {@link LightAbortSignal.any} joined them. */
   #dependents: LightAbortSignal[] | undefined;
-  /** What this one was made of; absent for one that a controller aborts. */
+  /** The signals that were joined into this one; absent for a signal of a controller. */
   #sources: readonly LightAbortSignal[] | undefined;
 
-  /** A signal that is aborted with the first of these, and with its reason. */
+  /** Joins signals: the new one is aborted with the first of them, for the same reason. */
   static any(signals: Iterable<LightAbortSignal>): LightAbortSignal {
     const any = new LightAbortSignal();
     const given = [...signals];
@@ -46,7 +46,7 @@ export class LightAbortSignal {
     if (this.aborted) throw this.reason;
   }
 
-  /** For its controller alone. */
+  /** For the signal's controller only. */
   abort(reason: unknown): void {
     if (this.aborted) return;
     this.#set(reason);
@@ -75,7 +75,7 @@ export class LightAbortController {
   }
 }
 
-/** Puts them in the place of Node's, for all code of this process that asks for them by their global names. */
+/** Replaces Node's globals for all code of this process. */
 export function useLightAborts(): void {
   Object.assign(globalThis, { AbortController: LightAbortController, AbortSignal: LightAbortSignal });
 }

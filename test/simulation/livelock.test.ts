@@ -1,4 +1,4 @@
-/** Writes without an end are found, and those for which another client gave a reason are not counted. */
+/** Endless writes are found, and writes for which another client gave a reason are not counted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { VirtualTimeline } from "../fake-cluster/timeline.ts";
@@ -12,7 +12,7 @@ const resource = "persistentvolumeclaims";
 const callerOf = (role: string, watches = "itself") =>
   ({ process: { name: `${role}-1` }, role: { name: role, watches }, views: new Map() }) as unknown as Caller;
 
-/** A pod with a volume claim; each write says something new. */
+/** A pod with a volume claim. Each write changes something. */
 function scene() {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
@@ -44,7 +44,7 @@ test("two functions that write one volume claim in turn are found at the 21st wr
   );
 });
 
-test("what another client has changed begins the count anew, and what a review writes does not count, because a client asked", () => {
+test("a change by another client restarts the count, and writes of a review do not count, because a client asked for it", () => {
   const { violations, write, others } = scene();
   for (let times = 0; times < 40; times++) {
     write(callerOf("suspender"));

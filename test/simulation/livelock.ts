@@ -1,9 +1,10 @@
 /**
- * L2: our processes write no object more than 20 times in a minute while no other client changes anything that it is about.
- * Two functions that undo each other's words would go on for ever, and no promise about what is deleted would tell.
+ * L2: our processes write no object more than 20 times in a minute unless another client changes something that concerns it.
+ * Otherwise two functions that undo each other's annotations could go on for ever, and no promise about deletions would show
+ * it.
  *
- * In a ledger each function has words of its own: there the writes of each function count for themselves. A review writes
- * because a client asked: what it writes does not count.
+ * In a ledger each function has its own entries, so the writes of each function count separately. A review writes because a
+ * client asked, so its writes do not count.
  */
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredObject } from "../fake-cluster/objects.ts";
@@ -39,11 +40,11 @@ export class LivelockChecker implements Checker {
   readonly #world: World;
   readonly #violate: SeedRun["violate"];
   readonly #watched: readonly Resource[];
-  /** When our processes wrote an object, by its kind and name. */
+  /** Times of our processes' writes, by the kind and name of the object. */
   readonly #times = new Map<string, number[]>();
-  /** When another client last changed anything of a StatefulSet, or anything of a namespace. */
+  /** Time of the last change by another client, by StatefulSet and by namespace. */
   readonly #others = new Map<string, number>();
-  /** The last change; undefined once {@link onWritten} has said that it was ours. */
+  /** The last change; undefined once {@link onWritten} has claimed it for our processes. */
   #last: Written | undefined;
 
   constructor(world: World, violate: SeedRun["violate"], watched: readonly Resource[]) {
@@ -60,7 +61,7 @@ export class LivelockChecker implements Checker {
     this.#last = { resource, object: final };
   }
 
-  /** A write of one of our processes is learnt of right after the change that it made. */
+  /** Called right after a process of ours has changed an object. */
   onWritten({ process, role }: Caller, verb: string, resource: Resource): void {
     const written = this.#last;
     if (verb === "create" || role.watches === "reviews" || written?.resource !== resource) return;
@@ -70,7 +71,7 @@ export class LivelockChecker implements Checker {
     const what = `${resource} ${namespace}/${name}`;
     const key = resource === "leases" ? `${what} ${role.name}` : what;
     const nowMs = this.#world.timeline.nowMs();
-    // The last that a change is about is the narrowest.
+    // The last entry is the narrowest.
     const othersMs = this.#others.get(aboutOf(written).at(-1) ?? "") ?? 0;
     const sinceMs = Math.max(nowMs - withinMs, othersMs);
     const times = [...(this.#times.get(key) ?? []).filter((ms) => ms >= sinceMs), nowMs];
@@ -83,7 +84,7 @@ export class LivelockChecker implements Checker {
   }
 }
 
-/** What a change is about: a StatefulSet by its name; a ledger is about all of its namespace. */
+/** What a change concerns: its namespace and its StatefulSet; a ledger concerns the whole namespace. */
 function aboutOf({ resource, object }: Written): readonly string[] {
   const { namespace, name } = object.metadata;
   const set =

@@ -1,4 +1,4 @@
-/** `npm run simulate -- --seeds N [--seed S] [--workers K]`: looks for a seed that breaks a promise. */
+/** `npm run simulate -- --seeds N [--seed S] [--workers K]`: searches for a seed that breaks a promise. */
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { defaultRules, keyOf, readFoundSeeds, writeFoundSeeds } from "./found-seeds.ts";
@@ -103,7 +103,7 @@ async function replay(seed: number, options: Options): Promise<boolean> {
   return violations.length === 0;
 }
 
-/** Takes each rule away in turn. Resolves to true when all were missed somewhere. */
+/** Removes each rule in turn. Resolves to true if a seed found each of them. */
 async function takeEachAway(options: Options): Promise<boolean> {
   let missed = 0;
   for (const [removed, { rule, removed: what }] of removedRules.entries()) {
@@ -115,7 +115,7 @@ async function takeEachAway(options: Options): Promise<boolean> {
   return missed === 0;
 }
 
-/** As `takeEachAway`, in the plans of the tests, and writes the seeds. A seed that still finds its rule stays. */
+/** Does the same with the plans of the tests, and writes the seeds into the table. A seed that still finds its rule stays. */
 async function writeEach({ seeds }: Options): Promise<boolean> {
   const before = readFoundSeeds();
   const after = new Map<string, number>();
@@ -126,7 +126,7 @@ async function writeEach({ seeds }: Options): Promise<boolean> {
     const key = keyOf(rule, isDefault);
     const taken = seedOptions({ removed: removedRules.indexOf(rule), isDefault, scenario: undefined });
     const finds = async (seed: number) => (await simulate(seed, taken)).violations.length > 0;
-    // In this process: to start workers and compile their code takes longer than most of these searches.
+    // Runs in this process, because starting workers and compiling their code takes longer than most of these searches.
     let found = before.get(key) ?? 1;
     if (!(await finds(found))) for (found = 1; found <= seeds && !(await finds(found)); ) found++;
     if (found <= seeds) after.set(key, found);
@@ -136,7 +136,7 @@ async function writeEach({ seeds }: Options): Promise<boolean> {
   return after.size === wanted.length;
 }
 
-/** Searches, and says what came of it. Resolves to the exit code. */
+/** Searches, and prints the result. Resolves to the exit code. */
 async function main(): Promise<number> {
   const options = readOptions();
   if (options === undefined) return 2;
@@ -166,5 +166,5 @@ async function main(): Promise<number> {
   return 1;
 }
 
-// Not process.exit: a history that goes into a pipe must be written to its end.
+// Not process.exit, because a history that goes into a pipe must be written to its end.
 process.exitCode = await main();

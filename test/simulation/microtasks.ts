@@ -1,6 +1,6 @@
-/** When the code of all processes has gone on as far as it can without an event. */
+/** Waits until the code of all processes has gone as far as it can without another event. */
 
-/** From one microtask to after the last: ticks come when all of them are done, and cost far less than `setImmediate`. */
+/** Resolves after the last microtask. A tick comes when all microtasks are done, and costs far less than `setImmediate`. */
 export function microtasksDone(): Promise<void> {
   return new Promise(tickLater);
 }

@@ -1,4 +1,4 @@
-/** Nodes that are lost for a while or for good, and pods that break, fail and are deleted. */
+/** Nodes that are lost for a while or for good, and pods that break, fail or are deleted. */
 
 import { brokenBy, causes } from "../fake-cluster/kubelet.ts";
 import type { StoredPod } from "../fake-cluster/objects.ts";
@@ -26,7 +26,7 @@ export class Nodes implements Actor {
     };
   }
 
-  /** Nothing mends what runs on such a node. */
+  /** True for a node that is gone for good: nothing mends its pods. */
   isGone(nodeName: string | undefined): boolean {
     return this.#gone.has(nodeName ?? "");
   }
@@ -44,7 +44,7 @@ export class Nodes implements Actor {
   #loseForGood(nodeName: string | undefined): boolean {
     if (nodeName === undefined) return false;
     const { world, draw, log } = this.#run;
-    // One of each zone at most: a zone whose nodes are all gone has nowhere to come back to.
+    // At most one node of each zone: a zone without nodes could never come back.
     const zone = nodeName.replace(/-\d+$/, "");
     if ([...this.#gone].some((gone) => gone.startsWith(`${zone}-`))) return true;
     log("world", `node ${nodeName} is gone for good`);
@@ -54,7 +54,7 @@ export class Nodes implements Actor {
     return true;
   }
 
-  /** A user deletes by force what a node has taken with it. */
+  /** A user deletes the pods of a lost node by force. */
   #clear(nodeName: string): void {
     const { world, log } = this.#run;
     log("user", `deletes the pods of node ${nodeName} by force`);
@@ -113,13 +113,13 @@ export class Pods implements Actor {
     if (draw.chance(0.6)) this.#healLater(pod);
   }
 
-  /** What crashes comes back by itself at times, just when it is about to be replaced. */
+  /** Lets a crashing pod recover by itself, perhaps just when it is about to be replaced. */
   #healLater({ metadata }: StoredPod): void {
     const { world, draw, log } = this.#run;
     world.timeline.after(draw.between(100, 20_000), () => {
       const current = world.store.find("pods", metadata);
       if (current?.metadata.uid !== metadata.uid || current.metadata.deletionTimestamp !== undefined) return;
-      // What a broken revision lacks does not come by itself.
+      // A broken revision does not recover by itself.
       if (this.#nodes.isGone(current.spec.nodeName) || brokenBy(current) !== undefined) return;
       if (current.status.phase === "Failed") return;
       log("world", `pod ${metadata.name} works again`);
@@ -127,7 +127,10 @@ export class Pods implements Actor {
     });
   }
 
-  /** An unwanted pod that never becomes ready can hold up an OrderedReady scale-down for ever: no rollout's business. */
+  /**
+   * False for a pod that no StatefulSet wants: if it never becomes ready, it can block an OrderedReady scale-down for ever,
+   * and no rollout mends that.
+   */
   #isWanted({ metadata }: StoredPod): boolean {
     const name = setNameOf(metadata.name);
     const set = this.#run.world.store.find("statefulsets", { namespace: metadata.namespace, name });
@@ -140,19 +143,19 @@ export class Pods implements Actor {
     return set === undefined && !this.#workloads.absent().includes(name);
   }
 
-  /** What was broken works, once users want what is sane again. */
+  /** Mends broken pods, because users want sane templates again. */
   makePeace(): void {
     const { world, namespace } = this.#run;
     for (const pod of world.store.list("pods", { namespace }).items) {
       if (pod.metadata.deletionTimestamp !== undefined) continue;
-      // Failed pods that no StatefulSet wants can hold up an OrderedReady scale-down for ever: a user cleans up. A user also
-      // does so where a StatefulSet has left pods behind and does not come back.
+      // Failed pods that no StatefulSet wants can block an OrderedReady scale-down for ever, so a user deletes them. A user
+      // also deletes pods whose StatefulSet is gone and will not be made again.
       if (pod.status.phase === "Failed" || this.#isForsaken(pod)) {
         world.store.delete("pods", pod.metadata, {});
         continue;
       }
       const broken = brokenBy(pod) !== undefined;
-      // A broken revision stays broken: replacing it is the rollout's work (rule R13).
+      // A broken revision stays broken: the rollout must replace it (rule R13).
       if (!broken || !this.#isWanted(pod)) world.kubelet.healPod(pod.metadata);
     }
   }

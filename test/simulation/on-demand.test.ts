@@ -1,4 +1,4 @@
-/** Functions that watch on demand, with everything that a seed has drawn besides. */
+/** Functions that watch on demand, with everything else that a seed has drawn. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
@@ -8,7 +8,7 @@ import { simulate } from "./simulation.ts";
 
 const aim: Aim = (plan, draw) => scenarios.onDemand?.(plan, draw) ?? plan;
 
-/** Counts the watches that are open, and those that were begun. */
+/** Counts open watches, and watches that were opened. */
 function counted() {
   const count = { open: 0, most: 0, begun: 0 };
   const connection: Wrappers["connection"] = (cluster) =>
@@ -29,7 +29,7 @@ function counted() {
   return { count, wrappers: { connection } };
 }
 
-test("no seed of a first hundred breaks a promise where functions watch on demand", async () => {
+test("none of the first hundred seeds breaks a promise while functions watch on demand", async () => {
   let taken = 0;
   for (let seed = 1; seed <= 100; seed++) {
     const result = await simulate(seed, { aim });
@@ -39,7 +39,7 @@ test("no seed of a first hundred breaks a promise where functions watch on deman
   assert.ok(taken > 1_000, `only ${taken} deletions: the simulation hardly did anything`);
 });
 
-test("in most of them watches are opened, let go, and opened again", async () => {
+test("in most seeds watches are opened, closed and opened again", async () => {
   let again = 0;
   for (let seed = 1; seed <= 60; seed++) {
     const { count, wrappers } = counted();

@@ -1,4 +1,4 @@
-/** Where a search for a seed looks: with a rule taken away or not, in a scenario or in the default plan. */
+/** What a search runs: with which rule removed, if any, and in which plans. */
 import { removedRules } from "./rules-evictions.ts";
 import { scenarios } from "./scenarios.ts";
 import type { SimulationOptions } from "./seed.ts";
@@ -6,12 +6,12 @@ import type { SimulationOptions } from "./seed.ts";
 export interface Search {
   /** The index of a removed rule. */
   readonly removed: number | undefined;
-  /** The default plan, and not the scenario that is aimed at the rule. */
+  /** True for the default plan instead of the scenario that is aimed at the rule. */
   readonly isDefault: boolean;
   readonly scenario: string | undefined;
 }
 
-/** What each seed of a search is given. */
+/** The options of each seed of a search. */
 export function seedOptions({ removed, isDefault, scenario }: Search): SimulationOptions {
   const rule = removed === undefined ? undefined : removedRules[removed];
   const aim = scenario === undefined ? rule?.aim : scenarios[scenario];

@@ -1,4 +1,4 @@
-/** What checkers remember of each namespace: its StatefulSets and budgets as they were in the last minutes. */
+/** What checkers remember of each namespace: the states of its StatefulSets and budgets in the last minutes. */
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { World } from "../fake-cluster/world.ts";
 import { BudgetPast } from "../support/checkers/budgets.ts";
@@ -15,21 +15,21 @@ export class Pasts {
     this.#world = world;
   }
 
-  /** Remembers from when it is first asked: before the first StatefulSet of the namespace is made. */
+  /** Remembers from the first call on, which must come before the first StatefulSet of the namespace is made. */
   sets(namespace: string): Past {
     const sets = this.#sets.get(namespace) ?? new Past(this.#world, namespace);
     this.#sets.set(namespace, sets);
     return sets;
   }
 
-  /** Remembers from when it is first asked: the budgets that a seed begins with have been there ever since. */
+  /** Remembers from the first call on. The budgets that exist then count as having always existed. */
   budgets(namespace: string): BudgetPast {
     const budgets = this.#budgets.get(namespace) ?? new BudgetPast(this.#world, namespace);
     this.#budgets.set(namespace, budgets);
     return budgets;
   }
 
-  /** The objects that a view was made of. */
+  /** The stored objects behind a view. */
   seen(view: GroupView, namespace: string): SeenView {
     return seenView(view, this.#world, this.budgets(namespace), namespace);
   }

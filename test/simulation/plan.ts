@@ -1,4 +1,4 @@
-/** What one seed has: the shape of the group, and which faults are about. */
+/** The plan of one seed: the shape of the group, and the faults that occur. */
 
 import type { KindName } from "../../functions/shared/ledger/claim.ts";
 import type { CallFaults } from "./simulated-cluster.ts";
@@ -9,163 +9,170 @@ export interface Plan {
   readonly maxUnavailable: number;
   readonly minReadySeconds: number;
   readonly podManagementPolicy: "Parallel" | "OrderedReady";
-  /** How many replicas of the function run at once. */
+  /** Number of processes that roll the group. */
   readonly processes: number;
-  /** How many processes make ledgers and collect them; in the end there is one. */
+  /** Number of processes that create and collect ledgers; one is left at peace. */
   readonly keepers: number;
-  /** How many processes of another function share the ledger, and how often they want a pod. */
+  /** Number of processes of another function that shares the ledger, and the mean time between the pods that they take. */
   readonly recyclers: number;
   readonly recycleEveryMs: number;
-  /** After this long in the safety phase it wants no more pods, nor finishes what it reserved. */
+  /** Time in the safety phase after which they want no more pods and do not finish what they reserved. */
   readonly recycleForMs: number;
-  /** What keeps the pods of a broken revision from ever being ready: reasons of kubelets, and causes without one. */
+  /** Why the pods of a broken revision never become ready: reasons that kubelets report, and causes without a reason. */
   readonly causes: readonly string[];
-  /** How StatefulSets are deleted that are made again. */
+  /** How StatefulSets are deleted that are made again later. */
   readonly propagation: readonly Propagation[];
-  /** Views come from real watches over the failing connection instead of being as stale as they may be. */
+  /** True: views come from real watches over the failing connection. False: they are as stale as rule R5 allows. */
   readonly watching: boolean;
-  /** Those whom events trigger watch from a first decision on, until none was made for so long; absent: from their start. */
+  /** Functions that events trigger watch from a first decision until none was made for this long; undefined: always. */
   readonly onDemandIdleMs: number | undefined;
   readonly readyAfterMs: number;
   readonly goneAfterMs: number;
   readonly controllerDelayMs: number;
   readonly faults: CallFaults;
-  /** The share of events that never arrive. */
+  /** Share of events that are lost. */
   readonly loseEvents: number;
   readonly doubleEvents: number;
   readonly sweepMs: number;
-  /** How many sweeps of one process run beside each other: cron pings may overlap. */
+  /** Number of sweeps that a process runs at the same time, because cron pings may overlap. */
   readonly sweepsAtOnce: number;
-  /** Clocks of API servers are off by up to this much. */
+  /** Greatest error of the API servers' clocks, in milliseconds. */
   readonly skewMs: number;
   readonly staleness: { readonly oldest: number; readonly between: number };
   readonly neighbours: PlannedNeighbours;
-  /** A group in another namespace; absent: there is none. */
+  /** A group in another namespace; undefined: none. */
   readonly elsewhere: PlannedElsewhere | undefined;
-  /** The ZoneAwarePodDisruptionBudget over the group; absent: no client evicts. */
+  /** The ZoneAwarePodDisruptionBudget over the group; undefined: no client evicts. */
   readonly budget: PlannedBudget | undefined;
-  /** Processes that answer reviews, and whether one more is asked for dry runs alone. */
+  /** Number of processes that answer reviews, and the share of dry runs, which have a process of their own. */
   readonly webhooks: number;
   readonly dryRuns: number;
-  /** How long the API server waits for a webhook; absent: ten seconds. */
+  /** Time that the API server waits for a webhook, in milliseconds; absent: ten seconds. */
   readonly webhookTimeoutMs?: number;
-  /** How long it tells the webhook that it waits; absent: ten seconds. */
+  /** Time that it says in the review that it waits, in milliseconds; absent: ten seconds. */
   readonly statedTimeoutMs?: number;
-  /** How long an eviction may wait for its turn; 0: it is refused at once. */
+  /** Longest time that an eviction may wait for its turn, in milliseconds; 0: it is refused at once. */
   readonly evictionWaitMs: number;
-  /** The share of reviews whose client gives up before ten seconds, and of those that the API server sends a second time. */
+  /** Share of reviews whose client gives up before ten seconds, and of reviews that the API server sends twice. */
   readonly givesUp: number;
   readonly sendsAgain: number;
-  /** A webhook is killed with this probability once it has written the ledger, before the API server learns of it. */
+  /** Probability that a webhook is killed right after it has written the ledger, before the API server gets an answer. */
   readonly dieAfterWrite: number;
-  /** Evictions that the API server drops after the webhook has allowed them, and those that it carries out late. */
+  /** Share of allowed evictions that the API server drops, and of those that it carries out late. */
   readonly loseEvictions: number;
   readonly slowEvictions: number;
   readonly slowEvictionMs: number;
-  /** How often a drain asks again for the same pod. */
+  /** Time after which a drain asks again for the same pod, in milliseconds. */
   readonly retryMs: number;
-  /** The share of reviews that come by a validating registration, rollout-operator's: nothing pins the uid. */
+  /** Share of reviews that come by a validating registration, as rollout-operator has it: nothing pins the uid. */
   readonly unpinned: number;
-  /** The share of drains that are of a whole node. */
+  /** Share of drains that drain a whole node. */
   readonly wholeNodes: number;
-  /** A PodDisruptionBudget that allows nothing, for ever. */
+  /** True: a PodDisruptionBudget never allows anything. */
   readonly isBlocked: boolean;
-  /** Another webhook refuses every eviction after ours has allowed it, for ever. */
+  /** True: another webhook refuses every eviction that ours has allowed. */
   readonly isRefused?: boolean;
-  /** Functions that claim more than pods that go; absent: there are none. */
+  /** Functions that also claim other things than pods; absent: none. */
   readonly claims?: PlannedClaims;
-  /** StatefulSets whose sizes follow or mirror, and pods that are told; absent: sizes are users' alone. */
+  /**
+   * StatefulSets whose sizes follow or mirror another object, and whose pods are told before they leave; absent: only users
+   * change sizes.
+   */
   readonly scaling?: PlannedScaling;
-  /** Owners whose pods have stop hooks that wait for a label; absent: there are none. */
+  /** Owners whose pods have stop hooks that wait for a label; absent: none. */
   readonly skipLabels?: PlannedSkipLabels;
-  /** Volumes of the group that are suspended, wanted back and removed; absent: its pods have none. */
+  /** Volumes of the group that are suspended, wanted back and removed; absent: its pods have no volumes. */
   readonly suspension?: PlannedSuspension;
-  /** How far `farClock` sets the clocks of all API servers ahead, in milliseconds; absent: some minutes, either way. */
+  /** How far `farClock` sets the clocks of all API servers ahead, in milliseconds; absent: some minutes in either direction. */
   readonly farAheadMs?: number;
-  /** Other versions of Sluice beside this one; absent: there is none. */
+  /** Other versions of Sluice beside this one; undefined: none. */
   readonly versions: PlannedVersions | undefined;
-  /** How long things go wrong, in milliseconds. */
+  /** Duration of the faults, in milliseconds. */
   readonly safetyMs: number;
-  /** Mean times between disturbances in milliseconds; 0 for never. */
+  /** Mean time between disturbances of each kind, in milliseconds; 0: never. */
   readonly every: Readonly<Record<Disturbance, number>>;
 }
 
-/** What there is in the namespace besides the group. */
+/** What the namespace holds besides the group. */
 export interface PlannedNeighbours {
   /** A second group of two zones. */
   readonly group: boolean;
-  /** The budget selects the pods of both groups, so that Sluice cannot keep it; at peace it is narrowed. */
+  /** The budget selects the pods of both groups, so that Sluice cannot keep it. At peace it is narrowed. */
   readonly spanned: boolean;
-  /** Two StatefulSets of no group, under a budget of their own. */
+  /** Two StatefulSets without a group, under a budget of their own. */
   readonly loose: boolean;
-  /** StatefulSets have the label that budgets select their pods by. */
+  /** The StatefulSets also have the label by which budgets select their pods. */
   readonly labelled: boolean;
-  /** The budget selects by that label, instead of by `rollout-group`. */
+  /** The budget selects by that label instead of by `rollout-group`. */
   readonly byApp: boolean;
 }
 
 export interface PlannedElsewhere {
-  /** It and its StatefulSets have the names of the group and its own; otherwise they have names of their own. */
+  /** True: the group and its StatefulSets have the same names as the first ones. */
   readonly isNamesake: boolean;
-  /** No user changes it; its templates change; or one of them is no good, for ever. */
+  /** `rests`: no user changes it. `rolls`: its templates change. `stuck`: its last template never works. */
   readonly ending: "rests" | "rolls" | "stuck";
 }
 
 export interface PlannedClaims {
-  /** Two processes make claims of each. */
+  /** Kinds of claims. Two processes make claims of each kind. */
   readonly kinds: readonly KindName[];
-  /** How often each of them looks. */
+  /** Time between the reconciles of each process, in milliseconds. */
   readonly everyMs: number;
-  /** A later version makes claims of a kind that this version does not know. */
+  /** True: a later version makes claims of a kind that this version does not know. */
   readonly isForeign: boolean;
-  /** True: processes are restarted only where those that are up say so. `shipped`: rollouts and evictions ask each pod. */
+  /**
+   * True: processes are restarted only if the other pods can do without them. `shipped`: rollouts and evictions ask each pod.
+   */
   readonly asks?: boolean | "shipped";
-  /** Pods that are asked say yes, or no, for a while, whatever is so. */
+  /** True: pods that are asked give a fixed answer for a while, true or not. */
   readonly lies?: boolean;
-  /** Nodes that are fenced have pods of the second group, too, which has takers of its own. */
+  /** True: fenced nodes also have pods of the second group, which has takers of its own. */
   readonly spansGroups?: boolean;
 }
 
 export interface PlannedScaling {
-  /** How long before they leave pods are told, in milliseconds; 0: they are not. */
+  /** Time before they leave at which pods are told, in milliseconds; 0: they are not told. */
   readonly delayMs: number;
-  /** Pods are told right before they leave, too, by a webhook. */
+  /** True: a webhook also tells pods right before they leave. */
   readonly prepares: boolean;
-  /** The other zones follow the first one, which mirrors; otherwise each of them mirrors. */
+  /** True: the first zone mirrors, and the others follow it. False: each zone mirrors. */
   readonly follows: boolean;
-  /** How often the autoscaler changes its mind. */
+  /** Mean time between changes of the wanted size, in milliseconds. */
   readonly everyMs: number;
-  /** The shares of a pod's answers that are a refusal, rubbish, or none; and of messages that are lost, or late. */
+  /** Shares of a pod's answers that are refusals, rubbish, or missing, and of messages that are lost or late. */
   readonly refuse: number;
   readonly rubbish: number;
   readonly silent: number;
   readonly lose: number;
   readonly late: number;
-  /** The share of sizes changed by hand that the API server stores up to a minute after they were allowed. */
+  /** Share of sizes changed by hand that the API server stores up to a minute after the webhook has allowed them. */
   readonly slow: number;
-  /** How often a user takes from a StatefulSet all that says that its pods are told, for ever; absent: never. */
+  /**
+   * Mean time after which a user removes from a StatefulSet, for good, every annotation that has its pods told; absent: never.
+   */
   readonly forgetsMs?: number;
 }
 
 export interface PlannedSkipLabels {
-  /** How many RabbitmqClusters there are, each with a StatefulSet of so many pods. */
+  /** Number of RabbitmqClusters, and the number of pods of each one's StatefulSet. */
   readonly clusters: number;
   readonly replicas: number;
-  /** How many processes label pods at once. */
+  /** Number of processes that label pods. */
   readonly markers: number;
-  /** Their setting SKIP_LABEL_WAIT, in milliseconds. */
+  /** The setting SKIP_LABEL_WAIT of these processes, in milliseconds. */
   readonly waitMs: number;
-  /** How often users do something to an owner or to its pods. */
+  /** Mean time between deeds of users to an owner or to its pods, in milliseconds. */
   readonly everyMs: number;
-  /** What they do; absent from it: they never do. */
+  /** The deeds that users do. */
   readonly deeds: readonly SkipDeed[];
-  /** A node shows a label to a stop hook up to this much later. */
+  /** Longest time until a node shows a label to a stop hook, in milliseconds. */
   readonly lagMs: number;
-  /** The share of pods whose files are never written again. */
+  /** Share of pods whose label files are never written again. */
   readonly frozen: number;
-  /** The share of stop hooks that end only when they see the label. */
+  /** Share of stop hooks that end only when they see the label. */
   readonly blocking: number;
-  /** Another webhook refuses labels for up to this long at a time; 0: never. */
+  /** Longest time for which another webhook refuses labels, in milliseconds; 0: never. */
   readonly refuseMs: number;
 }
 
@@ -188,23 +195,26 @@ export const skipDeeds = [
   "refuse",
 ] as const;
 
-/** What a user, or another controller, does to owners whose pods have stop hooks. */
+/** A deed of a user, or of another controller, to owners whose pods have stop hooks. */
 export type SkipDeed = (typeof skipDeeds)[number];
 
 export interface PlannedSuspension {
-  /** How often a user does something to a volume claim, or to what it belongs to. */
+  /** Mean time between deeds of users to a volume claim or to its owners, in milliseconds. */
   readonly everyMs: number;
-  /** What they do; absent from it: they never do. */
+  /** The deeds that users do. */
   readonly deeds: readonly SuspensionDeed[];
-  /** How long Sluice keeps volumes, and waits between two removals, in milliseconds, unless an annotation says otherwise. */
+  /**
+   * Time for which Sluice keeps volumes, and its wait between two removals, in milliseconds, unless an annotation says
+   * otherwise.
+   */
   readonly durationMs: number;
   readonly waitMs: number;
   readonly mode: "Zone" | "Group" | "All";
-  /** The share of the changes of a suspension to which a user reacts at once. */
+  /** Share of the changes of a suspension to which a user reacts at once. */
   readonly reacts: number;
-  /** So many volume claims has each pod. */
+  /** Number of volume claims of each pod. */
   readonly volumes: 1 | 2;
-  /** Pods are asked about the data of others, and one of them lies; absent: none is asked. */
+  /** True: pods are asked about the data of others, and one of them lies; absent: none is asked. */
   readonly asks?: true;
 }
 
@@ -230,15 +240,15 @@ export const suspensionDeeds = [
   "forge",
 ] as const;
 
-/** What a user, or another controller, does to volume claims and to those that they belong to. */
+/** A deed of a user, or of another controller, to volume claims and their owners. */
 export type SuspensionDeed = (typeof suspensionDeeds)[number];
 
 export interface PlannedVersions {
-  /** An older one, which has learnt of claims, and of no kind of them. */
+  /** An older version, which knows claims but no kind of them. */
   readonly older: boolean;
-  /** A later one, which claims zones for a purpose that this version does not know. */
+  /** A later version, which claims zones for a purpose that this version does not know. */
   readonly laterKind: boolean;
-  /** A later one, which keeps the ledger in a format of its own for a while. */
+  /** A later version, which keeps the ledger in a format of its own for a while. */
   readonly laterFormat: boolean;
 }
 
@@ -274,14 +284,14 @@ export const disturbances = [
   "podDisruptionBudget",
   "stopProcess",
   "clock",
-  /** All of them, by minutes. */
+  /** Sets all clocks by minutes. */
   "farClock",
   "loseNodeForGood",
   "recreate",
   "relabel",
   "relabelTemplate",
   "editLedger",
-  /** Functions that are installed together are away for a while, and begin again. */
+  /** Ends the functions that are installed together, and starts them again later. */
   "uninstall",
 ] as const;
 

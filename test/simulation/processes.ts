@@ -1,4 +1,4 @@
-/** The processes of one seed, from all actors: they are started, killed, stopped for a while and told the wrong time. */
+/** Starts, kills and stops the processes of one seed, those of all actors, and sets their clocks. */
 
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { ObjectRef } from "../../functions/shared/contract/keys.ts";
@@ -34,9 +34,9 @@ export class Processes implements Actor {
   readonly #roles: readonly Role[];
   #running: readonly Running[] = [];
   #made = 0;
-  /** Until when those are away that are installed together. */
+  /** Until then the roles that are installed together are away. */
   #awayUntilMs = 0;
-  /** How far the clocks of all API servers have been set off the true time. */
+  /** How far the clocks of all API servers are off the true time, in milliseconds. */
   #allOffMs = 0;
 
   constructor(run: SeedRun, revisions: RevisionClock, roles: readonly Role[]) {
@@ -49,7 +49,7 @@ export class Processes implements Actor {
     for (const role of this.#roles) for (let index = 0; index < role.count; index++) this.#start(role);
   }
 
-  /** An event reaches each process that learns of any, or is lost, doubled, late and out of order. */
+  /** Sends an event to each process that gets events. It may be lost, doubled, late or out of order. */
   report(key: GroupKey, by: ObjectRef): void {
     const { draw, plan, world } = this.#run;
     for (const { trigger, onEvent, process, role } of this.#running) {
@@ -101,7 +101,7 @@ export class Processes implements Actor {
     ];
   }
 
-  /** The cruellest moment: the reservation stands, and no other process has learnt of it. */
+  /** Kills a process at the worst moment: its reservation stands in the ledger, and no other process has learnt of it. */
   #written(role: Role, process: Process, verb: string): void {
     const { draw, plan, isFaulty } = this.#run;
     if (role.diesAfterWrite !== true || verb !== "patch" || !isFaulty() || !draw.chance(plan.dieAfterWrite)) return;
@@ -113,7 +113,7 @@ export class Processes implements Actor {
     return this.#running.filter(({ role }) => role.watches === watches);
   }
 
-  /** All, in an order that a process which begins does not change for the others of its kind. */
+  /** All processes, in an order in which a new process does not move those of other sources. */
   #all(): readonly Running[] {
     return [...this.#of("events"), ...this.#of("itself"), ...this.#of("reviews")];
   }
@@ -136,7 +136,7 @@ export class Processes implements Actor {
     if (victim !== undefined && victim.role.isSpared !== true) this.#kill(victim);
   }
 
-  /** kill -9: nothing of the process goes on; what it has sent may still arrive. */
+  /** Does kill -9: the process stops for good, but what it has sent may still arrive. */
   #kill(victim: Running): void {
     const { draw, world, isFaulty, log } = this.#run;
     this.#end([victim]);
@@ -150,7 +150,7 @@ export class Processes implements Actor {
     return isInstalledApart && this.#run.world.timeline.nowMs() < this.#awayUntilMs;
   }
 
-  /** These roles are away for longer than two sweeps, and no process of theirs notes what happens meanwhile. */
+  /** Ends all processes of these roles for longer than two sweeps, so that none notes what happens meanwhile. */
   #uninstall(): void {
     const { draw, plan, world, isFaulty, log } = this.#run;
     const roles = this.#roles.filter(({ isInstalledApart }) => isInstalledApart);
@@ -169,7 +169,10 @@ export class Processes implements Actor {
     this.#running = this.#running.filter((running) => !ended.includes(running));
   }
 
-  /** kill -STOP, and -CONT after 1 to 60 s: what it has sent arrives, what is sent to it waits, its clock goes on. */
+  /**
+   * Does kill -STOP, and kill -CONT after 1 to 60 s: what the process has sent arrives, what is sent to it waits, and its
+   * clock goes on.
+   */
   #pause(): void {
     const { draw, world, log } = this.#run;
     const running = this.#all().filter(({ process }) => process.backlog === undefined);
@@ -188,7 +191,7 @@ export class Processes implements Actor {
     for (const go of backlog) world.timeline.after(0, () => runIn(process, go));
   }
 
-  /** The clock of the API server that a process talks to is set; it stays within what the protocol lets clocks differ by. */
+  /** Sets the clock of a process's API server, within the difference that the protocol allows. */
   #stepClock(): void {
     const { draw, log } = this.#run;
     const running = this.#all();
@@ -198,14 +201,14 @@ export class Processes implements Actor {
     log("simulation", `the clock that ${process.name} is told by is ${(clock.skewMs / 1000).toFixed(1)} s off`);
   }
 
-  /** The clocks of all API servers are set, by as much. */
+  /** Sets the clocks of all API servers by the same time. */
   stepAllClocks(byMs: number): void {
     this.#run.log("simulation", `all clocks are set by ${(byMs / 1000).toFixed(0)} s`);
     this.#allOffMs += byMs;
     for (const { clock } of this.#running) clock.skewMs += byMs;
   }
 
-  /** As many are left of each role as it says; all others are killed for good. */
+  /** Keeps as many processes of each role as the role says, and kills all others for good. */
   makePeace(): void {
     const { draw } = this.#run;
     for (const { process } of this.#all()) this.#goOn(process);
@@ -218,7 +221,7 @@ export class Processes implements Actor {
     });
     this.#end(this.#all().filter((running) => !kept.includes(running)));
     this.#running = kept;
-    // Roles that have no process left come after those that all begin anew.
+    // Roles without a process left start after the roles that begin anew.
     for (const role of this.#roles) if (role.inPeace === "new") this.#start(role);
     for (const role of this.#roles) {
       if (role.inPeace !== "any" && role.inPeace !== "first") continue;

@@ -1,4 +1,4 @@
-/** Those who decide the functions that ship: what a rollout and an eviction may take, and when a ledger may be collected. */
+/** Checkers of the shipped functions: which pods a rollout and an eviction may take, and when a ledger may be collected. */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { CollectedChecker } from "../support/checkers/collected.ts";
 import { checkLedgerWrite } from "../support/checkers/ledger-write.ts";
@@ -6,7 +6,7 @@ import { TrueWorldChecker } from "../support/checkers/true-world.ts";
 import type { Caller, Checker, LedgerWrite } from "./checker.ts";
 import type { SeedRun } from "./seed.ts";
 
-/** Whatever takes a pod of a namespace, whichever function it is, is decided by its terms, and by what the ledger holds. */
+/** Checks each pod that any function takes in a namespace, by the function's terms and by what the ledger holds. */
 export class TakenPods implements Checker {
   readonly invariants = ["Z1", "Z2", "Z3", "Z4", "E1"];
   readonly #checker: TrueWorldChecker;
@@ -46,7 +46,7 @@ export class TakenPods implements Checker {
   }
 }
 
-/** Each reservation is decided once, by the view that it was decided on. */
+/** Checks each reservation once, by the view of its decision. */
 export class MadeReservations implements Checker {
   readonly invariants = ["R2", "Z1", "Z2", "E1"];
   readonly #violate: SeedRun["violate"];
@@ -60,7 +60,7 @@ export class MadeReservations implements Checker {
   }
 }
 
-/** A ledger that is collected too early takes reservations with it that a process still acts on. */
+/** Checks collected ledgers: one that goes too early takes reservations with it on which a process still acts. */
 export class CollectedLedgers implements Checker {
   readonly invariants = ["K1"];
   readonly #checker: CollectedChecker;

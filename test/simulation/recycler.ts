@@ -1,6 +1,6 @@
 /**
- * Another function that shares the ledger: it takes any pod it likes, as evictions and restarts do. A rollout alone always
- * goes for the same pod next, and so hides what the protocol is for; two functions that want different pods do not.
+ * Another function that shares the ledger and takes any pod it likes, as evictions and restarts do. A rollout alone always
+ * takes the same pod next, which hides faults of the protocol; two functions that want different pods show them.
  */
 
 import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/contract/definition.ts";

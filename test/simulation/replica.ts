@@ -1,4 +1,4 @@
-/** One process of a function: shipped code over a connection that fails, triggered by events that may be lost. */
+/** One process of a function: shipped code over a failing connection, triggered by events that may be lost. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import type { GroupCache } from "../../functions/shared/cache/cache.ts";
@@ -15,24 +15,24 @@ import type { ClaimRules } from "./claims/taker.ts";
 import type { Draw } from "./draw.ts";
 import type { Connection } from "./roles.ts";
 
-/** What a test may wrap to take a rule away and see what breaks. */
+/** What a test may wrap to remove a rule and see what breaks. */
 export interface Wrappers {
   readonly cluster?: (cluster: Cluster) => Cluster;
-  /** The same for those alone who label pods. */
+  /** The same, only for the processes that label pods. */
   readonly markers?: (cluster: Cluster) => Cluster;
-  /** What views are made over, too. */
+  /** The connection under the views as well. */
   readonly connection?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
   readonly cache?: (cache: GroupCache) => GroupCache;
-  /** The protocol of a webhook that knows when the review came that it has of this pod now, by the API server's clock. */
+  /** The protocol of a webhook. `arrivedMs`: when the oldest open review of a pod came, by the API server's clock. */
   readonly arrivals?: (protocol: Protocol, arrivedMs: (pod: string) => number | undefined) => Protocol;
-  /** What calls to pods go through. */
+  /** The calls to pods. */
   readonly pods?: (pods: PodHttp) => PodHttp;
-  /** What keeps claims safe, for those who make them. */
+  /** The rules that keep claims safe, for the functions that make claims. */
   readonly claims?: Partial<ClaimRules>;
-  /** What a webhook makes of what it is asked. */
+  /** The request that a webhook gets. */
   readonly request?: (request: AdmissionRequest) => AdmissionRequest;
-  /** What the API server makes of the answer to a review. */
+  /** The answer that the API server gets. */
   readonly answer?: (answer: AdmissionAnswer) => AdmissionAnswer;
 }
 
@@ -51,7 +51,7 @@ export interface Replica {
   trigger(key: GroupKey, sweep: boolean): void;
 }
 
-/** Starts the function with the shipped queue before it, and a sweep at once and every `sweepMs`. */
+/** Starts the function behind the shipped queue, with a sweep at once and another one every `sweepMs`. */
 export function startReplica(
   { process, onVerdict, ...direct }: Omit<Connection, "stop">,
   options: ReplicaOptions,
@@ -77,13 +77,13 @@ export function startReplica(
     ...(options.pods === undefined ? {} : { pods: options.pods }),
   };
   const queue = new KeyedQueue<GroupKey>({
-    // The queue keeps time for itself: a test that takes a clock from the protocol must not stop the queue.
+    // The queue has a clock of its own, so that a test that removes a clock from the protocol does not stop it.
     clock: direct.cluster,
     nameOf: ({ namespace, group }) => `${namespace}/${group}`,
     run: (key, trigger) => definition.reconcile(context, key, trigger),
     onFailure: (_key, error, retryMs) => {
       if (!(error instanceof ClusterError)) throw error;
-      log(process.name, `pass failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
+      log(process.name, `reconcile failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
     },
     gatherMs: 20,
     concurrency: 8,

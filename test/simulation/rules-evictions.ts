@@ -1,4 +1,4 @@
-/** The rules that evictions live by, taken away one at a time, in drains that make their fault likely. */
+/** The rules of evictions, removed one at a time, in drains that make the fault likely. */
 
 import { claimRules } from "./claims/rules-claims.ts";
 import type { Plan } from "./plan.ts";
@@ -13,7 +13,7 @@ import { clockRules } from "./suspension/rules-clocks.ts";
 import { suspensionRules } from "./suspension/rules-suspension.ts";
 import { versionRules } from "./versions/rules-versions.ts";
 
-/** People who drain three zones, and ask again and again, by two webhooks and beside two rollouts; nothing else is wrong. */
+/** Users drain three zones again and again, through two webhooks and beside two rollouts. Nothing else goes wrong. */
 function drains(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     recyclers: 0,
@@ -29,7 +29,7 @@ function drains(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
-/** Every renewal looks like a first reservation, so that nothing is ever renewed for too long. */
+/** Makes every renewal look like a first reservation, so that the limit of renewals never applies. */
 const withoutEnd = wrapProtocol((protocol) => ({
   writeLedger: async (cluster, ledger, { reservations, ...change }) => {
     const unaged = reservations.map(({ sinceMs: _, ...reservation }) => reservation);
@@ -66,14 +66,14 @@ const evictionRules: readonly RemovedRule[] = [
         faults: { ...noFaults, latencyMs: 5, stall: 0.3, stallVerb: "patch", stallFromMs: 152_000, stallMs: 159_000 },
         every: { ...never, evict: 20_000 },
       }),
-    // And an API server that waits for ever.
+    // The API server also waits far longer than a real one.
     wrappers: unseenWrites,
   },
   {
     rule: "R9",
     removed: "the stamp of the moment of the answer: the one of the arrival instead",
     breaks: ["Z1", "Z2", "E1"],
-    // Evictions that wait their turn for long, and then take nearly as long as a reservation stands.
+    // Evictions wait long for their turn, and then take nearly as long as a reservation lasts.
     aim: (plan) =>
       drains(plan, {
         ...{ evictionWaitMs: 25_000, webhookTimeoutMs: 30_000, statedTimeoutMs: 30_000 },

@@ -1,4 +1,4 @@
-/** What proves which StatefulSets there are, whose pods they have and which of them are lost: taken away one at a time. */
+/** The rules that prove which StatefulSets exist, whose pods they have and which pods are lost, removed one at a time. */
 
 import { reservations } from "../../functions/shared/annotations/table.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
@@ -11,12 +11,12 @@ import { frozenDrains, leftBehind, scenarios } from "./scenarios.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
 
-/** Pods that stand without their StatefulSet hold its reservations. */
+/** Without this, orphaned pods keep the reservations of their StatefulSet open. */
 const orphansUncounted = wrapProtocol((protocol) => ({
   isSettled: (reservation, where, nowMs) => protocol.isSettled(reservation, { ...where, orphans: 0 }, nowMs),
 }));
 
-/** Pods that stand without their StatefulSet hold its reservations, and none of them is ever down. */
+/** Orphaned pods look as if none of them were ever down. */
 const leftTakenForReady: Wrappers = {
   cache: (cache) => ({
     ...cache,
@@ -27,7 +27,9 @@ const leftTakenForReady: Wrappers = {
   }),
 };
 
-/** A reservation of a StatefulSet that the view has none of asks for it, and for its pods: here the API server knows none. */
+/**
+ * A reservation of a StatefulSet that the view lacks makes Sluice ask for it and for its pods. Here the API server knows none.
+ */
 const foreignUnknown: Wrappers = {
   ...orphansUncounted,
   ...wrapCluster((cluster) => ({
@@ -39,7 +41,7 @@ const foreignUnknown: Wrappers = {
   })),
 };
 
-/** A LIST says what was so when it was made; here it is taken for what is so when it is answered. */
+/** A LIST shows the state of the moment in which it was made. Here it counts for the moment of its answer. */
 const listsOfNow: Wrappers["connection"] = (cluster) =>
   wrapOne(cluster, {
     list: async (...call) => {
@@ -50,7 +52,7 @@ const listsOfNow: Wrappers["connection"] = (cluster) =>
     },
   });
 
-/** As if no status reported whether a pod has ever been ready: it runs, and its status does not say since when. */
+/** The pod as if its status did not report whether it has ever been ready: it runs, without a start time. */
 function withoutBeginning(pod: PodObject): PodObject {
   if (pod.status?.phase !== "Pending" && pod.status?.phase !== "Running") return pod;
   const { startTime: _, ...status } = pod.status as NonNullable<PodObject["status"]> & { readonly startTime?: string };
@@ -79,12 +81,12 @@ const unknownBeginnings: Wrappers["connection"] = (cluster) => {
 
 const joining = { ...never, evict: 1_500, changeTemplate: 20_000, addZone: 15_000, removeZone: 25_000 };
 
-/** As if the pods of a StatefulSet had no label but its own: where the plan says so, that is its group. */
+/** The StatefulSet as if its pods had no other label than its group, if it has one. */
 function byOwnLabels(set: StatefulSet): StatefulSet {
   return { ...set, podLabels: set.group === undefined ? {} : { "rollout-group": set.group } };
 }
 
-/** As if a ledger held no reservation, to a function that looks for those that may be collected. */
+/** Ledgers look empty to the function that searches for those that may be collected. */
 const ledgersUnread = wrapCluster((cluster) => ({
   list: async (...call) => {
     const list = await cluster.list(...call);
@@ -174,7 +176,7 @@ export const membershipRules: readonly RemovedRule[] = [
     rule: "R13",
     removed: "repairing what was never ready and gives no reason for it",
     breaks: ["L1"],
-    // Where pods are asked, nothing else mends what gives no answer.
+    // Where pods are asked, nothing else mends a pod that gives no answer.
     aim: (plan, draw) => ({
       ...(scenarios.broken?.(plan, draw) ?? plan),
       claims: { kinds: [], everyMs: 1_000, isForeign: false, asks: "shipped" },

@@ -1,9 +1,9 @@
-/** What keeps neighbours apart, taken away: beside a group of the same names in another namespace. */
+/** What keeps neighbours apart, removed: beside a group of the same name in another namespace. */
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, wrapCluster, wrapViews } from "./rules.ts";
 
-/** Two groups of the same names, both of them rolled. */
+/** Two groups of the same name, both of which are rolled. */
 function namesakes(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     recyclers: 0,
@@ -13,7 +13,7 @@ function namesakes(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
-/** The view of two groups as of one. */
+/** The views of two groups as one. */
 function joined(own: GroupView, other: GroupView): GroupView {
   const otherUids = new Set(other.workloads.map(({ uid }) => uid));
   return {

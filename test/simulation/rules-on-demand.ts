@@ -1,11 +1,11 @@
-/** What functions that watch while they have work must not do without: taken away where all views are theirs. */
+/** Rules that functions that watch on demand need, removed in plans in which all functions do so. */
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, wrapProtocol, wrapViews } from "./rules.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
 
-/** Two processes over watches that lag and stand still, each for itself, which they open and let go again and again. */
+/** Two processes, each with its own watches, which lag and freeze and are opened and closed again and again. */
 export function onDemand(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     watching: true,
@@ -17,7 +17,7 @@ export function onDemand(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
-/** A ledger as if a process had sighted all its reservations when they were made. */
+/** The ledger as if a process had seen all its reservations overdue when they were made. */
 function longOverdue<L extends Pick<Ledger, "reservations">>(ledger: L): L {
   return { ...ledger, reservations: ledger.reservations.map((one) => ({ ...one, overdueSeenMs: one.stampMs })) };
 }

@@ -1,6 +1,6 @@
 /**
- * The simulation is worth something only if it finds what it looks for: each rule of the reservation protocol, taken away in
- * a scenario that makes its fault likely, is found within 1,000 seeds, and the same seed is clean while the rule is kept.
+ * The simulation is useful only if it finds faults. Each rule of the reservation protocol is removed in a scenario that makes
+ * its fault likely: a violation must be found within 1,000 seeds, and the same seed must be clean while the rule is kept.
  */
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
@@ -12,7 +12,7 @@ import { simulate } from "./simulation.ts";
 const seedsAtMost = 1_000;
 const foundSeeds = readFoundSeeds();
 
-/** Searches the seeds of a rule, in its own scenario or in the default plan. */
+/** Searches for a seed that finds the removed rule, in the rule's own scenario or in the default plan. */
 async function find(removedRule: RemovedRule, breaks: readonly string[], isDefault: boolean, context: TestContext) {
   const { rule, wrappers } = removedRule;
   const aim = isDefault ? {} : { aim: removedRule.aim };
@@ -49,7 +49,7 @@ for (const removedRule of defaultRules) {
     find(removedRule, ["Z1", "Z2", "E1"], true, context));
 }
 
-test("the table of seeds names only rules that there are", () => {
+test("the table of seeds names only rules that exist", () => {
   const keys = new Set([
     ...removedRules.map((rule) => keyOf(rule, false)),
     ...defaultRules.map((rule) => keyOf(rule, true)),

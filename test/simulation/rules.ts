@@ -1,6 +1,6 @@
 /**
- * Each rule of the reservation protocol taken away, by wrapping the connection or the protocol's verbs, in a scenario that
- * makes its fault likely. The simulation must find what then breaks; the product has no switch for any of it.
+ * Removes each rule of the reservation protocol by wrapping the connection or the protocol's verbs, in a scenario that makes
+ * the fault likely. The simulation must find what then breaks. The product has no switch for any of it.
  */
 
 import type { GroupCache } from "../../functions/shared/cache/cache.ts";
@@ -17,9 +17,9 @@ import { noFaults } from "./simulated-cluster.ts";
 
 export interface RemovedRule {
   readonly rule: string;
-  /** What is taken away. */
+  /** Description of what is removed. */
   readonly removed: string;
-  /** An invariant whose checker must speak up. */
+  /** Invariants: a checker must report one of them. */
   readonly breaks: readonly string[];
   readonly aim: (plan: Plan, draw: Draw) => Plan;
   readonly wrappers: Wrappers;
@@ -27,7 +27,7 @@ export interface RemovedRule {
 
 export const never = Object.fromEntries(disturbances.map((kind) => [kind, 0])) as Plan["every"];
 
-/** A plain rollout of three zones by two processes that both receive every event, with old views and without any fault. */
+/** A plain rollout of three zones by two processes that get every event, with old views and without any fault. */
 export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return {
     ...plan,
@@ -68,7 +68,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
 export const wrapCluster = (verbs: (cluster: Cluster) => Partial<Cluster>): Wrappers => ({
   cluster: (cluster) => wrapOne(cluster, verbs(cluster)),
 });
-/** A clock that does not see how long a ledger write took: the process hung in it and does not know. */
+/** A clock that does not see how long a ledger write took, because the process hung in it. */
 export const unseenWrites = wrapCluster((cluster) => {
   let unseenMs = 0;
   return {

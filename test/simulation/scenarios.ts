@@ -1,4 +1,4 @@
-/** Plans bent towards one kind of trouble, without any rule removed: each seed of them must keep every promise. */
+/** Plans that make one kind of trouble likely, with every rule kept: each seed of them must keep every promise. */
 import { claimingAnywhere } from "./claims/anywhere.ts";
 import { asked, asking, claiming, fencing } from "./claims/scenarios.ts";
 import type { Draw } from "./draw.ts";
@@ -16,10 +16,13 @@ import { besideAll } from "./versions/scenarios.ts";
 
 export type Aim = (plan: Plan, draw: Draw) => Plan;
 
-/** Every watch stands still for 0.5 to 20 s at times, each for itself, and then tells everything in order. */
+/** Every watch freezes at times for 0.5 to 20 s, independently of the others, and then delivers everything in order. */
 const freezing: CallFaults = { ...noFaults, latencyMs: 5, watch: { ...noWatchFaults, freeze: 0.05 } };
 
-/** Two zones under a budget, drained by two webhooks and rolled by one process, from the shipped views over freezing watches. */
+/**
+ * Two zones under a budget, drained through two webhooks and rolled by one process, with the shipped views over watches that
+ * freeze.
+ */
 export function frozenDrains(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     watching: true,
@@ -41,10 +44,10 @@ export function frozenDrains(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
-/** Zones that join and leave. */
+/** Zones are added and removed. */
 const joining: Plan["every"] = { ...never, evict: 1_500, changeTemplate: 20_000, addZone: 15_000, removeZone: 25_000 };
 
-/** Three zones whose pods break for minutes, and whose StatefulSets leave them behind meanwhile. */
+/** Three zones whose pods break for minutes, and whose StatefulSets orphan them meanwhile. */
 export function leftBehind(plan: Plan): Plan {
   return frozenDrains(plan, {
     zones: 3,
@@ -57,7 +60,10 @@ export function leftBehind(plan: Plan): Plan {
 export const scenarios: Readonly<Record<string, Aim>> = {
   "frozen-recycle": (plan) => plain(plan, { watching: true, faults: freezing }),
   "frozen-drains": (plan) => frozenDrains(plan),
-  /** Evictions that wait their turn, of clients that give up and API servers that send again, before watches that stand still. */
+  /**
+   * Evictions that wait for their turn, with clients that give up, API servers that send reviews twice, and watches that
+   * freeze.
+   */
   "held-drains": (plan) =>
     frozenDrains(plan, {
       ...{ evictionWaitMs: 8_000, givesUp: 0.2, sendsAgain: 0.2, dieAfterWrite: 0.05 },
@@ -71,7 +77,7 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   recreated: (plan) => frozenDrains(plan, { zones: 3, every: { ...joining, recreate: 15_000 } }),
   /** StatefulSets that are deleted without their pods for a while, some of which are down. */
   left: (plan) => leftBehind(plan),
-  /** StatefulSets that change their group, beside another one, under budgets that select by another label. */
+  /** StatefulSets that change their group, beside another group, under budgets that select by another label. */
   neighbours: (plan, draw) =>
     frozenDrains(plan, {
       zones: 3,
@@ -84,9 +90,9 @@ export const scenarios: Readonly<Record<string, Aim>> = {
       },
       every: { ...joining, relabel: 20_000, relabelTemplate: 30_000, zoneBudget: 20_000 },
     }),
-  /** An older version of Sluice and two later ones beside this one, which do not know the same of a ledger. */
+  /** An older version of Sluice and two later ones beside this one, each of which knows other parts of a ledger. */
   versions: (plan) => besideAll(plan),
-  /** Functions that watch while they have work, over watches that stand still, whatever else a seed has drawn. */
+  /** Functions that watch on demand, over watches that freeze, with whatever else a seed has drawn. */
   onDemand: (plan, draw) => ({
     ...plan,
     watching: true,
@@ -96,18 +102,18 @@ export const scenarios: Readonly<Record<string, Aim>> = {
       watch: { ...plan.faults.watch, freeze: draw.pick([0, 0.02, 0.1]), halfOpen: draw.pick([0, 0.02]) },
     },
   }),
-  /** The troubles that a seed has drawn for itself, beside a group of the same names in another namespace. */
+  /** The troubles that a seed has drawn, beside a group of the same name in another namespace. */
   elsewhere: (plan, draw) => ({
     ...plan,
     elsewhere: { isNamesake: true, ending: draw.pick(["rests", "rolls", "rolls", "stuck"]) },
   }),
   /** Claims of every kind, and of one that this version does not know, beside rollouts, drains and users who scale. */
   claims: (plan) => claiming(plan),
-  /** Processes that are restarted where the others can do without them. */
+  /** Processes that are restarted if the others can do without them. */
   asking: (plan) => asking(plan),
-  /** The same of what ships: evictions and rollouts ask each pod before it goes. */
+  /** The same with shipped functions: evictions and rollouts ask each pod before it goes. */
   asked: (plan) => asked(plan),
-  /** Nodes that are fenced with pods of two groups. */
+  /** Fences of nodes that have pods of two groups. */
   fencing: (plan) => fencing(plan),
   /** Sizes that follow, mirror and wait for pods that are told, beside rollouts and drains. */
   scaling: (plan, draw) => scaling(plan, draw),
@@ -115,13 +121,13 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   "skip-labels": (plan, draw) => skipping(plan, draw),
   /** Volumes that are suspended, wanted back and removed, beside rollouts and drains. */
   suspension: (plan, draw) => suspending(plan, draw),
-  /** Claims of every kind beside whatever troubles a seed has drawn. */
+  /** Claims of every kind beside whatever else a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
-  /** Sizes that another object says beside whatever troubles a seed has drawn. */
+  /** Sizes that another object sets beside whatever else a seed has drawn. */
   "scaling-anywhere": scalingAnywhere,
-  /** Such owners beside whatever troubles a seed has drawn. */
+  /** Owners with stop hooks beside whatever else a seed has drawn. */
   "skip-labels-anywhere": skippingAnywhere,
-  /** Suspended volumes beside whatever troubles a seed has drawn. */
+  /** Suspended volumes beside whatever else a seed has drawn. */
   "suspension-anywhere": suspendingAnywhere,
   /** A revision that never becomes ready, for any cause, while pods break and nodes go for good; then it is rolled back. */
   broken: (plan) =>

@@ -1,11 +1,11 @@
-/** A search for a seed that breaks a promise: what is taken away, where it looks, and the workers that share it. */
+/** A search for a seed that breaks a promise: the removed rule, the plans to search, and the workers that share the work. */
 import { fork } from "node:child_process";
 import type { Search } from "./order.ts";
 import type { WorkerOrder, WorkerReport } from "./worker.ts";
 
-/** How many seeds a worker takes at a time. */
+/** Number of seeds that a worker takes at a time. */
 const chunk = 50;
-/** As many workers as processors: whatever else a worker starts takes a processor from another one. */
+/** There are as many workers as processors, so every further thread would take time from a worker. */
 const execArgv = ["--max-semi-space-size=64", "--single-threaded-gc"];
 
 export interface SearchOptions extends Search {
@@ -18,11 +18,11 @@ export interface Found {
   readonly found: number | undefined;
   readonly tried: number;
   readonly taken: number;
-  /** Of processors, all workers together, in milliseconds. */
+  /** Processor time of all workers together, in milliseconds. */
   readonly cpuMs: number;
 }
 
-/** Hands seeds out to workers until all are done or one is found that breaks a promise. Resolves to that seed, if any. */
+/** Hands out seeds to workers until all are done, or one is found that breaks a promise. Resolves to that seed, if any. */
 export function search({ seeds, first, workers, removed, isDefault, scenario }: SearchOptions): Promise<Found> {
   const end = first + seeds;
   let next = first;

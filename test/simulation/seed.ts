@@ -1,4 +1,4 @@
-/** What one seed is given, what its actors have in common, and what it comes to. */
+/** The options of one seed, what its actors share, and its result. */
 import type { World } from "../fake-cluster/world.ts";
 import type { Actor } from "./actor.ts";
 import type { Checkers } from "./checker.ts";
@@ -19,42 +19,42 @@ export interface SimulationResult {
   readonly seed: number;
   readonly violations: readonly Violation[];
   readonly history: readonly string[];
-  /** Pods that were deleted while Ready. */
+  /** Number of pods that were deleted while Ready. */
   readonly taken: number;
   readonly virtualMs: number;
 }
 
 export interface SimulationOptions {
   readonly wrappers?: Wrappers;
-  /** Bends the plan of every seed towards a fault: how a scenario is aimed. */
+  /** Changes the plan of every seed so that a fault becomes likely: this is how a scenario is aimed. */
   readonly aim?: (plan: Plan, draw: Draw) => Plan;
-  /** Actors that are about in every seed of a test. */
+  /** Actors that a test adds to every seed. */
   readonly more?: (run: SeedRun) => readonly Actor[];
-  /** Keep the history of what happened, line by line. */
+  /** True: keep the history of all events, line by line. */
   readonly verbose?: boolean;
 }
 
-/** One seed while it runs: what every actor is given. */
+/** A running seed, as every actor gets it. */
 export interface SeedRun {
   readonly world: World;
   readonly draw: Draw;
   readonly plan: Plan;
-  /** Where the group is that everything is about. */
+  /** Namespace of the group that the seed is about. */
   readonly namespace: string;
   readonly group: string;
   readonly wrappers: Wrappers;
   readonly pasts: Pasts;
-  /** What runs in pods when they are to end. */
+  /** The stop hooks of pods. */
   readonly stopHooks: StopHooks;
   readonly checkers: Checkers;
   /** False once the faults have stopped. */
   readonly isFaulty: () => boolean;
-  /** What calls meet now. */
+  /** The faults of calls at this time. */
   readonly faults: () => CallFaults;
-  /** Code of a process goes on. */
+  /** Called when code of a process goes on. */
   readonly onResume: () => void;
   readonly violate: (invariant: string, message: string) => void;
   readonly log: (who: string, what: string) => void;
-  /** True if an actor that can log something line by line does so. */
+  /** True if actors should also log details line by line. */
   readonly isVerbose: boolean;
 }

@@ -1,4 +1,4 @@
-/** From a view of the product to the objects that it was made of, as the API server had them: checkers trust no parser. */
+/** From a view of the product back to the stored objects behind it, because checkers trust no parser. */
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import { isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { StoredStatefulSet } from "../fake-cluster/objects.ts";
@@ -6,7 +6,7 @@ import type { World } from "../fake-cluster/world.ts";
 import type { BudgetPast } from "../support/checkers/budgets.ts";
 import type { SeenView } from "../support/checkers/ledger-write.ts";
 
-/** The views of processes that decide several things beside each other, by what they have written. */
+/** The view of each write, for processes that decide several things at the same time. */
 export const decidedBy = new WeakMap<object, GroupView>();
 
 export function seenView(view: GroupView, { store }: World, budgets: BudgetPast, namespace: string): SeenView {

@@ -5,7 +5,7 @@ import { createWorld } from "../fake-cluster/world.ts";
 import { createDraw } from "./draw.ts";
 import { newProcess, noFaults, SimulatedCluster } from "./simulated-cluster.ts";
 
-test("a process of the simulation scales, and says how a deletion is to be carried out, as over a real connection", async () => {
+test("a simulated process scales, and sends the options of a deletion, as over a real connection", async () => {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
   const group = world.addGroup({ namespace: "db", group: "group", zones: ["a"], replicas: 2 });

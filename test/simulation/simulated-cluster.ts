@@ -1,4 +1,4 @@
-/** A replica's connection to the world, with everything that can go wrong on it. */
+/** A process's connection to the world, with everything that can go wrong on it. */
 import {
   type AnsweredObject,
   type CallOptions,
@@ -24,29 +24,29 @@ import { deleteOptionsOf, documentFrom, getFrom, patchIn } from "../fake-cluster
 import type { Draw } from "./draw.ts";
 import { noWatchFaults, SimulatedWatch, type WatchFaults } from "./simulated-watch.ts";
 
-/** Probabilities of one call, and times in milliseconds. */
+/** Probabilities for one call, and times in milliseconds. */
 export interface CallFaults {
-  /** The typical time of one way. */
+  /** Typical time of one direction. */
   readonly latencyMs: number;
-  /** A call takes from `stallFromMs` (a second where absent) to `stallMs` on its way back: the process or its network hangs. */
+  /** The answer takes from `stallFromMs` (default: a second) to `stallMs`, because the process or its network hangs. */
   readonly stall: number;
   readonly stallMs: number;
   readonly stallFromMs?: number;
-  /** The only verb that it happens to; absent: all of them. */
+  /** The only verb that stalls; absent: all verbs. */
   readonly stallVerb?: string;
-  /** An answer of 429, 500, 503, or none, and nothing was done. */
+  /** The answer is 429, 500, 503 or none, and the server did nothing. */
   readonly refuse: number;
-  /** An answer of 401, 403 or (to a write) 422, and nothing was done: a token that has run out, a policy that says no. */
+  /** The answer is 401, 403 or, to a write, 422, and the server did nothing: an expired token, or a policy that denies. */
   readonly deny: number;
   /** The server does what is asked, and the answer is lost. */
   readonly loseReply: number;
-  /** A deletion is under way for so long, still to be carried out after its sender has given it up. */
+  /** A deletion takes this long on its way, and is carried out after its sender has given it up. */
   readonly slowDelete: number;
   readonly slowDeleteFromMs: number;
   readonly slowDeleteMs: number;
-  /** A LIST is answered up to eight seconds after it was made: what it says is as old by then. */
+  /** The answer to a LIST takes up to eight seconds, and what it shows is then as old. */
   readonly lateList: number;
-  /** A LIST that may be served from memory (`NotOlderThan`) is as old as `oldListMs` lets it be. */
+  /** A LIST that may be served from memory (`NotOlderThan`) is as old as `oldListMs` allows. */
   readonly oldList: number;
   readonly watch: WatchFaults;
 }
@@ -66,15 +66,15 @@ export const noFaults: CallFaults = {
   watch: noWatchFaults,
 };
 
-/** What the checkers learn of calls. */
+/** Receives the calls that checkers need. */
 export interface CallObserver {
-  /** A deletion leaves the replica. */
+  /** Called when a deletion leaves the process. */
   onDeleteSent(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
-  /** The server is about to carry a deletion out. */
+  /** Called when the server is about to carry out a deletion. */
   onDeleteArrived(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
-  /** The server has carried a patch out. */
+  /** Called when the server has carried out a patch. */
   onPatched(replica: string, resource: Resource, after: object, body: object): void;
-  /** The server has carried out a write of any kind. */
+  /** Called when the server has carried out a write of any kind. */
   onWritten(replica: string, verb: string, resource: Resource): void;
   log(who: string, what: string): void;
 }
@@ -82,7 +82,7 @@ export interface CallObserver {
 export interface Process {
   readonly name: string;
   alive: boolean;
-  /** What waits while the process is stopped (SIGSTOP): nothing of it runs, and what was sent to it has arrived. */
+  /** What waits while the process is stopped (SIGSTOP): none of its code runs, and what was sent to it has arrived. */
   backlog: (() => void)[] | undefined;
 }
 
@@ -97,11 +97,11 @@ export function runIn(process: Process, go: () => void): void {
   else process.backlog.push(go);
 }
 
-/** The clocks that a process is told the time by: each is off the true time by so much. */
+/** How far the clocks that a process reads are off the true time. */
 export interface ProcessClocks {
-  /** That of the API server that it talks to. It is set anew at times. */
+  /** The clock of its API server, which is set anew at times. */
   skewMs: number;
-  /** Its own wall clock. */
+  /** The process's own wall clock. */
   readonly wallSkewMs: number;
 }
 
@@ -109,17 +109,17 @@ export interface SimulatedClusterOptions {
   readonly world: World;
   readonly draw: Draw;
   readonly process: Process;
-  /** The faults of now: they end when the safety phase does. */
+  /** The faults at this time. They end with the safety phase. */
   readonly faults: () => CallFaults;
   readonly clock: ProcessClocks;
-  /** The revision below which no LIST from memory is: the API server's own memory lags, too. */
+  /** The revision from which on LISTs are served from memory: the API server's memory lags as well. */
   readonly oldestRevision: () => number;
   readonly observer: CallObserver;
-  /** Called when code of the replica goes on. */
+  /** Called when code of the process goes on. */
   readonly onResume: () => void;
 }
 
-/** A call that got no answer rejects after this long. */
+/** A call without an answer rejects after this long. */
 const timeoutMs = 10_000;
 
 export class SimulatedCluster implements Cluster {
@@ -207,7 +207,7 @@ export class SimulatedCluster implements Cluster {
     return this.#discovery.resourceOf(group, kind, options?.signal);
   }
 
-  /** What an API server's memory answers that has got no further than it must. */
+  /** The answer from the memory of an API server that is no newer than it must be. */
   #olderList<R extends Resource>(resource: R, query: ListQuery, now: ObjectList<ObjectTypes[R]>): typeof now {
     const { world, draw, faults, oldestRevision } = this.#options;
     const { notOlderThan, namespace, labelSelector } = query;
@@ -319,7 +319,7 @@ export class SimulatedCluster implements Cluster {
     return promise;
   }
 
-  /** What the API server does, and tells the observer of where it writes. */
+  /** Does what the API server does, and reports writes to the observer. */
   #carryOut<T>(
     verb: string,
     resource: Resource,

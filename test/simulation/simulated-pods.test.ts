@@ -39,13 +39,13 @@ function stage(faults: PodFaults = noPodFaults, replicas = 1) {
   return { timeline, process, arrived, pods };
 }
 
-test("whatever is lost or late, a call ends in its time, and says that nothing was sent only where nothing arrives", async () => {
+test("whatever is lost or late, a call ends in time, and reports that nothing was sent only if nothing arrives", async () => {
   const { timeline, arrived, pods } = stage({ latencyMs: 5, lose: 0.15, late: 0.2, lateMs: 15_000 }, 30);
   const ends: Record<string, "answered" | "sent" | "unsent"> = {};
   const startMs = timeline.nowMs();
   for (let count = 0; count < 30; count++) {
     const path = `/${count}`;
-    // Of no group there are more than are asked at once.
+    // No group gets more calls at once than the limit.
     const to = { ...address, pod: `group-a-${count}`, group: `group-${count % 4}` };
     void pods.send(to, { method: "POST", path }).then(
       () => {
@@ -65,7 +65,7 @@ test("whatever is lost or late, a call ends in its time, and says that nothing w
     isOver = true;
   });
   await timeline.run(() => isOver);
-  // Some calls arrive when their callers do not wait for an answer any more.
+  // Some calls arrive when their callers no longer wait for an answer.
   assert.ok(arrived.length > before);
   const count = (path: string) => arrived.filter((one) => one === path).length;
   for (const [path, end] of Object.entries(ends)) {
@@ -74,7 +74,7 @@ test("whatever is lost or late, a call ends in its time, and says that nothing w
   assert.deepEqual([...new Set(Object.values(ends))].sort(), ["answered", "sent", "unsent"]);
 });
 
-test("a process that is stopped goes on when it goes on, and one that is killed never does", async () => {
+test("the calls of a stopped process go on when it goes on, and those of a killed process never do", async () => {
   const { timeline, process, arrived, pods } = stage();
   let ended = 0;
   const end = () => {

@@ -1,4 +1,4 @@
-/** HTTP from a process of the simulation to the pods of its world, with everything that can go wrong on the way. */
+/** HTTP from a simulated process to the pods of its world, with everything that can go wrong on the way. */
 
 import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
@@ -6,13 +6,13 @@ import { createWorldPodHttp, type WorldPodHttpOptions } from "../fake-cluster/po
 import type { Draw } from "./draw.ts";
 import { type Process, runIn } from "./simulated-cluster.ts";
 
-/** Probabilities of one message, and times in milliseconds. */
+/** Probabilities for one message, and times in milliseconds. */
 export interface PodFaults {
-  /** The typical time of one message. */
+  /** Typical time of one message. */
   readonly latencyMs: number;
-  /** It never arrives: what opens a connection, what is asked, or what is answered. */
+  /** The message never arrives: it opens a connection, asks or answers. */
   readonly lose: number;
-  /** It takes up to `lateMs` more; what is asked may arrive when its sender has long given it up. */
+  /** The message takes up to `lateMs` longer. A request may arrive long after its sender has given it up. */
   readonly late: number;
   readonly lateMs: number;
 }
@@ -22,15 +22,15 @@ export const noPodFaults: PodFaults = { latencyMs: 1, lose: 0, late: 0, lateMs: 
 export interface SimulatedPodsOptions extends Pick<WorldPodHttpOptions, "world" | "answer" | "listens" | "calls"> {
   readonly draw: Draw;
   readonly process: Process;
-  /** The process's own, for its time. */
+  /** The process's own connection, for its clock. */
   readonly cluster: Cluster;
-  /** The faults of now. */
+  /** The faults at this time. */
   readonly faults: () => PodFaults;
   /** Called when code of the process goes on. */
   readonly onResume: () => void;
 }
 
-/** Nothing of a process that has been killed goes on, and of one that is stopped when it goes on itself. */
+/** Creates the client. Its calls never go on in a killed process, and in a stopped process only when that goes on. */
 export function createSimulatedPods(options: SimulatedPodsOptions): PodHttp {
   const { draw, process, cluster, faults, onResume, ...rest } = options;
   return createWorldPodHttp({

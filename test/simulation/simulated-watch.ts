@@ -1,7 +1,7 @@
 /**
- * One watch over the failing connection of a process: it lags, freezes and then tells everything in order, breaks, ends with
- * 410, or goes half-open, which is silence without an error for up to 70 s. Each kind of object has a watch, and a ending, of
- * its own: what the pods' watch has told says nothing about the StatefulSets'.
+ * One watch over the failing connection of a process. It lags; it freezes and then delivers everything in order; it breaks; it
+ * ends with 410; or it goes half-open, which means silence without an error for up to 70 s. Each kind of object has a watch of
+ * its own: what the watch of pods has delivered proves nothing about StatefulSets.
  */
 import {
   ClusterError,
@@ -12,26 +12,26 @@ import {
 import type { World } from "../fake-cluster/world.ts";
 import type { Draw } from "./draw.ts";
 
-/** Chances of one event, and times in milliseconds. */
+/** Probabilities for one event, and times in milliseconds. */
 export interface WatchFaults {
-  /** Each watch is behind by up to this much, always. */
+  /** The watch is always behind by up to this much. */
   readonly lagMs: number;
-  /** It stands still for 0.5 to 20 s, and then tells everything in order. */
+  /** It freezes for 0.5 to 20 s, and then delivers everything in order. */
   readonly freeze: number;
   /** It ends without an error after an event. */
   readonly break: number;
-  /** It ends with 410: its revision is too old, and the whole must be listed. */
+  /** It ends with 410: its revision is too old, and everything must be listed again. */
   readonly expire: number;
-  /** Nothing is received any more, and an error comes after 1 to 70 s. */
+  /** Nothing arrives any more, and an error comes after 1 to 70 s. */
   readonly halfOpen: number;
-  /** It is refused when it is begun. */
+  /** The server refuses to open it. */
   readonly refuse: number;
 }
 
 export const noWatchFaults: WatchFaults = { lagMs: 0, freeze: 0, break: 0, expire: 0, halfOpen: 0, refuse: 0 };
 
 const freezeMs = [500, 20_000] as const;
-/** Bookmarks come every minute from a server that is there: `kubernetes/watch.ts` gives a silent one up after 70 s. */
+/** A server that is alive sends a bookmark every minute: `kubernetes/watch.ts` gives up a silent watch after 70 s. */
 const halfOpenMs = [1_000, 70_000] as const;
 
 export interface SimulatedWatchOptions {
@@ -116,7 +116,7 @@ export class SimulatedWatch<T> implements AsyncIterableIterator<WatchEvent<T>, u
 
   readonly #onAbort = (): void => this.#end(this.#failed(0, "Aborted", "given up"));
 
-  /** The server sends an event: what becomes of it on its way is drawn here. */
+  /** The server sends an event. What becomes of it on the way is drawn here. */
   #notify(event: WatchEvent<T>): void {
     if (this.#deaf || this.#ended) return;
     const { world, draw, faults, log } = this.#options;
@@ -168,7 +168,7 @@ export class SimulatedWatch<T> implements AsyncIterableIterator<WatchEvent<T>, u
     else waiting.resolve({ done: false, value: event });
   }
 
-  /** What was told before can still be read. */
+  /** The client can still read what was delivered before. */
   #end(error: unknown): void {
     if (this.#ended) return;
     this.#ended = true;

@@ -79,12 +79,12 @@ test("most seeds run the views that ship, over watches that freeze, fall silent,
   assert.ok(share(({ elsewhere }) => elsewhere !== undefined) >= 0.1);
   assert.ok(share(({ versions }) => versions !== undefined) >= 0.07);
   assert.ok(share(({ claims }) => claims !== undefined) >= 0.04);
-  // Only seeds of suspension have functions that are taken away for longer than two sweeps.
+  // Only plans of suspension have functions that are uninstalled for longer than two sweeps.
   for (const kind of disturbances)
     if (kind !== "uninstall") assert.ok(share(({ every }) => every[kind] > 0) >= 0.03, kind);
 });
 
-test("everything that a plan may hold does happen within 1,000 seeds", async () => {
+test("every part of a plan does occur within 1,000 seeds", async () => {
   const missing = new Set(happenings);
   for (let seed = 1; seed <= 1_000 && missing.size > 0; seed++) {
     const { history } = await simulate(seed, { verbose: true });
@@ -93,7 +93,7 @@ test("everything that a plan may hold does happen within 1,000 seeds", async () 
   assert.deepEqual([...missing].map(String), []);
 });
 
-test("the same seed tells the same history, line by line", async () => {
+test("the same seed produces the same history, line by line", async () => {
   for (let seed = 1; seed <= 40; seed++) {
     const first = await simulate(seed, { verbose: true });
     const second = await simulate(seed, { verbose: true });
@@ -114,7 +114,7 @@ test("--only runs the plans of one kind alone", () => {
   assert.match(stdout, /autoscaler +wants \d/);
 });
 
-test("a search says how many seeds it ran in a second, and what each cost of a processor", () => {
+test("a search prints the seeds per second and the processor time of each", () => {
   const { status, stdout } = run("--seeds", "60", "--workers", "2");
   assert.equal(status, 0);
   const summary = /^60 seeds in ([\d.]+) s, (\d+) whole rollouts a second, each ([\d.]+) ms of a processor, /m.exec(
@@ -122,11 +122,11 @@ test("a search says how many seeds it ran in a second, and what each cost of a p
   );
   const [seconds, rate, eachMs] = (summary ?? []).slice(1).map(Number) as [number, number, number];
   assert.ok(Math.abs(60 / seconds - rate) <= 0.05 * rate + 1, stdout);
-  // All workers together have no more than the processors that there are, and a rollout is no matter of microseconds.
+  // All workers together use no more than the existing processors, and a rollout takes more than microseconds.
   assert.ok(eachMs > 1 && eachMs * 60 < 1_050 * seconds * availableParallelism(), stdout);
 });
 
-test("a wrong option exits 2 and says which", () => {
+test("a wrong option exits 2 and is named", () => {
   const { status, stderr } = run("--seeds", "none", "--workers", "0", "--without", "R99");
   assert.equal(status, 2);
   assert.equal(stderr.trim().split("\n").length, 3);

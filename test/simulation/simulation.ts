@@ -1,4 +1,4 @@
-/** One seed: a world, and the actors in it, whom checkers watch: first their troubles, then peace. */
+/** Runs one seed: a world and its actors, first with troubles and then in peace, while checkers watch. */
 import { VirtualTimeline } from "../fake-cluster/timeline.ts";
 import { createWorld, type World } from "../fake-cluster/world.ts";
 import type { Actor } from "./actor.ts";
@@ -21,15 +21,15 @@ import { withSuspension } from "./suspension/anywhere.ts";
 
 useLightAborts();
 
-/** How long a world at peace may take to converge. */
+/** Time within which a world at peace must converge. */
 const livenessMs = 45 * 60_000;
 
-/** Runs one seed to its end: faults, then peace, then the question whether everything ended well (L1). */
+/** Runs one seed to its end: faults, then peace, then the check that everything ended well (L1). */
 export async function simulate(seed: number, options: SimulationOptions = {}): Promise<SimulationResult> {
   return new Simulation(seed, options).run();
 }
 
-/** What some seeds of the default plan have besides. */
+/** Adds what some seeds of the default plan have besides. */
 function withMore(plan: Plan, seed: number): Plan {
   return [withClaims, withScaling, withSkipLabels, withSuspension].reduce((now, more) => more(now, seed), plan);
 }
@@ -39,7 +39,7 @@ class Simulation {
   readonly #options: SimulationOptions;
   readonly #draw: Draw;
   readonly #plan: Plan;
-  /** What calls still meet when the faults have stopped. */
+  /** The faults that calls still meet at peace: their latency. */
   readonly #peace: CallFaults;
   readonly #timeline = new VirtualTimeline();
   readonly #world: World;
@@ -106,7 +106,7 @@ class Simulation {
   }
 
   async run(): Promise<SimulationResult> {
-    // From here on this is a microtask, whatever the caller is: see `microtasksDone`.
+    // From here on this code is a microtask, whatever the caller is: see `microtasksDone`.
     await undefined;
     this.#world.settle();
     for (const actor of this.#actors) actor.start?.();
@@ -133,7 +133,7 @@ class Simulation {
     };
   }
 
-  /** Each kind comes at its own times, in the order in which plans know them. */
+  /** Each kind of disturbance has times of its own, drawn in the order of the list of kinds. */
   #planDisturbances(): void {
     const troubles = troublesOf(this.#actors);
     for (const kind of disturbances) {
@@ -160,7 +160,7 @@ class Simulation {
     }
   }
 
-  /** True when code of a process goes on: it does so until it waits again, after all microtasks and before the next event. */
+  /** True if code of a process goes on. It then runs until it waits again: after all microtasks and before the next event. */
   #step(): boolean {
     this.#resumed = false;
     this.#timeline.step();

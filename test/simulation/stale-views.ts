@@ -1,4 +1,7 @@
-/** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
+/**
+ * Views that are as stale as rule R5 permits, on purpose: each part has any revision from `settled-through` on, up to 30 s
+ * old.
+ */
 
 import {
   type GroupCache,
@@ -34,18 +37,18 @@ export interface StaleViewsOptions {
   readonly world: World;
   readonly cluster: Cluster;
   readonly draw: Draw;
-  /** How often a part is as old as it may be, and how often of any age in between; otherwise it is of now. */
+  /** Shares of parts that are as old as possible, and of parts with any age in between; all others are current. */
   readonly staleness: () => {
     readonly oldest: number;
     readonly between: number;
   };
-  /** Gets each view that is handed out, and of which group it is. */
+  /** Receives each view that is handed out, and the key of its group. */
   readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 
 /**
- * What objects of one world are to the product: each is parsed once. No weak maps over all worlds: what has thousands of entries
- * that are about to go is dear to collect.
+ * The product's form of one world's objects, each of which is parsed once. One map for each world, because collecting a weak
+ * map with thousands of dying entries is expensive.
  */
 class Parsed {
   readonly #pods = new Map<StoredPod, Pod>();
@@ -76,7 +79,7 @@ function parsedOf(world: World): Parsed {
   return parsed;
 }
 
-/** The world's revisions by time, so that a view can be told to be at most 30 s old. */
+/** The world's revisions over time, so that a view can be kept at most 30 s old. */
 export class RevisionClock {
   readonly #points: { readonly atMs: number; readonly revision: number }[] = [];
 
@@ -84,7 +87,7 @@ export class RevisionClock {
     this.#points.push({ atMs, revision });
   }
 
-  /** The revision that the world stood at then. */
+  /** The newest revision of the world at that time. */
   at(ms: number): number {
     let low = 0;
     let high = this.#points.length;
@@ -99,7 +102,7 @@ export class RevisionClock {
 
 const isFresh = ({ consistent, settledThrough }: ViewNeed) => consistent || settledThrough === undefined;
 
-/** The StatefulSets of a namespace as a memory has them that has got to `members-through`, or as a LIST says. */
+/** The StatefulSets of a namespace: from a memory that has reached `members-through`, or from a LIST. */
 async function readSets(
   { world, cluster }: StaleViewsOptions,
   namespace: string,
@@ -124,7 +127,7 @@ function hasPodsIn(store: World["store"]): HasPods {
     [...store.ownedBy("pods", uid)].some(({ metadata }) => selects(budget, metadata.labels ?? {}));
 }
 
-/** Rule R5: a process that permits reads each member that it knows. */
+/** Rule R5: a process that permits something reads each member that it knows. */
 async function readMembers(cluster: Cluster, members: readonly StatefulSet[]): Promise<StatefulSet[]> {
   const read = await Promise.all(members.map((one) => getStatefulSet(cluster, one)));
   return read.filter((one) => one !== undefined);
@@ -141,7 +144,7 @@ function tooLarge(): ClusterError {
   });
 }
 
-/** The pods of each member as of a revision of its own. */
+/** The pods of each member, each member at a revision of its own. */
 function readPods(
   { world }: StaleViewsOptions,
   namespace: string,
@@ -153,7 +156,7 @@ function readPods(
   const parsed = parsedOf(world);
   const byOwner = new Map<string, Pod[]>();
   const byName = new Map<string, Pod>();
-  // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
+  // Like `listPods`: a ledger's first decision accounts for everything that exists (rule R4).
   let seenThrough = need.settledThrough === undefined ? store.revision : 0;
   for (const { uid } of members) {
     const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
@@ -211,7 +214,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   return {
     isLasting: true,
     read,
-    // A function that waits for a change is reported none, and reconciles again by itself.
+    // Reports no change to a function that waits for one, which therefore reconciles again by itself.
     onChange() {},
     learn() {},
     groups: () => listGroups(cluster, undefined),

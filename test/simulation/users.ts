@@ -1,22 +1,25 @@
-/** What users and ending do to a pod or a StatefulSet: one of each is drawn, whatever is done, so that seeds stay as they are. */
+/**
+ * What users and accidents do to a pod or a StatefulSet. A deed of a StatefulSet draws a pod first as well, so that the histories
+ * of seeds stay the same.
+ */
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { SeedRun } from "./seed.ts";
 
 export interface Deed {
-  /** What is about neither. */
+  /** Concerns neither a pod nor a StatefulSet. */
   readonly first?: () => void;
-  /** False where it was nothing for this pod. */
+  /** True if it did something to the pod; otherwise a StatefulSet is drawn for the deed. */
   readonly pod?: (pod: StoredPod) => boolean;
   readonly set?: (set: ObjectKey) => void;
 }
 
-/** Who knows the StatefulSets that may be drawn. */
+/** Knows the StatefulSets that may be drawn. */
 export interface Members {
   members(): readonly ObjectKey[];
 }
 
-/** Makes a disturbance of what is done. */
+/** Makes a disturbance of a deed. */
 export function drawn({ world, draw, namespace }: SeedRun, workloads: Members, deed: Deed): () => void {
   return () => {
     deed.first?.();

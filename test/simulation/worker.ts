@@ -1,4 +1,4 @@
-/** One process of a search: runs the seeds that it is given and says what it found. */
+/** One process of a search: it runs the seeds that it gets, and reports what it found. */
 import { type Search, seedOptions } from "./order.ts";
 import { simulate } from "./simulation.ts";
 
@@ -10,13 +10,13 @@ export interface WorkerOrder extends Search {
 export interface WorkerReport {
   readonly tried: number;
   readonly taken: number;
-  /** What this process has used of processors since the report before, in milliseconds: start and compilation too. */
+  /** Processor time of this process since its last report, including its start and compilation, in milliseconds. */
   readonly cpuMs: number;
   /** The first seed that breaks a promise. */
   readonly found: number | undefined;
 }
 
-// Refusals are ordinary here: the worker does not read the stacks of their errors.
+// Refusals are ordinary here, and nothing reads the stacks of their errors.
 Error.stackTraceLimit = 0;
 
 let usedMs = 0;

@@ -1,4 +1,7 @@
-/** The workloads of one seed as their users mean them to be: the group, its neighbours, and StatefulSets that are made again. */
+/**
+ * The workloads of one seed as their users want them: the group, its neighbours, and StatefulSets that are deleted and made
+ * again.
+ */
 import { ClusterError, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredStatefulSet } from "../fake-cluster/objects.ts";
 import { unrolledOf } from "../support/checkers/liveness.ts";
@@ -8,12 +11,12 @@ import type { SeedRun } from "./seed.ts";
 import { templates } from "./suspension/raw.ts";
 import { drawn } from "./users.ts";
 
-/** The label that a budget may select by instead of `rollout-group`: on pods, and on StatefulSets where the plan says so. */
+/** The label that a budget may select by instead of `rollout-group`. Pods have it, and StatefulSets where the plan says so. */
 export const appLabel = "app";
 export const neighbourGroup = "other";
 export const looseSets = "loose";
 
-/** True for a StatefulSet of no group, and for its pods. */
+/** True for a StatefulSet without a group, and for its pods. */
 export function isLoose(name: string): boolean {
   return name.startsWith(`${looseSets}-`);
 }
@@ -23,7 +26,7 @@ export class Workloads implements Actor {
   readonly disturbances;
   readonly checkers: readonly Checker[];
   readonly #run: SeedRun;
-  /** StatefulSets that were deleted and are to be made again, by name. */
+  /** Deleted StatefulSets that will be made again, by name. */
   readonly #absent = new Map<string, StoredStatefulSet>();
   #version = 1;
   #zonesMade = 0;
@@ -83,17 +86,17 @@ export class Workloads implements Actor {
     };
   }
 
-  /** A new template for every zone. */
+  /** Begins the first rollout: a new template for every zone. */
   begin(): void {
     this.#changeTemplates();
   }
 
-  /** How many StatefulSets the group has, with those that are to be made again. */
+  /** Number of StatefulSets of the group, including those that will be made again. */
   get #zones(): number {
     return this.members().length + this.#absent.size;
   }
 
-  /** The StatefulSets of groups that are there: Sluice does not roll the others. */
+  /** The existing StatefulSets that have a group: Sluice does not roll the others. */
   members(): ObjectKey[] {
     const { world, namespace } = this.#run;
     const all = world.store.list("statefulsets", { namespace }).items.map(({ metadata }) => metadata);
@@ -135,7 +138,7 @@ export class Workloads implements Actor {
     });
   }
 
-  /** A new template for every zone, as a deployment tool applies it: one after another. */
+  /** Changes the template of every zone, one after another, as a deployment tool does. */
   #changeTemplates(image = `app:${++this.#version}`): void {
     this.#run.log("user", `every template: ${image}`);
     for (const key of this.members()) this.#run.world.changeTemplate(key, image);
@@ -153,7 +156,7 @@ export class Workloads implements Actor {
     world.annotate(set, { "rollout-max-unavailable": text });
   }
 
-  /** Deletes a StatefulSet, and makes one of the same name 0.1 s to 4 minutes later: `kubectl replace`, or volumes that grow. */
+  /** Deletes a StatefulSet, and makes one of the same name 0.1 s to 4 minutes later, as `kubectl replace` does. */
   #recreate(key: ObjectKey): void {
     const { world, draw, plan, log } = this.#run;
     const set = world.store.find("statefulsets", key);
@@ -166,7 +169,7 @@ export class Workloads implements Actor {
     world.timeline.after(afterMs, () => this.#makeAgain(key));
   }
 
-  /** As often as it takes: one that is still being deleted keeps its name. */
+  /** Tries again until the name is free: a StatefulSet that is still being deleted keeps it. */
   #makeAgain(key: ObjectKey): void {
     const { world, namespace, log } = this.#run;
     const set = this.#absent.get(key.name);
@@ -186,7 +189,7 @@ export class Workloads implements Actor {
     this.#absent.delete(name);
   }
 
-  /** Moves a StatefulSet to another group, and back; its pods keep the labels that they have. */
+  /** Moves a StatefulSet to another group, or back. Its pods keep their labels. */
   #relabel(key: ObjectKey): void {
     const { world, draw, group, log } = this.#run;
     const to = this.#isAway(key) ? this.#homeOf(key.name) : draw.pick([neighbourGroup, `${group}-2`]);
@@ -194,7 +197,10 @@ export class Workloads implements Actor {
     world.store.patch("statefulsets", key, { metadata: { labels: { "rollout-group": to } } });
   }
 
-  /** By its label, and not by who moved it: one that was made again has the label that it was deleted with. */
+  /**
+   * True by the current label, no matter which client set it: a StatefulSet that was made again has the label that it had when
+   * it was deleted.
+   */
   #isAway(key: ObjectKey): boolean {
     const group = this.#run.world.store.get("statefulsets", key).metadata.labels?.["rollout-group"];
     return group !== undefined && group !== this.#homeOf(key.name);
@@ -205,7 +211,7 @@ export class Workloads implements Actor {
     return name.startsWith(`${group}-`) ? group : neighbourGroup;
   }
 
-  /** The template's own label: pods of it are selected by a budget, or are not. */
+  /** Toggles the template's label by which a budget selects the pods. */
   #relabelTemplate(key: ObjectKey): void {
     const { world, log } = this.#run;
     const { spec } = world.store.get("statefulsets", key);
@@ -215,7 +221,7 @@ export class Workloads implements Actor {
     world.store.patch("statefulsets", key, { spec: { template: { metadata: { labels: { [appLabel]: app } } } } });
   }
 
-  /** What a user may have left behind is put right; what is to be made again will be. */
+  /** Repairs what users have done to StatefulSets, also to those that will be made again. */
   makePeace(): void {
     const { world, plan } = this.#run;
     for (const key of this.members()) {
@@ -225,7 +231,7 @@ export class Workloads implements Actor {
       if (this.#isAway(key)) this.#relabel(key);
       const labels = world.store.get("statefulsets", key).spec.template.metadata?.labels ?? {};
       if (labels[appLabel]?.startsWith("not-")) this.#relabelTemplate(key);
-      // A partition that only one zone has is never free (as rollout-operator has it): zones of one size end that.
+      // A partition that only one zone has is never free, as in rollout-operator, so all zones get the same size.
       if (plan.budget?.isPartitioned === true) world.scale(key, plan.replicas);
     }
     for (const [name, set] of this.#absent) this.#absent.set(name, this.#sane(set));
@@ -235,7 +241,7 @@ export class Workloads implements Actor {
   #sane(set: StoredStatefulSet): StoredStatefulSet {
     const { plan } = this.#run;
     const { name, labels } = set.metadata;
-    // One that is still on its way out may have been moved back already, and is made again as it was before.
+    // A StatefulSet that is still being deleted may already have been moved back, and would be made again with its old group.
     const home = labels?.["rollout-group"] === undefined ? undefined : this.#homeOf(name);
     const app = set.spec.template.metadata?.labels?.[appLabel]?.replace(/^not-/, "") ?? "";
     const template = {
@@ -258,7 +264,7 @@ export class Workloads implements Actor {
     };
   }
 
-  /** The names of StatefulSets that are still to be made again. */
+  /** Names of the StatefulSets that are still to be made again. */
   absent(): string[] {
     return [...this.#absent.keys()];
   }

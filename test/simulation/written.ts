@@ -1,17 +1,17 @@
-/** Every reservation that any ledger has ever held, so that each is decided once, by the view that it was decided on. */
+/** Remembers every reservation that any ledger has held, so that each is checked once, by the view of its decision. */
 import type { Reserved } from "../support/checkers/raw.ts";
 
 export class Written {
-  /** Pod uid, function and stamp. */
+  /** Keys of pod uid, function and stamp. */
   readonly #known = new Set<string>();
-  /** The last stamp of each, by pod uid and function. */
+  /** The last stamp by pod uid and function. */
   readonly #stamps = new Map<string, number>();
 
-  /** Those that no ledger has held before. */
+  /** The reservations that no ledger has held before. */
   made(all: readonly Reserved[]): Reserved[] {
-    // An eviction whose answer came too late gives back what it had renewed: that was decided when it was first written.
+    // A late eviction restores the stamp that it had renewed: that reservation was checked when it was first written.
     return all.filter(({ uid, by, stampMs }) => {
-      // Nor is it decided anew when a stamp that is ahead of the clock is put back.
+      // A stamp that was ahead of the clock and is set back is not a new decision either.
       const isPutBack = stampMs < (this.#stamps.get(`${uid} ${by}`) ?? 0);
       return !isPutBack && !this.#known.has(`${uid} ${by} ${stampMs}`);
     });

@@ -1,13 +1,13 @@
-/** The HTTP servers over a queue that only remembers what it was given. */
+/** The HTTP servers in front of a queue that only remembers its keys. */
 import type { KnownResource } from "../../functions/shared/kubernetes/cluster.ts";
 import { validateZoneBudget } from "../../functions/validate-zone-budget/function.ts";
 import { type AppOptions, createApp } from "../../triggers/server/server.ts";
 import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
 
-/** The function that decides without a cluster, open. */
+/** The opened function that decides without a cluster. */
 export const validation = { definition: validateZoneBudget, handler: validateZoneBudget.open(undefined as never) };
 
-/** A server of reviews that no event triggers, and that asks its clients for nothing. */
+/** A server of reviews whose functions no event triggers, and which asks its clients for no certificate. */
 export const quietServer = {
   enqueuer: { changed: () => "queued", tick: () => true, due: () => true },
   watches: new Set<KnownResource>(),

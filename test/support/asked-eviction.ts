@@ -1,9 +1,9 @@
-/** A review of an eviction as the function is asked it: what a server makes of what an API server posts. */
+/** A review of an eviction as the function gets it from the server. */
 import { pinningPath } from "../../functions/evaluate-eviction/observe.ts";
 import type { AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import { evictionOf, type PodName } from "./review.ts";
 
-/** By `kubectl drain`, for real, and to be pinned, unless something else is asked. `deadlineMs`: of the function's own clock. */
+/** By default a real eviction by `kubectl drain` whose answer may pin the uid. `deadlineMs`: by the function's own clock. */
 export function askedOf(
   pod: PodName,
   asked: Partial<AdmissionRequest> & Pick<AdmissionRequest, "uid" | "deadlineMs">,

@@ -1,15 +1,15 @@
-/** An autoscaler as the API server sees one, and who else wrote what it scales: by the API server's own log. */
+/** An autoscaler as the API server sees one. The audit log shows which other clients wrote the object that it scales. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Api } from "../controlplane/api.ts";
 import { readAudit } from "../controlplane/audit.ts";
 
-/** autoscaling/v1, of `/scale`. */
+/** A `/scale` subresource of autoscaling/v1. */
 interface Scale {
   readonly metadata: { readonly resourceVersion: string };
   readonly spec: { readonly replicas?: number };
 }
 
-/** One change of a size: read, thought about, and written back on condition that no other client wrote in between. */
+/** One change of a size: the scale was read, and written back on condition that no other client wrote in between. */
 export interface Attempt {
   readonly atMs: number;
   readonly from: number;
@@ -17,17 +17,19 @@ export interface Attempt {
   /** HTTP status of the write. */
   readonly code: number;
   readonly message: string;
-  /** The revision that was read, and one at which it was over. */
+  /** The revision that was read, and a revision after the end of the attempt. */
   readonly readVersion: number;
   readonly endVersion: number;
 }
 
-/** Between reading a scale and writing it back: what a HorizontalPodAutoscaler takes to read its metrics. */
+/**
+ * Time between reading a scale and writing it back, in milliseconds: what a HorizontalPodAutoscaler takes to read its metrics.
+ */
 const thinkMs = 20;
 
 /**
- * Reads the scale at a path, and writes it back with another size as client-go does: with the resourceVersion it has read.
- * `meanwhile` is done in between.
+ * Reads the scale at a path, and writes it back with another size and the resourceVersion that it has read, as client-go does.
+ * Runs `meanwhile` in between.
  */
 export async function scaleOnce(
   api: Api,
@@ -54,16 +56,16 @@ export async function scaleOnce(
   };
 }
 
-/** A write of an object, or of one of its subresources, that was accepted. */
+/** An accepted write of an object, or of one of its subresources. */
 export interface Write {
   readonly by: string;
   readonly verb: string;
   readonly resource: string;
-  /** The revision that it made; of one that changed nothing, the one that was there. */
+  /** The revision that the write made; for a write that changed nothing, the existing one. */
   readonly version: number;
 }
 
-/** The writes of one object, by revision. The audit log must hold the answers of writes of its resource. */
+/** The writes of one object by revision. The audit log must contain the answers to writes of this resource. */
 export async function writesOf(
   auditLog: string,
   { resource, namespace, name }: { readonly resource: string; readonly namespace: string; readonly name: string },
@@ -80,7 +82,7 @@ export async function writesOf(
   return writes.sort((one, other) => one.version - other.version);
 }
 
-/** Those that came after an attempt had read, up to its end; its own is not among them. */
+/** The writes of other clients after an attempt had read, and before its end. */
 export function writesWithin(writes: readonly Write[], { readVersion, endVersion, code }: Attempt): readonly Write[] {
   const isOwn = ({ version }: Write) => code < 300 && version === endVersion;
   return writes.filter((write) => write.version > readVersion && write.version <= endVersion && !isOwn(write));

@@ -1,4 +1,4 @@
-/** Checks what a function has changed of the blocks of a FoundationDBCluster, by the true world (invariant B1). */
+/** Checks a function's changes to the blocks of a FoundationDBCluster, by the objects of the world (invariant B1). */
 import type { StoredObject } from "../fake-cluster/objects.ts";
 import type { ClusterObject } from "./foundationdb.ts";
 
@@ -7,19 +7,19 @@ export const checked = "B1";
 export interface BlocksChange {
   readonly previous: ClusterObject;
   readonly current: ClusterObject;
-  /** What users have blocked themselves. */
+  /** Ids that users have blocked themselves. */
   readonly usersOwn: ReadonlySet<string>;
-  /** The volume claim of a process group; undefined where it is gone. */
+  /** The volume claim of a process group; undefined if it is gone. */
   claimOf(id: string): StoredObject | undefined;
 }
 
-/** The process groups that are blocked no more. */
+/** The process groups that are no longer blocked. */
 export function liftedBy({ previous, current }: Pick<BlocksChange, "previous" | "current">): readonly string[] {
   const after = blockedIn(current);
   return blockedIn(previous).filter((id) => !after.includes(id));
 }
 
-/** What is wrong with a change, a message each. `isKept`: our finalizer keeps a volume claim that was deleted. */
+/** The faults of a change, a message for each. `isKept`: whether our finalizer keeps a deleted volume claim. */
 export function brokenBlocks(change: BlocksChange, isKept: (claim: StoredObject) => boolean): readonly string[] {
   const { previous, current, usersOwn, claimOf } = change;
   const [before, record] = [blockedIn(previous), recordIn(current)];
@@ -49,7 +49,7 @@ function recordIn({ metadata }: ClusterObject): object {
   return JSON.parse(metadata.annotations?.["sluice.dev/held-process-groups"] ?? "{}") as object;
 }
 
-/** Undefined where a block may go: the volume is gone, or the operator would not touch it. */
+/** Why a block must stay; undefined if the volume is gone, or if the operator would not touch it. */
 function whyToKeep(
   id: string,
   { spec, status }: ClusterObject,

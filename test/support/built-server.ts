@@ -1,4 +1,4 @@
-/** The server as the image has it: bundles, with their compiled code. */
+/** The server as in the image: bundles with compiled code. */
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,14 +9,14 @@ const execute = promisify(execFile);
 const bundle = join(import.meta.dirname, "../../knative/image/bundle.ts");
 
 export interface BuiltServer {
-  /** Its `start.cjs`. */
+  /** Path of the built `start.cjs`. */
   readonly program: string;
   remove(): Promise<void>;
 }
 
 /**
- * Does what the Dockerfile does, in a temporary folder; where `npm test` has done it, this is its build, which stays.
- * Rejects with the output of a step that failed.
+ * Does what the Dockerfile does, in a temporary folder. If `npm test` has already built the server, returns that build, which
+ * stays. Rejects with the output of a step that failed.
  */
 export async function buildServer(): Promise<BuiltServer> {
   const built = process.env.SLUICE_TEST_SERVER;

@@ -1,4 +1,7 @@
-/** The embedded world as a rotation sees it: a Secret, webhook configurations, a clock, and writes that may kill the writer. */
+/**
+ * The fake cluster for a rotation of certificates: a Secret, webhook configurations, a clock, and writes that may kill the
+ * writer.
+ */
 import assert from "node:assert/strict";
 import { rotateCertificate } from "../../functions/rotate-certificate/function.ts";
 import { generateKeys, issue } from "../../functions/shared/certificates/issue.ts";
@@ -26,7 +29,7 @@ export const settings: CertificateSettings = {
   updatesBundles: true,
 };
 
-/** A review key that every replica knows, for snapshots in which keys play no part. */
+/** A review key that every replica knows, for snapshots that are not about keys. */
 export const known = {
   reviewKeys: { current: "c".repeat(64), next: undefined, previous: undefined },
   keyFault: undefined,
@@ -37,16 +40,16 @@ export const known = {
 export const keyless = { pathKeys: [], keyRefusal: undefined } as const;
 
 export const ours = { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": "mimir" };
-/** With the label that asks for review keys. */
+/** Labels of a configuration that asks for review keys. */
 export const keyed = { ...ours, "sluice.dev/review-key": "true" };
 const noKeys: ReviewKeys = { current: undefined, next: undefined, previous: undefined };
 const resource = "validatingwebhookconfigurations";
 type ClientConfig = NonNullable<WebhookConfigurationObject["webhooks"]>[number]["clientConfig"];
 
-/** One for the whole file. */
+/** Keys that all tests of a file share. */
 const keys = await generateKeys();
 
-/** A generation that began `ageMs` ago, by the clock of the world. */
+/** A certificate that became valid `ageMs` ago, by the clock of the world. */
 export function generationOf(
   nowMs: number,
   options: { ageMs?: number; dnsNames?: readonly string[] } = {},
@@ -62,16 +65,16 @@ export class CertificateWorld {
   readonly acts: string[] = [];
   readonly writes: string[] = [];
   readonly problems: string[] = [];
-  /** Called before, and again after, each write; what it throws comes out of the call. */
+  /** Called before and after each write. An error that it throws is thrown by the call. */
   onWrite: (when: "before" | "after", what: string) => void = () => {};
 
-  /** Called before each patch is made; what it throws comes out of the call. */
+  /** Called before each patch. An error that it throws is thrown by the call. */
   onPatch: (name: string, body: object) => void = () => {};
 
-  /** Called before each read; it may throw, and is waited for. */
+  /** Called, and awaited, before each read. It may throw. */
   onRead: (what: string) => Promise<void> | void = () => {};
 
-  /** A configuration whose two webhooks trust a bundle, which is empty unless told otherwise. */
+  /** Adds a configuration whose two webhooks trust this bundle. Default: an empty one. */
   addConfiguration(name: string, options: { labels?: Readonly<Record<string, string>>; caBundle?: string } = {}): void {
     const { labels = ours, caBundle } = options;
     const bundle = caBundle === undefined ? {} : { caBundle: Buffer.from(caBundle).toString("base64") };
@@ -89,7 +92,7 @@ export class CertificateWorld {
     this.store.create("secrets", "mimir", { metadata: { name: "certificate" }, type: "Opaque", data });
   }
 
-  /** A Secret whose certificate began `ageMs` ago, with a review key, and two configurations that trust the certificate. */
+  /** Adds a Secret with a review key, whose certificate became valid `ageMs` ago, and two configurations that trust it. */
   async addRunning(ageMs: number, labels: Readonly<Record<string, string>> = ours): Promise<void> {
     const generation = await generationOf(this.timeline.nowMs(), { ageMs });
     this.addSecret({ ...dataOf("presented", generation), ...dataOfFirstKey(known.reviewKeys.current, noKeys) });
@@ -110,14 +113,14 @@ export class CertificateWorld {
     return webhooks.map(({ clientConfig }) => clientConfig.service?.path);
   }
 
-  /** Gives each webhook of a configuration another client. */
+  /** Changes the client configuration of each webhook. */
   rewrite(name: string, change: (client: ClientConfig) => ClientConfig): void {
     const { webhooks = [] } = this.store.get(resource, { namespace: "", name }) as WebhookConfigurationObject;
     const rewritten = webhooks.map((webhook) => ({ ...webhook, clientConfig: change(webhook.clientConfig) }));
     this.store.patch(resource, { namespace: "", name }, { webhooks: rewritten });
   }
 
-  /** What each webhook of a configuration trusts. */
+  /** The authorities that each webhook of a configuration trusts. */
   bundles(name: string): string[][] {
     const { webhooks = [] } = this.store.get(resource, { namespace: "", name }) as unknown as {
       webhooks?: { clientConfig: { caBundle?: string } }[];
@@ -125,7 +128,7 @@ export class CertificateWorld {
     return webhooks.map(({ clientConfig }) => splitPem(Buffer.from(clientConfig.caBundle ?? "", "base64").toString()));
   }
 
-  /** Fails unless every configuration trusts what is presented now. */
+  /** Fails unless every configuration trusts the certificate that servers present now. */
   assertTrusted(): void {
     const { presented } = this.stored();
     for (const { metadata } of this.store.list(resource).items) {
@@ -138,7 +141,7 @@ export class CertificateWorld {
     this.timeline.runUntil(this.timeline.nowMs() + seconds * 1000);
   }
 
-  /** A process: its memory is its own. */
+  /** Starts a process, which has a memory of its own. */
   start(options: Partial<CertificateSettings> & { mode?: "act" | "shadow" } = {}) {
     const { mode = "act", ...rest } = options;
     const act = ({ action, object, result }: ActReport) => void this.acts.push(`${action} ${object} ${result}`);
@@ -179,7 +182,7 @@ export class CertificateWorld {
   }
 }
 
-/** Lets a process run every second, and another one in its place once it was killed. */
+/** Runs a process every second, and another one in its place after it was killed. */
 export async function runFor(
   world: CertificateWorld,
   seconds: number,
@@ -201,13 +204,13 @@ export async function runFor(
   return wasKilled;
 }
 
-/** Kills the process before or after one of its writes, and decides at each of them. */
+/** Has the process killed before or after one of its writes. */
 export function killAt(world: CertificateWorld, when: "before" | "after", write: number): Error {
   const kill = new Error("killed");
   let writes = 0;
   world.onWrite = (moment, what) => {
     world.assertTrusted();
-    // A rotation goes on without an Event that it cannot send.
+    // A rotation goes on although an Event could not be sent.
     if (what !== "create events" && moment === when && ++writes === write) throw kill;
   };
   return kill;

@@ -1,4 +1,4 @@
-/** Authorities and certificates for tests, made on the spot: nothing that expires is kept in the tree. */
+/** Authorities and certificates for tests, made when they are needed: the tree holds nothing that expires. */
 import "reflect-metadata";
 import type { webcrypto } from "node:crypto";
 import {
@@ -10,7 +10,7 @@ import {
   X509CertificateGenerator,
 } from "@peculiar/x509";
 
-/** What keys may be: RSA is what rollout-operator makes, and what Sluice once made. */
+/** Kinds of keys. rollout-operator makes RSA keys, and older versions of Sluice did. */
 const algorithms = {
   "P-256": { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" },
   "RSA-4096": {
@@ -21,16 +21,16 @@ const algorithms = {
 export type KeyKind = keyof typeof algorithms;
 
 export interface IssuedPair {
-  /** In PEM. */
+  /** Certificate in PEM. */
   readonly cert: string;
   readonly key: string;
   readonly serialNumber: string;
 }
 
 export interface Authority {
-  /** In PEM. */
+  /** Certificate in PEM. */
   readonly cert: string;
-  /** A certificate for 127.0.0.1, localhost and these names. */
+  /** Issues a certificate for 127.0.0.1, localhost and these names. */
   issue(...names: readonly string[]): Promise<IssuedPair>;
 }
 
@@ -38,7 +38,7 @@ function generateKeys(kind: KeyKind): Promise<webcrypto.CryptoKeyPair> {
   return crypto.subtle.generateKey(algorithms[kind], true, ["sign", "verify"]) as Promise<webcrypto.CryptoKeyPair>;
 }
 
-/** An authority of its own, whose certificates are valid for an hour. */
+/** Creates an authority whose certificates are valid for an hour. */
 export async function createAuthority(kind: KeyKind = "P-256"): Promise<Authority> {
   const keys = await generateKeys(kind);
   const signing = algorithms[kind];

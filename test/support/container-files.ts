@@ -1,6 +1,6 @@
 /**
- * A kubelet's server for `exec`, as far as `cat` of one file goes: a real API server leads there. It answers as one does to
- * the WebSocket protocol v4.
+ * A kubelet's server for `exec` that can only `cat` one file, and to which a real API server connects. It speaks version v4 of
+ * the WebSocket protocol.
  */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -10,7 +10,7 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { createAuthority } from "./certificates.ts";
 
-/** What is read. */
+/** A file that was read. */
 export interface ReadFile {
   readonly namespace: string;
   readonly pod: string;
@@ -24,13 +24,13 @@ export interface ContainerFiles {
   close(): Promise<void>;
 }
 
-/** One message of a server: it is short, and not masked. */
+/** A message of a server: short, and not masked. */
 export function webSocketMessage(channel: number, text: string): Buffer {
   const payload = Buffer.from(`${String.fromCharCode(channel)}${text}`);
   return Buffer.concat([Buffer.from([0x82, payload.length]), payload]);
 }
 
-/** Takes a client's WebSocket. */
+/** Accepts a client's WebSocket. */
 export function acceptWebSocket(request: IncomingMessage, socket: Duplex): void {
   const key = `${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
   const accept = createHash("sha1").update(key).digest("base64");
@@ -39,7 +39,7 @@ export function acceptWebSocket(request: IncomingMessage, socket: Duplex): void 
   socket.write(`${[...head, ...chosen].join("\r\n")}\r\n\r\n`);
 }
 
-/** Resolves when it listens on 127.0.0.1. `textOf`: what is in the file; undefined where there is none. */
+/** Resolves when it listens on 127.0.0.1. `textOf`: contents of a file; undefined if it does not exist. */
 export async function serveContainerFiles(
   textOf: (file: ReadFile) => Promise<string | undefined>,
 ): Promise<ContainerFiles> {

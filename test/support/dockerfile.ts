@@ -1,4 +1,4 @@
-/** Reads the Dockerfile, as far as ours goes: what it does not know is an error, so that no step is left out in silence. */
+/** Reads a Dockerfile as far as ours needs it. Anything unknown is an error, so that no step is silently left out. */
 
 export type Step =
   | { readonly kind: "workdir"; readonly path: string }
@@ -15,14 +15,14 @@ export type Step =
 
 export interface Stage {
   readonly base: string;
-  /** Empty for the last one, which is the image. */
+  /** Name of the stage; empty for the last one, which is the image. */
   readonly name: string;
   readonly steps: readonly Step[];
 }
 
 /**
- * The stages in their order, with the arguments of a build; one that is not given has its default. Throws for an instruction, a
- * flag or an argument that is not known here.
+ * The stages in order, with the build arguments filled in. A missing argument has its default. Throws for an unknown
+ * instruction, flag or argument.
  */
 export function readDockerfile(text: string, args: Readonly<Record<string, string>> = {}): Stage[] {
   const values = new Map<string, string>();
@@ -66,7 +66,7 @@ function readStep(instruction: string, rest: string): Step | undefined {
     case "USER":
       return { kind: "user", user: rest };
     case "ENV":
-      // NAME=VALUE, and no quotes.
+      // NAME=VALUE without quotes.
       return {
         kind: "environment",
         variables: Object.fromEntries(rest.split(/\s+/).map((word) => word.split("=", 2))),
@@ -78,7 +78,7 @@ function readStep(instruction: string, rest: string): Step | undefined {
     case "ENTRYPOINT":
       return { kind: "entrypoint", command: JSON.parse(rest) };
     case "EXPOSE":
-      // It says something to people, and changes nothing.
+      // An instruction that only informs people.
       return undefined;
     default:
       throw new Error(`the instruction ${instruction} is not known here`);

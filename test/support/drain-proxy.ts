@@ -1,4 +1,4 @@
-/** What a Service does in front of several replicas: each new connection goes to one that lives. */
+/** A TCP proxy in front of several replicas, like a Service: each new connection goes to a replica that is alive. */
 import { EventEmitter, once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 
@@ -26,23 +26,23 @@ export class TcpProxy {
     return (this.#server.address() as { port: number }).port;
   }
 
-  /** New connections may go to this port of 127.0.0.1 from now on. */
+  /** From now on, new connections may go to this port of 127.0.0.1. */
   add(port: number): void {
     this.#ports.add(port);
   }
 
-  /** No new connection goes there. Those that there are end with the replica. */
+  /** New connections no longer go there. Open ones end with the replica. */
   remove(port: number): void {
     this.#ports.delete(port);
   }
 
-  /** Resolves to the port of the replica that is asked something next. Rejects when `signal` is aborted. */
+  /** Resolves to the port of the replica that gets the next request. Rejects when `signal` is aborted. */
   async nextAsked(signal: AbortSignal): Promise<number> {
     const [port] = await once(this.#traffic, "asked", { signal });
     return port as number;
   }
 
-  /** Breaks every connection off. */
+  /** Breaks every connection. */
   async close(): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();
@@ -57,7 +57,7 @@ export class TcpProxy {
     this.#reconcile(client, [...ports.slice(first), ...ports.slice(0, first)]);
   }
 
-  /** Passes a connection on to the first of the ports that takes it; closes it when none does. */
+  /** Connects the client to the first of the ports that accepts it; closes it if none does. */
   #reconcile(client: Socket, [port, ...others]: readonly number[]): void {
     if (port === undefined) {
       client.destroy();
@@ -71,7 +71,7 @@ export class TcpProxy {
       replica.off("error", refused);
       client.pipe(replica).pipe(client);
       client.on("data", () => this.#traffic.emit("asked", port));
-      // A replica that is killed breaks its connections, whatever was on its way.
+      // A killed replica breaks its connections, with whatever they were carrying.
       replica.once("close", () => client.destroy());
       client.once("close", () => replica.destroy());
       if (client.destroyed) replica.destroy();

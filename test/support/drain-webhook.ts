@@ -1,4 +1,4 @@
-/** What makes evictions come to Sluice: a certificate, and a webhook configuration that names it. */
+/** What sends evictions to Sluice: a certificate, and a webhook configuration that trusts it. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,11 +7,11 @@ import { createAuthority } from "./certificates.ts";
 import type { Scene } from "./scene.ts";
 import type { Server } from "./server.ts";
 
-/** A certificate in files, as a server is given it. */
+/** A certificate in files, as a server gets it. */
 export interface Presented {
-  /** Of its authority, in PEM. */
+  /** Certificate of the authority in PEM. */
   readonly ca: string;
-  /** Settings of a server that presents it on a port of its own choice. */
+  /** Settings of a server that presents this certificate on a port of its own choice. */
   readonly settings: Readonly<Record<string, string>>;
   /** Removes the files. */
   remove(): Promise<void>;
@@ -31,7 +31,7 @@ export async function presentCertificate(): Promise<Presented> {
   };
 }
 
-/** Ours is mutating: it pins the pod's uid. That of rollout-operator's users is validating. */
+/** Ours is mutating, because it pins the pod's uid. Users of rollout-operator have a validating one. */
 export type WebhookKind = "Mutating" | "Validating";
 
 const paths = { Mutating: "/pods/eviction/pin", Validating: "/admission/pod-eviction" };
@@ -75,11 +75,11 @@ function configuration(namespace: string, kind: WebhookKind, port: number, ca: s
 export interface EvictionAnswer {
   readonly code: number;
   readonly message: string;
-  /** The types of the causes in its status. */
+  /** Types of the causes in the status. */
   readonly causes: readonly string[];
 }
 
-/** Asks the API server to evict a pod, once. `dryRun` as clients write it: into the eviction, or into the query. */
+/** Asks the API server once to evict a pod. `dryRun`: where clients write it. */
 export async function evict(
   api: Api,
   namespace: string,
@@ -112,7 +112,7 @@ export async function registerWebhook(
   });
 }
 
-/** Takes the registration away. Resolves when the API server asks the webhook no more. */
+/** Removes the registration. Resolves when the API server no longer asks the webhook. */
 export async function removeWebhook(api: Api, namespace: string, kind: WebhookKind): Promise<void> {
   await api.delete(`${configurations(kind)}/pod-eviction-${namespace}`);
   await eventually("the webhook forgotten", 30_000, async () => {
@@ -135,7 +135,7 @@ export interface GuardOptions {
 
 /**
  * Starts a server for the scene and registers it for the evictions of its namespace. Resolves when it may allow them: for ten
- * seconds after it has first seen the group's ledger it does not (rule R4), and what is measured would be that.
+ * seconds after it has first seen the group's ledger it does not (rule R4), and tests would measure that time instead.
  */
 export async function guardEvictions(
   scene: Scene,

@@ -1,18 +1,18 @@
-/** Nodes that pods of a group can be drained from, and the real kubectl that drains them. */
+/** Nodes for pods of a group, and the real kubectl that drains them. */
 import type { Api } from "../controlplane/api.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import { createNode } from "../controlplane/nodes.ts";
 import type { Pod } from "../controlplane/podstatus.ts";
 import { type End, launch } from "../controlplane/processes.ts";
 
-/** Node labels that pods of a group select. */
+/** Node labels that the group's pods select. */
 export function nodeLabelsOf(group: string): Readonly<Record<string, string>> {
   return { "test.sluice.dev/group": group };
 }
 
 /**
- * Adds nodes for the group's pods of a zone, each with a pod of the DaemonSet `agent`. They are called GROUP-ZONE-N, with N
- * from `first` on.
+ * Adds nodes for the group's pods of a zone, each with a pod of the DaemonSet `agent`. Their names are GROUP-ZONE-N, with N
+ * counted from `first`.
  */
 export async function addNodes(
   api: Api,
@@ -41,7 +41,7 @@ export async function addNodes(
   }
 }
 
-/** Its uid. No controller acts for it: code that adds a node adds its pod. */
+/** Creates the DaemonSet and returns its uid. No controller acts for it, so the code that adds a node also adds its pod. */
 async function ensureDaemonSet(api: Api, namespace: string): Promise<string> {
   const path = `/apis/apps/v1/namespaces/${namespace}/daemonsets`;
   const known = await api.get<{ items: { metadata: { uid: string } }[] }>(path);
@@ -64,7 +64,7 @@ export async function runKubectl(
   { kubectl, kubeconfig, directory }: ControlPlane,
   ...args: string[]
 ): Promise<End & { stdout: string; stderr: string }> {
-  // It keeps what it has discovered in its home.
+  // kubectl caches discovery in its home folder.
   const env = { PATH: process.env.PATH, HOME: directory, KUBECONFIG: kubeconfig };
   const launched = launch(kubectl, args, { env, output: "pipe" });
   return { ...(await launched.ended), ...launched.printed() };
@@ -75,13 +75,13 @@ export interface Drained {
   readonly attempts: number;
   /** How often it gave up, as it does on any answer but 429. */
   readonly gaveUp: number;
-  /** What it told the person who drains. */
+  /** What kubectl printed for the user. */
   readonly stderr: string;
 }
 
 /**
- * Drains nodes at once, a kubectl for each that is started again when it gives up. Resolves when no pod is left on them
- * but those of DaemonSets. Throws, with what the last one said, when that takes more than `timeoutMs`.
+ * Drains nodes at the same time, each with a kubectl that is started again when it gives up. Resolves when only pods of
+ * DaemonSets are left on them. Throws the last kubectl's output if that takes longer than `timeoutMs`.
  */
 export async function drainNodes(
   controlPlane: ControlPlane,
@@ -107,18 +107,18 @@ async function drainNode(controlPlane: ControlPlane, api: Api, node: string, dea
     const reported = await runKubectl(controlPlane, "drain", node, "--ignore-daemonsets", `--timeout=${left}s`);
     stderr += reported.stderr;
     if (reported.code !== 0) gaveUp++;
-    // A pod may have been given the node just before it was cordoned, and come too late for this kubectl.
+    // A pod may have been scheduled just before the node was cordoned, and too late for this kubectl.
     else if ((await podsToDrain(api, node)).length === 0) return { attempts, gaveUp, stderr };
   }
 }
 
-/** The pods on a node that a drain takes: all but those of DaemonSets. */
+/** The pods on a node that a drain removes: all but those of DaemonSets. */
 async function podsToDrain(api: Api, node: string): Promise<Pod[]> {
   const { items } = await api.get<{ items: Pod[] }>(`/api/v1/pods?fieldSelector=spec.nodeName=${node}`);
   return items.filter(({ metadata }) => metadata.labels?.app !== "agent");
 }
 
-/** Applies the CRDs as users have them, and resolves when they are served. */
+/** Applies the CRDs as users do. Resolves when the API server serves them. */
 export async function applyCrds(controlPlane: ControlPlane): Promise<void> {
   const folder = new URL("../../knative/base/crds", import.meta.url).pathname;
   for (const args of [

@@ -1,4 +1,4 @@
-/** What every suite about evictions stands on: a control plane that knows Sluice's types, and a certificate for reviews. */
+/** What every suite about evictions needs: a control plane with Sluice's types, and a certificate for reviews. */
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { applyCrds } from "./drain.ts";
 import { type Presented, presentCertificate } from "./drain-webhook.ts";
@@ -6,11 +6,11 @@ import { type Presented, presentCertificate } from "./drain-webhook.ts";
 export interface EvictionStage {
   readonly controlPlane: ControlPlane;
   readonly certificate: Presented;
-  /** Ends the control plane, and removes the certificate. */
+  /** Ends the control plane and removes the certificate. */
   stop(): Promise<void>;
 }
 
-/** Throws, with everything ended, where one of it cannot be had. `options` are the control plane's. */
+/** Throws, after ending everything, if one part fails. `options`: for the control plane. */
 export async function startEvictionStage(options?: Parameters<typeof startControlPlane>[0]): Promise<EvictionStage> {
   const certificate = await presentCertificate();
   let controlPlane: ControlPlane | undefined;

@@ -1,4 +1,4 @@
-/** A proxy before the API server, whatever it makes of what passes. */
+/** A proxy in front of the API server, which may change what it forwards. */
 import { once } from "node:events";
 import {
   createServer,
@@ -11,27 +11,27 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { type Dispatcher, Pool } from "undici";
 
-/** Hop by hop: they are for one connection, and each side has its own. */
+/** Headers of one connection, which a proxy does not forward. */
 const hopHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "host", "content-length"]);
 
 export interface Upstream {
   readonly url: string;
-  /** Who signed its certificate; not needed for plain HTTP. */
+  /** Authority of its certificate; not needed for plain HTTP. */
   readonly ca?: string;
 }
 
-/** A request that has come, whole. */
+/** A request, read completely. */
 export interface Asked {
   readonly method: string;
-  /** With its query. */
+  /** Path with the query. */
   readonly path: string;
   /** Absent for a GET. */
   readonly body?: Buffer;
-  /** What the API server says. A GET is cut off when its client has gone. */
+  /** The API server's answer. A GET is aborted when its client has gone. */
   forward(headers?: Readonly<Record<string, string>>): Promise<Dispatcher.ResponseData>;
 }
 
-/** Serves an API server over plain HTTP on 127.0.0.1: how, its children say. Answers may take as long as they like. */
+/** Serves an API server over plain HTTP on 127.0.0.1. Subclasses decide how, and their answers may take any time. */
 export abstract class ApiProxy {
   readonly #server: Server;
   readonly #upstream: Pool;
@@ -44,7 +44,7 @@ export abstract class ApiProxy {
     });
   }
 
-  /** Answers one request; where it throws the connection is broken off. */
+  /** Answers one request. If it throws, the connection is broken. */
   protected abstract answer(asked: Asked, response: ServerResponse): Promise<void>;
 
   /** Resolves when it listens. */
@@ -58,7 +58,7 @@ export abstract class ApiProxy {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Breaks every connection off. */
+  /** Breaks every connection. */
   async close(): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();
@@ -79,13 +79,13 @@ export abstract class ApiProxy {
   }
 }
 
-/** What passes on of a message's headers. */
+/** The headers of a message that are forwarded. */
 export function headersOf({ headers }: { readonly headers: IncomingHttpHeaders }): Record<string, string | string[]> {
   const passing = Object.entries(headers).filter(([name]) => !hopHeaders.has(name));
   return Object.fromEntries(passing.map(([name, value]) => [name, value ?? ""]));
 }
 
-/** The resource that a path lists or watches; undefined for a path of one object, or of something else. */
+/** The resource that a path lists or watches; undefined for a path of one object or of anything else. */
 export function kindOf(pathname: string): string | undefined {
   return /^\/(?:api|apis\/[^/]+)\/[^/]+(?:\/namespaces\/[^/]+)?\/([^/]+)$/.exec(pathname)?.[1];
 }

@@ -1,6 +1,6 @@
 /**
- * A drawn history of a FoundationDBCluster, over a world in virtual time: the stand-in for its operator, users, and two processes
- * of each function, which are killed at any write. Invariant B1 is checked as each block reaches the store or leaves it.
+ * A drawn history of a FoundationDBCluster in virtual time: a stand-in for its operator, users, and two processes of each
+ * function, which are killed at any write. Invariant B1 is checked whenever a block reaches the store or leaves it.
  */
 import { gcSuspendedGroups } from "../../functions/gc-suspended-groups/function.ts";
 import { holdProcessGroups } from "../../functions/hold-process-groups/function.ts";
@@ -28,7 +28,7 @@ const perZone = 3;
 const beginningMs = Date.UTC(2026, 0, 1);
 const of = (word: string) => `sluice.dev/${word}`;
 
-/** Ten minutes of trouble and as long without any. The same seed gives the same history. */
+/** Plays ten minutes with troubles and fifteen without. The same seed gives the same history. */
 export async function playFoundation(
   seed: number,
   { wrap = (cluster) => cluster, protects = false, settings = [], wait = "1s" }: FoundationOptions = {},
@@ -47,7 +47,7 @@ class Play {
   readonly #wrap: (cluster: Cluster) => Cluster;
   readonly #protects: boolean;
   readonly #losses: VolumeLosses;
-  /** What users have blocked themselves. */
+  /** Ids that users have blocked themselves. */
   readonly #usersOwn = new Set<string>();
   readonly violations: string[] = [];
   readonly counts: Record<string, number> = {};
@@ -55,7 +55,7 @@ class Play {
   #made = 0;
   readonly #zones = new Map<string, string>();
   #isCalm = false;
-  /** Who changes the cluster now is no function. */
+  /** True while a client that is no function of ours changes the cluster. */
   #isOther = false;
 
   constructor(seed: number, wrap: (cluster: Cluster) => Cluster, protects: boolean, wait: string) {
@@ -87,7 +87,7 @@ class Play {
     });
   }
 
-  /** The cluster's own settings become these, each as a user writes them. */
+  /** Sets the cluster's own settings at a time, as a user does. */
   setAt(atMs: number, automationOptions: object): void {
     this.#timeline.after(atMs, () => this.#change({ spec: { automationOptions } }));
   }
@@ -122,8 +122,8 @@ class Play {
   }
 
   /**
-   * A record or a block of ours, or something of ours on a volume claim: none may be left, but of one that was deleted while the
-   * operator made its pod anew, which only a user who deletes that pod can end.
+   * What is left of us in the end, which must be nothing: records, blocks, and annotations on volume claims. A claim is
+   * excepted if it was deleted while the operator made its pod again, because only a user who deletes that pod can end this.
    */
   left(): readonly string[] {
     const { spec, metadata } = this.#cluster;
@@ -152,7 +152,7 @@ class Play {
     ];
   }
 
-  /** Users do nothing new; later they give what waits for a word of theirs that word. */
+  /** Users stop causing trouble. A minute later they grant what waits for them. */
   #calm(): void {
     this.#isCalm = true;
     this.#log({ "suspend-duration": "20s" });
@@ -169,13 +169,15 @@ class Play {
     });
   }
 
-  /** As the guard `pod-newer` asks for, where a wish for what is deleted is too late. */
+  /** Does what the guard `pod-newer` asks for, when it is too late to recover a deleted claim. */
   #drainAgain(claim: string): void {
     const drained = new Date(this.#timeline.nowMs()).toISOString();
     this.#world.annotate({ namespace, name: claim }, { [of("drained-at")]: drained }, claimsResource);
   }
 
-  /** It counts as excluded though it is not, or its pod is newer than its exclusion, or a user has blocked it. */
+  /**
+   * True if a user must help: the exclusion was skipped, the pod is newer than its exclusion, or a user has blocked the group.
+   */
   #isStuck(id: string): boolean {
     const { exclusionSkipped, exclusionTimestamp = "" } = this.#group(id) ?? {};
     const pod = this.#world.store.find("pods", { namespace, name: `${name}-${id}` });
@@ -253,7 +255,7 @@ class Play {
     this.#world.annotate({ namespace, name: claim }, { [of("recover")]: "true" }, claimsResource);
   }
 
-  /** One reconciliation; a process group that is removed is replaced, so that there is always something to remove. */
+  /** Reconciles once as the operator does. A removed process group is replaced, so that there is always something to remove. */
   #operate(): void {
     const cluster = this.#cluster;
     const claims = this.#list(claimsResource);
@@ -331,7 +333,10 @@ class Play {
       );
   }
 
-  /** The operator, or a user, takes a volume before Sluice can block that; or Sluice cannot read for a while what is wanted. */
+  /**
+   * The operator or a user deletes a volume before Sluice can block that, or Sluice cannot read for a while whether it must
+   * protect volumes.
+   */
   #outrun(id: string): void {
     const drawn = this.#random();
     if (drawn < 0.15) {
@@ -348,7 +353,7 @@ class Play {
       this.#writeStatus(this.#groups.map((one) => (one.processGroupID === id ? { ...one, ...removed } : one)));
   }
 
-  /** The user wants it removed no more, and has told the operator so. */
+  /** The user no longer wants the group removed, and has told the operator so. */
   #cancel(id: string, listed: readonly string[]): void {
     this.#count("cancelled");
     this.#change({ spec: { processGroupsToRemove: listed.filter((one) => one !== id) } });
@@ -373,7 +378,7 @@ class Play {
     this.#change({ spec: { buggify: { blockRemoval: blocked.filter((one) => one !== id) } } });
   }
 
-  /** The operator writes a whole status that it read before others changed it (spec 1.1 D9). */
+  /** The operator writes a whole status that it read before other clients changed it (spec 1.1 D9). */
   #overwriteLate(): void {
     const before = this.#groups;
     this.#timeline.after(this.#random() * 4_000, () => {

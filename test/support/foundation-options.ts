@@ -1,9 +1,9 @@
-/** What a drawn history of a FoundationDBCluster is told, and what it tells. */
+/** Options and results of a drawn history of a FoundationDBCluster. */
 import type { History, HistoryOptions } from "./owned-history.ts";
 
-/** What one of our functions has deleted. */
+/** A deletion by one of our functions. */
 export interface Deletion {
-  /** Since the beginning of the history. */
+  /** Time since the beginning of the history, in milliseconds. */
   readonly atMs: number;
   readonly resource: string;
   readonly zone: string;
@@ -14,10 +14,10 @@ export interface FoundationHistory extends History {
 }
 
 export interface FoundationOptions extends HistoryOptions {
-  /** The cluster's own settings of removals, each from a moment on, in milliseconds since the beginning. */
+  /** Settings of removals of the cluster itself, each from a time on, in milliseconds since the beginning. */
   readonly settings?: readonly { readonly atMs: number; readonly automationOptions: object }[];
-  /** Its annotation about the wait between removals; absent: 1s. */
+  /** The cluster's annotation about the wait between removals; absent: 1s. */
   readonly wait?: string;
-  /** The cluster asks that its volumes are protected, and its operator is faster than our blocks now and then. */
+  /** True: the cluster asks for protection of its volumes, and its operator is sometimes faster than our blocks. */
   readonly protects?: boolean;
 }

@@ -1,6 +1,6 @@
 /**
- * What FoundationDB's operator does about removals, as spec suspend-before-delete 2.2 and 2.3 tell it: a stand-in for it, and for
- * the database behind it, which moves data for a while and knows who is excluded.
+ * A stand-in for FoundationDB's operator, which removes process groups as spec suspend-before-delete 2.2 and 2.3 describes.
+ * The database behind it moves data for a while and knows which processes are excluded.
  */
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 
@@ -30,24 +30,24 @@ export interface ClusterObject {
   readonly status?: { readonly processGroups?: readonly GroupStatus[] };
 }
 
-/** What the operator reads besides, and what the database says. */
+/** Objects that the operator also reads, and what the database reports. */
 export interface Seen {
   readonly pods: readonly { readonly metadata: Metadata }[];
   readonly claims: readonly { readonly metadata: Metadata }[];
   readonly nowMs: number;
-  /** How long the database moves the data of a process. */
+  /** Time that the database takes to move the data of a process, in milliseconds. */
   readonly drainMs: number;
-  /** The fault domain of a process, as the database knows it. */
+  /** The fault domain of a process by the database. */
   readonly faultDomainOf?: (id: string) => string | undefined;
 }
 
 export interface Operated {
   readonly processGroups: readonly GroupStatus[];
-  /** Ids whose pods or volume claims are made, or deleted. */
+  /** Ids whose pods or volume claims are created or deleted. */
   readonly madePods: readonly string[];
   readonly madeClaims: readonly string[];
   readonly deleted: readonly string[];
-  /** Removed whole, and included by the database. */
+  /** Ids that were removed completely, and that the database includes again. */
   readonly included: readonly string[];
 }
 
@@ -65,7 +65,7 @@ const isExcluded = ({ exclusionTimestamp, exclusionSkipped }: GroupStatus) =>
 const terminatingSince = ({ processGroupConditions = [] }: GroupStatus) =>
   processGroupConditions.find(({ type }) => type === terminating)?.timestamp;
 
-/** One reconciliation. */
+/** Reconciles once. */
 export function operate({ spec = {}, status }: ClusterObject, seen: Seen): Operated {
   const before = [...(status?.processGroups ?? []), ...adopted(status?.processGroups ?? [], seen)];
   const marked = before.map((group) => withCondition(excluded(mark(group, spec, seen.nowMs), seen), seen));
@@ -87,7 +87,7 @@ export function operate({ spec = {}, status }: ClusterObject, seen: Seen): Opera
   };
 }
 
-/** 2.2, 6: what carries an id that the status does not have is a process group again. */
+/** 2.2, 6: an object with an id that the status lacks makes a process group again. */
 function adopted(known: readonly GroupStatus[], { pods, claims, faultDomainOf }: Seen): readonly GroupStatus[] {
   const there = [...pods, ...claims].filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   const ids = new Set(there.map(idOf).filter((id) => known.every(({ processGroupID }) => processGroupID !== id)));
@@ -97,7 +97,7 @@ function adopted(known: readonly GroupStatus[], { pods, claims, faultDomainOf }:
   });
 }
 
-/** 2.2, 1: by the lists of the spec. */
+/** 2.2, 1: marks the group for removal by the lists of the spec. */
 function mark(group: GroupStatus, spec: NonNullable<ClusterObject["spec"]>, nowMs: number): GroupStatus {
   const now = new Date(nowMs).toISOString().replace(/\.\d+/, "");
   const { processGroupID: id } = group;
@@ -108,7 +108,10 @@ function mark(group: GroupStatus, spec: NonNullable<ClusterObject["spec"]>, nowM
   return spec.processGroupsToRemove?.includes(id) ? { removalTimestamp: now, ...group } : group;
 }
 
-/** 2.2, 2, and 2.3, 6: once the database has moved its data. A leftover word of an exclusion counts, as it does there. */
+/**
+ * 2.2, 2, and 2.3, 6: excludes the group once the database has moved its data. An old exclusion timestamp counts, as it does
+ * in the operator.
+ */
 function excluded(group: GroupStatus, { nowMs, drainMs }: Seen): GroupStatus {
   if (!isMarked(group) || isExcluded(group)) return group;
   if (nowMs - Date.parse(group.removalTimestamp ?? "") < drainMs) return group;
@@ -118,7 +121,7 @@ function excluded(group: GroupStatus, { nowMs, drainMs }: Seen): GroupStatus {
   };
 }
 
-/** 2.2, 5: when its pod is not there, or is on its way out. */
+/** 2.2, 5: adds the condition when the pod is missing or terminating. */
 function withCondition(group: GroupStatus, { pods, nowMs }: Seen): GroupStatus {
   if (!isMarked(group) || !isExcluded(group) || terminatingSince(group) !== undefined) return group;
   const pod = pods.find((one) => idOf(one) === group.processGroupID);
@@ -127,7 +130,7 @@ function withCondition(group: GroupStatus, { pods, nowMs }: Seen): GroupStatus {
   return { ...group, processGroupConditions: [...(group.processGroupConditions ?? []), condition] };
 }
 
-/** 2.3, 8 to 13: the ids whose pod and volume claim go now. Those that terminate go whatever the mode is. */
+/** 2.3, 8 to 13: ids whose pod and volume claim are deleted now. Terminating ones are deleted in every mode. */
 function choose(groups: readonly GroupStatus[], spec: NonNullable<ClusterObject["spec"]>, nowMs: number): string[] {
   const blocked = spec.buggify?.blockRemoval ?? [];
   const selected = groups.filter(
@@ -144,12 +147,12 @@ function choose(groups: readonly GroupStatus[], spec: NonNullable<ClusterObject[
   buckets.delete(bucketOfTerminating);
   const zones = [...buckets.values()].sort((one, other) => other.length - one.length);
   const picked = { All: zones.flat(), Zone: zones[0] ?? [], ProcessGroup: zones.flat().slice(0, 1), None: [] };
-  // One that it does not know is an error of its own: it deletes nothing then.
+  // An unknown mode is an error, and nothing is deleted.
   if (!Object.hasOwn(picked, removalMode)) return [];
   return [...new Set([...picked[removalMode], ...going].map((group) => group.processGroupID))];
 }
 
-/** The word on the drain is older than the last pod that was seen on the volume. */
+/** True if the drain was stated before the last pod that was seen on the volume. */
 export function isDrainOlder(annotations: Readonly<Record<string, string>>): boolean {
   return (
     Date.parse(annotations["sluice.dev/drained-at"] ?? "") <

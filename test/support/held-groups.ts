@@ -1,4 +1,4 @@
-/** A FoundationDBCluster with its volume claims and pods, as raw objects that are parsed as the product does it. */
+/** A FoundationDBCluster with its volume claims and pods as raw objects, which the product's code parses. */
 import type { RemovalsSnapshot } from "../../functions/hold-process-groups/decide.ts";
 import {
   parseFoundationCluster,
@@ -23,7 +23,7 @@ export class HeldGroups {
   readonly groups = new Map<string, Group>();
   readonly claims = new Map<string, PvcObject>();
   readonly pods = new Map<string, PodObject>();
-  /** Volume claims of which no label says the process group. */
+  /** Volume claims without a label of their process group. */
   readonly unplaced: PvcObject[] = [];
   readonly spec: Record<string, unknown> = {};
   readonly annotations: Record<string, string> = {};
@@ -56,7 +56,7 @@ export class HeldGroups {
     this.pods.set(id, { metadata, status: { phase: "Running", conditions } });
   }
 
-  /** Annotations of ours, without their prefix; null takes one away. */
+  /** Sets our annotations, given without their prefix; null removes one. */
   annotateCluster(texts: Texts): void {
     for (const [key, text] of Object.entries(texts)) {
       if (text === null) delete this.annotations[`sluice.dev/${key}`];
@@ -83,13 +83,13 @@ export class HeldGroups {
     this.groups.set(id, { ...this.groups.get(id), ...status });
   }
 
-  /** A user has listed them, and the operator has marked them. */
+  /** A user has listed these groups, and the operator has marked them. */
   remove(...ids: readonly string[]): void {
     this.spec.processGroupsToRemove = ids;
     for (const id of ids) this.set(id, { removalTimestamp: minutesAgo(30) });
   }
 
-  /** Blocked by us, under a record. */
+  /** We have blocked the group, and recorded that. */
   hold(id: string, recoveringMinutesAgo?: number): void {
     const blocked = (this.spec.buggify as { blockRemoval: readonly string[] } | undefined)?.blockRemoval ?? [];
     this.spec.buggify = { blockRemoval: [...blocked, id] };
@@ -100,7 +100,7 @@ export class HeldGroups {
     if (this.claims.has(id)) this.annotate(id, { "removal-held": recoveringMinutesAgo === undefined ? "true" : null });
   }
 
-  /** Marked, blocked by us, excluded, and asked to be suspended. */
+  /** The group is marked, blocked by us, excluded, and its suspension is requested. */
   exclude(id: string): void {
     this.remove(id);
     this.hold(id);
@@ -108,7 +108,7 @@ export class HeldGroups {
     this.annotate(id, { suspend: "true", "drained-at": minutesAgo(10) });
   }
 
-  /** What the function itself writes to volume claims before anything is removed. */
+  /** Writes what the function itself writes to volume claims before a removal. */
   furnish(): void {
     for (const [id, group] of this.groups)
       this.annotate(id, {

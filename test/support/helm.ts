@@ -25,6 +25,11 @@ export async function skipWithoutHelm(): Promise<boolean> {
   return true;
 }
 
+/** Whether Helm creates an object only at a step of a release, and does not count it as a part of it. */
+export function isHook({ metadata }: { readonly metadata: object }): boolean {
+  return JSON.stringify(metadata).includes('"helm.sh/hook":');
+}
+
 /** What a command of Helm came to. */
 export interface HelmResult {
   readonly code: number;

@@ -1,9 +1,9 @@
 /**
- * What became of a group's pods, told again in the order of the API server's own history. Pure, and it shares no line with
- * Sluice: the check must be able to be right where the decided is wrong.
+ * Replays what happened to a group's pods in the order of the API server's history. Pure. It shares no line with Sluice, so
+ * that it can be right where Sluice is wrong.
  */
 
-/** A StatefulSet at one revision, as far as it matters here. */
+/** A StatefulSet at one revision, with the fields that matter here. */
 export interface SeenStatefulSet {
   readonly kind: "statefulset";
   readonly name: string;
@@ -24,23 +24,25 @@ export interface SeenPod {
   readonly zone: string;
   readonly ordinal: number;
   readonly ready: boolean;
-  /** Of the condition Ready, in milliseconds since the epoch. */
+  /** Time of the condition Ready, in milliseconds since the epoch. */
   readonly readySinceMs: number;
   readonly terminating: boolean;
-  /** The API server says that it was evicted: it may run any revision. */
+  /** True: the API server reports an eviction, so the pod may have any revision. */
   readonly evicted: boolean;
   readonly revision: string | undefined;
 }
 
-/** What a ZoneAwarePodDisruptionBudget that governs all of the pods promises, besides what the StatefulSets say. */
+/**
+ * The promise of a ZoneAwarePodDisruptionBudget that governs all of the pods, in addition to the limits of the StatefulSets.
+ */
 export interface Promised {
-  /** Of a zone; with partitions, of a partition over all zones. */
+  /** For a zone; with partitions, for a partition over all zones. */
   readonly maxUnavailable: number;
-  /** What a pod's partition is called, by the pod's name. With partitions, several zones may have pods out. */
+  /** Partition of a pod, by the pod's name. With partitions, several zones may have pods down. */
   readonly partitionOf?: (pod: string) => string;
 }
 
-/** One change, at its place in the API server's history. */
+/** One change at its place in the API server's history. */
 export interface Sighting {
   readonly revision: number;
   /** When the observer learnt of it, in milliseconds since the epoch. */
@@ -49,7 +51,7 @@ export interface Sighting {
   readonly object: SeenStatefulSet | SeenPod;
 }
 
-/** A pod that was Ready, and wanted, and was deleted. */
+/** A pod that was deleted although it was Ready and wanted. */
 export interface Taking {
   readonly pod: string;
   readonly zone: string;
@@ -59,41 +61,41 @@ export interface Taking {
 }
 
 export interface Verdict {
-  /** A message for each promise that was broken. */
+  /** A message for each broken promise. */
   readonly violations: readonly string[];
   readonly takings: readonly Taking[];
-  /** The pods, by name, that were deleted or evicted before they were Ready once, as what asks for a pod by its name may do. */
+  /** Names of the pods that were deleted or evicted before they were ever Ready, as a client that names a pod may do. */
   readonly neverReady: readonly string[];
-  /** The most pods of each zone, or of each partition, that were down at one moment, whatever the cause. */
+  /** The most pods of each zone, or of each partition, that were down at the same time, whatever the cause. */
   readonly mostDown: Readonly<Record<string, number>>;
 }
 
 interface Slot {
   readonly zone: string;
-  /** Of the zone's pod of that ordinal, be there one or not. */
+  /** Name of the zone's pod of that ordinal, existing or not. */
   readonly name: string;
   readonly ordinal: number;
-  /** Undefined while there is none. */
+  /** Undefined while it does not exist. */
   pod: SeenPod | undefined;
-  /** A slot counts once it was up: Sluice cannot lose a pod yet that a user has just asked for. */
+  /** True once the pod was up: Sluice cannot lose a pod that a user has only just asked for. */
   established: boolean;
-  /** A Ready pod of it was deleted, and none has been back for long enough. */
+  /** True: its Ready pod was deleted, and no replacement has been back for long enough. */
   taken: boolean;
 }
 
 interface Zone {
   spec: SeenStatefulSet | undefined;
-  /** Since when the update revision has been what it is. */
+  /** Since when the update revision has had its value. */
   revisionSinceMs: number;
   readonly slots: Map<number, Slot>;
 }
 
-/** Ready times are cut to whole seconds, and clients read the server's clock to a second. */
+/** Ready times have whole seconds, and clients read the server's clock in seconds. */
 const clockToleranceMs = 1_000;
-/** A pod may be deleted for being outdated this long after it ceased to be: the StatefulSet was read before. */
+/** Time for which a pod may still be deleted as outdated after it no longer is, because the StatefulSet was read before. */
 const staleReadMs = 6_000;
 
-/** Replays a group's sightings and says which promises were broken. They may come in any order. */
+/** Replays a group's sightings, given in any order, and returns the broken promises. */
 export function checkHistory(sightings: readonly Sighting[], promised?: Promised): Verdict {
   const history = new History(promised);
   for (const sighting of [...sightings].sort((one, other) => one.revision - other.revision)) history.apply(sighting);
@@ -106,7 +108,7 @@ class History {
   readonly #violations: string[] = [];
   readonly #takings: Taking[] = [];
   readonly #neverReady: string[] = [];
-  /** The uids of pods that were Ready. */
+  /** Uids of pods that were Ready. */
   readonly #wereReady = new Set<string>();
   readonly #mostDown: Record<string, number> = {};
 
@@ -127,7 +129,7 @@ class History {
     else this.#applyPod(type, object, revision, atMs);
     const down: Record<string, number> = {};
     for (const [zone, slot] of this.#slots()) {
-      // What there was at the beginning may have been listed in any order.
+      // The objects that existed at the beginning may have been listed in any order.
       slot.established ||= isWanted(zone, slot) && isSlotUp(slot);
       const share = this.#promised?.partitionOf?.(slot.name) ?? slot.zone;
       down[share] = (down[share] ?? 0) + (isDown(zone, slot) ? 1 : 0);
@@ -207,7 +209,7 @@ class History {
     }
   }
 
-  /** For each other zone that has some: the pods that were taken and are not back. */
+  /** For each other zone with taken pods: those that are not back. */
   #takenElsewhere(zone: string): string[] {
     const others = [...this.#zones].filter(([name]) => name !== zone).map(([, { slots }]) => [...slots.values()]);
     const taken = others.map((slots) => slots.filter((slot) => slot.taken).map(({ name }) => name));
@@ -231,7 +233,7 @@ function isSlotUp({ pod }: Slot): boolean {
   return pod !== undefined && isUp(pod);
 }
 
-/** Down, or up for less than `minReadySeconds`. */
+/** True if the pod is down, or has been up for less than `minReadySeconds`. */
 function isOut(zone: Zone, slot: Slot, atMs: number): boolean {
   if (!slot.established || !isWanted(zone, slot)) return false;
   if (slot.pod === undefined || !isUp(slot.pod)) return true;

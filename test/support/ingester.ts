@@ -1,6 +1,6 @@
 /**
- * Pods that behave as ingesters do when they are told that they are going to leave: a real HTTP server for each, at an address of
- * its own. They keep what they were told on a disk, and log each call.
+ * Pods that behave as ingesters do when they are told that they will leave: a real HTTP server for each, at its own address.
+ * They keep what they were told on a disk, and log each call.
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -12,7 +12,7 @@ import type { Api } from "../controlplane/api.ts";
 import { type Follower, follow } from "../controlplane/follow.ts";
 import { lookupIn, podNamesIn } from "./pod-names.ts";
 
-/** Which pod it is: another one of the same name has another uid. */
+/** Identifies a pod: its replacement has the same name and another uid. */
 export interface IngesterPod {
   readonly namespace: string;
   readonly name: string;
@@ -21,8 +21,8 @@ export interface IngesterPod {
 }
 
 /**
- * What a pod does with calls from now on. `refuse`: 409, as a partition that is locked. `crash`: it ends the connection
- * and says nothing. `rubbish`: 200, and no JSON. `huge`: 200, and 100 MB. `undated`: 200, and no timestamp.
+ * How a pod answers from now on. `refuse`: 409, like a locked partition. `crash`: it closes the connection without an answer.
+ * `rubbish`: 200 without JSON. `huge`: 200 with 100 MB. `undated`: 200 without a timestamp.
  */
 export type Behaviour =
   | "answer"
@@ -40,14 +40,14 @@ export interface IngesterCall {
   readonly uid: string;
   readonly method: string;
   readonly path: string;
-  /** Of the answer; undefined where there was none. */
+  /** Status of the answer; undefined if there was none. */
   readonly status: number | undefined;
   readonly headers: Readonly<Record<string, unknown>>;
-  /** Whether the pod was prepared when it had acted. */
+  /** True if the pod was prepared after the call. */
   readonly isPrepared: boolean;
 }
 
-/** What a pod is asked. */
+/** A request to a pod. */
 export interface PodCall {
   readonly method: string;
   readonly path: string;
@@ -55,19 +55,19 @@ export interface PodCall {
 }
 
 export interface IngestersOptions {
-  /** Where a pod is told about a delayed downscale: it keeps the time, and answers with it. */
+  /** Path of the call about a delayed downscale: the pod keeps the time, and answers with it. */
   readonly delayedPath?: string;
-  /** Where a pod is told about a downscale: any 2xx will do. */
+  /** Path of the call about a downscale: any 2xx confirms it. */
   readonly shutdownPath?: string;
-  /** Another pod of the same name has the disk of the one before, as with a volume claim. Default: no. */
+  /** True: a replacement has the disk of the pod before, as with a volume claim. Default: no. */
   readonly keepsDisks?: boolean;
-  /** Gets each call when it is answered. */
+  /** Receives each call when it is answered. */
   readonly onCall?: (call: IngesterCall) => void;
-  /** What other pods than ingesters answer, in the place of what these do. */
+  /** Answers of pods that are no ingesters. */
   readonly respond?: (pod: IngesterPod, call: PodCall) => [status: number, body?: string];
-  /** They speak https, with this certificate and key. */
+  /** Certificate and key for https. */
   readonly secure?: { readonly cert: string; readonly key: string };
-  /** `svc.` and the cluster's domain, without a dot at its end. */
+  /** `svc.` and the cluster's domain, without a final dot. */
   readonly domain?: string;
 }
 
@@ -80,16 +80,16 @@ const hugeBytes = 100_000_000;
 
 /** All ingesters of one test. */
 export class Ingesters {
-  /** Every one of them listens on it. */
+  /** The port of every pod. */
   readonly port: number;
-  /** For `connectPods`. */
+  /** Resolver for `connectPods`. */
   readonly lookup: LookupFunction;
-  /** Has a process of Node's reach them by their names: its `NODE_OPTIONS`. */
+  /** `NODE_OPTIONS` with which a Node process reaches the pods by their names. */
   readonly nodeOptions: string;
   readonly calls: IngesterCall[] = [];
-  /** Requests as they came in, those that have no answer yet too. */
+  /** All requests in order, including those without an answer yet. */
   readonly arrivals: Pick<IngesterCall, "atMs" | "pod" | "uid" | "method">[] = [];
-  /** When each pod was started and stopped, by uid. */
+  /** Start and end of each pod, by uid. */
   readonly lives: { readonly pod: string; readonly uid: string; readonly startMs: number; endMs?: number }[] = [];
   readonly #options: Required<Omit<IngestersOptions, "respond" | "secure">> &
     Pick<IngestersOptions, "respond" | "secure">;
@@ -123,29 +123,29 @@ export class Ingesters {
 
   /** Takes a port for all of them. */
   static async open(options: IngestersOptions = {}): Promise<Ingesters> {
-    // Two processes at a time do not meet: all of 127/8 is this machine.
+    // A network for each process, so that two do not meet: all of 127/8 is this machine.
     const net = `127.${1 + (process.pid % 250)}`;
     const placeholder = createServer();
     await listening(placeholder, 0, `${net}.255.254`);
     return new Ingesters(options, placeholder, net);
   }
 
-  /** The annotation that leads to them: its host is replaced by each pod's own. */
+  /** The annotation with their URL. Sluice replaces the host by each pod's own. */
   get url(): string {
     return `http://pod:${this.port}${this.#options.delayedPath}`;
   }
 
-  /** Starts a pod, or another one in the place of the one that has its name. A pod that runs already stays. */
+  /** Starts a pod, or replaces the one of its name. A pod that runs already stays. */
   start(pod: IngesterPod): Promise<void> {
     return this.#inTurn(() => this.#start(pod));
   }
 
-  /** Ends a pod; its disk stays. Nothing is done where another one has its name by now. */
+  /** Ends a pod, but keeps its disk. Does nothing if another pod has its name by now. */
   stop({ name, uid }: Pick<IngesterPod, "name" | "uid">): Promise<void> {
     return this.#inTurn(() => this.#stop(name, uid));
   }
 
-  /** Ends the process of a pod and starts it again: it is the same pod, with the same disk. */
+  /** Restarts the process of a pod: it stays the same pod, with the same disk. */
   restart(name: string): Promise<void> {
     return this.#inTurn(async () => {
       const { pod } = this.#runningPod(name);
@@ -154,19 +154,19 @@ export class Ingesters {
     });
   }
 
-  /** What a pod of this name does with calls from now on, whichever pod it is. */
+  /** Sets how a pod of this name answers from now on, also its replacements. */
   behave(name: string, behaviour: Behaviour): void {
     this.#behaviours.set(name, behaviour);
   }
 
-  /** A line of /etc/hosts for each pod that runs: for programs that take no resolver. */
+  /** Lines of /etc/hosts for all running pods, for programs that take no resolver. */
   hosts(): string {
     const names = join(this.#folder, "names");
     const lines = readdirSync(names).map((name) => `${readFileSync(join(names, name), "utf8")} ${name}\n`);
     return lines.join("");
   }
 
-  /** Since when the pod has been prepared, in Unix seconds; undefined where it is not. */
+  /** Since when the pod has been prepared, in Unix seconds; undefined if it is not. */
   preparedSince(name: string, path = this.#options.delayedPath): number | undefined {
     try {
       return Number(readFileSync(this.#disk(name, path), "utf8"));
@@ -175,17 +175,17 @@ export class Ingesters {
     }
   }
 
-  /** Writes on a pod's disk: another client has prepared it. */
+  /** Writes to a pod's disk that another client has prepared it. */
   prepare(name: string, timestamp: number, path = this.#options.delayedPath): void {
     writeFileSync(this.#disk(name, path), String(timestamp));
   }
 
-  /** The pods of a StatefulSet that run and are prepared, by name. */
+  /** Names of the running pods of a StatefulSet that are prepared. */
   preparedPods(path = this.#options.delayedPath): string[] {
     return [...this.#running.keys()].filter((name) => this.preparedSince(name, path) !== undefined).sort();
   }
 
-  /** Runs an ingester for each pod of a namespace, from the moment it is Running until it is gone. */
+  /** Runs an ingester for each pod of a namespace, from Running until it is gone. */
   async followPods(api: Api, namespace: string, signal: AbortSignal): Promise<void> {
     const known = new Map<string, IngesterPod>();
     const follower: Follower<FollowedPod> = {
@@ -222,7 +222,7 @@ export class Ingesters {
   async #start(pod: IngesterPod): Promise<void> {
     const { name, uid, service, namespace } = pod;
     const before = this.#running.get(name);
-    // A watch may report a pod when all of them have ended.
+    // A watch may report a pod after all of them have ended.
     if (this.#isClosed || before?.pod.uid === uid) return;
     if (before !== undefined) await this.#stop(name, before.pod.uid);
     const isAnother = this.lives.some((life) => life.pod === name) && !this.lives.some((life) => life.uid === uid);

@@ -1,4 +1,4 @@
-/** What runs of an overlay: its settings as they are rendered, under its own account, and what that account asked for. */
+/** The processes of an installed overlay: their rendered settings, their own account, and what that account asked for. */
 import { join } from "node:path";
 import { reviewService } from "../../knative/render/object.ts";
 import type { Api } from "../controlplane/api.ts";
@@ -31,7 +31,7 @@ export function isWebhook(object: Built): object is WebhookConfiguration {
   return object.kind.endsWith("WebhookConfiguration");
 }
 
-/** There is no network of services here: the same webhooks, but for where they are. */
+/** The webhooks with the address of a server, because no network of services exists here. */
 export function webhookAt(port: number, configuration: WebhookConfiguration): Built {
   const webhooks = configuration.webhooks.map(({ clientConfig, ...webhook }) => ({
     ...webhook,
@@ -40,7 +40,7 @@ export function webhookAt(port: number, configuration: WebhookConfiguration): Bu
   return { ...configuration, webhooks } as Built;
 }
 
-/** The Service whose name the API server follows to this machine: nothing here answers to its own address. */
+/** A Service whose name the API server resolves to this machine, because its own address does not answer here. */
 export const serviceOfThisMachine = {
   target: { kind: "Service", version: "v1", name: reviewService },
   patch: JSON.stringify([{ op: "replace", path: "/spec", value: { type: "ExternalName", externalName: "localhost" } }]),
@@ -55,7 +55,7 @@ export function webhookBehind(port: number, configuration: WebhookConfiguration)
   return { ...configuration, webhooks } as Built;
 }
 
-/** The one workload of that name, with its environment. */
+/** The single workload of that name, with its environment. */
 export function workloadOf(objects: readonly Built[], name: string) {
   const workload = objects.filter(isWorkload).find(({ metadata }) => metadata.name === name);
   if (workload === undefined) throw new Error(`there is no workload ${name}`);
@@ -65,7 +65,7 @@ export function workloadOf(objects: readonly Built[], name: string) {
   return { account, settings };
 }
 
-/** Resolves to a token of an account that is there. */
+/** Resolves to a token of an existing account. */
 export async function tokenOf(api: Api, namespace: string, account: string): Promise<string> {
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
   const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
@@ -73,7 +73,7 @@ export async function tokenOf(api: Api, namespace: string, account: string): Pro
   return status.token;
 }
 
-/** Resolves to the path of a kubeconfig for an account that is there. Its context names the namespace, as a pod does. */
+/** Resolves to the path of a kubeconfig for an existing account. Its context names the namespace, as a pod's does. */
 export async function kubeconfigOf(controlPlane: ControlPlane, api: Api, namespace: string, account: string) {
   const token = await tokenOf(api, namespace, account);
   const kubeconfig = join(controlPlane.directory, `${namespace}-${account}.kubeconfig`);
@@ -81,7 +81,7 @@ export async function kubeconfigOf(controlPlane: ControlPlane, api: Api, namespa
   return kubeconfig;
 }
 
-/** What an account asked of the API server, as `verb resource`, and what of it was forbidden. */
+/** The requests of an account to the API server as `verb resource`, and those of them that were forbidden. */
 export async function askedBy(controlPlane: ControlPlane, from: number, namespace: string, account: string) {
   const asked = new Set<string>();
   const forbidden = new Set<string>();

@@ -1,10 +1,10 @@
-/** What happened, in the order in which it did: the headless demo prints it, the picture shows its end. */
+/** The events of a demo in order. The headless demo prints them all, and the picture shows the last ones. */
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 
 export interface Entry {
-  /** Since the demo began, in milliseconds. */
+  /** Time since the demo began, in milliseconds. */
   readonly atMs: number;
-  /** The StatefulSet that it is about, or "" where it is about none. */
+  /** The StatefulSet that it concerns, or "" if there is none. */
   readonly zone: string;
   readonly what: string;
 }
@@ -18,7 +18,7 @@ export class Journal {
     this.#onEntry = onEntry;
   }
 
-  /** Since the demo began, in milliseconds. */
+  /** Time since the demo began, in milliseconds. */
   get nowMs(): number {
     return performance.now() - this.#startedMs;
   }

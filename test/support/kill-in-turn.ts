@@ -1,20 +1,20 @@
-/** Servers that die in the middle of their work. */
+/** Servers that are killed in the middle of their work. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Server } from "./server.ts";
 
 export interface KillOptions {
-  /** Starts the one that takes a killed server's place. */
+  /** Starts the replacement of a killed server. */
   readonly start: () => Promise<Server>;
   readonly everyMs: number;
-  /** How many kills in a row are of the same server; absent: one. */
+  /** How many kills in a row hit the same server; absent: one. */
   readonly inARow?: number;
-  /** After so many milliseconds none is killed any more; absent: until the end. */
+  /** Time after which no server is killed any more, in milliseconds; absent: until the end. */
   readonly forMs?: number;
 }
 
 /**
- * SIGKILL for one of the servers every so often, in turn; another one starts in its place at once, also in the list. `end`
- * resolves to the number of kills, when the last one has its successor.
+ * Kills one of the servers at each interval, in turn, and starts a replacement at once, also in the list. `end` resolves to
+ * the number of kills when the last replacement runs.
  */
 export function killInTurn(
   servers: Server[],

@@ -1,4 +1,4 @@
-/** Processes of functions over a world in virtual time, which are killed before or after any of their writes, and come again. */
+/** Processes of functions in virtual time, which are killed before or after any of their writes, and start again. */
 
 import { createListReader } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
@@ -15,7 +15,7 @@ import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
 export interface Surroundings {
   readonly world: World;
   readonly random: Random;
-  /** What is wrong with the cluster as the functions see it. */
+  /** Adds faults to the cluster that the functions see. */
   readonly wrap: (cluster: Cluster) => Cluster;
   /** True: no process is killed any more, and no machine pauses. */
   isCalm(): boolean;
@@ -32,7 +32,7 @@ export class KilledProcesses {
     this.#around = around;
   }
 
-  /** A process that is killed now and then, and comes again without any memory. Never resolves. */
+  /** Runs a process that is killed at times and starts again without any memory. Never resolves. */
   async serve(
     run: (context: Context, trigger: { readonly sweep: boolean }) => Promise<ReconcileResult>,
   ): Promise<void> {
@@ -62,10 +62,12 @@ export class KilledProcesses {
     }
   }
 
-  /** Dies at one of its next writes, before it is sent or after it was; nothing of it is received from then on. */
+  /**
+   * A connection that dies at one of its next writes, before it is sent or after. From then on the process receives nothing.
+   */
   #mortal(cluster: Cluster): { readonly cluster: Cluster; isDead(): boolean } {
     const { random, isCalm, onDelete } = this.#around;
-    // Long lives, too: the ledger lets a process that has just begun do nothing for a while (rule R4).
+    // Some lives are long, because the ledger lets a new process do nothing for a while (rule R4).
     let left = isCalm() ? Number.POSITIVE_INFINITY : Math.floor(random() ** 2 * 120);
     let isDead = false;
     const dead = (verb: string, resource: string) =>
@@ -86,7 +88,7 @@ export class KilledProcesses {
     return { cluster: mortal, isDead: () => isDead };
   }
 
-  /** A machine that pauses right before a request: the client sends nothing that has become too late (rule R9). */
+  /** A machine that pauses right before a request: the client does not send what is too late by then (rule R9). */
   async #stall(cluster: Cluster, given: readonly unknown[], tooLate: ClusterError): Promise<void> {
     const { random, isCalm, count } = this.#around;
     if (isCalm() || random() > 0.02) return;

@@ -1,4 +1,4 @@
-/** The kubeconfig of an API server that a test has. JSON is YAML too. `authority`: what says whom to trust of it. */
+/** The kubeconfig of a test's API server. JSON is also YAML. `authority`: the field that says which authority to trust. */
 export function kubeconfigText(server: string, user: object, namespace?: string, authority: object = {}): string {
   const name = "test";
   return JSON.stringify({

@@ -1,4 +1,4 @@
-/** Overlays as a user has them: built by kubectl, in a namespace of the user's choice, and applied with strict validation. */
+/** Overlays as users have them: built by kubectl, in a namespace of the user's choice, and applied with strict validation. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -17,12 +17,12 @@ export interface Built {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 }
 
-/** Whether it is a CRD: what has to be there before objects of its kind. */
+/** True for a CRD, which must exist before objects of its kind. */
 export function isDefinition({ kind }: Built): boolean {
   return kind === "CustomResourceDefinition";
 }
 
-/** As several documents of YAML. */
+/** The objects as several documents of YAML. */
 export function textOf(objects: readonly Built[]): string {
   return objects.map((object) => dump(object, { noRefs: true })).join("---\n");
 }
@@ -40,7 +40,7 @@ export class Kubectl {
     return new Kubectl(controlPlane, await mkdtemp(join(tmpdir(), "sluice-overlays-")));
   }
 
-  /** Resolves to what it prints. Rejects when it fails, with `stderr`. */
+  /** Resolves to the output. Rejects with `stderr` when kubectl fails. */
   async run(...args: string[]): Promise<string> {
     const { kubectl, kubeconfig } = this.#controlPlane;
     const { stdout } = await execute(kubectl, ["--kubeconfig", kubeconfig, ...args], {
@@ -49,19 +49,19 @@ export class Kubectl {
     return stdout;
   }
 
-  /** What a folder below `knative` is built to. */
+  /** The objects that kustomize builds from a folder below `knative`. */
   async build(folder: string): Promise<Built[]> {
     return loadAll(await this.run("kustomize", join(knative, folder))) as unknown as Built[];
   }
 
-  /** The patches of each kustomization in a README below `knative` that has nothing else, in their order. */
+  /** The patches of each kustomization that has nothing else, from a README below `knative`, in order. */
   async patchesIn(readme: string): Promise<(readonly object[])[]> {
     const text = await readFile(join(knative, readme), "utf8");
     const blocks = [...text.matchAll(/```yaml\n(patches:\n[^`]*)```/g)].map(([, block = ""]) => block);
     return blocks.map((block) => (load(block) as { patches: object[] }).patches);
   }
 
-  /** What a user's own kustomization makes of an overlay: the same in another namespace, with `patches` as kustomize has them. */
+  /** The overlay as a user's own kustomization builds it: in another namespace, with these patches of kustomize. */
   async buildIn(
     namespace: string,
     overlay: string,
@@ -76,34 +76,34 @@ export class Kubectl {
     return loadAll(await this.run("kustomize", this.#folder)) as unknown as Built[];
   }
 
-  /** Server-side, with strict field validation; resolves to what kubectl says of each object. */
+  /** Applies server-side with strict field validation. Resolves to kubectl's line for each object. */
   async apply(objects: readonly Built[], ...options: string[]): Promise<string[]> {
     const path = await this.file("objects.yaml", textOf(objects));
     const output = await this.run("apply", "--server-side", "--validate=strict", ...options, "-f", path);
     return output.trim().split("\n");
   }
 
-  /** Resolves when the API server serves every CRD that there is. */
+  /** Resolves when the API server serves every existing CRD. */
   async waitForDefinitions(): Promise<void> {
     await this.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
   }
 
-  /** Has the API server decide a file or folder below `knative`, and store nothing; resolves to what it says of each object. */
+  /** Has the API server check a file or folder below `knative` without storing it. Resolves to its line for each object. */
   async rehearse(namespace: string, path: string): Promise<string[]> {
     const options = ["--namespace", namespace, "--server-side", "--dry-run=server", "--validate=strict"];
     const output = await this.run("apply", ...options, "-f", join(knative, path));
     return output.trim().split("\n");
   }
 
-  /** The commands of a chapter of a README below `knative`, line by line, without what is reported beside them. */
+  /** The commands of a chapter of a README below `knative`, line by line, without the outputs beside them. */
   async commandsOf(readme: string, chapter: string): Promise<string[]> {
     const text = await readFile(join(knative, readme), "utf8");
-    const [, part = ""] = new RegExp(`^## ${chapter}\n([^]*?)^## `, "m").exec(text) ?? [];
+    const [, part = ""] = new RegExp(`^## ${chapter}\n([^]*?)(?:^## |(?![^]))`, "m").exec(text) ?? [];
     const blocks = [...part.matchAll(/```sh\n([^`]*)```/g)].flatMap(([, block = ""]) => block.trim().split("\n"));
     return blocks.map((line) => line.replace(/ +#.*$/, ""));
   }
 
-  /** Runs a line as a person types it; resolves to what it prints. Rejects when it fails, with `stderr`. */
+  /** Runs a line as a user types it. Resolves to the output. Rejects with `stderr` when it fails. */
   async shell(line: string): Promise<string> {
     const { kubectl, kubeconfig } = this.#controlPlane;
     const env = { PATH: `${dirname(kubectl)}:${process.env.PATH}`, KUBECONFIG: kubeconfig, HOME: this.#folder };
@@ -111,7 +111,7 @@ export class Kubectl {
     return stdout;
   }
 
-  /** Those of some objects that are there. */
+  /** The objects that exist. */
   async existing(objects: readonly Built[]): Promise<Built[]> {
     const path = await this.file("objects.yaml", textOf(objects));
     const text = await this.run("get", "--ignore-not-found", "-o", "name", "--show-kind", "-f", path);
@@ -129,7 +129,7 @@ export class Kubectl {
     return this.run("apply", "-k", this.#folder, ...options);
   }
 
-  /** Writes a file that a command is to read; resolves to its path. */
+  /** Writes a file for a command to read. Resolves to its path. */
   async file(name: string, text: string): Promise<string> {
     await writeFile(join(this.#folder, name), text);
     return join(this.#folder, name);

@@ -1,4 +1,4 @@
-/** A group whose pods are told before they leave: on a real control plane, with ingesters that answer and two servers. */
+/** A group whose pods are told before they leave, on a real control plane, with ingesters that answer and two servers. */
 import { eventually } from "../controlplane/api.ts";
 import { TcpProxy } from "./drain-proxy.ts";
 import type { EvictionStage } from "./eviction-stage.ts";
@@ -13,7 +13,7 @@ export interface NotifiedScene {
   readonly scene: Scene;
   readonly ingesters: Ingesters;
   readonly servers: readonly [Server, Server];
-  /** What the API server asks: it leads to the servers that are added to it. */
+  /** The address that the API server asks. The proxy leads to the servers that are added to it. */
   readonly proxy: TcpProxy;
   /** Aborted when the scene closes. */
   readonly signal: AbortSignal;
@@ -22,11 +22,11 @@ export interface NotifiedScene {
 export interface NotifiedOptions extends SceneOptions {
   /** More settings for the servers. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** How many of the servers are asked. */
+  /** Number of servers that the API server asks. */
   readonly asked: 1 | 2;
 }
 
-/** Two replicas with both webhooks for sizes registered; the ledger is old enough for both. All of it ends with the scene. */
+/** Two replicas, with both webhooks for sizes registered. The ledger is old enough for both. Everything ends with the scene. */
 export async function setNotifiedScene(
   { controlPlane, certificate }: EvictionStage,
   name: string,
@@ -63,7 +63,7 @@ export async function setNotifiedScene(
   }
 }
 
-/** The claims that the group's ledger holds, as they stand there; empty for none. */
+/** The text of the claims in the group's ledger; empty if there are none. */
 export async function claimsOf({ api, ledgerPath }: Scene): Promise<string> {
   const { metadata } = await api.get<{ metadata: { annotations?: Record<string, string> } }>(ledgerPath);
   return metadata.annotations?.["sluice.dev/claims"] ?? "";

@@ -1,4 +1,4 @@
-/** Watches the pods and StatefulSets of one namespace for itself, beside Sluice, and misses nothing. */
+/** Watches the pods and StatefulSets of one namespace independently of Sluice, and misses nothing. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
 import { linesOf } from "../controlplane/lines.ts";
@@ -49,13 +49,13 @@ type Raw = RawStatefulSet & RawPod;
 interface Stream {
   readonly path: string;
   readonly see: (object: Raw) => SeenStatefulSet | SeenPod | undefined;
-  /** What there is now, by uid. */
+  /** The current objects, by uid. */
   readonly objects: Map<string, Raw>;
-  /** Up to where the API server's history is known. */
+  /** The revision up to which the API server's history is known. */
   revision: number;
 }
 
-/** What gets each change as it comes. */
+/** Receives each change as it comes. */
 export type Listener = (kind: "Pod" | "StatefulSet", type: Sighting["type"], name: string) => void;
 
 export class Observer {
@@ -91,22 +91,22 @@ export class Observer {
     return observer;
   }
 
-  /** Ready pods that were deleted so far, in the order in which that was learnt of. */
+  /** The Ready pods that were deleted so far, in the order in which the observer learnt of it. */
   get takings(): readonly Taking[] {
     return checkHistory(this.#sightings, this.#promised).takings;
   }
 
-  /** How often its watch had lost the thread, and what lay between was read revision by revision. */
+  /** How often its watch broke, and the gap was read revision by revision. */
   get gaps(): number {
     return this.#gaps;
   }
 
-  /** Calls it for each change from now on. */
+  /** Calls the listener for each change from now on. */
   listen(listener: Listener): void {
     this.#listeners.add(listener);
   }
 
-  /** Checks everything up to now. Throws when something was missed. */
+  /** Checks everything up to now. Throws if anything was missed. */
   async verdict(): Promise<Verdict> {
     await eventually("the observer caught up", 30_000, async () => {
       if (this.#failure !== undefined) throw this.#failure;
@@ -164,8 +164,8 @@ export class Observer {
   }
 
   /**
-   * An API server that has just started remembers no changes from before; etcd does. Each revision that was missed is
-   * listed, so that nothing that happened while it went down stays unseen.
+   * An API server that has just started remembers no earlier changes, but etcd does. Each missed revision is listed, so that
+   * nothing that happened while the server was down stays unseen.
    */
   async #fillGap(stream: Stream): Promise<void> {
     const now = await this.#api.get<{ metadata: { resourceVersion: string } }>(`${stream.path}?limit=1`);
@@ -207,7 +207,7 @@ function seeStatefulSet({ metadata, spec, status }: Raw): SeenStatefulSet {
     name: metadata.name,
     start: spec.ordinals?.start ?? 0,
     replicas: spec.replicas,
-    // Tests write plain numbers; whatever else they write stands for one.
+    // Tests write plain numbers; any other text counts as one.
     maxUnavailable: /^[1-9]\d*$/.test(budget) ? Number(budget) : 1,
     minReadySeconds: spec.minReadySeconds ?? 0,
     updateRevision: status?.updateRevision,

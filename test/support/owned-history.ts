@@ -1,7 +1,7 @@
 /**
- * A drawn history of an owner that is no StatefulSet, over a world in virtual time. Two processes of each function run side by
- * side, and are killed before or after any of their writes. Meanwhile the owner, its users and kubelets do as they like. What is
- * done is checked as it reaches the store.
+ * A drawn history of an owner that is no StatefulSet, in virtual time. Two processes of each function run side by side, and
+ * are killed before or after any of their writes. Meanwhile the owner, its users and kubelets do what they like. The history
+ * checks each change as it reaches the store.
  */
 import { gcSuspendedGroups } from "../../functions/gc-suspended-groups/function.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
@@ -23,21 +23,23 @@ const claimsResource = "persistentvolumeclaims";
 const of = (name: string) => `sluice.dev/${name}`;
 
 export interface HistoryOptions {
-  /** What is wrong with the cluster as the functions see it; absent: nothing. */
+  /** Adds faults to the cluster that the functions see; absent: none. */
   readonly wrap?: (cluster: Cluster) => Cluster;
-  /** How many volume claims each pod has. Two differ: only the first says the zone, and the second is kept for twice as long. */
+  /**
+   * Number of volume claims of each pod. Two differ: only the first names the zone, and the second is kept for twice as long.
+   */
   readonly volumes?: 1 | 2;
 }
 
 export interface History {
   readonly violations: readonly string[];
-  /** How often what was done: pods let go, volumes removed, wishes fulfilled, kills. */
+  /** How often each thing happened: deleted pods and volumes, fulfilled wishes, kills. */
   readonly counts: Readonly<Record<string, number>>;
-  /** What still stood when all was quiet. */
+  /** What was still left when everything was quiet. */
   readonly left: readonly string[];
 }
 
-/** Ten minutes of trouble and as long without any. The same seed gives the same history. */
+/** Plays ten minutes with troubles and as long without. The same seed gives the same history. */
 export async function playOwned(
   seed: number,
   { wrap = (cluster) => cluster, volumes = 1 }: HistoryOptions = {},
@@ -52,17 +54,17 @@ class Play {
   readonly #timeline = new VirtualTimeline();
   readonly #world: World;
   readonly #wrap: (cluster: Cluster) => Cluster;
-  /** What the owner does not make anew. */
+  /** Pods that the owner does not make again. */
   readonly #given = new Set<string>();
-  /** Pods and volume claims that we are taking, with their zones, until they are gone. */
+  /** Zones of the pods and volume claims that we are removing, by uid, until they are gone. */
   readonly #going = new Map<string, string>();
   readonly violations: string[] = [];
   readonly counts: Record<string, number> = {};
-  /** The suffixes of the volume claims of a pod. */
+  /** Suffixes of the names of a pod's volume claims. */
   readonly #volumes: readonly string[];
-  /** Since when a volume claim says that it is to stay, by its name. */
+  /** Since when a volume claim has asked to be kept, by its name. */
   readonly #keptMs = new Map<string, number>();
-  /** True: a user deletes the namespace in the middle of it all. */
+  /** True: a user deletes the namespace after ten minutes. */
   readonly #isEnding: boolean;
   #isCalm = false;
 
@@ -134,7 +136,7 @@ class Play {
       this.#annotate(metadata.name, { "pod-selector": null });
       // A user who asked for one volume of a pod asks for all of them.
       if (asked.has(memberOf(metadata.name))) this.#annotate(metadata.name, { suspend: "true" });
-      // The owner has the others, and those that a user wants back.
+      // The owner keeps the other volumes, and those that a user wants back.
       const isWanted = metadata.annotations?.[of("recover")] !== undefined || !asked.has(memberOf(metadata.name));
       if (isWanted) this.#given.delete(memberOf(metadata.name));
       if (metadata.annotations?.[of("hold")] !== undefined || metadata.annotations?.[of("drained-at")] === undefined)
@@ -147,7 +149,7 @@ class Play {
     }
   }
 
-  /** A pod that came after the word on its drain may have got new data: a user moves that, too. */
+  /** A pod that came after the drain was stated may have got new data, so a user drains that as well. */
   #drainAgain(): void {
     for (const { metadata } of this.#claims())
       if (/^(not-drained|drain-lost|(pod|claim)-newer): /.test(metadata.annotations?.[of("suspend-message")] ?? ""))
@@ -155,8 +157,8 @@ class Play {
   }
 
   /**
-   * Suspended volumes that no user wants back and nothing holds, and claims of the ledger: none may be left. Of a namespace
-   * that was deleted nothing may be left but what a user holds.
+   * What is left in the end, which must be nothing: suspended volumes and claims of the ledger. In a deleted namespace only
+   * volumes with a user's hold may be left.
    */
   left(): readonly string[] {
     if (this.#isEnding) {
@@ -219,7 +221,7 @@ class Play {
     this.#world.annotate({ namespace, name: claim }, annotations, claimsResource);
   }
 
-  /** The owner makes a pod for the volume claims whose pod is not there, but for those that it has given up. */
+  /** The owner makes a pod for the volume claims of each missing pod, unless it has given that pod up. */
   #own(): void {
     const there = new Set(this.#pods().map(({ metadata }) => metadata.name));
     for (const [name, claims] of Map.groupBy(this.#claims(), ({ metadata }) => memberOf(metadata.name))) {
@@ -242,7 +244,7 @@ class Play {
     if (this.#world.store.find(claimsResource, { namespace, name: claim }) !== undefined) this.#annotate(claim, texts);
   }
 
-  /** The namespace takes nothing new any more. */
+  /** True if the namespace accepts no new objects. */
   #isGone(): boolean {
     const found = this.#world.store.find("namespaces", { namespace: "", name: namespace });
     return found === undefined || found.metadata.deletionTimestamp !== undefined;
@@ -261,7 +263,7 @@ class Play {
     const drawn = this.#random();
     if (!isAsked && drawn < 0.7) {
       this.#given.add(name);
-      // Now and then a user forgets one of two.
+      // At times a user forgets one of two volumes.
       for (const suffix of this.#volumes)
         if (suffix === suffixes[0] || this.#random() < 0.9)
           this.#annotateOne(`${name}-${suffix}`, { suspend: "true", "drained-at": this.#now() });
@@ -279,9 +281,9 @@ class Play {
     else shakePod({ world: this.#world, timeline: this.#timeline, random: this.#random }, { namespace, name });
   }
 
-  /** Just when the ledger says that volumes are to be removed, and before their volume claims do. */
+  /** A user changes their mind just when the ledger names volumes for removal, and before their volume claims do. */
   #changeMind({ metadata: { annotations = {} } }: StoredObject): void {
-    // One on each line.
+    // The ledger holds one claim on each line.
     const lines = (annotations[of("claims")] ?? "").split("\n").filter((line) => line !== "");
     const claims = lines.map((line): { kind: string; uids?: object } => JSON.parse(line));
     const named = claims.flatMap(({ kind, uids = {} }) => (kind === "volume" ? Object.keys(uids) : []));
@@ -298,13 +300,13 @@ class Play {
     }
   }
 
-  /** By invariant I7: while something of one zone goes by our hand, nothing of another one does. */
+  /** Invariant I7: while we remove something of one zone, we remove nothing of another. */
   #seeDeletion(resource: string, name: string): void {
     const object = this.#world.store.find(resource as "pods", { namespace, name });
     if (object === undefined || resource === "leases") return;
     this.#begin(`${resource} ${name}`, object);
     this.#count(resource === "pods" ? "pods" : "volumes");
-    // A deletion that a precondition refuses takes nothing.
+    // A deletion that a precondition refuses removes nothing.
     this.#timeline.after(2_000, () => {
       const now = this.#world.store.find(resource as "pods", { namespace, name });
       if (now?.metadata.uid === object.metadata.uid && now.metadata.deletionTimestamp === undefined)
@@ -319,7 +321,7 @@ class Play {
     this.#going.set(uid, zone);
   }
 
-  /** By I1, I4, I6 and I11: what stands on a volume claim when the point of no return is written. */
+  /** Invariants I1, I4, I6 and I11: checks a volume claim's annotations when its removal begins. */
   #seeClaim(previous: StoredObject | undefined, current: StoredObject): void {
     const before = previous?.metadata.annotations ?? {};
     const { annotations = {}, name } = current.metadata;
@@ -332,13 +334,13 @@ class Play {
       annotations[of("suspend-state")] === undefined
     )
       this.#count("recovered");
-    // A removal that is taken back goes on later, under another mark: what is deleted already goes by that.
+    // A removal that was taken back goes on later, under another mark.
     if (annotations[of("suspend-state")] !== "Removing") this.#going.delete(current.metadata.uid);
     if (annotations[of("suspend-state")] !== "Removing" || before[of("suspend-state")] === "Removing") return;
     if (current.metadata.deletionTimestamp !== undefined) this.#begin(`${claimsResource} ${name}`, current);
     const others = this.#claims().filter((one) => memberOf(one.metadata.name) === memberOf(name));
     for (const { metadata } of others) {
-      // The process that removes this one has looked at the other one a moment before.
+      // The process that removes this claim has read the other one a moment before.
       const keptMs = this.#keptMs.get(metadata.name) ?? Number.POSITIVE_INFINITY;
       const isMarked = metadata.annotations?.[of("suspend-state")] === "Removing";
       if (metadata.name !== name && !isMarked && this.#timeline.nowMs() - keptMs > checkedWithinMs)
@@ -361,12 +363,12 @@ class Play {
 
 const members = zones.flatMap((zone) => Array.from({ length: size }, (_, number) => `${zone}-${number}`));
 const suffixes = ["data", "journal"] as const;
-/** A process acts on a reconcile within five seconds, and what it sends may be stopped for half a minute. */
+/** A process acts on a reconcile for five seconds, and a stopped process may send half a minute later. */
 const checkedWithinMs = 40_000;
 const memberOf = (claim: string): string => claim.replace(/-(data|journal)$/, "");
 const zoneOf = (name: string): string => name.slice(0, 1);
 
-/** A server that takes writes of one type whatever revision they name. */
+/** A server that accepts writes of one resource whatever revision they name. */
 export const withoutRevisions =
   (resource: string) =>
   (cluster: Cluster): Cluster =>

@@ -1,4 +1,4 @@
-/** Zones of pods with volumes whose owner is no StatefulSet, as raw objects that are parsed as the product does it. */
+/** Zones of pods with volumes whose owner is no StatefulSet, as raw objects that the product's code parses. */
 
 import { surveyZone } from "../../functions/shared/groups/zones.ts";
 import type { PodObject, PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
@@ -16,12 +16,12 @@ export const owner = "FoundationDBCluster.apps.foundationdb.org/orders";
 export const group = `owner:${owner}`;
 export const uidOf = (zone: string): string => `${owner} ${zone}`;
 
-/** A pod `ZONE-N` with the volume claim `ZONE-N-data` for each number, whose annotation says its zone. */
+/** A pod `ZONE-N` with the volume claim `ZONE-N-data` for each number. An annotation of the claim names its zone. */
 export class Owned {
   readonly claims = new Map<string, PvcObject>();
   readonly pods = new Map<string, PodObject>();
   readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
-  /** What the owner's object says itself; undefined: it is gone. */
+  /** The owner's own settings; undefined if the owner is gone. */
   removalPolicy: OwnerRemovalPolicy | undefined;
 
   static of(zones: readonly string[] = ["a", "b"], size = 2): Owned {
@@ -78,7 +78,7 @@ export class Owned {
     });
   }
 
-  /** Annotations of ours on volume claims, without their prefix; undefined takes one away. */
+  /** Sets our annotations on a volume claim, given without their prefix; undefined removes one. */
   log(name: string, texts: Texts): void {
     const claim = this.claims.get(name) as PvcObject;
     const annotations: Record<string, string> = { ...claim.metadata.annotations };
@@ -94,12 +94,12 @@ export class Owned {
     this.claims.set(name, { ...claim, metadata: { ...claim.metadata, ...metadata } });
   }
 
-  /** A user asks, with a word on the drain. */
+  /** A user asks for the suspension, and states that the volumes are drained. */
   ask(...names: readonly string[]): void {
     for (const name of names) this.log(`${name}-data`, { suspend: "true", "drained-at": minutesAgo(90) });
   }
 
-  /** Asked for, and with our finalizer. */
+  /** The suspension is requested, and our finalizer is set. */
   protect(...names: readonly string[]): void {
     this.ask(...names);
     for (const name of names) {
@@ -109,7 +109,7 @@ export class Owned {
     }
   }
 
-  /** Its pod has been gone for so long. */
+  /** The volume is suspended, and its pod has been gone for this time. */
   suspend(name: string, minutes: number, state = "Suspended"): void {
     this.protect(name);
     this.log(`${name}-data`, {
@@ -131,7 +131,7 @@ export class Owned {
     this.pods.set(name, { ...pod, metadata: { ...pod.metadata, deletionTimestamp: minutesAgo(1) } });
   }
 
-  /** A claim of the ledger on a zone, which names no pod of now. */
+  /** A claim of the ledger on a zone, which names no existing pod. */
   claim(zone: string, by: string, kind: "scale-down" | "volume"): void {
     const content = { id: `${kind}-${zone}`, kind, zone, members: [{ first: 2 ** 30, last: 2 ** 30 }], by };
     this.ledgerClaims.push(makeClaim({ ...content, stampMs: nowMs - 1_000, phase: "confirmed", terms: "asked" }));
@@ -141,7 +141,7 @@ export class Owned {
     return findOwned(group, this.#claims, [...this.pods.values()].map(parseVolumeUser), this.removalPolicy);
   }
 
-  /** The owner's own settings, as its object has them. */
+  /** The owner's own settings in its object. */
   set(automationOptions: object, annotations: Readonly<Record<string, string>> = {}): void {
     const metadata = { annotations, name: "orders", namespace: "db", uid: "uid-orders", resourceVersion: "1" };
     this.removalPolicy = parseOwnerRemovalPolicy({ metadata, spec: { automationOptions } });

@@ -1,4 +1,4 @@
-/** An HTTP server that plays the pods of one test, and a client whose resolver leads all their names to it. */
+/** An HTTP server that plays the pods of a test, and a client whose resolver leads all their names to it. */
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
@@ -12,7 +12,7 @@ export interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly body: string;
-  /** How many requests came before this one. */
+  /** Number of requests before this one. */
   readonly index: number;
 }
 
@@ -20,7 +20,7 @@ export interface PlayedPods {
   readonly address: PodAddress;
   readonly pods: ConnectedPods;
   readonly asked: readonly Pick<Asked, "request" | "body">[];
-  /** The names that were to be resolved, in order. */
+  /** The names that the client resolved, in order. */
   readonly resolved: readonly string[];
   /** All connections that were opened, in order. */
   readonly sockets: readonly Socket[];
@@ -29,11 +29,11 @@ export interface PlayedPods {
 }
 
 export interface PlayOptions extends Partial<ConnectPodsOptions> {
-  /** Speaks https, with this certificate and key. */
+  /** Certificate and key for https. */
   readonly secure?: { readonly cert: string; readonly key: string };
 }
 
-/** The time of this process, as `Cluster` tells it. */
+/** The clock of this process, with the methods of `Cluster`. */
 export const clock: ConnectPodsOptions["clock"] = {
   monotonicMs: () => processClock.nowMs(),
   sleep: (ms, signal) =>
@@ -88,7 +88,7 @@ export async function withPods(options: PlayOptions, run: (played: PlayedPods) =
   }
 }
 
-/** What `promise` rejects with, which must be a PodHttpError. */
+/** The PodHttpError that the promise rejects with. */
 export async function rejection(promise: Promise<unknown>): Promise<PodHttpError> {
   try {
     await promise;
@@ -99,7 +99,7 @@ export async function rejection(promise: Promise<unknown>): Promise<PodHttpError
   assert.fail("it did not reject");
 }
 
-/** Resolves when `isSo`; the test's own time limit ends the wait. */
+/** Resolves when `isSo` holds. The test's own time limit ends the wait. */
 export async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5));
 }

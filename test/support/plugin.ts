@@ -1,4 +1,4 @@
-/** The kubectl plugin as it is shipped: one file in a folder of its own, which the real kubectl finds on PATH. */
+/** The kubectl plugin as it ships: one file in a folder of its own, which the real kubectl finds on PATH. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -44,7 +44,10 @@ export class Plugin {
     return new Plugin(folder, access);
   }
 
-  /** The plugin's folder and this Node first: its first line looks for `node`, where an older one may come first. */
+  /**
+   * PATH with the plugin's folder and this Node first, because the plugin's first line looks for `node`, and an older one may
+   * be installed.
+   */
   get path(): string {
     return [join(this.folder, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter);
   }

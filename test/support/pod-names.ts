@@ -1,6 +1,6 @@
 /**
- * Gives a started process the names of pods in DNS, by a script that it loads first. A folder has a file for each name, which
- * holds its address; other names are resolved as ever. Only tests load it: the product has no such setting.
+ * Lets a process resolve the names of pods, by a script that it loads first. A folder has a file for each name, with its
+ * address; other names are resolved as usual. Only tests load the script: the product has no such setting.
  */
 import dns from "node:dns";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -10,8 +10,8 @@ import { join } from "node:path";
 const podName = /^[a-z0-9][a-z0-9.-]*\.svc\.[a-z0-9.-]+$/;
 
 /**
- * For a process's `NODE_OPTIONS`: it resolves the names of pods by that folder, where this writes the script. The script is
- * JavaScript with nothing to import: to load this module instead would double what the start of a process costs.
+ * Writes the script into the folder. Returns the `NODE_OPTIONS` of a process that resolves the names of pods by that folder.
+ * The script is JavaScript without imports, because loading this module would double the time of a process's start.
  */
 export function podNamesIn(folder: string): string {
   const lines = [`const podName = ${podName};`, String(addressIn), String(lookupIn), String(patchLookup)];
@@ -21,7 +21,7 @@ export function podNamesIn(folder: string): string {
   return `--require ${script}`;
 }
 
-/** Resolves the names of pods by that folder, at each reconcile anew, and has all others resolved by `otherwise`. */
+/** Resolves the names of pods by that folder, which is read for each look-up, and all others by `otherwise`. */
 export function lookupIn(folder: string, otherwise?: LookupFunction): LookupFunction {
   return (host, options, found) => {
     if (!podName.test(host) && otherwise !== undefined) {
@@ -29,7 +29,7 @@ export function lookupIn(folder: string, otherwise?: LookupFunction): LookupFunc
       return;
     }
     const address = addressIn(folder, host);
-    // As a resolver does: never before the caller has gone on.
+    // A resolver never calls back before its caller has gone on.
     setImmediate(() => {
       if (address === undefined) {
         const unknown = Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: "ENOTFOUND" });
@@ -48,7 +48,7 @@ function addressIn(folder: string, host: string): string | undefined {
   }
 }
 
-/** Has this process resolve the names of pods by that folder, wherever it looks one up without a resolver of its own. */
+/** Makes this process resolve the names of pods by that folder, wherever it uses the default resolver. */
 export function patchLookup(folder: string): void {
   const original = dns.lookup as unknown as LookupFunction;
   const patched = lookupIn(folder, original);

@@ -2,7 +2,7 @@
 import { Pool } from "undici";
 import type { Server } from "./server.ts";
 
-/** In binary mode; `extensions` may take the place of any header. */
+/** Headers in binary mode. `extensions` may replace any header. */
 export function headersOf(type: string, extensions: Readonly<Record<string, string>> = {}): Record<string, string> {
   return {
     "content-type": "application/json",
@@ -33,7 +33,10 @@ export function changed(kind: string, namespace: string, name: string): Record<s
 
 export const tick = headersOf("dev.knative.sources.ping");
 
-/** Posts events while `goesOn`, as fast as the server takes them, 64 at once. Resolves to how often each status was answered. */
+/**
+ * Posts events while `goesOn`, 64 at once, as fast as the server takes them. Resolves to the number of answers for each
+ * status.
+ */
 export async function flood(
   { url }: Pick<Server, "url">,
   goesOn: (posted: number) => boolean,

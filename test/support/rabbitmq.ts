@@ -1,6 +1,6 @@
 /**
- * Pods that answer as RabbitMQ's management plugin does when it is asked whether a node is critical for a quorum: a real HTTP
- * server for each. A queue has a member on each node, and a node is online a moment after it has started, when it is in sync.
+ * Pods that answer as RabbitMQ's management plugin does to the question whether a node is critical for a quorum: a real HTTP
+ * server for each. A queue has a member on each node, and a node is online a moment after its start, when it is in sync.
  */
 import { Ingesters, type PodCall } from "./ingester.ts";
 
@@ -8,15 +8,15 @@ export const rabbitmqPath = "/api/health/checks/node-is-quorum-critical";
 export const credentials = { username: "monitor", password: "s3cret" };
 
 export interface RabbitmqOptions {
-  /** The names of all nodes of the cluster that a pod is in, by the name of its StatefulSet. */
+  /** Number of nodes of each cluster. A cluster is one StatefulSet. */
   readonly nodes: number;
-  /** From a node's start until its queues are in sync. */
+  /** Time from a node's start until its queues are in sync, in milliseconds. */
   readonly syncMs: number;
 }
 
 export class Rabbitmq {
   readonly pods: Ingesters;
-  /** Nodes that are up, and whose queues have no member online. */
+  /** Nodes that are up, but whose queues have no member online. */
   readonly offline: Set<string>;
 
   private constructor(pods: Ingesters, offline: Set<string>) {
@@ -38,7 +38,7 @@ export class Rabbitmq {
         const set = name.replace(/-\d+$/, "");
         const names = Array.from({ length: nodes }, (_, ordinal) => `${set}-${ordinal}`);
         const online = names.filter(isOnline).length;
-        // As the server has it: at the minimum is one more than half, and no member of it can be missed.
+        // As the server does it: with a bare majority online, a queue is at its minimum and can lose no member.
         if (online > Math.floor(nodes / 2) + 1) return [200, '{"status":"ok"}'];
         const queue = {
           name: "orders",
@@ -55,7 +55,7 @@ export class Rabbitmq {
     return new Rabbitmq(pods, offline);
   }
 
-  /** What a user writes on the StatefulSet. `secret`: the name of the Secret with the user and the password. */
+  /** The annotations that a user writes on the StatefulSet. `secret`: name of the Secret with the user and the password. */
   annotations(secret: string): Readonly<Record<string, string>> {
     return {
       "sluice.dev/health-question": "rabbitmq",

@@ -3,13 +3,13 @@ import { ApiError, eventually } from "../controlplane/api.ts";
 import type { Scene } from "./scene.ts";
 
 export interface Refusal {
-  /** Besides the administrator. */
+  /** A user for whom this also holds, besides the administrator. */
   readonly user?: string;
-  /** What the API server answers with: 403, or 422. */
+  /** Reason of the API server's answer: 403 or 422. */
   readonly reason?: "Forbidden" | "Invalid";
 }
 
-/** Makes the API server refuse every deletion of one pod by the administrator, and resolves when it does. */
+/** Makes the API server refuse every deletion of one pod by the administrator. Resolves when it does. */
 export async function refuseDeletion(
   { api, group: { namespace } }: Scene,
   pod: string,

@@ -1,7 +1,7 @@
-/** A StatefulSet that a policy keeps from becoming smaller, after all webhooks were asked. */
+/** A StatefulSet that must not become smaller, by a policy that applies after all webhooks have allowed the change. */
 import { type Api, ApiError, eventually } from "../controlplane/api.ts";
 
-/** Has the API server refuse each smaller size of a StatefulSet. Resolves when it does; a dry run tells no pod. */
+/** Makes the API server refuse each smaller size of a StatefulSet. Resolves when it does. Its dry runs tell no pod. */
 export async function refuseScaling(api: Api, namespace: string, name: string): Promise<void> {
   const kind = "ValidatingAdmissionPolicy";
   const apiVersion = "admissionregistration.k8s.io/v1";

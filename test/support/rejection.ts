@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 
-/** The error that `promise` rejects with. Fails the case when it resolves, or when the error is no ClusterError. */
+/** The error that the promise rejects with. Fails if it resolves, or if the error is no ClusterError. */
 export async function rejection(promise: Promise<unknown>): Promise<ClusterError> {
   try {
     await promise;

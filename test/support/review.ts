@@ -1,4 +1,4 @@
-/** The reviews that an API server sends of evictions, and what there is to read in the answers. */
+/** The reviews of evictions that an API server sends, and their answers. */
 
 /** A pod that may be evicted. */
 export interface PodName {
@@ -6,11 +6,11 @@ export interface PodName {
   readonly name: string;
 }
 
-/** What came back; `uid` tells whether it is the answer to the review. */
+/** The answer. `uid` identifies the review. */
 export interface ReviewAnswer {
   readonly uid: string;
   readonly allowed: boolean;
-  /** Of a refusal; 0 for an allowance. */
+  /** Status code of a refusal; 0 for an allowed eviction. */
   readonly code: number;
   readonly message: string;
 }
@@ -20,7 +20,7 @@ export function evictionOf({ namespace, name }: PodName): object {
   return { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace } };
 }
 
-/** The body that kube-apiserver 1.36 posts to a webhook, in its order of fields, for an eviction by `kubectl drain`. */
+/** The body that kube-apiserver 1.36 posts to a webhook for an eviction by `kubectl drain`, with the fields in its order. */
 export function reviewOf(pod: PodName, uid: string, dryRun: boolean): string {
   const kind = { group: "policy", version: "v1", kind: "Eviction" };
   const resource = { group: "", version: "v1", resource: "pods" };
@@ -42,7 +42,7 @@ export function reviewOf(pod: PodName, uid: string, dryRun: boolean): string {
   });
 }
 
-/** Throws when it is no answer to a review. */
+/** Throws if the text is no answer to a review. */
 export function parseAnswer(text: string): ReviewAnswer {
   const { response } = JSON.parse(text) as {
     response?: { uid?: unknown; allowed?: unknown; status?: { code?: number; message?: string } };

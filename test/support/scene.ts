@@ -1,4 +1,4 @@
-/** What every test on the real control plane has: a namespace with a group, an observer, and servers to end afterwards. */
+/** What every test on the real control plane needs: a namespace with a group, an observer, and servers to end afterwards. */
 import assert from "node:assert/strict";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
@@ -17,7 +17,7 @@ import type { Promised, Verdict } from "./history.ts";
 import { Observer } from "./observer.ts";
 import { Server, type ServerOptions } from "./server.ts";
 
-/** Whether the suites that need a control plane are skipped. In CI they fail instead. */
+/** True if the suites that need a control plane are skipped. In CI they fail instead. */
 export async function skipWithoutControlPlane(): Promise<boolean> {
   if ((await findAssets()) !== undefined) return false;
   const how = "run `npm run controlplane -- --print-assets` (once, about 5 minutes), or set KUBEBUILDER_ASSETS";
@@ -27,21 +27,21 @@ export async function skipWithoutControlPlane(): Promise<boolean> {
 }
 
 export interface SceneOptions extends Omit<GroupOptions, "name" | "namespace"> {
-  /** From a pod's creation to its readiness. Default 300. */
+  /** Time from a pod's creation to its readiness, in milliseconds. Default 300. */
   readonly readyAfterMs?: number;
-  /** Nodes of the group's own in each zone: see `Scene.nodesOf`. Default: all pods are on node-1. */
+  /** Nodes of the group's own in each zone; see `Scene.nodesOf`. Default: all pods run on node-1. */
   readonly nodesPerZone?: number;
-  /** A ZoneAwarePodDisruptionBudget for all pods of the group, but for its selector. The CRD must be there. */
+  /** A ZoneAwarePodDisruptionBudget for all pods of the group, without its selector. The CRD must exist. */
   readonly zoneBudget?: ZoneBudgetSpec;
 }
 
 export interface ZoneBudgetSpec {
   readonly maxUnavailable: number;
-  /** Its first group is the partition. */
+  /** Its first capturing group is the partition. */
   readonly podNamePartitionRegex?: string;
 }
 
-/** A Kubernetes Event, as far as tests read it. */
+/** The fields of a Kubernetes Event that tests read. */
 export interface EventObject {
   readonly type: string;
   readonly reason: string;
@@ -49,9 +49,9 @@ export interface EventObject {
   readonly involvedObject: { readonly kind: string; readonly name: string };
 }
 
-/** One request of Sluice's. */
+/** A request that Sluice made. */
 export interface Asked {
-  /** Such as `sluice/VERSION (FUNCTION)`. */
+  /** For example `sluice/VERSION (FUNCTION)`. */
   readonly userAgent: string;
   readonly verb: string;
   readonly resource: string;
@@ -66,7 +66,7 @@ interface RecordedVerdict {
 
 const userAgent = "sluice-test-scene";
 
-/** One group in a namespace of its own. */
+/** A group in a namespace of its own. */
 export class Scene {
   readonly controlPlane: ControlPlane;
   readonly api: Api;
@@ -90,7 +90,7 @@ export class Scene {
     this.#auditFrom = auditFrom;
   }
 
-  /** Resolves when all pods of the group are ready and are observed. */
+  /** Resolves when all pods of the group are ready and the observer has seen them. */
   static async set(controlPlane: ControlPlane, name: string, options: SceneOptions = {}): Promise<Scene> {
     const auditFrom = await auditPosition(controlPlane.auditLog);
     const podAnnotations = {
@@ -106,7 +106,7 @@ export class Scene {
     return new Scene(controlPlane, api, group, await Observer.start(controlPlane, name, promised), auditFrom);
   }
 
-  /** Starts a server for the group's namespace, as the administrator unless told otherwise. It ends with the scene. */
+  /** Starts a server for the group's namespace, by default as the administrator. It ends with the scene. */
   async serve(settings: Readonly<Record<string, string>> = {}, options: Partial<ServerOptions> = {}): Promise<Server> {
     const { kubeconfig } = this.controlPlane;
     const server = await Server.start({ kubeconfig, namespace: this.group.namespace, settings, ...options });
@@ -122,14 +122,14 @@ export class Scene {
     return `/apis/coordination.k8s.io/v1/namespaces/${this.group.namespace}/leases/sluice-${this.group.name}`;
   }
 
-  /** What the ledger says of the rollout; undefined while it says nothing. */
+  /** The rollout's verdict in the ledger; undefined if there is none. */
   async recorded(): Promise<RecordedVerdict | undefined> {
     const ledger = await this.api.get<{ metadata: { annotations?: Record<string, string> } }>(this.ledgerPath);
     const verdicts = JSON.parse(ledger.metadata.annotations?.["sluice.dev/verdicts"] ?? "{}");
     return verdicts["advance-zone-rollout"];
   }
 
-  /** Resolves when the ledger names the guard. */
+  /** Resolves when the verdict in the ledger names the guard. */
   async waitForGuard(guard: string, timeoutMs = 30_000): Promise<RecordedVerdict> {
     return eventually(`the ledger naming ${guard}`, timeoutMs, async () => {
       const verdict = await this.recorded();
@@ -137,7 +137,7 @@ export class Scene {
     });
   }
 
-  /** Resolves when the ledger permits: a new one does not, and what is measured would be its age. */
+  /** Resolves when the ledger permits: a new one does not, and tests would measure its age instead. */
   async waitForOldLedger(server: Server): Promise<void> {
     await eventually("the ledger in use", 30_000, async () =>
       (await server.metric("sluice_verdicts_total", { guard: "done" })) > 0 ? true : undefined,
@@ -148,14 +148,14 @@ export class Scene {
     });
   }
 
-  /** Resolves when so many pods that were Ready have been deleted. */
+  /** Resolves when this many Ready pods have been deleted. */
   async waitForTakings(count: number, timeoutMs = 45_000): Promise<void> {
     await eventually(`${count} pods taken`, timeoutMs, async () =>
       this.observer.takings.length >= count ? true : undefined,
     );
   }
 
-  /** Resolves when every pod runs the image, and every StatefulSet says that it is done. */
+  /** Resolves when every pod runs the image, and every StatefulSet reports that it is done. */
   async waitForRollout(image: string, timeoutMs = 90_000, group: FixtureGroup = this.group): Promise<void> {
     await waitForGroupReady(this.controlPlane, group, { updated: true, timeoutMs });
     await eventually(`revisions recorded`, 30_000, async () => {
@@ -181,17 +181,17 @@ export class Scene {
     return (await this.api.get<{ items: EventObject[] }>(path)).items;
   }
 
-  /** Resolves to an Event of Sluice's with that reason. */
+  /** Resolves to an Event of Sluice with that reason. */
   async waitForEvent(reason: string, timeoutMs = 30_000): Promise<EventObject> {
     return eventually(`an Event ${reason}`, timeoutMs, async () => (await this.events(reason))[0]);
   }
 
-  /** The requests that Sluice made in this namespace: verb, resource and status of each, watches excluded. */
+  /** The requests that Sluice made in this namespace, without watches: verb, resource and status of each. */
   async requests(from = this.#auditFrom): Promise<Asked[]> {
     return (await this.#asked(from)).filter(({ verb }) => verb !== "watch");
   }
 
-  /** The watches that Sluice began in this namespace. */
+  /** The watches that Sluice opened in this namespace. */
   async watches(from = this.#auditFrom): Promise<Asked[]> {
     return (await this.#asked(from)).filter(({ verb }) => verb === "watch");
   }
@@ -205,7 +205,7 @@ export class Scene {
     return found;
   }
 
-  /** The nodes that the group's pods of these zones may be on, by name. */
+  /** Names of the nodes that may run the group's pods of these zones. */
   async nodesOf(...zones: string[]): Promise<string[]> {
     const labels = Object.entries(nodeLabelsOf(this.group.name)).map(([key, value]) => `${key}=${value}`);
     const selector = encodeURIComponent([...labels, `topology.kubernetes.io/zone in (${zones.join(",")})`].join(","));
@@ -215,13 +215,13 @@ export class Scene {
     return items.map(({ metadata }) => metadata.name);
   }
 
-  /** Ends the servers, and says what was observed. */
+  /** Ends the servers, and resolves to the observer's verdict. */
   async end(): Promise<Verdict> {
     await Promise.all(this.#servers.map((server) => server.stop()));
     return this.observer.verdict();
   }
 
-  /** For a reader who wants to know why a test failed. */
+  /** Describes the state, so that a reader can see why a test failed. */
   async describe(): Promise<string> {
     const ledger = await this.api.get<{ metadata: unknown }>(this.ledgerPath).catch((error: Error) => error.message);
     const sets = await Promise.all(
@@ -239,7 +239,7 @@ export class Scene {
     ].join("\n");
   }
 
-  /** Has something closed when the scene is, however its play ended. */
+  /** Closes something with the scene, however its play ends. */
   afterwards(close: () => Promise<void>): void {
     this.#afterwards.push(close);
   }
@@ -256,7 +256,7 @@ function zonesOf({ name, statefulSets }: FixtureGroup): string[] {
   return statefulSets.map((statefulSet) => statefulSet.slice(name.length + 1));
 }
 
-/** Resolves to what the budget promises, for the observer. */
+/** Creates the budget. Resolves to its promise, for the observer. */
 async function createZoneBudget(api: Api, group: FixtureGroup, spec: ZoneBudgetSpec): Promise<Promised> {
   const apiVersion = "rollout-operator.grafana.com/v1";
   await api.post(`/apis/${apiVersion}/namespaces/${group.namespace}/zoneawarepoddisruptionbudgets`, {
@@ -277,9 +277,9 @@ function revisionsOf({ status }: StatefulSet): { current: string | undefined; up
 }
 
 /**
- * Sets a scene, plays it, and asserts that the observer flagged nothing: no pod beyond the budget, no second zone, no pod
- * that was wanted as it was, and at no moment more down than the budget, whatever the cause: tests that break pods of
- * their own stay within it. A failure says how things stood.
+ * Sets a scene, plays it, and asserts that the observer found no fault: no pod beyond the budget, no second zone, no pod that
+ * already had the wanted revision. At no moment may more pods be down than the budget allows, whatever the cause, so tests
+ * that break pods stay within it. A failure prints the state.
  */
 export async function play(
   controlPlane: ControlPlane,
@@ -290,7 +290,7 @@ export async function play(
   return playIn(await Scene.set(controlPlane, name, options), options, work);
 }
 
-/** The same in a scene that is set. @param options as it was set with */
+/** The same in a scene that is set already. @param options the options that it was set with */
 export async function playIn(
   scene: Scene,
   options: SceneOptions,

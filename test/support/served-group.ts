@@ -1,4 +1,4 @@
-/** A group that is an hour old, in the embedded world on the real clock, served over HTTP. */
+/** A group that is an hour old, in the fake cluster on the real clock, served over HTTP. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { createLedger } from "../../functions/shared/ledger/lease.ts";
@@ -12,39 +12,39 @@ export const namespace = "demo";
 export const groupName = "db";
 const zones = ["zone-a", "zone-b", "zone-c"];
 
-/** From a pod's deletion until it is gone, and from its replacement's creation until that is Ready, on average. */
+/** Average times from a pod's deletion until it is gone, and from its replacement's creation until that is Ready. */
 const goneAfterMs = 200;
 const readyAfterMs = 1_000;
-/** A pod is back this long after its deletion. */
+/** Time from a pod's deletion until its replacement is Ready, in milliseconds. */
 export const replacedAfterMs = goneAfterMs + readyAfterMs;
 const hourMs = 3_600_000;
-/** What the user wants instead of `app:1`. */
+/** The image that the user wants instead of `app:1`. */
 export const newImage = "app:2";
 
 export interface ServedGroupOptions {
-  /** Draws which events are lost and how long pods take. */
+  /** Decides which events are lost and how long pods take. */
   readonly seed: number;
-  /** In each of the three zones. */
+  /** Number of pods in each of the three zones. */
   readonly pods: number;
-  /** The share of watch events that is lost, from 0 to 1. */
+  /** Share of watch events that are lost, from 0 to 1. */
   readonly drop: number;
-  /** Gets the world before it has any object. */
+  /** Receives the world before it has any object. */
   readonly onWorld?: (world: World) => void;
 }
 
 export interface ServedGroup {
   readonly world: World;
   readonly group: WorldGroup;
-  /** How many pods of each zone may be down. */
+  /** Number of pods of each zone that may be down. */
   readonly budget: number;
   readonly random: Random;
   readonly served: ServedWorld;
-  /** The events of watches so far. */
+  /** Number of watch events so far. */
   readonly events: { sent: number; lost: number };
   close(): Promise<void>;
 }
 
-/** The real clock, which can be set back while the past is made. */
+/** The real clock, which can be set back while the past is built. */
 class StageTimeline extends RealTimeline {
   behindMs = hourMs;
 
@@ -54,13 +54,13 @@ class StageTimeline extends RealTimeline {
 }
 
 /**
- * Builds the cluster: three zones of ready pods, their budget and their ledger. All of it is an hour old, since a new ledger
- * permits nothing for 10 s (rule R4).
+ * Builds the cluster: three zones of ready pods, their budget and their ledger. Everything is an hour old, because a new
+ * ledger permits nothing for 10 s (rule R4).
  */
 export async function serveGroup({ seed, pods, drop, onWorld }: ServedGroupOptions): Promise<ServedGroup> {
   const random = seededRandom(seed);
   const timeline = new StageTimeline();
-  // Of its own, so that the same events are lost however long pods take.
+  // A source of its own, so that the same events are lost however long pods take.
   const luck = seededRandom(seed + 0x9e3779b9);
   const jitter = () => 0.8 + 0.4 * random();
   let stands = false;
@@ -101,7 +101,7 @@ export async function serveGroup({ seed, pods, drop, onWorld }: ServedGroupOptio
   };
 }
 
-/** Lets as many pods of a zone be down for evictions as for rollouts. */
+/** Creates a budget, so that as many pods of a zone may be down for evictions as for rollouts. */
 export function createBudget(world: World, { namespace, group }: WorldGroup, maxUnavailable: number): void {
   const selector = { matchLabels: { [rolloutGroup.key]: group } };
   world.store.create("zoneawarepoddisruptionbudgets", namespace, {

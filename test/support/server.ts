@@ -1,4 +1,4 @@
-/** Sluice as it is shipped: the server as a process of its own, seen only through its ports and its log. */
+/** Sluice as it ships: the server in a process of its own, seen only through its ports and its log. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { eventually } from "../controlplane/api.ts";
@@ -8,19 +8,19 @@ const here = join(import.meta.dirname, "../..");
 
 export interface ServerOptions {
   readonly kubeconfig: string;
-  /** As the setting NAMESPACE has it: one or several. */
+  /** The setting NAMESPACE: one or several. */
   readonly namespace: string;
   /** More settings. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** What stands on its command line. */
+  /** Arguments of its command line. */
   readonly args?: readonly string[];
-  /** The tree of the version that is started. Default: this one. */
+  /** The checkout that is started. Default: this one. */
   readonly checkout?: string;
-  /** The program that is started: `start.cjs` of a built server. Default: what `npm test` has built, or else the sources. */
+  /** The program that is started: `start.cjs` of a built server. Default: the build of `npm test`, or else the sources. */
   readonly program?: string;
 }
 
-/** What `npm test` has built of this tree, as the image has it: it starts in a third of the time. */
+/** The build that `npm test` has made of this tree, as in the image: it starts in a third of the time. */
 const built = process.env.SLUICE_TEST_SERVER;
 
 function programOf({ program, checkout }: ServerOptions): string {
@@ -46,7 +46,7 @@ export function launchServer(options: ServerOptions): Launched {
     PORT: "0",
     // No Service leads to it.
     SHUTDOWN_DELAY: "0",
-    // As `npm start` has it: to strip the types of every module anew costs a start more than the rest of it.
+    // As in `npm start`: stripping the types of every module again takes longer than the rest of a start.
     NODE_COMPILE_CACHE: join(checkout, "node_modules/.cache/node"),
     ...settings,
   };
@@ -64,7 +64,7 @@ export class Server {
     this.#hasTls = hasTls;
   }
 
-  /** Resolves when it listens. Throws when it does not, with what it said. */
+  /** Resolves when it listens. Otherwise throws with its output. */
   static async start(options: ServerOptions): Promise<Server> {
     const launched = launchServer(options);
     const port = await eventually("the server listening", 30_000, async () => {
@@ -82,7 +82,7 @@ export class Server {
     return linesOf(this.#launched);
   }
 
-  /** Resolves when it says that it can decide, and what it has said of its TLS port has come. */
+  /** Resolves when it reports that it can decide, and its log has named the TLS port. */
   async ready(): Promise<void> {
     let reported = "";
     await eventually("the server ready", 30_000, async () => {
@@ -92,7 +92,7 @@ export class Server {
     }).catch((error: Error) => {
       throw new Error(`${error.message}: ${reported}`, { cause: error });
     });
-    // The answer may be faster than its output, which comes by a pipe.
+    // The HTTP answer may be faster than the log, which comes through a pipe.
     if (this.#hasTls) await eventually("the TLS port said", 10_000, async () => this.#loggedTlsPort());
   }
 
@@ -106,7 +106,7 @@ export class Server {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  /** The port for reviews over TLS, which it says as soon as it listens. Throws when it has none. */
+  /** The port for reviews over TLS, which the server logs as soon as it listens. Throws if it has none. */
   get tlsPort(): number {
     const port = this.#loggedTlsPort();
     if (port === undefined) throw new Error("the server has no port for reviews");
@@ -124,7 +124,7 @@ export class Server {
     return sumOf(text, name, labels);
   }
 
-  /** SIGKILL: it has no time to say goodbye. */
+  /** SIGKILL: the server cannot finish anything. */
   async kill(): Promise<End> {
     this.#launched.signal("SIGKILL");
     return this.#launched.ended;
@@ -153,7 +153,7 @@ function linesOf(launched: Launched): LogLine[] {
       try {
         return [JSON.parse(line) as LogLine];
       } catch {
-        // The last line may be half written.
+        // The last line may be incomplete.
         return [];
       }
     });

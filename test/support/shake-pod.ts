@@ -1,4 +1,4 @@
-/** What happens to pods of a history by itself. */
+/** Accidents of pods in a drawn history. */
 import type { NamespacedMetadata } from "../fake-cluster/objects.ts";
 import type { Random } from "../fake-cluster/random.ts";
 import type { VirtualTimeline } from "../fake-cluster/timeline.ts";
@@ -6,7 +6,7 @@ import type { World } from "../fake-cluster/world.ts";
 
 const brokenForMs = 8_000;
 
-/** A user deletes the pod, or it fails its probe for a while. Nothing happens where it is gone, or on its way out. */
+/** A user deletes the pod, or it fails its probe for a while. Does nothing if it is gone or terminating. */
 export function shakePod(
   { world, timeline, random }: { readonly world: World; readonly timeline: VirtualTimeline; readonly random: Random },
   key: Pick<NamespacedMetadata, "namespace" | "name">,

@@ -1,4 +1,7 @@
-/** What makes changes of sizes come to Sluice: the two webhooks as they ship, but by address, for one namespace. */
+/**
+ * What sends changes of sizes to Sluice: the two webhooks as they ship, with an address instead of a Service, for one
+ * namespace.
+ */
 import { guardDownscale } from "../../functions/guard-downscale/function.ts";
 import { prepareDownscale } from "../../functions/prepare-downscale/function.ts";
 import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
@@ -7,7 +10,7 @@ import { type Api, ApiError, eventually } from "../controlplane/api.ts";
 
 export interface SizeEndpoint {
   readonly port: number;
-  /** In PEM. */
+  /** Certificate of the authority in PEM. */
   readonly ca: string;
 }
 
@@ -36,7 +39,7 @@ function configurationOf({ registration }: AdmissionDefinition, namespace: strin
 const pathOf = ({ registration }: AdmissionDefinition) =>
   `/apis/admissionregistration.k8s.io/v1/${registration.kind.toLowerCase()}webhookconfigurations`;
 
-/** The API server asks no webhook any more about the sizes of a namespace. */
+/** The API server no longer asks any webhook about the sizes of a namespace. */
 export async function unregisterSizes(api: Api, namespace: string): Promise<void> {
   for (const definition of [guardDownscale, prepareDownscale])
     await api.delete(`${pathOf(definition)}/${definition.registration.webhook}-${namespace}`);
@@ -50,7 +53,7 @@ export async function registerSizes(api: Api, namespace: string, endpoint: SizeE
   await waitUntilAsked(api, namespace);
 }
 
-/** A StatefulSet that says nowhere how its pods would be told: our webhook alone refuses each downscale of it. */
+/** Waits by a StatefulSet that does not say how its pods are told: only our webhook refuses each downscale of it. */
 async function waitUntilAsked(api: Api, namespace: string): Promise<void> {
   const sets = `/apis/apps/v1/namespaces/${namespace}/statefulsets`;
   const labels = { app: "probe" };

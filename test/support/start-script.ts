@@ -1,10 +1,10 @@
-/** How Sluice is started: by the script in its package.json, and by nothing else. */
+/** How Sluice is started: by the script in its package.json, and in no other way. */
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 
 /**
- * How a checkout of Sluice says that it is started, whatever its layout. Throws, with the reason, when the folder is no checkout
- * that can be started.
+ * How a checkout of Sluice is started by its own account, whatever its layout. Throws, with the reason, if the folder is no
+ * checkout that can be started.
  */
 export function startScriptOf(directory: string): ReturnType<typeof parseScript> {
   const manifest = readManifest(directory);
@@ -30,7 +30,7 @@ function readManifest(directory: string): { name?: unknown; scripts?: { start?: 
   }
 }
 
-/** Cuts a script of package.json into what it sets and what it runs. It may hold no quotes and no shell syntax. */
+/** Splits a script of package.json into its assignments and its command. It may have no quotes and no shell syntax. */
 export function parseScript(script: string): { assignments: Record<string, string>; words: string[] } {
   if (/["'$&|;<>\\`]/.test(script)) throw new Error(`the script ${JSON.stringify(script)} needs a shell`);
   const words = script.split(/\s+/).filter(Boolean);

@@ -1,4 +1,4 @@
-/** Zones of pods with volumes as raw objects, parsed as the product does it: for decisions about suspension. */
+/** Zones of pods with volumes as raw objects, which the product's code parses: for decisions about suspension. */
 
 import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
 import type { PodObject, PvcObject, StatefulSetObject } from "../../functions/shared/kubernetes/cluster.ts";
@@ -10,24 +10,24 @@ import { parsePod } from "../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet, type ZoneWorkload } from "../../functions/shared/workloads/statefulsets.ts";
 
 export const nowMs = Date.parse("2026-06-01T12:00:00Z");
-/** Both clocks tell that time. */
+/** Both clocks show that time. */
 export const now = { nowMs, wallMs: nowMs };
 export const minutesAgo = (minutes: number): string => new Date(nowMs - minutes * 60_000).toISOString();
 
 type Texts = Readonly<Record<string, string | undefined>>;
 
-/** Keys of ours without their prefix; undefined takes one away. */
+/** Our annotations, given without their prefix; undefined removes one. */
 function annotations(texts: Texts): Record<string, string> {
   const given = Object.entries(texts).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return Object.fromEntries(given.map(([key, text]) => [key.includes("/") ? key : `sluice.dev/${key}`, text]));
 }
 
-/** Each zone is a StatefulSet `db-ZONE` with one volume claim template, `data`; it is changed before it is parsed. */
+/** Each zone is a StatefulSet `db-ZONE` with one volume claim template, `data`. Tests change it before it is parsed. */
 export class Suspended {
   readonly sets = new Map<string, StatefulSetObject>();
   readonly claims = new Map<string, PvcObject>();
   readonly pods = new Map<string, PodObject>();
-  /** What stands in the ledger besides. */
+  /** Further claims in the ledger. */
   readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
 
   static of(
@@ -96,7 +96,7 @@ export class Suspended {
     this.pods.set(name, { metadata, spec: { volumes }, status: { phase: "Running", conditions } });
   }
 
-  /** Annotations of the volume claim of `db-ZONE-ORDINAL`. */
+  /** Sets annotations of the volume claim of `db-ZONE-ORDINAL`. */
   annotate(zone: string, ordinal: number, texts: Texts): void {
     this.change(zone, ordinal, ({ metadata, ...rest }) => ({
       ...rest,
@@ -109,7 +109,7 @@ export class Suspended {
     this.claims.set(name, change(this.claims.get(name) as PvcObject));
   }
 
-  /** Annotations of the StatefulSet `db-ZONE`. */
+  /** Sets annotations of the StatefulSet `db-ZONE`. */
   policy(zone: string, texts: Texts): void {
     const set = this.sets.get(zone) as StatefulSetObject;
     const metadata = { ...set.metadata, annotations: changed(set.metadata.annotations, texts) };
@@ -121,12 +121,12 @@ export class Suspended {
     this.sets.set(zone, { ...set, spec: { ...set.spec, ...change } });
   }
 
-  /** A user asks, with a word on the drain. */
+  /** A user asks for the suspension, and states that the volumes are drained. */
   ask(zone: string, ...ordinals: readonly number[]): void {
     for (const ordinal of ordinals) this.annotate(zone, ordinal, { suspend: "true", "drained-at": minutesAgo(90) });
   }
 
-  /** As suspend-group has left it, with its pod gone and its StatefulSet smaller. */
+  /** The state after suspend-group: the volume is suspended, its pod is gone, and the StatefulSet is smaller. */
   suspend(zone: string, ordinal: number, minutes: number, state = "Suspended"): void {
     this.ask(zone, ordinal);
     this.annotate(zone, ordinal, {
@@ -152,7 +152,7 @@ export class Suspended {
     this.change(zone, ordinal, (claim) => ({ ...claim, metadata: { ...claim.metadata, deletionTimestamp } }));
   }
 
-  /** A claim of the ledger on pods of a zone; `prefix` is how its id begins. */
+  /** A claim of the ledger on pods of a zone. `prefix`: beginning of its id. */
   claim(zone: string, by: string, kind: "scale-down" | "volume", ordinal: number, prefix = ""): void {
     const anchor = { resource: "persistentvolumeclaims", name: `data-db-${zone}-${ordinal}`, annotation: "x" };
     const members = [{ first: ordinal, last: ordinal }];
@@ -193,7 +193,7 @@ function changed(before: Readonly<Record<string, string>> = {}, texts: Texts): R
   return { ...Object.fromEntries(kept), ...annotations(texts) };
 }
 
-/** What both functions decide on, as their own fields have it besides. */
+/** The fields of the snapshot that both functions decide on. */
 export function decidedOn(
   {
     zones,

@@ -1,4 +1,4 @@
-/** A collector of traces: OTLP over HTTP, in JSON, as far as the tests look. What comes as protobuf is kept as it is. */
+/** A collector of traces: OTLP over HTTP in JSON, as far as tests need it. It keeps protobuf unread. */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,10 +9,10 @@ export interface ReceivedSpan {
   /** Empty for the first span of a trace. */
   readonly parentSpanId: string;
   readonly name: string;
-  /** As OTLP numbers them. */
+  /** Kind by its number in OTLP. */
   readonly kind: number;
   readonly attributes: Readonly<Record<string, unknown>>;
-  /** Trace and span, with a dash between. */
+  /** Trace and span, joined by a dash. */
   readonly links: readonly string[];
   readonly traceState: string;
   readonly isError: boolean;
@@ -29,9 +29,9 @@ interface Received {
 export interface Collector {
   readonly url: string;
   readonly requests: readonly Received[];
-  /** All so far, of what came as JSON. */
+  /** All spans so far that came as JSON. */
   spans(): ReceivedSpan[];
-  /** Of the process that sent the last of them. */
+  /** Resource of the process that sent the last spans. */
   resource(): Readonly<Record<string, unknown>>;
   close(): Promise<void>;
 }

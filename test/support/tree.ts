@@ -1,4 +1,4 @@
-/** The tree as tests read it that hold it to its own rules. */
+/** The source tree, for tests that hold it to its own rules. */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -28,12 +28,12 @@ export function importsOf({ text }: Source): string[] {
   return [...text.matchAll(/(?:\bfrom|\bimport|\bimport\()\s*"([^"]+)"/g)].map(([, specifier]) => specifier ?? "");
 }
 
-/** Fails with a list of every place that breaks a rule, not only the first. */
+/** Fails with a list of every place that breaks a rule, and not only the first. */
 export function none(offences: readonly string[], rule: string): void {
   assert.equal(offences.length, 0, `${rule}:\n  ${offences.join("\n  ")}`);
 }
 
-/** The places where a pattern stands in the code, not in comments. */
+/** The places where a pattern occurs in code, and not in comments. */
 export function matches(where: readonly Source[], pattern: RegExp): string[] {
   return where.flatMap(({ path, text }) =>
     [...withoutComments(text).matchAll(new RegExp(pattern, "gm"))].map(([found]) => `${path}: ${found.trim()}`),
@@ -45,6 +45,6 @@ export function leadsTo({ path }: Source, specifier: string): string | undefined
   return specifier.startsWith(".") ? join(dirname(path), specifier) : undefined;
 }
 
-/** The imports of a source that lead somewhere in the tree. */
+/** The imports of a source that lead into the tree. */
 export const waysOf = (source: Source): string[] =>
   importsOf(source).flatMap((specifier) => leadsTo(source, specifier) ?? []);

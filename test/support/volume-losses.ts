@@ -1,4 +1,4 @@
-/** Watches a world for volumes that are lost before their time (invariant B2), and for writes without an end. */
+/** Watches a world for volumes that are lost before their time (invariant B2), and for endless writes. */
 import type { StoredObject } from "../fake-cluster/objects.ts";
 import type { World } from "../fake-cluster/world.ts";
 import { labels } from "./foundationdb.ts";
@@ -6,15 +6,15 @@ import { labels } from "./foundationdb.ts";
 const checked = "B2";
 const protection = "sluice.dev/volume-protection";
 const state = "sluice.dev/suspend-state";
-/** The shortest duration that a user asks for, but for what a stamp and the age of it may differ. In milliseconds. */
+/** Shortest duration that a user asks for, less the possible error of a stamp and its age; in milliseconds. */
 const leastMs = 10_000 - 1_500;
 
 export class VolumeLosses {
   readonly #world: World;
-  /** By process group: when its last pod was gone, or undefined while one is there. */
+  /** When the last pod of each process group went; undefined while one exists. */
   readonly #podGoneMs = new Map<string, number>();
   readonly #expected = new Set<string>();
-  /** By name: when a volume claim was last written. */
+  /** When each volume claim was last written, by its name. */
   readonly #writtenMs = new Map<string, number>();
 
   constructor(world: World, violate: (message: string) => void) {
@@ -41,20 +41,20 @@ export class VolumeLosses {
       this.#writtenMs.set(metadata.name, nowMs());
       const isNew = previous?.metadata.deletionTimestamp === undefined && metadata.deletionTimestamp !== undefined;
       if (isNew && metadata.finalizers?.includes(protection)) this.#expected.add(metadata.uid);
-      // From here on it goes, also where its pod is made anew. A mark that comes just after its pod is taken back.
+      // From here on the claim goes, even if its pod is made again. A mark that comes after the new pod is taken back.
       const isMarked = metadata.annotations?.[state] === "Removing" && metadata.deletionTimestamp !== undefined;
       const isOver = isMarked && this.#podGoneMs.has(id);
       if (isOver && this.#expected.delete(metadata.uid)) check();
     });
   }
 
-  /** A user deletes a pod and its volume claim, whose volume is to be kept. False where that is too recent, or gone already. */
+  /** A user deletes a pod and its volume claim, whose volume must be kept. False if the claim is too new, or gone already. */
   take(pod: { readonly namespace: string; readonly name: string }): boolean {
     const { store, timeline } = this.#world;
     const claim = { ...pod, name: `${pod.name}-data` };
     const { metadata } = store.find("persistentvolumeclaims", claim) ?? {};
     const ageMs = timeline.nowMs() - Date.parse(metadata?.creationTimestamp ?? "");
-    // Until it has our finalizer Sluice does not keep it; processes stand still, or are dead, for half a minute.
+    // Before it has our finalizer Sluice does not keep a volume, and processes may be stopped or dead for half a minute.
     if (metadata === undefined || metadata.deletionTimestamp !== undefined || !(ageMs > 60_000)) return false;
     this.#expected.add(metadata.uid);
     if (store.find("pods", pod) !== undefined) store.delete("pods", pod);
@@ -62,7 +62,7 @@ export class VolumeLosses {
     return true;
   }
 
-  /** True when it is deleted for good, and our finalizer keeps its volume. */
+  /** True if the claim is deleted and our finalizer keeps its volume. */
   isKept({ metadata: { deletionTimestamp, finalizers } }: StoredObject): boolean {
     return deletionTimestamp !== undefined && finalizers?.includes(protection) === true;
   }

@@ -1,4 +1,4 @@
-/** A tool that applies plain manifests of webhooks again and again, beside a drain and reviews without end. */
+/** A tool that applies plain manifests of webhooks again and again, beside a drain and constant reviews. */
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { drainNodes } from "./drain.ts";
@@ -6,27 +6,27 @@ import { evict } from "./drain-webhook.ts";
 import type { Scene } from "./scene.ts";
 
 export interface Tool {
-  /** For how long the plain manifest is applied every 10 s. */
+  /** Time for which the plain manifest is applied every 10 s. */
   readonly seconds: number;
   apply(): Promise<void>;
-  /** Whether every process asks for the key on this path, or none does; undefined where some do. */
+  /** True if every process asks for the key on this path, false if none does, undefined if only some do. */
   isAsked(): Promise<boolean | undefined>;
 }
 
 export interface WrittenBack {
-  /** Rehearsals of evictions beside it. */
+  /** Number of rehearsed evictions meanwhile. */
   readonly asked: number;
-  /** What the API server said to those that were neither allowed nor told to come again. */
+  /** The API server's messages for rehearsals that were neither allowed nor answered with 429. */
   readonly refused: readonly string[];
   /** How often kubectl ended the drain with an error. */
   readonly gaveUp: number;
-  /** After how many applications the key was not asked for. */
+  /** Number of applications after which the key was not asked for. */
   readonly plain: number;
-  /** From the last application until the key was asked for again. */
+  /** Time from the last application until the key was asked for again, in seconds. */
   readonly seconds: number;
 }
 
-/** Drains a node of the first zone. Throws where the key is not asked for 45 s after the last application. */
+/** Drains a node of the first zone. Throws if the key is not asked for within 45 s of the last application. */
 export async function writeBack(scene: Scene, { seconds, apply, isAsked }: Tool): Promise<WrittenBack> {
   const { api, controlPlane, group } = scene;
   const { namespace, statefulSets } = group;
@@ -43,7 +43,7 @@ export async function writeBack(scene: Scene, { seconds, apply, isAsked }: Tool)
     for (; isAsking; await delay(20)) {
       const { code, message } = await rehearse();
       asked++;
-      // A drain receives 429 and asks again: any other answer ends it.
+      // A drain that gets 429 asks again: any other answer ends it.
       if (code !== 201 && code !== 429) refused.push(`${code} ${message}`);
     }
   })();

@@ -1,4 +1,4 @@
-/** The documents, held to being read: READMEs stay short and plain, and every link leads somewhere. */
+/** Keeps the documents readable: READMEs stay short and plain, and every link leads somewhere. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -7,21 +7,21 @@ import { test } from "node:test";
 const root = join(import.meta.dirname, "../..");
 const linesOfReadme = 150;
 const wordsPerSentence = 35;
-/** On average in a paragraph of several sentences. A single sentence is bound by its own length alone. */
+/** The average for a paragraph of several sentences. A single sentence only has its own limit. */
 const wordsOnAverage = 18;
-/** A paragraph of this many sentences or more needs one of at least so many words: full stops join nothing. */
+/** A paragraph with at least this many sentences needs one with at least this many words, because full stops join nothing. */
 const telegram = { sentences: 5, words: 8 };
 const linesOfScreen = 50;
 
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 const documents = globSync(["*.md", "{functions,triggers,knative,test}/**/*.md"], { cwd: root }).sort();
 
-/** Without blocks of code, whatever their indent. */
+/** The text without blocks of code, whatever their indent. */
 function withoutCode(text: string): string {
   return text.replace(/^ *```[\s\S]*?^ *```$/gm, "");
 }
 
-/** The sentences of each paragraph, tables and blocks of code apart. A heading and an item of a list are paragraphs. */
+/** The sentences of each paragraph, without tables and blocks of code. A heading and an item of a list are paragraphs. */
 function paragraphsOf(text: string): string[][] {
   const prose = withoutCode(text).replace(/^\s*\|.*$/gm, "");
   const shown = prose.replace(/(\[[^\]]*\])\([^)]*\)/g, "$1").replace(/^#+ .*$/gm, "$&\n");
@@ -31,10 +31,10 @@ function paragraphsOf(text: string): string[][] {
   return trimmed.map((sentences) => sentences.filter(Boolean)).filter(({ length }) => length > 0);
 }
 
-/** How many words: what has a letter or a digit in it. */
+/** Number of words: parts with a letter or a digit. */
 const wordsIn = (sentence: string): number => sentence.split(" ").filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
 
-/** The fragments that lead to the headings of a document, as GitHub makes them. */
+/** The fragments of the links to a document's headings, as GitHub makes them. */
 function fragmentsOf(text: string): string[] {
   const seen = new Map<string, number>();
   return [...withoutCode(text).matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) => {
@@ -49,13 +49,13 @@ function fragmentsOf(text: string): string[] {
   });
 }
 
-/** The targets of the links of a document that lead to no other site. */
+/** The link targets of a document that are no URLs of other sites. */
 function linksOf(text: string): string[] {
   const links = [...withoutCode(text).matchAll(/\[[^\]]*\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
   return links.filter((target) => !/^[a-z]+:/.test(target));
 }
 
-/** Why a link of a document leads nowhere; undefined where it leads to a file, and to a heading where it names one. */
+/** Why a link leads nowhere; undefined if its file exists, and its heading if it names one. */
 function lost(document: string, link: string): string | undefined {
   const [file = "", fragment] = link.split("#");
   const path = file === "" ? document : relative(root, join(root, dirname(document), file));
@@ -69,7 +69,7 @@ test("the README has at most 150 lines", () => {
   assert.ok(lines <= linesOfReadme, `${lines} lines`);
 });
 
-/** What makes a paragraph hard to read; nothing where it reads well. */
+/** What makes a paragraph hard to read; nothing if it reads well. */
 function hardships(sentences: readonly string[]): string[] {
   const lengths = sentences.map(wordsIn);
   const average = lengths.reduce((sum, words) => sum + words, 0) / lengths.length;
@@ -88,7 +88,7 @@ test("a document has no sentence above 35 words, no paragraph above 18 on averag
   assert.deepEqual(hard, []);
 });
 
-test("a long sentence, a long average and a telegram are found; one sentence alone has no average", () => {
+test("the test finds a long sentence, a long average and a telegram; one sentence alone has no average", () => {
   const sentence = (words: number) => `${"word ".repeat(words - 1)}end.`;
   const found = (...lengths: number[]) => hardships(lengths.map(sentence)).map((why) => why.split(":")[0]);
   assert.deepEqual(found(35), []);
@@ -100,7 +100,7 @@ test("a long sentence, a long average and a telegram are found; one sentence alo
   assert.deepEqual(found(7, 7, 8, 7, 7), []);
 });
 
-test("every relative link of a document leads to a file, and to a heading where it names one", () => {
+test("every relative link of a document leads to a file, and to a heading if it names one", () => {
   const links = documents.flatMap((document) => linksOf(read(document)).map((link) => ({ document, link })));
   assert.ok(documents.length > 12 && links.length > 30, `${documents.length} documents, ${links.length} links`);
   assert.deepEqual(
@@ -109,7 +109,7 @@ test("every relative link of a document leads to a file, and to a heading where 
   );
 });
 
-/** What stands above the first line of a document, and what stands below it. */
+/** Splits a document at its horizontal rule, into the part above and the part below. */
 function screensOf(text: string): { readonly first: string; readonly rest: string } {
   const [first = "", ...rest] = text.split("\n---\n");
   return { first, rest: rest.join("\n---\n") };
@@ -121,7 +121,7 @@ function guardsExplained(text: string): string[] {
   return tables.flatMap((rows) => [...rows.matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, guard = ""]) => guard));
 }
 
-test("the README of a function has promise, what is read, guards and undo on one screen, and the rest below a line", () => {
+test("the README of a function has promise, reads, guards and undo on one screen, and the rest below a line", () => {
   const readmes = globSync("functions/*/README.md", { cwd: root });
   assert.ok(readmes.length >= 4, readmes.join());
   for (const path of readmes) {
@@ -138,7 +138,7 @@ test("the README of a function has promise, what is read, guards and undo on one
   }
 });
 
-test("sentences end at stops, headings and items; tables, code and the targets of links are none of theirs", () => {
+test("sentences end at stops, headings and items; tables, code and link targets do not count", () => {
   const text =
     '# A b\nC `d.e` f. *G h.* I\nj!\n\n- k\n- l (m.) n\n\n| o. | p |\n\n```sh\nq. r\n```\n\n[S](t.md#u) v.\n1. "w."\n';
   const expected = ["# A b", "C `d.e` f.", "*G h.*", "I j!", "- k", "- l (m.)", "n", "[S] v.", "1.", '"w."'];
@@ -146,7 +146,7 @@ test("sentences end at stops, headings and items; tables, code and the targets o
   assert.equal(wordsIn('It takes 3 x `a b` - "well" …'), 7);
 });
 
-test("a link is lost without its file or its heading, and is no link in a block of code", () => {
+test("a link without its file or heading is lost, and a link in a block of code does not count", () => {
   assert.deepEqual(linksOf("[a](b.md) [c\nd](#e) [f](https://g.h)\n```\n[i](j)\n```\n"), ["b.md", "#e"]);
   assert.deepEqual(fragmentsOf("# A, `b` and c-d?\n## [E](f.md)\n```\n# g\n```\n## E\n"), ["a-b-and-c-d", "e", "e-1"]);
   assert.equal(lost("knative/README.md", "../README.md#install"), undefined);
@@ -169,7 +169,7 @@ const questions = [
   "rule that is removed",
 ];
 
-test("to add a function, each question has a line of its own, and every place that is named there is in the tree", () => {
+test("the chapter about adding a function has a line for each question, and names only existing places", () => {
   const [, below = ""] = read("CONTRIBUTING.md").split("\n## To add a function\n");
   const [section = ""] = below.split("\n## ");
   const rows = [...section.matchAll(/^\| ([a-z ]+) \| .+\? ?.*\| .+ \|$/gm)].map(([, question]) => question);
@@ -184,13 +184,13 @@ test("to add a function, each question has a line of its own, and every place th
 
 const mostStops = 15;
 
-/** A stop of a way in CONTRIBUTING: a file, and how the ways before it lead there. */
+/** A stop of a way in CONTRIBUTING: a file, and how an earlier stop leads there. */
 interface Stop {
   readonly number: number;
   readonly file: string;
-  /** The stop that knows it; undefined for the first one. */
+  /** The stop that knows this file; undefined for the first one. */
   readonly from: number | undefined;
-  /** Files that hand it over, in order from `file` to the stop `from`; empty where `from` imports it. */
+  /** Files that hand this file over, in order from `file` to the stop `from`; empty if `from` imports it. */
   readonly over: readonly string[];
 }
 
@@ -207,7 +207,7 @@ function wayOf(text: string, heading: string): Stop[] {
   );
 }
 
-/** The files that a file imports. `code` leaves out what is imported for its types alone. */
+/** The files that a file imports. `code`: without imports of types. */
 function importedBy(file: string, what: "anything" | "code"): Set<string> {
   const statements = read(file).matchAll(/^(?:import|export) (type )?([^;]*?)from "(\.[^"]+)"/gm);
   const kept = [...statements].filter(([, type, names = ""]) => {
@@ -220,7 +220,7 @@ function importedBy(file: string, what: "anything" | "code"): Set<string> {
 const isLinked = (one: string, other: string): boolean =>
   importedBy(one, "anything").has(other) || importedBy(other, "anything").has(one);
 
-/** What is wrong with a way: a stop that is not there, that no stop before it leads to, or that leads back up. */
+/** The faults of a way: a missing stop, a stop that no earlier one leads to, or a way that leads back up. */
 function faultsOf(way: readonly Stop[]): string[] {
   return way.flatMap(({ number, file, from, over }, index) => {
     if (!existsSync(join(root, file))) return [`${number}: there is no ${file}`];
@@ -250,7 +250,7 @@ for (const heading of ["The way of one event", "The way of one review"]) {
   });
 }
 
-test("a way that leads up, that no file hands over, or that leads to no file is found out", () => {
+test("a way that leads up, that no file hands over, or that leads to no file is found", () => {
   const stop = (number: number, file: string, from?: number, ...over: string[]): Stop => ({ number, file, from, over });
   const conclude = "functions/shared/reconcile/conclude.ts";
   const act = "functions/shared/reconcile/act.ts";

@@ -1,11 +1,11 @@
-/** Holds decisions to what they promise: what is decided depends on what was seen, and on nothing else. */
+/** Decisions depend only on the given snapshot. */
 import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { test } from "node:test";
 import { table } from "../../triggers/table.ts";
 import { functions, leadsTo, matches, none, type Source, withoutComments } from "../support/tree.ts";
 
-/** What decides: it is pure, with its message and by its imports. */
+/** A decision's comment says that it is pure, and its imports are. */
 const decisions = functions.filter(({ path }) => /^decide(-[a-z]+)*\.ts$/.test(basename(path)));
 
 test("a decision has no clock, chance, timer, environment, or promise", () => {
@@ -19,7 +19,7 @@ test("a decision has no clock, chance, timer, environment, or promise", () => {
   );
 });
 
-/** The imports of a source that are there when it runs: those of types are gone by then. */
+/** The imports of a source at run time: without imports of types. */
 function runsWith({ text }: Source): string[] {
   const imports = withoutComments(text).matchAll(/^(?:im|ex)port (?!type\b)(?:[^;"]*? from )?"([^"]+)";/gms);
   return [...imports].map(([, specifier = ""]) => specifier);
@@ -36,7 +36,7 @@ test("a decision leads to no cluster, clock, logger or module of Node, whatever 
     for (const specifier of runsWith(source)) {
       const to = leadsTo(source, specifier);
       const next = byPath.get(to ?? "");
-      // Budgets hold expressions, and re2js compares them with names: it reads and writes nothing.
+      // Budgets have expressions, which re2js compares with names: it reads and writes nothing.
       if (specifier === "re2js") continue;
       if (next === undefined || next.path.startsWith("functions/shared/kubernetes/")) {
         offences.push([...way, specifier].join(" -> "));

@@ -1,4 +1,7 @@
-/** The documents, held to what ships: names that a user types, what of rollout-operator is read, what of client-node is used. */
+/**
+ * Compares the documents with what ships: the names that users type, what Sluice reads of rollout-operator, what it uses of
+ * client-node.
+ */
 import assert from "node:assert/strict";
 import { globSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
@@ -9,7 +12,7 @@ const root = new URL("../../", import.meta.url);
 const read = (path: string): Promise<string> => readFile(new URL(path, root), "utf8");
 const migration = await read("knative/from-rollout-operator.md");
 
-/** From the line that begins so to the next empty line that no list or code follows. */
+/** From the line that begins like this to the next empty line without a list or code after it. */
 function part(text: string, begins: string): string {
   const start = text.indexOf(`\n${begins}`);
   assert.ok(start >= 0, `no line begins with "${begins}"`);

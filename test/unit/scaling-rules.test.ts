@@ -1,4 +1,4 @@
-/** The table of the rules of scaling: each has a row, and each row a test that is there. */
+/** The table of the rules of scaling: each rule has a row, and each row names an existing test. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,9 +1,9 @@
-/** What every part of the product needs is written in one place: a second copy would go its own way some day. */
+/** What every part of the product needs is written in one place, because a second copy would sooner or later differ. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { matches, product } from "../support/tree.ts";
 
-/** What it is, how it looks wherever it is written, and where that may be. */
+/** What it is, what it looks like, and where it may be written. */
 const statedOnce: readonly (readonly [what: string, pattern: RegExp, path: string])[] = [
   ["NAMESPACE/GROUP", /namespace\}\/\$\{(\w+\.)*group\}/, "functions/shared/workloads/statefulsets.ts"],
   ["STATEFULSET-ORDINAL", /\}-\$\{(\w+\.)*ordinal\}|-\(?\\d\+\)?\$\//, "functions/shared/workloads/pods.ts"],

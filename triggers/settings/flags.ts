@@ -14,6 +14,8 @@ export interface CommandLine {
   readonly help: boolean;
   /** The file to be replayed, `-` for standard input; undefined where the process is to serve. */
   readonly replay: string | undefined;
+  /** The process is to say whether Sluice may be uninstalled, and to end. */
+  readonly checksUninstall: boolean;
   /** A line for each; what else was read is to be used only when there is none. */
   readonly mistakes: readonly string[];
   /** What is other than rollout-operator would have it, a line for each. */
@@ -28,12 +30,13 @@ export interface CommandLine {
 const usualPort = "8001";
 const usualTlsPort = "8443";
 
-/** The one flag with a value that is not rollout-operator's. */
+/** The flags that are not rollout-operator's. The first one has a value. */
 const replayName = "replay";
+const checkName = "check-uninstall";
 
 /** Reads the arguments of a process, in Go's syntax. Without any the environment stays as it is. */
 export function readFlags(argv: readonly string[], environment: Environment): CommandLine {
-  const { help, replay, given, mistakes } = parseArguments(argv);
+  const { help, replay, checksUninstall, given, mistakes } = parseArguments(argv);
   const values = new Map<string, string>();
   const warnings: string[] = [];
   for (const [flag, text] of given) {
@@ -60,6 +63,7 @@ export function readFlags(argv: readonly string[], environment: Environment): Co
   return {
     help,
     replay,
+    checksUninstall,
     mistakes,
     warnings,
     environment: { ...environment, ...Object.fromEntries(overrides) },
@@ -75,6 +79,7 @@ function isSetting(field: keyof typeof settingsTable, value: string): boolean {
 interface ParsedArguments {
   help: boolean;
   replay: string | undefined;
+  checksUninstall: boolean;
   /** By flag, what was written of it last. */
   readonly given: Map<Flag, string>;
   readonly mistakes: string[];
@@ -87,7 +92,13 @@ function plain(argument: string): string {
 
 /** As Go's package `flag` does, but that it goes on after a mistake, and that an argument which is no flag is one. */
 function parseArguments(argv: readonly string[]): ParsedArguments {
-  const parsed: ParsedArguments = { help: false, replay: undefined, given: new Map(), mistakes: [] };
+  const parsed: ParsedArguments = {
+    help: false,
+    replay: undefined,
+    checksUninstall: false,
+    given: new Map(),
+    mistakes: [],
+  };
   const rest = [...argv];
   let before: Flag | undefined;
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
@@ -99,17 +110,30 @@ function parseArguments(argv: readonly string[]): ParsedArguments {
     const [, name = "", text] = match;
     const flag = flags.find((one) => one.name === name);
     before = text === undefined ? flag : undefined;
-    if (name === "h" || name === "help") parsed.help = true;
-    else if (name === replayName) takeReplay(parsed, text ?? rest.shift());
-    else if (flag === undefined) parsed.mistakes.push(describeUnknown(name));
+    if (takeOwn(parsed, name, text, rest)) continue;
+    if (flag === undefined) parsed.mistakes.push(describeUnknown(name));
     else takeFlag(parsed, flag, text, rest);
   }
   return parsed;
 }
 
+/** False for a flag that is not one of ours. `rest`: as in {@link takeFlag}. */
+function takeOwn(parsed: ParsedArguments, name: string, text: string | undefined, rest: string[]): boolean {
+  if (name === "h" || name === "help") parsed.help = true;
+  else if (name === replayName) takeReplay(parsed, text ?? rest.shift());
+  else if (name === checkName) takeCheck(parsed, text);
+  else return false;
+  return true;
+}
+
 function takeReplay(parsed: ParsedArguments, file: string | undefined): void {
   parsed.replay = file;
   if (!file) parsed.mistakes.push(`-${replayName} has no value; write -${replayName}=FILE`);
+}
+
+function takeCheck(parsed: ParsedArguments, text: string | undefined): void {
+  parsed.checksUninstall = true;
+  if (text !== undefined) parsed.mistakes.push(`-${checkName} is ${showValue(text)}; write -${checkName}`);
 }
 
 /** `rest`: the arguments behind it, of which it takes the first where its value is not written with it. */
@@ -126,7 +150,7 @@ function describeNoFlag(argument: string, before: Flag | undefined): string {
 }
 
 function describeUnknown(name: string): string {
-  const near = [...flags.map((flag) => flag.name), replayName]
+  const near = [...flags.map((flag) => flag.name), replayName, checkName]
     .map((known) => ({ known, distance: known.includes(name) ? 0 : leven(name, known) }))
     .filter(({ distance }) => distance <= Math.max(2, name.length / 4))
     .sort((one, other) => one.distance - other.distance)

@@ -15,10 +15,10 @@ export const findMisplaced = misplacedFinder(ofStatefulSets);
 
 /** Answers what finds the keys of these entries that stand only in the wrong place on an object. */
 export function misplacedFinder(entries: Entries): (metadata: Metadata) => readonly Malformed[] {
-  const written = new Map(entries.map((entry) => [entry.key, entry]));
-  const strayIn = (wrong: Texts, right: Texts, kind: Annotation<unknown>["kind"]): readonly Malformed[] =>
+  const known = new Map(entries.map((entry) => [entry.key, entry]));
+  const strayIn = (wrong: KeyTexts, right: KeyTexts, kind: Annotation<unknown>["kind"]): readonly Malformed[] =>
     Object.entries(wrong).flatMap(([key, text]) => {
-      const entry = written.get(key);
+      const entry = known.get(key);
       if (entry?.kind !== kind || right[key] !== undefined) return [];
       return [{ key, message: describeMisplaced(entry, text), misplaced: text }];
     });
@@ -28,7 +28,7 @@ export function misplacedFinder(entries: Entries): (metadata: Metadata) => reado
   ];
 }
 
-type Texts = Readonly<Record<string, string>>;
+type KeyTexts = Readonly<Record<string, string>>;
 
 function describeMisplaced({ key, kind, fallback, mayContainSecret }: Annotation<unknown>, text: string): string {
   const stands = kind === "label" ? "annotation" : "label";

@@ -56,6 +56,13 @@ export interface ReconcileResult {
   readonly isGone?: boolean;
 }
 
+/** A finalizer of ours that a function puts on objects, or leaves there. */
+export interface OwnFinalizer {
+  readonly name: string;
+  /** With the value `remove` the function takes the finalizer off every object, and puts it on none, as before an uninstall. */
+  readonly setting: Setting<"keep" | "remove">;
+}
+
 /** The fields that the definitions of all functions have, whether an event, a review or a timer starts them. */
 export interface Definition {
   readonly name: string;
@@ -67,6 +74,8 @@ export interface Definition {
   readonly writes: readonly AnyEntry[];
   /** The settings that are its own, by field; absent: it has none. */
   readonly settings?: Readonly<Record<string, Setting<unknown>>>;
+  /** Which finalizers of ours are on objects while it is served; absent: it needs none. */
+  readonly finalizers?: readonly OwnFinalizer[];
 }
 
 /** Reconciles between the sweeps, of the few keys for which a promise with a short time may be due. */

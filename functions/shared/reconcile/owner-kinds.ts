@@ -3,7 +3,7 @@
 import { setting, valuesOf } from "../base/settings.ts";
 import type { Context } from "../contract/context.ts";
 import { isNewEvent } from "../events/recorder.ts";
-import { KindNotServedError, type Resource } from "../kubernetes/cluster.ts";
+import { type Cluster, KindNotServedError, type Resource } from "../kubernetes/cluster.ts";
 
 /** A kind that the user who installs Sluice names. */
 interface OwnerKind {
@@ -29,23 +29,40 @@ function parseKinds(text: string): readonly OwnerKind[] | undefined {
   return kinds.length === named.length ? kinds : undefined;
 }
 
+/** The types whose objects may be owners, as the API server serves them now, and kinds of the setting that it does not serve. */
+interface OwnerTypes {
+  readonly resources: readonly Resource[];
+  readonly notServed: readonly KindNotServedError[];
+}
+
+/** Looks up the kinds of the setting, which stand beside those that Sluice knows. Throws ClusterError. */
+export async function findOwnerTypes(
+  cluster: Pick<Cluster, "resourceOf">,
+  kinds: readonly OwnerKind[],
+): Promise<OwnerTypes> {
+  const notServed: KindNotServedError[] = [];
+  const found = kinds.map(async ({ group, kind }) => {
+    try {
+      return [(await cluster.resourceOf(group, kind)).resource];
+    } catch (error) {
+      if (!(error instanceof KindNotServedError)) throw error;
+      notServed.push(error);
+      return [];
+    }
+  });
+  const served = (await Promise.all(found)).flat();
+  return { resources: [...new Set<Resource>(["rabbitmqclusters", "statefulsets", ...served])], notServed };
+}
+
 /**
  * The types whose objects may be owners, as the API server serves them now. A kind of the setting that is not served is reported
  * once. Throws ClusterError.
  */
 export async function ownerResources(context: Context, by: string): Promise<readonly Resource[]> {
   const { skipLabelKinds } = valuesOf({ skipLabelKinds: skipLabelKindsSetting }, context.settings);
-  const found = skipLabelKinds.map(async ({ group, kind }) => {
-    try {
-      const { resource } = await context.cluster.resourceOf(group, kind);
-      return [resource];
-    } catch (error) {
-      if (!(error instanceof KindNotServedError)) throw error;
-      const key = { namespace: "", group: "" };
-      const { message } = error;
-      if (isNewEvent(context, key, message)) context.reporter.problem(key, by, `SKIP_LABEL_KINDS: ${message}`);
-      return [];
-    }
-  });
-  return [...new Set<Resource>(["rabbitmqclusters", "statefulsets", ...(await Promise.all(found)).flat()])];
+  const { resources, notServed } = await findOwnerTypes(context.cluster, skipLabelKinds);
+  const key = { namespace: "", group: "" };
+  for (const { message } of notServed)
+    if (isNewEvent(context, key, message)) context.reporter.problem(key, by, `SKIP_LABEL_KINDS: ${message}`);
+  return resources;
 }

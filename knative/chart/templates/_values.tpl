@@ -7,11 +7,14 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* The labels of the pods. Those of the selector always win: Sluice knows its own pods by them. */ -}}
+{{- /*
+The labels of pods. Those of the selector always win: Sluice knows its own pods by them. Takes a list: the context, and the component.
+*/ -}}
 {{- define "sluice.podLabels" -}}
-{{- $own := dict "app.kubernetes.io/name" "sluice" "app.kubernetes.io/component" "admission" -}}
-{{- $common := (.Values.global | default dict).commonLabels | default dict -}}
-{{- mergeOverwrite (dict) $common (.Values.podLabels | default dict) $own | toYaml -}}
+{{- $root := index . 0 -}}
+{{- $own := dict "app.kubernetes.io/name" "sluice" "app.kubernetes.io/component" (index . 1) -}}
+{{- $common := ($root.Values.global | default dict).commonLabels | default dict -}}
+{{- mergeOverwrite (dict) $common ($root.Values.podLabels | default dict) $own | toYaml -}}
 {{- end -}}
 
 {{- /* The image. The placeholder has no registry, so that a release with it would wait for ever. */ -}}
@@ -30,6 +33,36 @@
 {{- int .Values.replicas -}}
 {{- end -}}
 
+{{- /* The settings with which the chosen functions take our finalizers off all objects, as JSON; none where they put none there. */ -}}
+{{- define "sluice.finalizerSettings" -}}
+{{- $chosen := include "sluice.functions" . | fromJsonArray -}}
+{{- $names := list -}}
+{{- range (.Files.Get "files/functions.yaml" | fromYaml).functions -}}
+{{- if has .name $chosen }}{{ $names = concat $names (.finalizerSettings | default list) }}{{ end -}}
+{{- end -}}
+{{- uniq $names | toJson -}}
+{{- end -}}
+
+{{- /* The settings that uninstall.prepare makes, by name, as JSON. A user who wants another value has to choose. */ -}}
+{{- define "sluice.preparation" -}}
+{{- $made := dict -}}
+{{- if .Values.uninstall.prepare -}}
+{{- range $name := include "sluice.finalizerSettings" . | fromJsonArray -}}
+{{- $given := get ($.Values.settings | default dict) $name | default "" | toString | trim -}}
+{{- if not (has $given (list "" "remove")) -}}
+{{- fail (printf "uninstall.prepare is true, and settings.%s is %q: take that out, or write remove" $name $given) -}}
+{{- end -}}
+{{- range $.Values.extraEnv -}}
+{{- if and (eq .name $name) (ne (.value | default "" | toString | trim) "remove") -}}
+{{- fail (printf "uninstall.prepare is true, and extraEnv has %s: take that out" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $made $name "remove" -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $made -}}
+{{- end -}}
+
 {{- /* What a user adds to the environment of the process: FUNCTION, NAMESPACE, the settings, and extraEnv, as a list. */ -}}
 {{- define "sluice.environment" -}}
 - name: FUNCTION
@@ -38,7 +71,7 @@
 - name: NAMESPACE
   value: {{ include "sluice.namespaces" . | fromJsonArray | join "," | quote }}
 {{- end }}
-{{- range $name, $value := .Values.settings }}
+{{- range $name, $value := mergeOverwrite (dict) (.Values.settings | default dict) (include "sluice.preparation" . | fromJson) }}
 {{- if not (kindIs "invalid" $value) }}
 - name: {{ $name }}
   value: {{ (kindIs "string" $value) | ternary $value (toJson $value) | quote }}

@@ -29,6 +29,8 @@ interface ChosenFunction extends Rights {
   readonly concern: string;
   /** As a webhook configuration is called, with `-` and the namespace after it; absent: it answers no reviews. */
   readonly webhook?: string;
+  /** The settings that are `remove` before an uninstall; absent: the function puts no finalizer on anything. */
+  readonly finalizerSettings?: readonly string[];
 }
 
 /** What `files/functions.yaml` holds, in the order of the table. */
@@ -63,11 +65,14 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     // The plugin reads what is served, wherever that is.
     port: { ...rightsFrom(tlsPortNeeds, "processRole"), role: rightsFrom(pluginNeeds, "role").role },
     functions: all.map((definition) => {
-      const { name, concern, needs } = definition;
+      const { name, concern, needs, finalizers = [] } = definition;
+      const settings = [...new Set(finalizers.map(({ setting }) => setting.name))];
       const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
       const webhook = "registration" in definition ? { webhook: definition.registration.webhook } : {};
+      const finalizerSettings = settings.length === 0 ? {} : { finalizerSettings: settings };
       const isOfCron = functions.cronFunctions.some((cron) => cron.name === name);
-      return { name, concern, ...webhook, ...rightsFrom([...needs, ...watched], isOfCron ? "processRole" : "role") };
+      const rights = rightsFrom([...needs, ...watched], isOfCron ? "processRole" : "role");
+      return { name, concern, ...webhook, ...finalizerSettings, ...rights };
     }),
   };
 }

@@ -6,15 +6,22 @@ import { fenceOf, objectChangesOf } from "../fence/fence.ts";
 import { guardOf } from "../fence/guard.ts";
 import { inNamespaces } from "../fence/policy.ts";
 import { placeholderKinds } from "../kinds.ts";
-import { type Manifest, placeholderNamespace, type Workload } from "../object.ts";
+import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
 import { emptySecret, webhookConfiguration } from "../webhooks.ts";
 import { deployment, serviceForReviews } from "../workloads.ts";
 import { valueNameOf } from "./choice.ts";
 import { fileOf, forEachServed, type Lines, lines, optional, servedToken, templateOf } from "./template.ts";
 
+interface PodContainer {
+  readonly resources: object;
+  readonly env: readonly object[];
+  readonly securityContext: object;
+  readonly [field: string]: unknown;
+}
+
 interface PodSpec {
   readonly affinity: object;
-  readonly containers: readonly (Readonly<Record<string, unknown>> & { readonly resources: object })[];
+  readonly containers: readonly PodContainer[];
   readonly [field: string]: unknown;
 }
 
@@ -31,13 +38,18 @@ const [workload, disruptionBudget] = deployment(account, {}) as unknown as reado
   Manifest,
 ];
 const { spec } = workload;
-const [container] = spec.template.spec.containers;
-if (container === undefined) throw new Error("the Deployment of the manifests has no container");
+const container = soleContainer(spec.template.spec);
 
 /** What a replica asks for unless the user says otherwise. */
 export const usualResources = container.resources;
 /** Where replicas run unless the user says otherwise. */
 export const usualAffinity = spec.template.spec.affinity;
+
+function soleContainer({ containers }: PodSpec): PodContainer {
+  const [first] = containers;
+  if (first === undefined) throw new Error("the Deployment of the manifests has no container");
+  return first;
+}
 
 /** The files below `templates` that are rendered, by their names. */
 export function templatesOf(
@@ -51,6 +63,7 @@ export function templatesOf(
     ["service.yaml", fileOf([templateOf(serviceForReviews())])],
     ["certificate.yaml", fileOf([templateOf(emptySecret())])],
     ["policies.yaml", fileOf(policies.map(policyTemplate))],
+    ["uninstall.yaml", uninstallTemplate()],
     ...admissionFunctions.map((definition): [string, string] => [
       `webhook-${definition.registration.webhook}.yaml`,
       webhookTemplate(definition),
@@ -60,30 +73,83 @@ export function templatesOf(
 
 function deploymentTemplate(): string {
   const { containers: _containers, affinity: _affinity, ...pod } = spec.template.spec;
-  const { env, resources: _resources, image: _image, ...process } = container as Record<string, unknown>;
-  const own = {
+  const { env: _env, resources: _resources, image: _image, ...process } = container;
+  const containers = [{ ...containerFields(), ...process }];
+  const template = { metadata: podMetadata(), spec: { ...pod, ...lines("scheduling"), containers } };
+  const manifest = { ...workload, spec: { ...spec, replicas: '{{ include "sluice.replicas" . }}', template } };
+  const args = optional("args", ".Values.extraArgs");
+  return templateOf(manifest, { own: { ...linesOfPod("admission"), ...linesOfContainer(args) } });
+}
+
+/** Where the process stands that looks, before an uninstall, for what it would leave behind. Its pod answers no reviews. */
+const checkComponent = "uninstall";
+/** Longer than the check itself waits, and shorter than Helm waits for a hook unless the user says otherwise, in seconds. */
+const checkDeadlineSeconds = 240;
+const aDaySeconds = 86_400;
+
+/** A hook of Helm that only runs before an uninstall, which goes on only if it ends with 0. */
+function uninstallTemplate(): string {
+  const { serviceAccountName, enableServiceLinks, securityContext } = spec.template.spec;
+  const containers = [
+    {
+      ...containerFields(),
+      securityContext: container.securityContext,
+      // So that `kubectl describe` also shows what it has found.
+      terminationMessagePolicy: "FallbackToLogsOnError",
+    },
+  ];
+  const pod = { serviceAccountName, restartPolicy: "Never", enableServiceLinks, securityContext };
+  const found = { containerName: account, operator: "In", values: [1, 2] };
+  const job = {
+    activeDeadlineSeconds: checkDeadlineSeconds,
+    backoffLimit: 2,
+    // What it has found it finds again. A pod that its node loses says nothing.
+    podFailurePolicy: {
+      rules: [
+        { action: "FailJob", onExitCodes: found },
+        { action: "Ignore", onPodConditions: [{ type: "DisruptionTarget", status: "True" }] },
+      ],
+    },
+    ttlSecondsAfterFinished: aDaySeconds,
+    template: { metadata: podMetadata(), spec: { ...pod, ...lines("scheduling"), containers } },
+  };
+  const annotations = {
+    "helm.sh/hook": "pre-delete",
+    "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    "helm.sh/hook-output-log-policy": "hook-failed",
+  };
+  const metadata = { name: "sluice-check-uninstall", annotations, labels: labelsOf(checkComponent) };
+  const manifest = { apiVersion: "batch/v1", kind: "Job", metadata, spec: job };
+  const args = ["args:", "  - --check-uninstall", ...listed(".Values.extraArgs")];
+  const template = templateOf(manifest, { own: { ...linesOfPod(checkComponent), ...linesOfContainer(args) } });
+  return fileOf([template], 'include "sluice.finalizerSettings" . | fromJsonArray');
+}
+
+/** What both have, so that neither takes a setting that the other one refuses. */
+function containerFields(): object {
+  return {
     name: account,
     image: '{{ include "sluice.image" . }}',
     ...lines("pull-policy"),
     ...lines("arguments"),
+    env: [...container.env, lines("settings")],
+    ...lines("resources"),
   };
-  const metadata = { ...lines("pod-annotations"), labels: lines("pod-labels") };
-  const template = {
-    metadata,
-    spec: {
-      ...pod,
-      ...lines("scheduling"),
-      containers: [{ ...own, env: [...(env as object[]), lines("settings")], ...lines("resources"), ...process }],
-    },
-  };
-  const manifest = { ...workload, spec: { ...spec, replicas: '{{ include "sluice.replicas" . }}', template } };
-  return templateOf(manifest, { own: { ...linesOfPod(), ...linesOfContainer() } });
 }
 
-function linesOfPod(): Lines {
+function podMetadata(): object {
+  return { ...lines("pod-annotations"), labels: lines("pod-labels") };
+}
+
+/** More items of a list, if the user sets that value. */
+function listed(value: string): readonly string[] {
+  return [`{{- with ${value} }}`, "  {{- toYaml . | nindent COLUMN }}", "{{- end }}"];
+}
+
+function linesOfPod(component: string): Lines {
   return {
     "pod-annotations": optional("annotations", ".Values.podAnnotations"),
-    "pod-labels": ['{{- include "sluice.podLabels" . | nindent COLUMN }}'],
+    "pod-labels": [`{{- include "sluice.podLabels" (list . "${component}") | nindent COLUMN }}`],
     scheduling: [
       ...optional("imagePullSecrets", ".Values.imagePullSecrets"),
       ...["{{- with .Values.priorityClassName }}", "priorityClassName: {{ . }}", "{{- end }}"],
@@ -94,10 +160,10 @@ function linesOfPod(): Lines {
   };
 }
 
-function linesOfContainer(): Lines {
+function linesOfContainer(args: readonly string[]): Lines {
   return {
     "pull-policy": ["{{- with .Values.image.pullPolicy }}", "imagePullPolicy: {{ . }}", "{{- end }}"],
-    arguments: optional("args", ".Values.extraArgs"),
+    arguments: args,
     settings: ['{{- include "sluice.environment" . | nindent COLUMN }}'],
     resources: optional("resources", ".Values.resources"),
   };

@@ -74,6 +74,14 @@ function valuesOf({ admissionFunctions, settings, defaultPreset, kinds }: ValueS
       meaning: "Sluice's settings, by the names of their environment variables: `npm start -- --help` lists them",
       schema: settingsSchema(settings),
     },
+    uninstall: section("What comes before `helm uninstall`", {
+      prepare: {
+        usual: false,
+        meaning: "Have Sluice take its finalizers off all objects, and keep none on: set it, and upgrade, first",
+        schema: flag,
+        isNeeded: true,
+      },
+    }),
     ...process,
     ...placement,
     webhooks: webhooksOf(admissionFunctions),

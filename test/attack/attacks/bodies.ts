@@ -1,4 +1,4 @@
-/** Bodies that never come to an end. */
+/** Bodies that never end. */
 import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Scene } from "../attack.ts";
@@ -20,7 +20,7 @@ function headOf(path: string, length: number): string {
   return `POST ${path} HTTP/1.1\r\n${headers}\r\n`;
 }
 
-/** Reviews as large as they may be, of which the last byte never comes. */
+/** Reviews of the largest size, whose last byte never comes. */
 export const unfinishedReviews: Attack = {
   name: "reviews-unfinished",
   description: (size) => `${unfinished[size]} reviews of 8 MiB on TLS_PORT whose last byte never comes`,
@@ -28,7 +28,7 @@ export const unfinishedReviews: Attack = {
     leaveUnfinished(scene, scene.target.tls, "/admission/pod-eviction", unfinished[scene.size], largestReview),
 };
 
-/** The same on the port of events. */
+/** The same on the port for events. */
 export const unfinishedEvents: Attack = {
   name: "events-unfinished",
   description: (size) => `${4 * unfinished[size]} events of 1 MiB whose last byte never comes`,
@@ -57,7 +57,7 @@ async function leaveUnfinished(
   return { seen: `${open} of ${count} are held in the end`, failures };
 }
 
-/** As fast as it is taken; ends early where the server closes. */
+/** Sends as fast as the server reads; ends early if the server closes the connection. */
 async function send(socket: Socket, head: string, bytes: number): Promise<void> {
   socket.write(head);
   for (let left = bytes; left > 0 && !socket.destroyed; left -= piece.length) {
@@ -65,7 +65,7 @@ async function send(socket: Socket, head: string, bytes: number): Promise<void> 
   }
 }
 
-/** Posts that stop after a few bytes: honest events and reviews are taken as before. */
+/** Posts that stop after a few bytes. Meanwhile the server must answer honest events and reviews as before. */
 export const stalledPosts: Attack = {
   name: "posts-stalled",
   description: () => `${stalled} events, and as many reviews, that say 1 MiB and send 100 bytes`,
@@ -89,7 +89,7 @@ export const stalledPosts: Attack = {
   },
 };
 
-/** Bodies that come slowly, and whose senders go away in the middle: not a line of the log says that something is wrong. */
+/** Bodies that come slowly, and whose senders disconnect in the middle. The log must not report an error. */
 export const abortedBodies: Attack = {
   name: "bodies-aborted",
   description: (size) => `${aborted[size]} bodies, half of them reviews, that come slowly and are aborted`,

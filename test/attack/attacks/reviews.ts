@@ -12,7 +12,7 @@ import { closeAll, openMany } from "./sockets.ts";
 const path = "/admission/pod-eviction?timeout=10s";
 const headers = { "content-type": "application/json" };
 const short = { namespace: "short", name: "db-0" };
-/** With the rest of the review as large as reviews once were taken, and as large as they may well be. */
+/** Lengths of the namespace: one fills the largest review that the server once read, the other one is plausible today. */
 const namespaceLengths = [8 * 2 ** 20 - 2_000, 200_000];
 const longNamespaces = { short: 60, long: 160 } as const;
 const distinct = { short: 3_000, long: 40_000 } as const;
@@ -20,7 +20,7 @@ const inFlight = { short: 300, long: 6_000 } as const;
 const measuredMs = { short: 4_000, long: 12_000 } as const;
 /** kubectl drain asks again after five seconds. */
 const againMs = { short: 1_000, long: 5_000 } as const;
-/** Requests to the API server that unknown pods may cost: so many at once, and then in a second. */
+/** Requests to the API server that reviews of unknown pods may cost: this many at once, and then this many a second. */
 const lookUps = { atOnce: 200, aSecond: 100 } as const;
 const mostAnswerBytes = 64 * 1024;
 const mostLogBytes = 2 ** 20;
@@ -34,7 +34,7 @@ function poolOf({ tls }: Target, connections: number): Pool {
   return new Pool(`https://127.0.0.1:${tls.port}`, { connections, allowH2: false, connect: { ca: tls.ca ?? "" } });
 }
 
-/** One that is closed in the middle was answered with 0. */
+/** A connection that breaks before the answer counts as status 0. */
 async function post(pool: Pool, body: string): Promise<AnsweredReview> {
   try {
     const answer = await pool.request({ method: "POST", path, headers, body });
@@ -44,7 +44,7 @@ async function post(pool: Pool, body: string): Promise<AnsweredReview> {
   }
 }
 
-/** Reviews that are refused, in a namespace of megabytes: neither memory, answers nor the log take it in. */
+/** Refused reviews whose namespace has megabytes: it must not appear in memory, in answers or in the log. */
 export const longNamespace: Attack = {
   name: "namespaces-of-8-MiB",
   description: (size) => `${longNamespaces[size]} reviews of a namespace of 8 MiB, or of 200 KB`,
@@ -76,7 +76,7 @@ export const longNamespace: Attack = {
   },
 };
 
-/** Refused reviews whose names never come twice: what is remembered of them is bounded. */
+/** Refused reviews whose names never repeat: what the server remembers of them is bounded. */
 export const manyNames: Attack = {
   name: "names-that-differ",
   description: (size) => `${distinct[size]} reviews, each of another namespace and name`,
@@ -103,7 +103,7 @@ export const manyNames: Attack = {
   },
 };
 
-/** Reviews on the plain port, which every pod reaches: they must not reserve anything, so that a real drain goes on. */
+/** Reviews on the plain port, which every pod can reach. They must not reserve anything, so that a real drain can go on. */
 export const forgedOnPlain: Attack = {
   name: "reviews-on-PORT",
   description: () => "2 forged reviews on PORT, and then a real drain in another zone",
@@ -140,7 +140,7 @@ function checkForged(statuses: readonly number[], reserved: boolean, { status, t
   return { seen: `${tallyOf(statuses)}; the pod of the real drain was ${outcome}`, failures };
 }
 
-/** Reviews of pods that there are not, each of which could cost a request to the API server. */
+/** Reviews of pods that do not exist, each of which could cost a request to the API server. */
 export const unknownPods: Attack = {
   name: "unknown-pods",
   description: (size) =>
@@ -173,13 +173,13 @@ export const unknownPods: Attack = {
 
 interface Asking {
   readonly namespace: string;
-  /** When it asks for the first time, from now on: no drain asks for all at once. */
+  /** Time of the first review, from now on: no drain sends all of them at once. */
   readonly startMs: number;
   readonly everyMs: number;
   readonly endMs: number;
 }
 
-/** Notes the status of each answer, which is that in the review where there is one. */
+/** Notes the status of each answer: the one in the review, if it has one. */
 async function reviewAgain(socket: Socket, name: string, asking: Asking, statuses: number[]): Promise<void> {
   const { namespace, startMs, everyMs, endMs } = asking;
   const body = reviewOf({ namespace, name }, `forged-${name}`, false);

@@ -6,14 +6,17 @@ import { askAfresh, type Tally } from "../fresh-thread.ts";
 import { connectTo, type Endpoint } from "../wire.ts";
 import { closeAll } from "./sockets.ts";
 
-/** At each port. */
+/** Connections at each port. */
 const slow = { short: 1_200, long: 2_000 } as const;
 const openMs = { short: 6_000, long: 60_000 } as const;
 const everyMs = 1_000;
 const slices = 50;
-/** At one port in a slice, 100 a second: a thousand that last for 10 s. More of them are a flood, which is another attack. */
+/**
+ * Connections that the attack opens at one port in a slice of time: 100 a second, which is a thousand that last for 10 s. More
+ * would be a flood, which is another attack.
+ */
 const mostOpened = 2;
-/** Of honest reviews. Every probe must be answered. */
+/** Share of honest reviews that must be answered. Every probe must be. */
 const leastAnswered = 0.99;
 const attacker = "127.0.0.3";
 
@@ -21,7 +24,10 @@ const get = "GET /healthz HTTP/1.1\r\nhost: sluice.example\r\n\r\n";
 const post = (path: string) =>
   `POST ${path} HTTP/1.1\r\nhost: sluice.example\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n`;
 
-/** How they begin: with a body, or with one after a request that was answered. Heads without an end make room like idle ones. */
+/**
+ * First bytes of the connections: a request with a body, or one after an answered request. Endless heads make room as idle
+ * connections do, so they are not here.
+ */
 const beginnings = [post("/admission/pod-eviction"), get + post("/admission/pod-eviction")];
 
 /** The honest clients have another address than the attacker. */
@@ -33,7 +39,9 @@ export const slowConnections: Attack = {
   run: (scene) => sendSlowly(scene, "127.0.0.2"),
 };
 
-/** All have the address of an ingress, or of a node that hides those of its pods. */
+/**
+ * The attacker and the honest clients share an address: that of an ingress, or of a node that hides the addresses of its pods.
+ */
 export const slowOfOneAddress: Attack = {
   name: "slow-one-address",
   description: (size) => `the same for ${openMs[size] / 1_000} s, and honest clients have that address, too`,
@@ -54,7 +62,7 @@ async function sendSlowly({ target, size, signal, atHeight }: Scene, honestAddre
   return { seen: `${opened} opened; ${describeTally(tally)}`, failures: failuresOf(tally) };
 }
 
-/** A second in which each connection sends a byte, or is opened again. */
+/** Takes a second, in which each connection sends a byte or is opened again. */
 async function turn(holds: readonly SlowClient[], signal: AbortSignal): Promise<void> {
   const endsMs = performance.now() + everyMs;
   for (let slice = 0; slice < slices; slice++) {
@@ -63,7 +71,7 @@ async function turn(holds: readonly SlowClient[], signal: AbortSignal): Promise<
   }
 }
 
-/** The connections at one server: one that was ended is opened again at its next turn. */
+/** The slow connections to one server. One that the server has ended is opened again in the next turn. */
 class SlowClient {
   opened = 0;
   readonly #endpoint: Endpoint;

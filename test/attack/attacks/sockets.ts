@@ -1,4 +1,4 @@
-/** Connections that take without giving: answers that the client does not read, and sockets that say nothing. */
+/** Connections that cost the server something: answers that the client does not read, and sockets that send nothing. */
 import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Scene } from "../attack.ts";
@@ -8,13 +8,13 @@ import { connectTo, type Endpoint, isConnected } from "../wire.ts";
 const pipelined = 2_000;
 const getMetrics = Buffer.from("GET /metrics HTTP/1.1\r\nhost: sluice.example\r\n\r\n".repeat(pipelined));
 const openMs = { short: 2_000, long: 8_000 } as const;
-/** At each server. */
+/** Idle sockets at each server. */
 const idle = { short: 3_000, long: 8_000 } as const;
-/** At both: no client that calls webhooks, sends events or scrapes needs more. */
+/** Most connections that may stay open at both servers: no client that calls webhooks, sends events or scrapes needs more. */
 const mostOpen = 2_500;
 const atOnce = 100;
 
-/** Thousands of requests for metrics on one connection, and none of the answers is read. */
+/** Thousands of requests for metrics on one connection, whose answers the client does not read. */
 export const metricsOnOne: Attack = {
   name: "metrics-unread-1",
   description: () => `${pipelined} pipelined GET /metrics on 1 connection, no answer is read`,
@@ -39,7 +39,7 @@ async function askUnread({ target, size, signal, atHeight }: Scene, connections:
   return { seen: `${open} of ${connections} are held in the end`, failures: [] };
 }
 
-/** Sockets that send nothing, and others that have asked once and stay. */
+/** Sockets that send nothing, and sockets that stay after one request. */
 export const idleSockets: Attack = {
   name: "idle-sockets",
   description: (size) => `${idle[size]} idle sockets on PORT, and as many on TLS_PORT`,
@@ -62,7 +62,7 @@ export const idleSockets: Attack = {
   },
 };
 
-/** Those that were taken, of so many that were tried. */
+/** Opens this many connections. Resolves to those that the server accepted. */
 export async function openMany(endpoint: Endpoint, count: number, signal: AbortSignal): Promise<Socket[]> {
   const taken: Socket[] = [];
   for (let left = count; left > 0; left -= atOnce) {
@@ -74,7 +74,10 @@ export async function openMany(endpoint: Endpoint, count: number, signal: AbortS
   return taken;
 }
 
-/** How many connections more the server has. A client that does not read does not receive that a connection was closed. */
+/**
+ * Number of connections that the server has in addition. A client that does not read does not notice that a connection was
+ * closed.
+ */
 export async function openSince(before: number, target: Target): Promise<number> {
   return Math.max(0, (await target.sockets()) - before);
 }

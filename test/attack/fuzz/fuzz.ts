@@ -1,4 +1,4 @@
-/** Sends malformed requests, and decides what comes back. */
+/** Sends malformed requests, and checks the answers. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Outcome, Scene } from "../attack.ts";
 import type { Target } from "../target.ts";
@@ -9,14 +9,14 @@ const requests = { short: 3_000, long: 100_000 } as const;
 const connections = 64;
 /** Longer than the server lets a client send, and than an API server waits. */
 const patienceMs = 15_000;
-/** After so many different ones the others are hardly new. */
+/** After this many different failures, further ones are hardly new. */
 const mostFailures = 20;
 
-/** Requests of all kinds that are none: each is answered with a message, or its connection is closed. */
+/** Requests of all kinds that are malformed: each must be answered with a message, or its connection closed. */
 export const malformedRequests: Attack = {
   name: "malformed",
   description: (size) => `${requests[size]} malformed requests`,
-  // What is cut off in the middle is answered, or closed, after this.
+  // After this time the server must answer or close a request that was cut off.
   settings: { REQUEST_TIMEOUT: "2s" },
   mayTurnEventsAway: true,
   run: fuzz,
@@ -25,7 +25,7 @@ export const malformedRequests: Attack = {
 interface Tally {
   sent: number;
   readonly statuses: Record<number, number>;
-  /** What must not be: how often, and where it was first. */
+  /** Failures: how often each occurred, and where first. */
   readonly failures: Map<string, { count: number; readonly first: string }>;
 }
 
@@ -56,7 +56,7 @@ async function fuzz({ target, size, seed, signal, atHeight }: Scene): Promise<Ou
 /** What came back on a connection. */
 interface Received {
   readonly answers: readonly Answer[];
-  /** Undefined where it is still open, and nothing more came. */
+  /** Undefined if the connection is still open, and nothing more came. */
   readonly closed: "clean" | "cut" | undefined;
   readonly mistake: string | undefined;
 }
@@ -105,7 +105,7 @@ async function send(target: Target, { endpoint, requests: sent, pieceBytes, endi
 
 interface Mistake {
   readonly what: string;
-  /** Of which request. */
+  /** Description of its request. */
   readonly description: string;
 }
 
@@ -127,8 +127,8 @@ function check({ requests: sent, ending }: Exchange, { answers, closed, mistake 
 }
 
 /**
- * What is no HTTP takes the connection with it, and the answers that were on their way. When the server closes for another
- * reason, it says so, but for a body that is too large to be read to its end.
+ * True if a missing answer is allowed: after an answer that ends the connection (413, or `Connection: close`), and after bytes
+ * that are no HTTP, which end the connection together with the answers on their way.
  */
 function isExcused(sent: readonly Malformed[], answers: readonly Answer[]): boolean {
   const last = answers.at(-1);

@@ -1,10 +1,10 @@
-/** CloudEvents and AdmissionReviews that are none, or nearly, as heads and bodies of requests. */
+/** CloudEvents and AdmissionReviews with faults, as heads and bodies of requests. */
 import { admissionFunctions } from "../../../triggers/table.ts";
 import type { Random } from "../../fake-cluster/random.ts";
 import { onceIn, pick, whole } from "./chance.ts";
 import { bodyOf, nested, oddName, oddObject, oddValue } from "./values.ts";
 
-/** A request before it becomes bytes. Names and values of headers hold only what HTTP permits. */
+/** A request before it becomes bytes. Names and values of headers have only characters that HTTP permits. */
 export interface Post {
   readonly description: string;
   readonly method: string;
@@ -14,7 +14,7 @@ export interface Post {
 }
 
 const eventPaths = ["/", "/events"];
-/** Where reviews are posted: on every path that there is, and on one that there is not. */
+/** Paths for reviews: every existing path, and one that does not exist. */
 export const reviewPaths = [...admissionFunctions.flatMap(({ paths }) => paths), "/admission/absent"];
 
 const types = [
@@ -42,12 +42,12 @@ const contentTypes = [
 ];
 const times = ["2020-01-01T00:00:00Z", "9999-99-99", "now", "-1", "0"];
 
-/** What may stand in a header: the others are escaped, as CloudEvents has them. */
+/** Text for a header, with other characters escaped as CloudEvents requires. */
 function headerText(text: string): string {
   return encodeURIComponent(text.toWellFormed()).slice(0, 6_000);
 }
 
-/** A CloudEvent whose attributes are headers. */
+/** A CloudEvent with its attributes in headers. */
 export function binaryEvent(random: Random): Post {
   const attributes = {
     "ce-specversion": "1.0",
@@ -76,7 +76,7 @@ export function binaryEvent(random: Random): Post {
   return { description: "an event in binary mode", method: "POST", target: pick(random, eventPaths), headers, body };
 }
 
-/** A CloudEvent that is its body. */
+/** A CloudEvent in the body. */
 export function structuredEvent(random: Random): Post {
   const type = onceIn(random, 6) ? pick(random, contentTypes) : "application/cloudevents+json";
   const text = oddObject(random, {
@@ -102,7 +102,7 @@ export function structuredEvent(random: Random): Post {
   };
 }
 
-/** What an API server posts of an eviction or of a budget, spoilt. */
+/** A review of an eviction or of a budget as an API server posts it, with faults. */
 export function review(random: Random): Post {
   const path = pick(random, reviewPaths);
   const kind = onceIn(random, 2) ? "Eviction" : "ZoneAwarePodDisruptionBudget";

@@ -9,7 +9,7 @@ const requests = all.flatMap((exchange) => exchange.requests);
 const textOf = ({ requests }: Exchange) => requests.map(({ bytes }) => bytes.toString("latin1")).join("|");
 
 describe("malformed requests", () => {
-  it("are the same for the same seed, and others for another", () => {
+  it("are the same for the same seed, and different for another", () => {
     const again = (seed: number) =>
       Array.from({ length: 200 }, (_, number) => exchangeOf(seed, 199 - number)).reverse();
     assert.deepEqual(again(1), all.slice(0, 200));
@@ -17,7 +17,7 @@ describe("malformed requests", () => {
     assert.ok(shared.length < 20, `${shared.length} of 200 are alike`);
   });
 
-  it("hardly ever come twice", () => {
+  it("hardly ever repeat", () => {
     const different = new Set(all.map(textOf)).size;
     assert.ok(different > 0.85 * count, `${different} of ${count} are different`);
   });
@@ -58,14 +58,14 @@ describe("malformed requests", () => {
     );
   });
 
-  it("are followed by nothing where HTTP itself is broken, or another protocol asked for: a server cannot know where the next one begins", () => {
+  it("come last if HTTP itself is broken or another protocol is asked for, because a server cannot know where the next one begins", () => {
     for (const { requests } of all) {
       assert.ok(requests.slice(0, -1).every(({ isWhole, isUpgrade = false }) => isWhole && !isUpgrade));
     }
     assert.ok(requests.some(({ isUpgrade }) => isUpgrade));
   });
 
-  it("are as long as they say where HTTP is kept", () => {
+  it("are as long as they say if HTTP is kept", () => {
     for (const { bytes, isWhole, description } of requests) {
       const text = bytes.toString("latin1");
       const length = /\r\ncontent-length: (\d+)\r\n/.exec(text)?.[1];

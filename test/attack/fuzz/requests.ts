@@ -1,6 +1,6 @@
 /**
- * Malformed requests, as bytes. The same seed makes the same ones everywhere, and each connection's are its own: one can be made
- * again without those before it.
+ * Malformed requests, as bytes. The same seed makes the same requests everywhere. Each connection draws its own, so a test can
+ * repeat one connection without those before it.
  */
 import { type Random, seededRandom } from "../../fake-cluster/random.ts";
 import { onceIn, pick, whole } from "./chance.ts";
@@ -8,37 +8,37 @@ import { binaryEvent, type Post, review, reviewPaths, structuredEvent } from "./
 
 export interface Malformed {
   readonly description: string;
-  /** Of the answer to HEAD there is no body. */
+  /** The answer to HEAD has no body. */
   readonly method: string;
   readonly bytes: Buffer;
-  /** HTTP itself is kept: it has to be answered. What is not may be answered, or its connection be closed. */
+  /** True: the request is valid HTTP, and must be answered. Otherwise the server may answer it or close the connection. */
   readonly isWhole: boolean;
-  /** It asks for another protocol: what comes after it is none of this one. */
+  /** True: it asks for another protocol, and HTTP ends with it. */
   readonly isUpgrade?: boolean;
 }
 
-/** What one connection sends, one after the other without waiting for answers, and how it ends. */
+/** What one connection sends, without waiting for answers, and how it ends. */
 export interface Exchange {
   readonly endpoint: "plain" | "tls";
   readonly requests: readonly Malformed[];
-  /** Bytes are sent in pieces of this many. */
+  /** Size of the pieces in which bytes are sent. */
   readonly pieceBytes: number;
-  /** What it does once everything is sent: it waits for the answers, closes its own half, or is gone. */
+  /** What the client does after sending everything: it waits for answers, closes its half, or disconnects. */
   readonly ending: "waits" | "half-closes" | "aborts";
 }
 
 const mostOnAConnection = 6;
 
-/** The exchange with this number. */
+/** The exchange of the connection with this number. */
 export function exchangeOf(seed: number, number: number): Exchange {
-  // Neighbouring seeds of mulberry32 begin alike.
+  // Neighbouring seeds of mulberry32 begin with similar numbers.
   const random = seededRandom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(number + 1, 0x85ebca6b));
   random();
   const requests: Malformed[] = [];
   for (let count = whole(random, 1, mostOnAConnection); count > 0; count--) {
     const request = malformed(random);
     requests.push(request);
-    // A server cannot know where the next one would begin, or in which protocol.
+    // A server cannot know where another request would begin, or in which protocol.
     if (!request.isWhole || request.isUpgrade) break;
   }
   return {
@@ -70,7 +70,7 @@ function malformed(random: Random): Malformed {
   }
 }
 
-/** As HTTP has it: with its length, or in chunks. */
+/** The request as HTTP frames it: with its length, or in chunks. */
 function framed(random: Random, post: Post): Malformed {
   const { description, method, body } = post;
   if (!onceIn(random, 5)) return { description, method, bytes: bytesOf(post, [lengthOf(body)], body), isWhole: true };
@@ -115,7 +115,7 @@ const targets = [
   `/?${"a=b&".repeat(2_000)}`,
 ];
 
-/** A method or a target that the server does not have. Its body is empty, or one for a method that has none. */
+/** A method or a target that the server does not have. The body is empty, or one for a method that takes none. */
 function oddTarget(random: Random): Malformed {
   const method = onceIn(random, 4) ? "POST" : pick(random, methods);
   const target = onceIn(random, 3) ? pick(random, reviewPaths) : pick(random, targets);
@@ -124,7 +124,7 @@ function oddTarget(random: Random): Malformed {
   return { description: post.description, method, bytes: bytesOf(post, [lengthOf(body)], body), isWhole: true };
 }
 
-/** Of each, whether HTTP is kept. */
+/** `isWhole`: whether the request is still valid HTTP. */
 const oddHeaders: readonly (readonly [description: string, lines: string, isWhole: boolean])[] = [
   ["hundreds of headers", Array.from({ length: 300 }, (_, index) => `x-${index}: 1\r\n`).join(""), true],
   ["an expectation that does not exist", "expect: the-unexpected\r\n", true],
@@ -164,7 +164,7 @@ const oddLines = [
   "\x16\x03\x01\x02\x00\x01\x00",
 ];
 
-/** A first line or a header that is wrong. */
+/** A malformed first line or header. */
 function oddHead(random: Random): Malformed {
   if (onceIn(random, 3)) {
     const line = pick(random, oddLines);
@@ -180,7 +180,7 @@ function oddHead(random: Random): Malformed {
   return { description, method: "GET", bytes, isWhole, isUpgrade: lines.includes("upgrade: ") };
 }
 
-/** What says that it is longer, or shorter, than it is; chunks that are none; and bytes that were turned over on the way. */
+/** Bodies that are longer or shorter than they say, malformed chunks, and corrupted bytes. */
 function misframed(random: Random, post: Post): Malformed {
   const { body, method, description } = post;
   const broken = (how: string, bytes: Buffer): Malformed => ({

@@ -1,8 +1,8 @@
-/** Values that no client should send, as texts of JSON: what JSON.stringify cannot write is among them. */
+/** Values that no client should send, as texts of JSON, including texts that JSON.stringify cannot write. */
 import type { Random } from "../../fake-cluster/random.ts";
 import { onceIn, pick, whole } from "./chance.ts";
 
-/** Names that lead elsewhere, are no names, or are long. */
+/** Names that point elsewhere, are invalid, or are long. */
 const names: readonly string[] = [
   "",
   " ",
@@ -54,7 +54,7 @@ const numbers: readonly string[] = [
   `0.${"3".repeat(2_000)}`,
 ];
 
-/** Nearly JSON. */
+/** Nearly valid JSON. */
 const broken: readonly string[] = [
   "",
   "{",
@@ -83,19 +83,19 @@ const broken: readonly string[] = [
 const depths = [10, 300, 3_000];
 const greatDepths = [20_000, 150_000];
 
-/** Deep nesting, of lists or of objects. */
+/** Deep nesting of lists or of objects. */
 export function nested(random: Random): string {
   const depth = pick(random, onceIn(random, 30) ? greatDepths : depths);
   if (onceIn(random, 2)) return "[".repeat(depth) + "]".repeat(depth);
   return `${'{"a":'.repeat(depth)}0${"}".repeat(depth)}`;
 }
 
-/** A name, mostly one that is none. */
+/** A name that is mostly invalid. */
 export function oddName(random: Random): string {
   return pick(random, names);
 }
 
-/** The text of a value that is JSON. */
+/** The text of a value in valid JSON. */
 export function oddValue(random: Random): string {
   switch (whole(random, 0, 9)) {
     case 0:
@@ -115,7 +115,7 @@ export function oddValue(random: Random): string {
   }
 }
 
-/** An object of these fields, some of which become odd values, go, or come twice. */
+/** An object with these fields, some of which get odd values, disappear or come twice. */
 export function oddObject(random: Random, fields: Readonly<Record<string, string>>): string {
   const parts = Object.entries(fields).flatMap(([name, text]) => {
     const key = JSON.stringify(name);
@@ -126,7 +126,7 @@ export function oddObject(random: Random, fields: Readonly<Record<string, string
   return `{${parts.join(",")}}`;
 }
 
-/** The bytes of a body: the text, or a spoilt one. */
+/** The bytes of a body: the text, or a corrupted one. */
 export function bodyOf(random: Random, text: string): Buffer {
   switch (whole(random, 0, 11)) {
     case 0:
@@ -144,7 +144,7 @@ export function bodyOf(random: Random, text: string): Buffer {
   }
 }
 
-/** Bytes that are no UTF-8 in some places: lone and overlong ones, surrogates, and what is above U+10FFFF. */
+/** Bytes with faults in their UTF-8: lone and overlong bytes, surrogates, and code points above U+10FFFF. */
 function withBadUtf8(random: Random, bytes: Buffer): Buffer {
   const spoilt = Buffer.from(bytes);
   const bad = [0x80, 0xc0, 0xc1, 0xed, 0xf5, 0xfe, 0xff];

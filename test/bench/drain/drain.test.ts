@@ -1,4 +1,4 @@
-/** What the bench of drains makes of a command line, of kubectl's words and of figures. */
+/** Tests what the bench of drains reads from a command line, from kubectl's output and from figures. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { sumOf } from "../eviction/bystander.ts";
@@ -41,14 +41,14 @@ describe("the bench of drains", () => {
     assert.deepEqual([drainLimitMs(size("3x20/5")), drainLimitMs(size("3x20/1"))], [4_000, 20_000]);
   });
 
-  it("counts what kubectl says of each refusal that it asks again after, and nothing else that it says", () => {
+  it("counts the refusals that kubectl reports before it retries, and no other output", () => {
     const refused = `error when evicting pods/"bench-zone-a-3" -n "bench-1" (will retry after 5s): admission webhook denied the request`;
     const output = ["evicting pod bench-1/bench-zone-a-3", refused, "pod/bench-zone-a-3 evicted", refused].join("\n");
     assert.equal(countRefusals(output), 2);
     assert.equal(countRefusals("evicting pod bench-1/bench-zone-a-3"), 0);
   });
 
-  it("marks a budget that was not kept, and shows the drain beside the limit", () => {
+  it("marks a broken budget, and shows the drain beside the limit", () => {
     const figures: DrainFigures = {
       ...{ zones: [], mostDown: 6, mostZonesDown: 1 },
       ...{ drainedMs: 5_000, readyMs: 6_000, drainedOverLimit: 1.25, refusals: 3, requestsPerPod: 2.5 },
@@ -62,7 +62,7 @@ describe("the bench of drains", () => {
 });
 
 describe("the bystander", () => {
-  it("adds the series of a metric that have a label, and takes no other one for it", () => {
+  it("adds the series of a metric that have a label, and no others", () => {
     const page = [
       "# TYPE seats gauge",
       'seats{level="a"} 2',

@@ -13,11 +13,11 @@ import { compare, type Row } from "../table.ts";
 import { measureEffort, runTrial, type TestBed, type Trial, userAgent } from "../trial.ts";
 
 export interface DrainFigures extends Observation {
-  /** Until kubectl has ended, and until the last pod is Ready again on another node. */
+  /** Time until kubectl has ended, and until the last pod is Ready again on another node. */
   readonly drainedMs: number;
   readonly readyMs: number;
   readonly drainedOverLimit: number;
-  /** How often kubectl was told to ask again. */
+  /** How often kubectl was told to retry. */
   readonly refusals: number;
   readonly requestsPerPod: number;
 }
@@ -43,17 +43,17 @@ export function drainContenders({ contenders }: Pick<SharedOptions, "contenders"
   return contenders ?? ["sluice", "sluice-refusing", "peer-tuned"];
 }
 
-/** Of one zone: batch after batch, each for as long as a pod takes to be ready. */
+/** The limit for one zone: batch after batch, each for as long as a pod takes to be ready. */
 export function drainLimitMs(size: Size): number {
   return limitMs({ ...size, zones: 1 });
 }
 
-/** How often kubectl says that an eviction was refused, and that it asks again. */
+/** How often kubectl reports that an eviction was refused and that it retries. */
 export function countRefusals(stderr: string): number {
   return [...stderr.matchAll(/error when evicting .*\(will retry after/g)].length;
 }
 
-/** Each zone has a node for its pods, and the first one a second, where they go to. */
+/** Each zone has a node for its pods, and the first zone has a second node, to which the drained pods go. */
 async function runDrain(place: TestBed, name: ContenderName, size: Size): Promise<Trial<DrainFigures>> {
   const nodeLabels = { "test.sluice.dev/bench": String(place.number) };
   const zones = Array.from({ length: size.zones }, (_, index) => `zone-${String.fromCharCode(97 + index)}`);

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { Answers, percentile } from "./answers.ts";
 
 describe("answers", () => {
-  it("are counted by what they said, and pods that were allowed again are no more pods", () => {
+  it("are counted by their kind, and a pod that is allowed again counts once", () => {
     const answers = new Answers();
     for (const name of ["a-0", "a-1", "a-0"]) answers.add({ kind: "allowed", zone: "a", name }, 1);
     answers.add({ kind: "allowed", zone: "b", name: "b-0" }, 2);
@@ -16,7 +16,7 @@ describe("answers", () => {
     assert.deepEqual([report.p50Ms, report.p99Ms], [1, 4]);
   });
 
-  it("that say the same of other pods, zones and numbers are one message, the most frequent first", () => {
+  it("that differ only in pods, zones and numbers are one message, the most frequent first", () => {
     const answers = new Answers();
     answers.add({ kind: "error", message: "no pod bench-zone-a-3" }, 1);
     for (const count of [1, 2]) answers.add({ kind: "refused", message: `${count} down in bench-zone-b` }, 1);
@@ -27,7 +27,7 @@ describe("answers", () => {
     ]);
   });
 
-  it("that all say something else do not fill the memory", () => {
+  it("that all differ do not fill the memory", () => {
     const answers = new Answers();
     const word = (count: number) => [...String(count)].map((digit) => "abcdefghij"[Number(digit)]).join("");
     for (let count = 0; count < 1_000; count++) answers.add({ kind: "refused", message: word(count) }, 1);
@@ -39,7 +39,7 @@ describe("answers", () => {
     );
   });
 
-  it("have no percentiles when there were none", () => {
+  it("have no percentiles if there were none", () => {
     const { answers, perSecond, p50Ms, p99Ms } = new Answers().report(1_000);
     assert.deepEqual([answers, perSecond, p50Ms, p99Ms], [0, 0, undefined, undefined]);
   });

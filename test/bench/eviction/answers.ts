@@ -1,20 +1,20 @@
-/** Counts answers and how long they took. Pure: the code that asks feeds it. */
+/** Counts answers and their latencies. Pure: the code that asks feeds it. */
 
-/** Of all that was asked in one stretch of time. */
+/** All answers in one period of time. */
 export interface AnswerReport {
   readonly answers: number;
   readonly perSecond: number;
-  /** Half, and 99 of 100, were answered within this; undefined when there was nothing to answer. */
+  /** Time within which half, and 99 of 100, were answered; undefined if there was nothing to answer. */
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
   readonly allowed: number;
-  /** The names of the pods that were allowed to go, by zone. */
+  /** Names of the pods that were allowed to go, by zone. */
   readonly allowedPods: Readonly<Record<string, readonly string[]>>;
-  /** Refused with a code that has clients try again: 429. */
+  /** Answers with 429, after which clients retry. */
   readonly refused: number;
-  /** Everything else: other codes, answers that are none, and none at all. */
+  /** All others: other codes, malformed answers, and missing ones. */
   readonly errors: number;
-  /** What refusals and errors said, most frequent first, with `#` for names and numbers. */
+  /** Messages of refusals and errors, most frequent first, with `#` for names and numbers. */
   readonly messages: Readonly<Record<string, number>>;
 }
 

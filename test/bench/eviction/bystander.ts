@@ -1,30 +1,32 @@
-/** Another client, which asks the API server for something else meanwhile, and what is under way there. */
+/** Another client of the API server, which reads an object meanwhile, and measures what is under way there. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError } from "../../controlplane/api.ts";
 import { percentile } from "./answers.ts";
 
 export interface BystanderFigures {
-  /** How long other requests took, while it lasted. */
+  /** Latency of its requests. */
   readonly otherP50Ms: number | undefined;
   readonly otherP99Ms: number | undefined;
   readonly others: number;
-  /** `apiserver_current_inflight_requests`, of those that change something, at most. */
+  /** Highest `apiserver_current_inflight_requests` of mutating requests. */
   readonly mostUnderWay: number;
-  /** Only where the API server has priority and fairness. */
+  /** Undefined unless the API server has priority and fairness. */
   readonly seats: SeatFigures | undefined;
 }
 
-/** Of the priority level of those who have no other one, which the one who asks is of. */
+/** Seats of the bystander's priority level, which is the default one. */
 export interface SeatFigures {
-  /** What the level has for its own; it may borrow more. */
+  /** Seats of the level itself; it may borrow more. */
   readonly own: number;
-  /** `apiserver_flowcontrol_current_executing_seats`, at most. */
+  /** Highest `apiserver_flowcontrol_current_executing_seats`. */
   readonly mostTaken: number;
-  /** `apiserver_flowcontrol_current_inqueue_requests`, at most. */
+  /** Highest `apiserver_flowcontrol_current_inqueue_requests`. */
   readonly mostInQueue: number;
 }
 
-/** Administrators by their group are exempt from fairness: this one is by a role, and shares as users do. */
+/**
+ * Members of the administrators' group are exempt from fairness. This user has its rights by a role, and shares as users do.
+ */
 export const asUser = { "impersonate-user": "bench-user" };
 
 const level = 'priority_level="global-default"';
@@ -51,7 +53,7 @@ export async function letUser(access: ApiAccess): Promise<void> {
 const askEveryMs = 20;
 const scrapeEveryMs = 1_000;
 
-/** Asks for one small object, fifty times a second, while `work` is done, and looks each second at what is under way. */
+/** Reads one small object fifty times a second while `work` runs, and each second the number of requests under way. */
 export async function beside<T>(
   access: ApiAccess,
   namespace: string,
@@ -127,7 +129,7 @@ function mostOf(seats: readonly SeatFigures[]): SeatFigures | undefined {
   return { own, mostTaken: most((one) => one.mostTaken), mostInQueue: most((one) => one.mostInQueue) };
 }
 
-/** The sum of a metric's series on a page of Prometheus's text, of those that have this label. */
+/** The sum of a metric's series with this label, on a page of Prometheus's text. */
 export function sumOf(page: string, metric: string, label: string): number {
   const series = page.split("\n").filter((line) => line.startsWith(`${metric}{`) && line.includes(label));
   return series.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);

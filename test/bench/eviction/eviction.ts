@@ -1,4 +1,7 @@
-/** `npm run bench -- eviction`: reviews straight to the webhook, a storm through the API server, memory over many reviews. */
+/**
+ * `npm run bench -- eviction`: reviews sent straight to the webhook, a storm through the API server, and memory over many
+ * reviews.
+ */
 import { type Benchmark, takeTurns } from "../benchmark.ts";
 import { against, type ContenderName, tunedFlags } from "../contenders.ts";
 import type { EvictionOptions, EvictionPart } from "../options.ts";
@@ -49,8 +52,8 @@ export function evictionBenchmark(options: EvictionOptions): Benchmark<EvictionT
 }
 
 /**
- * Who runs a part. What memory does is a promise of Sluice: the peer is asked for it only where it is named. The oracle
- * reviews nothing.
+ * The contenders of a part. Only Sluice promises something about memory, so the peer takes part in that only by name. The
+ * oracle answers no reviews.
  */
 export function evictionContenders(
   { contenders, against: other }: Pick<EvictionOptions, "contenders" | "against">,

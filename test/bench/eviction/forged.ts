@@ -1,4 +1,4 @@
-/** What reviews of pods that there are not do to those of pods that there are: both at once, from two processes. */
+/** Measures how reviews of pods that do not exist slow down reviews of existing pods: both at once, from two processes. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
@@ -14,21 +14,21 @@ import { Load } from "./load.ts";
 import { refusing, type Setting, withSetting } from "./setting.ts";
 
 export interface ForgedFigures {
-  /** Honest reviews, with no others beside them. */
+  /** Honest reviews alone. */
   readonly alone: AnswerReport;
-  /** The same beside the forged ones. */
+  /** Honest reviews beside the forged ones. */
   readonly beside: AnswerReport;
   readonly forgedPerSecond: number;
   readonly residentBytes: number;
 }
 
-/** How many forged reviews are in flight, and how many honest ones. */
+/** Number of forged and of honest reviews in flight. */
 export const forgedInFlight = 6_000;
 export const honestInFlight = 8;
-/** How much slower the slowest of a hundred honest reviews may be for it. */
+/** How many times slower the slowest of a hundred honest reviews may become. */
 export const mostTimes = 5;
 const warmUpMs = 1_000;
-/** From the moment that every forged review has been answered once, so that all connections are there. */
+/** Time after every forged review has been answered once, so that all connections are open. */
 const settleMs = 2_000;
 const underWayWithinMs = 120_000;
 
@@ -69,7 +69,7 @@ async function measure(setting: Setting, measuredMs: number): Promise<ForgedFigu
   }
 }
 
-/** A process of its own: what it has to do must not look like slowness of the other's answers. */
+/** The forged reviews come from a process of their own, so that its work does not look like slowness of the honest answers. */
 class Forger {
   readonly #child: ChildProcess;
   answered = 0;
@@ -81,7 +81,7 @@ class Forger {
     });
   }
 
-  /** Resolves once as many have been answered as are in flight. Throws when that does not come to be. */
+  /** Resolves once as many have been answered as are in flight. Throws if that does not happen. */
   static async start({ reviewsUrl, ca, group: { namespace } }: Setting): Promise<Forger> {
     const options: ForgerOptions = { reviewsUrl, ca, namespace, inFlight: forgedInFlight };
     const child = fork(new URL("./forger.ts", import.meta.url), [JSON.stringify(options)]);

@@ -1,4 +1,4 @@
-/** A process that posts reviews of pods that there are not, and says how many were answered. It ends with its parent. */
+/** A process that posts reviews of pods that do not exist, and reports how many were answered. It ends with its parent. */
 import { Load } from "./load.ts";
 
 export interface ForgerOptions {
@@ -14,7 +14,7 @@ const names = 100_000;
 
 const { reviewsUrl, ca, namespace, inFlight } = JSON.parse(process.argv[2] ?? "{}") as ForgerOptions;
 const pods = Array.from({ length: names }, (_, index) => ({ name: `absent-${index}`, namespace, uid: "", zone: "" }));
-/** On one connection: a server takes only so many connections, and only so many reviews on each. */
+/** Reviews on one connection: a server accepts only a limited number of connections, and of reviews on each. */
 const pipelining = 12;
 const setting = { reviewsUrl, ca, pods, signal: new AbortController().signal };
 const load = new Load(setting, Math.ceil(inFlight / pipelining), pipelining);

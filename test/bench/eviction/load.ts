@@ -1,4 +1,4 @@
-/** Sends reviews straight to a contender, as many in flight as are asked for, over connections that are kept. */
+/** Sends reviews straight to a contender, with a given number in flight, over kept connections. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
@@ -8,13 +8,13 @@ import { type Pod, reviewPath, type Setting } from "./setting.ts";
 
 export interface LoadOptions {
   readonly inFlight: number;
-  /** Whether the review with this number is a dry run. */
+  /** True if the review with this number is a dry run. */
   readonly isDryRun: (number: number) => boolean;
-  /** Nothing more is sent once this many have been answered. */
+  /** True once enough have been answered: then nothing more is sent. */
   readonly enough: (answered: number) => boolean;
 }
 
-/** After an answer that is none the next review waits this long: a contender that is gone is not to be hammered. */
+/** Pause after a failed answer, so that a contender that has ended is not flooded. */
 const pauseMs = 100;
 
 export type LoadSetting = Pick<Setting, "reviewsUrl" | "ca" | "pods" | "signal">;
@@ -25,7 +25,7 @@ export class Load {
   readonly #isPipelined: boolean;
   #sent = 0;
 
-  /** Connects when it is needed, with at most `connections`: one for each review in flight, or for `pipelining` of them. */
+  /** Connects when needed, with at most `connections`: one for each review in flight, or for each `pipelining` of them. */
   constructor(setting: LoadSetting, connections: number, pipelining = 1) {
     this.#setting = setting;
     this.#isPipelined = pipelining > 1;
@@ -33,7 +33,7 @@ export class Load {
     this.#pool = new Pool(reviewsUrl, { connections, pipelining, allowH2: false, connect: { ca } });
   }
 
-  /** Reviews the group's pods in turn. Every answer to every review that was sent counts. */
+  /** Reviews the group's pods in turn. Every answer to a sent review counts. */
   async run({ inFlight, isDryRun, enough }: LoadOptions): Promise<AnswerReport> {
     const { pods, signal } = this.#setting;
     const answers = new Answers();

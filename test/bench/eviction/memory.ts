@@ -1,4 +1,4 @@
-/** Whether memory stays flat over many reviews. */
+/** Measures whether memory stays flat over many reviews. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { ContenderName } from "../contenders.ts";
 import type { EvictionOptions } from "../options.ts";

@@ -1,4 +1,4 @@
-/** The storm without a webhook: what the API server and the pods themselves take, where no client ever asks in vain. */
+/** The storm without a webhook: the time that the API server and the pods themselves take if no client ever asks in vain. */
 import { Api } from "../../controlplane/api.ts";
 import { follow } from "../../controlplane/follow.ts";
 import { isReady } from "../../controlplane/podstatus.ts";
@@ -10,7 +10,7 @@ type SeenPod = Parameters<typeof isReady>[0] & {
   readonly metadata: { readonly uid: string; readonly deletionTimestamp?: string; readonly labels?: { zone?: string } };
 };
 
-/** Stands where a contender would. It is no process of its own: what it uses is what the bench uses. */
+/** Takes the place of a contender. It is no process of its own: what it uses is what the bench uses. */
 export const oracle: Contender = {
   name: "oracle",
   pid: process.pid,
@@ -21,10 +21,10 @@ export const oracle: Contender = {
 };
 
 /**
- * Evicts pods zone after zone, as many at once as the budget has, and the next one in the moment in which a watch shows that
- * another is back and Ready.
+ * Evicts pods zone after zone, as many at once as the budget allows, and the next one as soon as a watch shows that another is
+ * back and Ready.
  *
- * @param evict resolves to whether the pod goes; no webhook is there to refuse it, so that this rejects where one does not
+ * @param evict resolves to whether the pod goes. If it does not, this rejects, because no webhook could have refused
  */
 export async function evictAsOracle(
   { controlPlane, group, size, signal }: Scene,

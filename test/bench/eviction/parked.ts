@@ -1,4 +1,4 @@
-/** Evictions that wait their turn: what it does to other requests that as many are held as ever may be. */
+/** Measures what the largest possible number of parked evictions does to other requests. */
 import { setTimeout as delay } from "node:timers/promises";
 import { mostParked, mostParkedOfGroup } from "../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
 import { Api, eventually } from "../../controlplane/api.ts";
@@ -15,7 +15,7 @@ import { type Setting, withSetting, withWebhook } from "./setting.ts";
 export interface ParkedFigures {
   readonly without: BystanderFigures;
   readonly with: BystanderFigures;
-  /** How many evictions were under way, on average. */
+  /** Average number of evictions under way. */
   readonly parked: number;
 }
 

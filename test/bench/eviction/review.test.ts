@@ -37,7 +37,7 @@ describe("answers to reviews", () => {
     assert.deepEqual([refusal.allowed, refusal.code, refusal.message], [false, 429, "5 down"]);
   });
 
-  it("that are none are not taken for refusals", () => {
+  it("that are malformed do not count as refusals", () => {
     assert.throws(() => parseAnswer("{}"), /no answer/);
     assert.throws(() => answer({ uid: "u" }), /no answer/);
     assert.throws(() => parseAnswer("<html>"));

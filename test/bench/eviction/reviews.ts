@@ -1,4 +1,4 @@
-/** Reviews straight to the webhook: how many a second, how fast, and what they cost. */
+/** Reviews sent straight to the webhook: rate, latency and cost. */
 import type { ContenderName } from "../contenders.ts";
 import type { EvictionOptions } from "../options.ts";
 import type { Size } from "../sizes.ts";
@@ -9,11 +9,11 @@ import type { AnswerReport } from "./answers.ts";
 import { Load } from "./load.ts";
 import { countDurable, refusing, type Setting, withSetting } from "./setting.ts";
 
-/** Reviews of one kind, with so many in flight. */
+/** Reviews of one kind, with a given number in flight. */
 export interface StepFigures extends AnswerReport, Effort {
   readonly kind: Kind;
   readonly inFlight: number;
-  /** Of the pods that were allowed to go: how many are in a Lease afterwards. */
+  /** How many of the pods that were allowed to go a Lease holds afterwards. */
   readonly durable: number;
 }
 
@@ -24,11 +24,11 @@ export interface ReviewFigures {
 const kinds = ["dry run", "real"] as const;
 type Kind = (typeof kinds)[number];
 
-/** Before each step, so that connections and code are warm; it counts for nothing. */
+/** Time before each step in which connections and code warm up; it does not count. */
 export const warmUpMs = 1_000;
 const reference: ContenderName = "peer-tuned";
 
-/** All dry runs come before all real reviews: an allowance holds for minutes, and would speak in what comes after it. */
+/** All dry runs come before all real reviews, because an allowance lasts for minutes and would affect them. */
 export function runReviews(
   place: TestBed,
   name: ContenderName,
@@ -114,7 +114,7 @@ function rowsOf(kind: Kind, inFlight: number, { budget }: Size): (Row<ReviewFigu
   ];
 }
 
-/** The table of one size, and how the contenders compare. */
+/** The table of one size, and a comparison of the contenders. */
 export function reviewTable(
   size: Size,
   contenders: readonly ContenderName[],
@@ -135,7 +135,7 @@ export function reviewTable(
   ].join("\n");
 }
 
-/** Of medians. Nothing where one of the two has no figures. */
+/** Ratio of medians; nothing if one of the two has no figures. */
 function ratioLine(
   name: ContenderName,
   kind: Kind,

@@ -1,4 +1,4 @@
-/** What evictions need besides the group: a budget, a certificate, and a webhook that the API server knows. */
+/** What benchmarks of evictions need besides the group: a budget, a certificate, and a webhook that the API server knows. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "undici";
@@ -9,12 +9,12 @@ import { evictionOf } from "../../support/review.ts";
 import type { Contender } from "../contenders.ts";
 import { type Scene, userAgent, withContender } from "../trial.ts";
 
-/** A contender that answers reviews of a group that a budget governs. */
+/** A contender that answers reviews of a group with a budget. */
 export interface Setting extends Scene {
   readonly running: Contender;
   /** https://127.0.0.1:PORT */
   readonly reviewsUrl: string;
-  /** Of the authority that signed its certificate, in PEM. */
+  /** Certificate of its authority in PEM. */
   readonly ca: string;
   /** Every pod, zone after zone, by ordinal. */
   readonly pods: readonly Pod[];
@@ -27,20 +27,20 @@ export interface Pod {
   readonly zone: string;
 }
 
-/** Where rollout-operator's users have reviews of evictions posted. Both contenders answer there. */
+/** Path to which rollout-operator's users send reviews of evictions. Both contenders answer there. */
 export const reviewPath = "/admission/pod-eviction";
 
 /**
- * A function that has not yet looked at a ledger takes it for new until that is 41 s old: 10 s, a second because creation times
- * are whole seconds, and 30 s because clocks may differ. Users' ledgers are older. The peer rests as long, so that the control
+ * A function that has not read a ledger before takes it for new until it is 41 s old: 10 s, 1 s because creation times have
+ * whole seconds, and 30 s because clocks may differ. Users' ledgers are older. The peer rests as long, so that the control
  * plane is as quiet for both.
  */
 export const restMs = 43_000;
 
-/** How evictions are registered: the peer's way is validating; ours is mutating, so that the pod's uid can be pinned. */
+/** How evictions are registered: the peer's webhook is validating, and ours is mutating, so that it can pin the pod's uid. */
 const registrations = {
   peer: { kind: "ValidatingWebhookConfiguration", paths: [reviewPath], sideEffects: "None", timeoutSeconds: 10 },
-  // An older Sluice pins at the second.
+  // An older Sluice pins at the second path.
   sluice: {
     kind: "MutatingWebhookConfiguration",
     paths: ["/pods/eviction/pin", "/pods/eviction"],
@@ -49,7 +49,7 @@ const registrations = {
   },
 } as const;
 
-/** Makes a budget for the group, starts the contender with a certificate of its own, and has `work` done. */
+/** Creates a budget for the group, starts the contender with a certificate of its own, and runs `work`. */
 export async function withSetting<T>(
   scene: Scene,
   work: (setting: Setting) => Promise<T>,
@@ -76,10 +76,10 @@ export async function withSetting<T>(
   });
 }
 
-/** For parts that count answers: each review is answered at once. */
+/** For parts that count answers: the contender answers each review at once. */
 export const refusing = { EVICTION_WAIT: "0" };
 
-/** Registers the contender's webhook while `work` is done. Resolves when the API server has forgotten it again. */
+/** Registers the contender's webhook while `work` runs. Resolves when the API server no longer asks it. */
 export async function withWebhook<T>(setting: Setting, work: () => Promise<T>): Promise<T> {
   const { contender, group, reviewsUrl, ca } = setting;
   const { kind, paths, sideEffects, timeoutSeconds } = registrations[contender.startsWith("peer-") ? "peer" : "sluice"];
@@ -115,7 +115,7 @@ export async function withWebhook<T>(setting: Setting, work: () => Promise<T>): 
   });
 }
 
-/** The first of these paths that the contender knows; the last one is not asked for. */
+/** The first of these paths that the contender knows. The last one is taken without asking. */
 async function firstKnown({ reviewsUrl, ca }: Setting, paths: readonly string[]): Promise<string> {
   const client = new Client(reviewsUrl, { connect: { ca } });
   try {
@@ -130,7 +130,7 @@ async function firstKnown({ reviewsUrl, ca }: Setting, paths: readonly string[])
   }
 }
 
-/** The API server learns of a webhook a moment later: until then no webhook would decide. Asked of a pod that there is not. */
+/** Waits until the API server has learnt of the webhook, by asking for a pod that does not exist. */
 async function whenCalled(api: Api, namespace: string, webhook: string): Promise<void> {
   const absent = { namespace, name: "absent" };
   await eventually(`webhook ${webhook} called`, 30_000, () =>
@@ -141,7 +141,7 @@ async function whenCalled(api: Api, namespace: string, webhook: string): Promise
   );
 }
 
-/** How many of these pods a Lease of the group's namespace holds, by uid: what is left of allowances when the process dies. */
+/** Number of these pods that a Lease of the group's namespace holds, by uid: allowances that outlive the process. */
 export function countDurable(scene: Scene, uids: readonly string[]): Promise<number> {
   return using(scene, async (api) => {
     const leases = await api.get(`/apis/coordination.k8s.io/v1/namespaces/${scene.group.namespace}/leases`);

@@ -1,23 +1,23 @@
-/** How resident memory went, in figures. Pure. */
+/** The course of resident memory in figures. Pure. */
 
 export interface Sample {
-  /** Answered until then. */
+  /** Number of reviews answered until then. */
   readonly reviews: number;
   readonly residentBytes: number;
 }
 
 export interface Slope {
   readonly firstBytes: number;
-  /** Once a tenth, and half, of the reviews were answered. */
+  /** Memory when a tenth, and half, of the reviews were answered. */
   readonly tenthBytes: number;
   readonly halfBytes: number;
   readonly lastBytes: number;
   readonly peakBytes: number;
-  /** Of the straight line that fits the second half best (least squares); 0 where that is one sample. */
+  /** Slope of the line that fits the second half best (least squares); 0 if that is one sample. */
   readonly bytesPerReview: number;
 }
 
-/** Samples are in the order of time. Throws when there are none. */
+/** Samples are in the order of time. Throws if there are none. */
 export function slopeOf(samples: readonly Sample[]): Slope {
   const [first, last] = [samples[0], samples.at(-1)];
   if (first === undefined || last === undefined) throw new Error("no samples of memory");

@@ -1,4 +1,4 @@
-/** The storm: every pod of a group is evicted through the API server, by many at once. */
+/** The storm: many clients at once evict every pod of a group through the API server. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api } from "../../controlplane/api.ts";
 import { evictionOf } from "../../support/review.ts";
@@ -13,7 +13,7 @@ import { type BystanderFigures, beside } from "./bystander.ts";
 import { evictAsOracle, oracle } from "./oracle.ts";
 import { listPods, type Pod, type Setting, withSetting, withWebhook } from "./setting.ts";
 
-/** What the API server answered to evictions, and what became of the pods. */
+/** The API server's answers to evictions, and what happened to the pods. */
 export interface StormFigures extends Replacement, BystanderFigures {
   readonly evictions: AnswerReport;
 }
@@ -77,7 +77,7 @@ async function evictAll({ pods, signal }: Setting, evict: Evict): Promise<void> 
   await Promise.all(Array.from({ length: workers }, work));
 }
 
-/** Whether the pod goes now. */
+/** Resolves to whether the pod goes now. */
 async function evict(api: Api, pod: Pod, answers: Answers): Promise<boolean> {
   const askedMs = performance.now();
   const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/eviction`;
@@ -124,7 +124,7 @@ export function stormTable(
   return [table, ...contenders.flatMap((name) => overOracle(name, trials))].join("\n");
 }
 
-/** Of medians. Nothing where one of the two has no figures. */
+/** Ratio of medians; nothing if one of the two has no figures. */
 function overOracle(name: ContenderName, trials: readonly Trial<StormFigures>[]): string[] {
   const [own, oracles] = [name, "oracle" as const].map((who) =>
     figuresOf(who, trials).map(({ timeOverLimit }) => timeOverLimit),

@@ -63,7 +63,7 @@ describe("the table of reviews", () => {
     assert.ok(text.indexOf("a Lease holds") > text.indexOf("real, 32 in flight"), "a dry run reserves nothing");
   });
 
-  it("says how many times the peer's answers were given, by medians", () => {
+  it("shows how many times as many answers were given as by the peer, by medians", () => {
     const trials = [
       reviews("sluice", { perSecond: 1_500, p99Ms: 30 }),
       reviews("sluice", { perSecond: 900, p99Ms: 50 }),
@@ -77,7 +77,7 @@ describe("the table of reviews", () => {
     assert.doesNotMatch(reviewTable(size, ["sluice"], trials.slice(0, 2), [32]), /times as many/);
   });
 
-  it("marks errors, and real reviews that allowed more than the budget or in two zones; dry runs take no budget", () => {
+  it("marks errors, and real reviews that allowed more than the budget or pods of two zones; dry runs take no budget", () => {
     const all = { "zone-a": Array.from({ length: 6 }, (_, index) => `a-${index}`), "zone-b": ["b-0"] };
     const text = reviewTable(size, ["sluice"], [reviews("sluice", { allowedPods: all, errors: 2 })], [32]);
     assert.deepEqual(cellsOf(text, "errors"), [["! 2"], ["! 2"]]);
@@ -87,7 +87,7 @@ describe("the table of reviews", () => {
 });
 
 describe("the table of memory", () => {
-  it("says sizes in MB, and growth for 10,000 reviews", () => {
+  it("shows sizes in MB, and growth for 10,000 reviews", () => {
     const figures: MemoryFigures = {
       ...report,
       firstBytes: 90e6,
@@ -112,7 +112,7 @@ describe("the table of forged reviews", () => {
     residentBytes: 200e6,
   });
 
-  it("says how much slower honest reviews are beside them", () => {
+  it("shows how much slower honest reviews are beside them", () => {
     const text = forgedTable(size, ["sluice"], [trialOf("sluice", figures(40))]);
     assert.deepEqual(cellsOf(text, "p99 beside, of that alone"), [["5.00"]]);
     assert.deepEqual(cellsOf(text, "forged reviews answered per second"), [["1200"]]);

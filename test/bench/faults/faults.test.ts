@@ -10,7 +10,7 @@ import { parseSize } from "../sizes.ts";
 import { faultTable } from "./faults.ts";
 import { FaultyProxy } from "./faulty-proxy.ts";
 
-describe("the proxy that breaks what is to break", () => {
+describe("the proxy that causes faults", () => {
   const watchers = new Map<string, ServerResponse>();
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? "/", "http://server");
@@ -40,7 +40,7 @@ describe("the proxy that breaks what is to break", () => {
   };
   const emit = (kind: string, word: string) => watchers.get(kind)?.write(`${word}\n`);
 
-  it("has the open watches of a kind stand still, in order, and no other and no later one", async () => {
+  it("delays the open watches of a kind, in order, and neither others nor later ones", async () => {
     const [sets, pods] = [await watch("statefulsets"), await watch("pods")];
     emit("statefulsets", "one");
     assert.equal(await sets(), "one");
@@ -60,7 +60,7 @@ describe("the proxy that breaks what is to break", () => {
     assert.equal(await fresh(), "fresh");
   });
 
-  it("refuses every request for a while, as an API server does that has too many, and open watches go on", async () => {
+  it("refuses every request for a while, as an overloaded API server does, and open watches go on", async () => {
     const pods = await watch("pods");
     proxy.refuse(300);
     const refused = await fetch(`${proxy.url}/api/v1/pods`);
@@ -76,7 +76,7 @@ describe("the proxy that breaks what is to break", () => {
 });
 
 describe("faults", () => {
-  it("can be cut down, and are refused where there is no such", () => {
+  it("can be selected, and unknown ones are refused", () => {
     const reading = readOptions(["faults", "--only", "never-ready,none"]);
     assert.ok(reading.kind === "faults");
     assert.deepEqual(reading.options.parts, ["never-ready", "none"]);
@@ -87,7 +87,7 @@ describe("faults", () => {
     assert.equal(readOptions(["faults", "--only", "storm"]).kind, "wrong");
   });
 
-  it("have a table each, of their own trials", () => {
+  it("have a table each with their own trials", () => {
     const size = parseSize("3x20");
     assert.ok(size);
     const failed = { contender: "sluice", size: "3x20", load: 0, figures: undefined, failure: "it ended" } as const;

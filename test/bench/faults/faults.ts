@@ -1,4 +1,4 @@
-/** `npm run bench -- faults`: a rollout in whose midst something breaks, and what becomes of the rest of it. */
+/** `npm run bench -- faults`: something breaks in the middle of a rollout. Measures what becomes of the rest. */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ export interface FaultFigures extends Replacement {
 
 export type FaultTrial = { readonly part: Fault } & Trial<FaultFigures>;
 
-/** When it breaks, after the first StatefulSet is patched; and for how long. */
+/** Time of the fault after the first StatefulSet is patched, and its duration. */
 const afterMs = 3_000;
 const stillMs = 10_000;
 const refuseMs = 5_000;
@@ -97,7 +97,7 @@ async function runFault(part: Fault, place: TestBed, name: ContenderName, size: 
   }
 }
 
-/** In the midst of the last zone: by then all others are done, whatever becomes of it. */
+/** A pod in the middle of the last zone: by then all other zones are done, whatever happens to it. */
 function brokenPodOf({ group, size }: Scene): { zone: string; name: string } {
   const statefulSet = group.statefulSets.at(-1) ?? "";
   return { zone: statefulSet.slice(group.name.length + 1), name: `${statefulSet}-${Math.floor(size.pods / 2)}` };
@@ -111,7 +111,7 @@ async function breakIn(part: Fault, scene: Scene, proxy: FaultyProxy): Promise<v
     throw new Error("no watch of StatefulSets was open, that could have stood still");
 }
 
-/** Breaks the pod as soon as it is there on the new template, well before it would be Ready. */
+/** Breaks the pod as soon as it exists with the new template, well before it would be Ready. */
 async function breakNewPod({ controlPlane, group, size, signal }: Scene, name: string): Promise<void> {
   const api = await Api.open(controlPlane, { userAgent, connections: 1 });
   try {
@@ -127,7 +127,7 @@ async function breakNewPod({ controlPlane, group, size, signal }: Scene, name: s
   }
 }
 
-/** The pod is mended, and the group has to become whole. */
+/** Mends the pod. The group must then become whole. */
 async function heal({ controlPlane, group }: Scene, name: string): Promise<void> {
   await controlPlane.kubelet.healPod(group.namespace, name);
   await waitForGroupReady(controlPlane, group, { timeoutMs: 60_000, everyMs: 500 });

@@ -1,4 +1,4 @@
-/** The API server as one contender sees it, who may be refused for a while, or whose watches may stand still. */
+/** The API server as one contender sees it: it may refuse requests for a while, or its watches may stand still. */
 import type { ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -11,7 +11,7 @@ interface OpenWatch {
   stillUntilMs: number;
 }
 
-/** As priority and fairness says it. */
+/** The refusal of priority and fairness. */
 const tooMany = JSON.stringify({
   ...{ kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure" },
   ...{ message: "too many requests, please try again later", reason: "TooManyRequests", code: 429 },
@@ -29,24 +29,24 @@ export class FaultyProxy extends ApiProxy {
     this.#authorization = `Bearer ${token}`;
   }
 
-  /** Resolves when it listens. Over plain HTTP client-go sends no token: the proxy adds it. */
+  /** Resolves when it listens. client-go sends no token over plain HTTP, so the proxy adds it. */
   static start({ token, ...upstream }: Upstream & { readonly token: string }): Promise<FaultyProxy> {
     return new FaultyProxy(upstream, token).listen();
   }
 
-  /** How many requests were answered with 429. */
+  /** Number of requests that were answered with 429. */
   get refused(): number {
     return this.#refused;
   }
 
-  /** What the open watches of a kind would tell comes `forMs` later, in its order. Returns how many watches that are. */
+  /** Delays the events of the open watches of a kind by `forMs`, in order. Returns the number of these watches. */
   standStill(kind: string, forMs: number): number {
     const own = [...this.#watches].filter((watch) => watch.kind === kind);
     for (const watch of own) watch.stillUntilMs = performance.now() + forMs;
     return own.length;
   }
 
-  /** For `forMs` each request is answered with 429, and to be asked again after a second. Open watches go on. */
+  /** For `forMs` answers each request with 429 and a retry after a second. Open watches go on. */
   refuse(forMs: number): void {
     this.#refusesUntilMs = performance.now() + forMs;
   }

@@ -1,4 +1,4 @@
-/** Zones that follow the first one, which a client makes larger. */
+/** Zones follow the first one, which a client enlarges. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, eventually } from "../../controlplane/api.ts";
 import type { StatefulSet } from "../../controlplane/fixtures.ts";
@@ -17,9 +17,9 @@ import {
 } from "../trial.ts";
 
 export interface Followed extends Effort {
-  /** From the moment before the leader was changed to the last follower with its size. */
+  /** Time from before the leader was changed until the last follower has its size. */
   readonly tookMs: number;
-  /** Of the followers alone: what each of them took. */
+  /** Number of patches of the followers. */
   readonly patches: number;
 }
 
@@ -27,7 +27,7 @@ export interface Followed extends Effort {
 export const followers = 100;
 const restMs = 12_000;
 const tailMs = 2_000;
-/** What the issue of this bench asks for. */
+/** Limit that the issue of this bench sets. */
 const settledWithinMs = 2_000;
 const leader = "grafana.com/rollout-downscale-leader";
 

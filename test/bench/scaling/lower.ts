@@ -1,4 +1,4 @@
-/** Three zones are made smaller, one after the other, by a webhook that tells the pods that leave. */
+/** Makes three zones smaller, one after the other, through a webhook that tells the leaving pods. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -23,17 +23,17 @@ import {
 } from "../trial.ts";
 
 export interface Lowered extends Effort {
-  /** From the first request to the last pod that is gone, and to the last change that was let through. */
+  /** Time from the first request until the last pod is gone, and until the last change was allowed. */
   readonly tookMs: number;
   readonly allowedMs: number;
-  /** How often a change was refused, with 429 or 400, and why the first time. */
+  /** How often a change was refused, with 429 or 400, and the first reason. */
   readonly refusals: number;
   readonly firstRefusal: string;
-  /** Calls that the pods had. */
+  /** Number of calls to pods. */
   readonly calls: number;
 }
 
-/** By how many pods each zone is made smaller. */
+/** Number of pods by which each zone is made smaller. */
 export const steps = 10;
 export const retryAfterMs = 100;
 const shutdownPath = "/ingester/prepare-shutdown";
@@ -58,7 +58,7 @@ export async function runLower(place: TestBed, name: ContenderName, size: Size):
   }
 }
 
-/** Every pod answers, and the contender, which is asked about sizes, finds them by their names. */
+/** Every pod answers. The contender, which is asked about sizes, finds the pods by their names. */
 async function withPods(scene: Scene, ingesters: Ingesters, signal: AbortSignal): Promise<Lowered> {
   const { controlPlane, group, size } = scene;
   if (size.pods <= steps) throw new Error(`zones of ${size.pods} pods cannot be made smaller by ${steps}`);
@@ -123,12 +123,12 @@ async function lowerAll(scene: Scene, contender: Contender, api: Api, ingesters:
   return { ...(await measured()), tookMs, allowedMs, ...counts };
 }
 
-/** What is written just after the last pod belongs to it, too. */
+/** Time after the last pod in which writes still belong to it. */
 const tailMs = 6_000;
 
 const pathOf = (namespace: string, name: string) => `/apis/apps/v1/namespaces/${namespace}/statefulsets/${name}`;
 
-/** Undefined where it was let through; or why not. */
+/** Undefined if the change was allowed; otherwise the reason. */
 async function lower(api: Api, path: string, replicas: number): Promise<string | undefined> {
   try {
     await api.patch(path, { spec: { replicas } });
@@ -139,7 +139,7 @@ async function lower(api: Api, path: string, replicas: number): Promise<string |
   }
 }
 
-/** Both contenders are to have done the same: each pod that left was told, by itself, and no other pod was. */
+/** Both contenders must have done the same: each pod that left was told itself, and no other pod was. */
 function refuseUntold({ calls }: Ingesters, statefulSets: readonly string[], { pods }: Size): void {
   const notified = new Set(
     calls.filter(({ method, status = 0 }) => method === "POST" && status < 300).map(({ pod }) => pod),

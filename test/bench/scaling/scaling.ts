@@ -1,4 +1,4 @@
-/** `npm run bench -- scaling`: zones made smaller by a webhook that tells the pods, and followers that get larger. */
+/** `npm run bench -- scaling`: zones are made smaller through a webhook that tells the pods, and followers are enlarged. */
 import { type Benchmark, takeTurns } from "../benchmark.ts";
 import { against, type ContenderName, tunedFlags } from "../contenders.ts";
 import type { ScalingOptions, ScalingPart } from "../options.ts";
@@ -31,7 +31,7 @@ export function scalingBenchmark(options: ScalingOptions): Benchmark<ScalingTria
   };
 }
 
-/** As shipped the peer looks every 5 s, so that its followers wait for that: it runs only when it is asked for. */
+/** The peer as shipped reconciles every 5 s, for which its followers wait: it takes part only by name. */
 export function scalingContenders({
   contenders,
   against: other,

@@ -3,15 +3,15 @@ import type { Removal } from "./removals.ts";
 import type { Scene, Start } from "./scene.ts";
 
 export interface Accident {
-  /** As the README beside this file lists it. */
+  /** Id in the table of the README beside this file. */
   readonly id: string;
-  /** Where it was told, and what happened there. */
+  /** The public thread or test that reported it, and what happened there. */
   readonly source: string;
-  /** What must hold here. */
+  /** What Sluice promises instead. */
   readonly promise: string;
   readonly start: Start;
-  /** What goes wrong, and in between what must hold. */
+  /** Makes things go wrong, and checks in between what must hold. */
   readonly story: (scene: Scene) => Promise<void>;
-  /** Each of these, taken out, lets it happen again. */
+  /** Rules: when any one of them is removed, the accident must happen. */
   readonly without: readonly Removal[];
 }

@@ -1,4 +1,4 @@
-/** The accidents of others do not happen here; and each of them does as soon as the rule that prevents it is taken out. */
+/** Accidents of other projects do not happen here, and each of them happens as soon as the rule that prevents it is removed. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { fromTests } from "./from-tests.ts";
 import { ofSizes } from "./of-sizes.ts";
 import { Scene } from "./scene.ts";
 
-/** What was promised and did not hold. */
+/** Plays the accident. Resolves to the promises that did not hold. */
 async function play({ start, story }: Accident, wrappers: Wrappers = {}): Promise<readonly string[]> {
   const scene = await Scene.open(start, wrappers);
   await story(scene);
@@ -32,7 +32,7 @@ for (const accident of accidents) {
   });
 }
 
-test("the README lists each accident that is played, with the rules that prevent it, and each that waits for something", () => {
+test("the README lists each accident that a test plays with the rules that prevent it, and each that is not played yet", () => {
   const [played = "", waiting = ""] = readFileSync(join(import.meta.dirname, "README.md"), "utf8").split(
     "wait for what",
   );

@@ -1,4 +1,4 @@
-/** Accidents that operators and node tools have had in production, each told in a public thread. */
+/** Accidents that users of operators and of node tools reported in public threads. */
 import { keepLedgers } from "../../../functions/keep-ledgers/function.ts";
 import { makeClaim } from "../../../functions/shared/ledger/claim.ts";
 import type { Accident } from "./accident.ts";
@@ -17,10 +17,10 @@ import {
 import { group, namespace, type Scene } from "./scene.ts";
 
 const ledger = { namespace, name: `sluice-${group}` };
-/** No function rolls it. */
+/** No function rolls this group. */
 const quiet = { functions: [keepLedgers] };
 
-/** A function that empties a pod before it scales down says so in the ledger, as rule R18 wants it. */
+/** Claims a pod in the ledger, as a function does that empties the pod before it scales down (rule R18). */
 function claimScaleDown({ world }: Scene, zone: string, ordinal: number): void {
   const set = world.store.get("statefulsets", { namespace, name: zone }).metadata;
   const { line } = makeClaim({
@@ -43,10 +43,10 @@ export const fromIssues: readonly Accident[] = [
     source:
       "cozystack/etcd-operator#351: a node rotation took five voters to two, and no single eviction violated the budget",
     promise:
-      "a share is of the wanted pods, and those that terminate are down: a rotation takes no third of five at 40 %",
+      "a percentage counts wanted pods, and terminating pods are down: at 40 % of five pods a rotation takes no third one",
     start: { ...quiet, zones: ["a", "b"], replicas: 5, budget: { maxUnavailablePercentage: 40 } },
     async story(scene) {
-      // New nodes are slow to come: what is evicted is not back for half an hour.
+      // New nodes are slow to come: the replacement of an evicted pod takes half an hour.
       scene.controllerDelayMs = 1_800_000;
       for (const ordinal of [4, 3, 2, 1, 0]) {
         await scene.evict(`db-a-${ordinal}`);
@@ -61,7 +61,7 @@ export const fromIssues: readonly Accident[] = [
     id: "I3",
     source:
       "opensearch-project/opensearch-k8s-operator#1471: a cache that was stale after a DELETE allowed a second disruption",
-    promise: "a view from before the pod was replaced and taken again lets no second one go",
+    promise: "a view that is older than the last replacement lets no second pod go",
     start: { ...quiet, webhooks: ["fresh", "stale"] },
     async story(scene) {
       await scene.goOn(31);
@@ -78,8 +78,7 @@ export const fromIssues: readonly Accident[] = [
   {
     id: "I4",
     source: "elastic/cloud-on-k8s#9732: a rolling upgrade restarted a pod that a downscale was still emptying",
-    promise:
-      "a pod that is claimed for a scale-down is taken by no rollout and by no eviction, and its zone is not whole",
+    promise: "no rollout and no eviction takes a pod that a scale-down has claimed, and its zone counts as not whole",
     start: {},
     async story(scene) {
       const uid = scene.uid("db-a-2");
@@ -100,7 +99,7 @@ export const fromIssues: readonly Accident[] = [
     source:
       "cloudnative-pg/cloudnative-pg#10566: a single replica under a budget that allows none, and an upgrade of nodes that failed on it",
     promise:
-      "what a PodDisruptionBudget can never allow is told at once, with its numbers, and is no wait for a budget",
+      "what a PodDisruptionBudget can never allow is denied at once, with its numbers, and does not wait for a budget",
     start: {
       zones: ["a", "b"],
       replicas: 1,
@@ -125,7 +124,7 @@ export const fromIssues: readonly Accident[] = [
     id: "I6",
     source: "kubereboot/kured#1169: a drain that kept names evicted the pod that had come back, again and again",
     promise:
-      "an eviction that is late takes the pod that was decided, or none; and one by uid ends when that pod is gone",
+      "a late eviction takes the pod that the webhook decided about, or none; an eviction by uid ends when that pod is gone",
     start: quiet,
     async story(scene) {
       const uid = scene.uid("db-a-0") ?? "";
@@ -144,7 +143,7 @@ export const fromIssues: readonly Accident[] = [
   {
     id: "I6",
     source: "the same, behind a webhook that cannot pin a uid",
-    promise: "a pod that came for an evicted one stays until it is ready",
+    promise: "the replacement of an evicted pod stays until it is ready",
     start: quiet,
     async story(scene) {
       scene.roll("app:broken-Unready");
@@ -209,11 +208,11 @@ export const fromIssues: readonly Accident[] = [
     id: "I11",
     source:
       "opensearch-project/opensearch-k8s-operator#312: a pod that was drained was mistaken for one of the rollout",
-    promise: "a rollout finishes no reservation of an eviction; when that has lapsed, it goes on",
+    promise: "a rollout does not carry out the reservation of an eviction, and goes on when that has lapsed",
     start: {},
     async story(scene) {
       const uid = scene.uid("db-a-1");
-      // It is allowed, and its client has gone.
+      // Sluice allows the eviction, but the client has gone before the API server carries it out.
       await scene.evict("db-a-1", { afterMs: Number.POSITIVE_INFINITY });
       scene.roll();
       await scene.goOn(120);

@@ -1,4 +1,4 @@
-/** What FoundationDB's operator is tried with end to end, as stories of this group. */
+/** Cases of the end-to-end tests of FoundationDB's operator, as stories of a group of StatefulSets. */
 import { keepLedgers } from "../../../functions/keep-ledgers/function.ts";
 import { kubeletAnnotations } from "../../fake-cluster/kubelet.ts";
 import type { Accident } from "./accident.ts";
@@ -11,10 +11,10 @@ import {
 } from "./removals.ts";
 import { group, namespace } from "./scene.ts";
 
-/** No function rolls it. */
+/** No function rolls this group. */
 const quiet = { functions: [keepLedgers] };
 
-/** A pod goes for maintenance; what its zone, and the others, may lose meanwhile. */
+/** A pod goes for maintenance: what may its own zone and the others lose meanwhile? */
 const maintenance: readonly Accident[] = [
   {
     id: "F4",
@@ -32,7 +32,7 @@ const maintenance: readonly Accident[] = [
   {
     id: "F4",
     source: "maintenance, and the pod comes back late",
-    promise: "its place in the budget stays taken for as long as it is away, however old its reservation is",
+    promise: "the pod counts against the budget for as long as it is away, however old its reservation is",
     start: quiet,
     async story(scene) {
       scene.controllerDelayMs = 600_000;
@@ -65,7 +65,7 @@ const maintenance: readonly Accident[] = [
     id: "F4",
     source: "maintenance, and another zone fails meanwhile",
     promise:
-      "while two zones are not whole no healthy pod goes in any; when the second is whole, the pod of the first may go",
+      "while two zones are not whole, no healthy pod goes; when the second is whole, the pod of the first may go",
     start: quiet,
     async story(scene) {
       scene.world.changeTemplate({ namespace, name: "db-a" }, "app:broken-Unready");
@@ -85,7 +85,7 @@ const maintenance: readonly Accident[] = [
     id: "F4",
     source: "maintenance, and the count of pods changes meanwhile",
     promise:
-      "no zone waits for a pod that its StatefulSet wants no more, and one that it wants anew is down until it is ready",
+      "no zone waits for a pod that its StatefulSet no longer wants, and a pod that it wants again is down until it is ready",
     start: quiet,
     async story(scene) {
       const zone = { namespace, name: "db-a" };
@@ -109,7 +109,7 @@ export const fromTests: readonly Accident[] = [
     id: "F1",
     source: "a pod is stuck in Terminating while others are to be replaced",
     promise:
-      "it holds the budget for as long as it stands; the verdict says so and since when, and the ledger names it",
+      "the pod counts against the budget until it is gone; the verdict says so and since when, and the ledger names it",
     start: {},
     async story(scene) {
       const stuck = { [kubeletAnnotations.goneAfterMs]: "1000000000" };
@@ -129,7 +129,7 @@ export const fromTests: readonly Accident[] = [
   {
     id: "F3",
     source: "a pod is not scheduled while another one is replaced",
-    promise: "a Pending pod that is reserved, too, counts once: what is left of the budget may go, and no more",
+    promise: "a Pending pod that is also reserved counts once: the rest of the budget may go, and no more",
     start: { ...quiet, budget: { maxUnavailable: 2 } },
     async story(scene) {
       scene.world.changeTemplate({ namespace, name: "db-a" }, "app:broken-Unschedulable");
@@ -178,7 +178,7 @@ export const fromTests: readonly Accident[] = [
   {
     id: "F9",
     source: "replacements stay Pending",
-    promise: "the first holds the budget, and no more go; the next revision heals it and goes on to the end",
+    promise: "the first pod uses up the budget, and no other goes; the next revision mends it and is rolled to the end",
     start: {},
     async story(scene) {
       scene.roll("app:broken-Unschedulable");
@@ -193,15 +193,16 @@ export const fromTests: readonly Accident[] = [
   },
   {
     id: "F11",
-    source: "the budget is smaller than what is to be replaced, and a quota refuses replacements",
+    source: "more pods are outdated than the budget allows, and a quota refuses replacements",
     promise:
-      "no more are down than the budget allows, the guard says what is missing, and it goes on when the quota is raised",
+      "no more pods are down than the budget allows, the guard says what is missing, and the rollout goes on when the quota is raised",
     start: { replicas: 5, maxUnavailable: 2, budget: { maxUnavailable: 2 } },
     async story(scene) {
       scene.controllerDelayMs = 600_000;
       scene.roll();
       await scene.goOn(590);
-      // The controller writes the status of the StatefulSets, too: Sluice knows of no new revision before the controller looks.
+      // The StatefulSet controller also writes the status, so Sluice learns of the new revision only after the controller has
+      // run.
       scene.holds("nothing goes before it is known what for", scene.worst.pods === 0);
       await scene.goOn(500);
       scene.holds("two of five are down", scene.worst.zones === 1 && scene.worst.pods === 2);
@@ -217,7 +218,7 @@ export const fromTests: readonly Accident[] = [
   {
     id: "F13",
     source: "a cluster is made and deleted many times",
-    promise: "no ledger is left behind, and none is taken over",
+    promise: "no ledger is left behind, and no new cluster inherits one",
     start: { zones: [], functions: [keepLedgers] },
     async story(scene) {
       const { world } = scene;

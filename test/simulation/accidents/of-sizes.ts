@@ -1,4 +1,4 @@
-/** Accidents with sizes: pods that were told to leave, and stay; and pods that left on the word of another one. */
+/** Accidents with sizes: pods that were told to leave and stay, and pods that leave because another pod was told so. */
 import { guardDownscale } from "../../../functions/guard-downscale/function.ts";
 import { keepLedgers } from "../../../functions/keep-ledgers/function.ts";
 import { prepareDelayedDownscale } from "../../../functions/prepare-delayed-downscale/function.ts";
@@ -27,7 +27,7 @@ const podsOf = (scene: Scene): StoredPod[] =>
     .filter(({ metadata }) => metadata.name.startsWith(`${zone.name}-`))
     .sort((one, other) => (one.metadata.name < other.metadata.name ? 1 : -1));
 
-/** What of a StatefulSet's spec its manifest says, applied at the server. */
+/** managedFields of a StatefulSet whose manifest sets these fields of the spec by server-side apply. */
 const managed = (fields: readonly string[]) => [
   {
     manager: "helm",
@@ -37,7 +37,7 @@ const managed = (fields: readonly string[]) => [
   },
 ];
 
-/** Both webhooks of sizes. The API server asks those first that may change an object: the pods are told by one of them. */
+/** Both webhooks of sizes, in the API server's order: a mutating one comes first, and that is the one that tells the pods. */
 function openWebhooks(scene: Scene): readonly { readonly handler: AdmissionHandler; readonly path: string }[] {
   return [prepareDownscale, guardDownscale].map(({ open, paths: [path = ""] }) => ({
     handler: open(scene.contextOf()),
@@ -45,7 +45,10 @@ function openWebhooks(scene: Scene): readonly { readonly handler: AdmissionHandl
   }));
 }
 
-/** `kubectl apply --server-side` of a manifest without a number, which makes it 1. Resolves to the refusal, or carries it out. */
+/**
+ * Does `kubectl apply --server-side` with a manifest without `replicas`, which Kubernetes defaults to 1. Resolves to the
+ * refusal; undefined if the change was made.
+ */
 async function applyWithoutReplicas(scene: Scene): Promise<AdmissionAnswer | undefined> {
   const old = scene.world.store.get("statefulsets", zone);
   const stored = { ...old, apiVersion: "apps/v1", kind: "StatefulSet" };
@@ -81,8 +84,7 @@ export const ofSizes: readonly Accident[] = [
     id: "I8",
     source:
       "grafana/mimir#16602: a manifest left replicas out, Kubernetes took 1, and the webhook prepared all other pods for shutdown",
-    promise:
-      "it is refused before any pod is told, by whichever webhook is asked first, and the message says what to write",
+    promise: "the webhook that is asked first refuses before any pod is told, and its message says what to write",
     start: { functions: [keepLedgers] },
     async story(scene) {
       describe(scene, {
@@ -109,8 +111,7 @@ export const ofSizes: readonly Accident[] = [
   {
     id: "F5",
     source: "a process that was marked for removal was included again",
-    promise:
-      "a prepared pod that was replaced is told again, and leaves only when it has known for the whole delay itself",
+    promise: "the replacement of a prepared pod is told again, and leaves only after the whole delay",
     start: { zones: ["a", "b"], functions: [keepLedgers, prepareDelayedDownscale] },
     async story(scene) {
       const { store } = scene.world;
@@ -128,7 +129,7 @@ export const ofSizes: readonly Accident[] = [
       const [before] = podsOf(scene);
       scene.holds("it was told", before !== undefined && scene.ingesters.delayed(before) !== undefined);
       store.delete("pods", { namespace, name: "db-a-2" }, {});
-      // The one that comes finds on its disk that it is prepared: by that it could go 100 s later.
+      // The replacement finds on its disk that it is prepared. By that alone it could go 100 s later.
       await scene.goOn(250);
       const [after] = podsOf(scene);
       scene.holds("another one has come", after !== undefined && after.metadata.uid !== before?.metadata.uid);

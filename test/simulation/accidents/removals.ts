@@ -1,4 +1,4 @@
-/** What keeps accidents away, taken out by wrapping what the shipped functions are given; the product has no switch for it. */
+/** Removes what prevents accidents, by wrapping what the shipped functions get. The product has no switch for it. */
 
 import type { GroupView } from "../../../functions/shared/cache/cache.ts";
 import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
@@ -11,10 +11,10 @@ import {
 import type { Wrappers } from "../replica.ts";
 import { wrapCluster, wrapProtocol, wrapViews } from "../rules.ts";
 
-/** A rule, and what is left of the world without it. */
+/** A rule, and the wrappers that remove it. */
 export interface Removal {
   readonly rule: string;
-  /** What is taken away. */
+  /** What the wrappers remove. */
   readonly removed: string;
   readonly wrappers: Wrappers;
 }
@@ -22,12 +22,12 @@ export interface Removal {
 const withView = (change: (view: GroupView) => GroupView): Wrappers =>
   wrapViews((cache) => async (key, need) => change(await cache.read(key, need)));
 
-/** A StatefulSet as if it wanted no more pods than these, which are neighbours. */
+/** The StatefulSet as if it wanted only these pods, whose ordinals follow each other. */
 const wantingOnly = (set: ZoneWorkload, pods: readonly Pod[]): StatefulSet => {
   return { ...asStatefulSet(set), start: Math.min(...pods.map(({ ordinal }) => ordinal)), replicas: pods.length };
 };
 
-/** Every wanted ordinal has a pod that is up, in place of whatever is there; one that is missing looks like its siblings. */
+/** The view as if every wanted ordinal had a pod that is up. Missing pods are made up after a sibling. */
 function asIfUp(view: GroupView): GroupView {
   const podsOf = (set: ZoneWorkload): Pod[] => {
     const all = [...view.podsOf(set)];

@@ -1,6 +1,6 @@
 /**
- * A small group in the embedded world, rolled and drained by the shipped functions, where nothing is left to chance: what happens
- * is what an accident's story says, and a referee counts in the true world what is down.
+ * A small group in the fake cluster, rolled and drained by the shipped functions. Nothing is left to chance: only what the
+ * story of an accident says happens, while a referee counts the pods that are really down.
  */
 import { advanceZoneRollout } from "../../../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../../../functions/evaluate-eviction/function.ts";
@@ -34,34 +34,37 @@ import { createStaleViews, RevisionClock } from "../stale-views.ts";
 export const namespace = "db";
 export const group = "db";
 
-/** What there is before anything goes wrong. What is left out is whole, quick and of one kind. */
+/** What exists before anything goes wrong. Every field has a default: a healthy, quick group of one kind. */
 export interface Start {
   /** Default: a, b and c. */
   readonly zones?: readonly string[];
-  /** For each zone; default 3. */
+  /** Replicas of each zone; default 3. */
   readonly replicas?: number;
-  /** The annotation of the StatefulSets; absent: one pod of a zone. */
+  /** Annotation `rollout-max-unavailable` of the StatefulSets; absent: one pod of a zone. */
   readonly maxUnavailable?: number;
-  /** The spec of the ZoneAwarePodDisruptionBudget, but for its selector; default: one pod of a zone. */
+  /** The spec of the ZoneAwarePodDisruptionBudget without its selector; default: one pod of a zone. */
   readonly budget?: object;
   /** A PodDisruptionBudget over all pods. */
   readonly disruptionBudget?: { readonly spec: object; readonly status: object };
-  /** Default: one process of the rollout. */
+  /** Functions, each in a process of its own. Default: the rollout. */
   readonly functions?: readonly FunctionDefinition<GroupKey>[];
-  /** One process each; a `stale` one has views as old as rule R5 lets them be. Default: one that is not. */
+  /**
+   * Webhooks, each in a process of its own. The views of a `stale` one are as old as rule R5 allows. Default: one fresh
+   * webhook.
+   */
   readonly webhooks?: readonly ("fresh" | "stale")[];
   readonly nodesPerZone?: number;
 }
 
-/** How an eviction is sent, and what becomes of it. */
+/** How an eviction is sent, and whether it is carried out. */
 export interface Way {
-  /** Which webhook process is asked. */
+  /** Index of the webhook process that the API server asks. */
   readonly of?: number;
-  /** The uid that the client itself wants the pod to have. */
+  /** The uid that the client asks for in its preconditions. */
   readonly uid?: string;
-  /** False: by a webhook that may not change anything. */
+  /** False: the webhook is a validating one and cannot pin the uid. */
   readonly isPinned?: boolean;
-  /** How long the API server takes to carry it out, in milliseconds; never: its client has gone. */
+  /** Time that the API server takes to carry it out, in milliseconds; infinite: the client has gone, and nothing happens. */
   readonly afterMs?: number;
 }
 
@@ -73,15 +76,15 @@ export interface Reported {
 
 export class Scene {
   readonly world: World;
-  /** What runs in the pods, and may be told to leave. */
+  /** The program in the pods, which can be told to leave. */
   readonly ingesters: Ingesters;
-  /** What passes have said, in order. */
+  /** Reports of the reconciles, in order. */
   readonly reported: Reported[] = [];
-  /** What was promised and did not hold. */
+  /** Promises that did not hold. */
   readonly broken: string[] = [];
-  /** The most zones that were not whole at one time, and the most pods of one zone that were down. */
+  /** The most zones that were not whole at one time, and the most pods that were down in one zone. */
   readonly worst = { zones: 0, pods: 0 };
-  /** How long the StatefulSet controller waits before it acts: a quota that refuses pods makes it wait. */
+  /** Delay of the StatefulSet controller, in milliseconds. A long one plays a quota that refuses pods. */
   controllerDelayMs = 5;
   readonly #timeline = new VirtualTimeline();
   readonly #wrappers: Wrappers;
@@ -89,7 +92,7 @@ export class Scene {
   readonly #webhooks: { readonly handler: AdmissionHandler; readonly monotonicMs: () => number }[] = [];
   #reviews = 0;
 
-  /** A group that has stood for a while: every ledger is old enough to permit something. */
+  /** Opens a group that has existed for a while, so that every ledger is old enough to permit something. */
   static async open(start: Start, wrappers: Wrappers): Promise<Scene> {
     const scene = new Scene(start, wrappers);
     await scene.goOn(45);
@@ -132,7 +135,7 @@ export class Scene {
     store.patch("poddisruptionbudgets", { namespace, name: "pdb" }, { status }, "status");
   }
 
-  /** Views are of now; or as old as rule R5 lets them be. */
+  /** Views are current, or as old as rule R5 allows. */
   #connect(isStale: boolean) {
     const { world } = this;
     const cluster = createWorldCluster(world);
@@ -167,7 +170,7 @@ export class Scene {
     this.#webhooks.push({ handler: evaluateEviction.open(context), monotonicMs: () => context.cluster.monotonicMs() });
   }
 
-  /** What one more process of a webhook is given. */
+  /** The context of one more webhook process. */
   contextOf(isStale = false): Context {
     const { cluster, cache } = this.#connect(isStale);
     const { cluster: wrapCluster, cache: wrapViews, protocol: wrapProtocol } = this.#wrappers;
@@ -180,7 +183,7 @@ export class Scene {
       namespaces: undefined,
       memoryOf: createMemory(),
       pods: this.#podsFrom(cluster),
-      // A story tells when a client asks again: no eviction waits for its turn.
+      // The story says when a client asks again, so no eviction waits for its turn.
       settings: { evictionWaitMs: 0 },
     };
   }
@@ -190,12 +193,12 @@ export class Scene {
     return this.#wrappers.pods?.(pods) ?? pods;
   }
 
-  /** What a webhook answers, in the time of the world. */
+  /** The answer of a webhook, awaited in virtual time. */
   review(handler: AdmissionHandler, request: AdmissionRequest): Promise<AdmissionAnswer> {
     return this.#played(handler.review(this.#wrappers.request?.(request) ?? request));
   }
 
-  /** The true world: which wanted pods are not there or not ready. */
+  /** Counts the wanted pods that are missing or not ready in the fake cluster itself. */
   #count(): void {
     const { store } = this.world;
     const down = store.list("statefulsets", { namespace }).items.map((set) => {
@@ -207,7 +210,7 @@ export class Scene {
     this.worst.pods = Math.max(this.worst.pods, ...down);
   }
 
-  /** What a deadline is told by. */
+  /** The clock that deadlines are measured by. */
   monotonicMs(): number {
     return this.#connect(false).cluster.monotonicMs();
   }
@@ -220,12 +223,12 @@ export class Scene {
     await this.#timeline.run(() => isOver);
   }
 
-  /** What must hold now. */
+  /** Records the message as a broken promise unless the condition holds. */
   holds(message: string, condition: boolean): void {
     if (!condition) this.broken.push(message);
   }
 
-  /** Pods of the group that are there, by name. */
+  /** The existing pods of the group, by name. */
   pods(): StoredPod[] {
     return [...this.world.store.list("pods", { namespace }).items];
   }
@@ -243,13 +246,13 @@ export class Scene {
     });
   }
 
-  /** Gives every StatefulSet another image: a rollout begins. */
+  /** Gives every StatefulSet another image, which begins a rollout. */
   roll(image = "app:2"): void {
     for (const { metadata } of this.world.store.list("statefulsets", { namespace }).items)
       this.world.changeTemplate(metadata, image);
   }
 
-  /** One eviction by name; resolves to what our webhook answers. What it allows is carried out a while later. */
+  /** Evicts a pod by name. Resolves to the webhook's answer; the API server carries out later what it allows. */
   evict(name: string, way: Way = {}): Promise<AdmissionAnswer> {
     return this.#played(this.#ask(name, way));
   }
@@ -275,13 +278,13 @@ export class Scene {
     if (!Number.isFinite(afterMs)) return;
     this.#timeline.after(afterMs, () => {
       const now = this.world.store.find("pods", { namespace, name });
-      // 404 and 409: nothing is done.
+      // The API server would answer 404 or 409: it does nothing.
       if (now === undefined || (uid !== undefined && now.metadata.uid !== uid)) return;
       this.world.store.delete("pods", { namespace, name }, {});
     });
   }
 
-  /** As `kubectl drain`: every five seconds each of the pods that is not gone is asked for again. Resolves when all are. */
+  /** Drains as `kubectl drain` does: it asks every five seconds for each pod that still exists. Resolves when all are gone. */
   async drain(pods: readonly StoredPod[], withinSeconds: number): Promise<void> {
     const left = new Map(pods.map(({ metadata: { name, uid } }) => [name, uid]));
     for (let seconds = 0; seconds < withinSeconds && left.size > 0; seconds += 5) {

@@ -1,4 +1,4 @@
-/** Claims beside whatever else a seed has drawn. */
+/** Adds claims to whatever else a seed has drawn. */
 import { claimKinds } from "../../../functions/shared/ledger/claim.ts";
 import { alone } from "../alone.ts";
 import { createDraw } from "../draw.ts";
@@ -6,8 +6,8 @@ import { isNight } from "../draw-plan.ts";
 import type { Plan } from "../plan.ts";
 
 /**
- * The troubles that a seed has drawn for itself, with claims beside them. The checkers of claims know one limit alone, and zones
- * that stay: a ledger that is deleted takes claims with it, which no protocol brings back.
+ * The drawn plan with claims. It keeps its zones and ledgers and has one limit, because the checkers of claims know no other,
+ * and because no protocol restores the claims of a deleted ledger.
  */
 export function claimingAnywhere(plan: Plan): Plan {
   const gone = {
@@ -31,10 +31,12 @@ export function claimingAnywhere(plan: Plan): Plan {
   };
 }
 
-/** How far the source that this is drawn from is from that of a seed's plan, which stays what it was. */
+/** Offset of the seed for claims, so that the plan of the seed itself stays the same. */
 const claimSeeds = 2 ** 31;
 
-/** Some seeds of the default plan have claims, too; not nights, nor where a later version keeps the ledger for a while. */
+/**
+ * Adds claims to some seeds of the default plan, but neither to nights nor to seeds in which a later version keeps the ledger.
+ */
 export function withClaims(plan: Plan, seed: number): Plan {
   if (isNight(plan) || plan.versions !== undefined || !createDraw(seed + claimSeeds).chance(0.06)) return plan;
   return claimingAnywhere(plan);

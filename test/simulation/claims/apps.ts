@@ -1,8 +1,8 @@
-/** What runs in the pods of one seed, as far as claims are about it: processes that are told to leave, and that restart. */
+/** The programs in the pods of one seed, as far as claims need them: they can be told to leave, and they restart. */
 import type { World } from "../../fake-cluster/world.ts";
 
 export class Apps {
-  /** The uids of pods that have been told that they leave. */
+  /** Uids of the pods that were told that they leave. */
   readonly prepared = new Set<string>();
   readonly #world: World;
 
@@ -13,7 +13,7 @@ export class Apps {
     });
   }
 
-  /** Restarts what runs in a pod, in place: it is not ready for so long. False where another pod has the name. */
+  /** Restarts the program of a pod in place: the pod is not ready for `forMs`. Returns false if another pod has that name. */
   restart(name: string, namespace: string, uid: string, forMs: number): boolean {
     const { store, kubelet, timeline } = this.#world;
     const isIt = () => {

@@ -1,6 +1,6 @@
 /**
- * The shipped asking: pods that say whether the others can do without them, as brokers with quorums do, over messages that are
- * lost or late, and who looks at what becomes of their quorum (Q1).
+ * The shipped questions to pods, over messages that are lost or late. The pods say whether the others can do without them, as
+ * brokers with quorums do. A checker watches their quorum (Q1).
  */
 import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -14,17 +14,17 @@ import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
 import { quorumOf, upIn } from "./brokers.ts";
 
-/** What the pods of a zone say for a while, whatever is so. */
+/** A wrong answer that the pods of a zone give for a while. */
 interface Lie {
   readonly status: 200 | 503;
   readonly fromMs: number;
   untilMs: number;
 }
 
-/** By zone, the lie that was told last. */
+/** The last lie of each zone. */
 const lies = new WeakMap<World, Map<string, Lie>>();
 
-/** Has the StatefulSets of a seed ask their pods, which lie for a while now and then. */
+/** Makes the StatefulSets of a seed ask their pods, which lie at times. */
 export function askPods(run: SeedRun): void {
   const { world, namespace, draw } = run;
   if (run.plan.claims?.lies === true) lieNowAndThen(run);
@@ -37,7 +37,7 @@ export function askPods(run: SeedRun): void {
   }
 }
 
-/** Zone by zone, for up to half a minute: all is well, or nothing is. */
+/** For up to half a minute the pods of a zone answer that all is well, or that nothing is. */
 function lieNowAndThen(run: SeedRun): void {
   const { world, namespace, draw, isFaulty, log } = run;
   const { timeline, store } = world;
@@ -54,7 +54,7 @@ function lieNowAndThen(run: SeedRun): void {
       };
       const zone = draw.pick(zones);
       next();
-      // What the last one has brought about is over first.
+      // The consequences of the last lie must be over first.
       if (timeline.nowMs() < (reported.get(zone)?.untilMs ?? 0) + askedWithinMs) return;
       log("pods", `of ${zone} say ${lie.status} for ${(lie.untilMs - lie.fromMs).toFixed(0)} ms, whatever is so`);
       reported.set(zone, lie);
@@ -62,7 +62,7 @@ function lieNowAndThen(run: SeedRun): void {
   next();
 }
 
-/** HTTP to pods for a process that asks; nothing in a seed without questions. */
+/** The HTTP client to pods for a process that asks; undefined in a seed without questions. */
 export function podsOf(
   run: SeedRun,
   { process, cluster }: Pick<Connection, "process" | "cluster">,
@@ -92,21 +92,23 @@ export function podsOf(
   return { pods: wrappers.pods?.(pods) ?? pods };
 }
 
-/** What was so for longer than this was so when the question was asked, too: soon afterwards the answer is acted on. */
+/**
+ * What had lasted longer than this was also true when the question was asked, because the process acts soon after the answer.
+ */
 const askedWithinMs = 12_000;
-/** A condition says the second in which it changed, and not the moment. */
+/** A condition gives the second in which it changed, and no more. */
 const wholeSecondMs = 1_000;
 
 /**
- * Q1: no pod that was asked goes while others are known to be down, and leaves its StatefulSet without its majority. Where pods
- * have said yes whatever was so, others are known to be down that were taken on purpose: no answer permits a second one.
+ * Q1: no pod that was asked goes while others are known to be down, if its StatefulSet then loses its majority. While pods
+ * lie, only the pods that were taken on purpose are known to be down: no answer permits a second one.
  */
 export class QuorumChecker implements Checker {
   readonly invariants = ["Q1"];
   readonly #world: World;
   readonly #namespace: string;
   readonly #violate: SeedRun["violate"];
-  /** The pods that were taken on purpose and are not back, by name. */
+  /** Names of the pods that were taken on purpose and are not back. */
   readonly #taken = new Set<string>();
 
   constructor({ world, namespace, violate }: SeedRun) {
@@ -119,7 +121,7 @@ export class QuorumChecker implements Checker {
   }
 
   onDeletionArrived(_: Caller, resource: Resource, key: ObjectKey, { uid, resourceVersion }: Preconditions): void {
-    // Sluice replaces a broken pod as it has seen it, and does not ask it (rule R13).
+    // Sluice replaces a broken pod, at the revision that it has seen, without asking it (rule R13).
     if (resource === "pods" && resourceVersion === undefined) this.#take(key, uid);
   }
 
@@ -142,7 +144,7 @@ export class QuorumChecker implements Checker {
     const up = new Set(upIn(this.#world, this.#namespace, zone));
     const { spec } = this.#world.store.get("statefulsets", { namespace: this.#namespace, name: zone });
     const others = Array.from({ length: spec.replicas ?? 0 }, (_, ordinal) => `${zone}-${ordinal}`);
-    // Our processes cannot know what has only just broken; they can know what they have taken, and what is down for long.
+    // Our processes cannot know what has only just broken. They know what they have taken, and what has been down for long.
     const isDeceived = this.#isDeceived(zone);
     const isKnown = (other: string) => (isDeceived ? this.#taken.has(other) : this.#isKnown(other));
     const known = others.filter((other) => other !== name && !up.has(other) && isKnown(other));
@@ -150,7 +152,7 @@ export class QuorumChecker implements Checker {
     this.#violate("Q1", `${name} goes while ${known.join(", ")} is down, and ${zone} needs ${quorum} pods`);
   }
 
-  /** Its pods may have said yes to the question that the deed rests on. */
+  /** True if the zone's pods may have lied to the question that this deletion rests on. */
   #isDeceived(zone: string): boolean {
     const lie = lies.get(this.#world)?.get(zone);
     return lie?.status === 200 && this.#world.timeline.nowMs() < lie.untilMs + askedWithinMs;

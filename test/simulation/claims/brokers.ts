@@ -1,14 +1,16 @@
-/** Pods that know whether the others can do without them, as brokers with quorums do: a taker asks before a restart (R22). */
+/**
+ * Pods that know whether the others can do without them, as brokers with quorums do. A taker asks them before a restart (R22).
+ */
 
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { HealthAnswer, OpenLedger, refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import { isUp, ordinalIn, setNameOf, wantsOrdinal } from "../../support/checkers/raw.ts";
 
-/** An answer is kept for so long in case it is of use again: whether it is, the rule says. */
+/** Answers are kept for this long. Whether an old one may be used is for the rule to say. */
 const keptMs = 60_000;
 
-/** The pods of a zone that are up now. */
+/** Names of the pods of a zone that are up. */
 export function upIn(world: World, namespace: string, zone: string): string[] {
   const set = world.store.find("statefulsets", { namespace, name: zone });
   if (set === undefined) return [];
@@ -18,7 +20,7 @@ export function upIn(world: World, namespace: string, zone: string): string[] {
   return pods.map(({ metadata }) => metadata.name);
 }
 
-/** How many pods of a zone must be up for it to work: more than half of the wanted ones. */
+/** Number of pods of a zone that must be up for it to work: more than half of the wanted ones. */
 export function quorumOf(world: World, namespace: string, zone: string): number {
   const replicas = world.store.find("statefulsets", { namespace, name: zone })?.spec.replicas ?? 0;
   return Math.floor(replicas / 2) + 1;
@@ -32,7 +34,7 @@ export interface BrokersOptions {
   readonly refuse: typeof refuseByHealth;
 }
 
-/** What one process has asked. */
+/** The questions and answers of one process. */
 export class Brokers {
   readonly #options: BrokersOptions;
   readonly #answers = new Map<string, HealthAnswer>();
@@ -41,7 +43,7 @@ export class Brokers {
     this.#options = options;
   }
 
-  /** Whether a pod may be restarted now. One answer is asked for at most. */
+  /** Whether a pod may be restarted now. Asks the pod unless an answer is kept, and again if the kept one is stale. */
   async letGo(pod: string, ledger: OpenLedger, own?: string): Promise<boolean> {
     const { cluster, refuse } = this.#options;
     const known = this.#answers.get(pod);
@@ -52,7 +54,7 @@ export class Brokers {
     return refuse(ledger, await this.#ask(pod), own) === undefined;
   }
 
-  /** The answer is of the moment in which the pod is reached. */
+  /** The pod answers by what is true when the question reaches it. */
   async #ask(pod: string): Promise<HealthAnswer> {
     const { world, namespace, cluster, latencyMs } = this.#options;
     const askedMs = cluster.monotonicMs();

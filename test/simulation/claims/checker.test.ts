@@ -1,4 +1,6 @@
-/** The checker of claims decides what one ledger speaks about, and knows of StatefulSets that have gone to another group. */
+/**
+ * The checker of claims checks each ledger by what that ledger holds, and knows StatefulSets that have moved to another group.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { VirtualTimeline } from "../../fake-cluster/timeline.ts";
@@ -12,7 +14,7 @@ const group = "group";
 const ledger = "sluice-group";
 const claim = { id: "one", kind: "scale-down", zone: "group-a", by: "suspend-group", members: "0-1", terms: "asked" };
 
-/** What is violated when a rollout deletes a claimed pod so long after its StatefulSet was given to another group. */
+/** Violations when a rollout deletes a claimed pod this long after its StatefulSet moved to another group. */
 function violatedAfter(movedMs: number | undefined): readonly string[] {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
@@ -46,7 +48,7 @@ test("no other function takes a claimed pod (K3), until its StatefulSet has been
 
 const volumeClaim = "data-group-a-1";
 
-/** What is violated when the claim of a removal is dropped, whose marked volume claim is being deleted with these finalizers. */
+/** Violations when the claim of a removal is dropped while its marked PVC is being deleted with these finalizers. */
 function violatedUnder(finalizers: readonly string[]): readonly string[] {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
@@ -82,14 +84,14 @@ function violatedUnder(finalizers: readonly string[]): readonly string[] {
   return violations;
 }
 
-test("the claim of a removal is not over while our finalizer keeps its marked volume (K1), and is when nothing of ours does", () => {
+test("the claim of a removal lasts while our finalizer keeps its marked volume (K1), and no longer", () => {
   const protection = "kubernetes.io/pvc-protection";
   assert.deepEqual(violatedUnder([protection, "sluice.dev/volume-hold"]), ["K1"]);
   assert.deepEqual(violatedUnder([protection, "sluice.dev/volume-protection"]), ["K1"]);
   assert.deepEqual(violatedUnder([protection]), []);
 });
 
-/** What is violated when a taker scales from 3 to 2 by a claim of these members, right after a user has scaled from 4 to 3. */
+/** Violations when a taker scales from 3 to 2 by a claim of these members, right after a user has scaled from 4 to 3. */
 function violatedByScaling(members: string): readonly string[] {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
@@ -114,7 +116,7 @@ function violatedByScaling(members: string): readonly string[] {
   return violations;
 }
 
-test("a scale-down answers for the pods that it takes (D1, K4), and not for those that a user has scaled away before", () => {
+test("a scale-down must have told and claimed the pods that it takes (D1, K4), but not those that a user has scaled away before", () => {
   assert.deepEqual(violatedByScaling("2"), []);
   assert.deepEqual(violatedByScaling("1"), ["K4 group-a-2"]);
 });

@@ -1,10 +1,10 @@
 /**
- * What holds of claims, stated once more and apart from the product, over the text of the ledger and the true world.
+ * The invariants of claims, stated again without the product's code, over the text of the ledger and the objects of the world.
  *
- * K1: a claim leaves the ledger only when what it was for is over. K2: only its own function changes or drops one; the others
- * keep it, to the byte. K3: no function takes a pod that another one has claimed. K4: nothing is done but under a claim that
- * the ledger holds. Z1 and Z2: claimed pods count as down, and their zone as not whole. D1: no pod leaves that was not told so.
- * D2: no pod that stays is left as if it left.
+ * K1: a claim leaves the ledger only when what it was made for is over. K2: only its own function changes or drops a claim;
+ * the others keep it byte for byte. K3: no function takes a pod that another one has claimed. K4: nothing is done without a
+ * claim in the ledger. Z1 and Z2: claimed pods count as down, and their zone as not whole. D1: no pod leaves that was not told
+ * so. D2: no pod that stays still believes that it leaves.
  */
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
@@ -42,10 +42,10 @@ interface Raw {
 
 interface Known {
   readonly claim: Raw;
-  /** When the ledger first held it, and when what it is for was last seen to be over. */
+  /** When the ledger first held the claim, and when its purpose was last seen to be over. */
   readonly firstMs: number;
   overMs: number;
-  /** Its anchor has named it: until then it is no sign that the anchor does not. */
+  /** The anchor has named the claim: before that, a missing name proves nothing. */
   wasAnchored: boolean;
 }
 
@@ -54,19 +54,19 @@ export interface ClaimsCheckerOptions {
   readonly apps: Apps;
   readonly namespace: string;
   readonly ledger: string;
-  /** The rollout-group that the ledger is of, and what its StatefulSets were lately. */
+  /** The rollout-group of the ledger, and the recent states of its StatefulSets. */
   readonly group: string;
   readonly past: Pick<Past, "stood" | "states">;
-  /** The function of each process that makes claims, by its name. */
+  /** Function of each process that makes claims, by the name of the process. */
   readonly functions: ReadonlyMap<string, string>;
   readonly violate: (invariant: string, message: string) => void;
 }
 
-/** What was over when its function looked may not be so any more when it writes. */
+/** What was over when the function checked may have changed again before it writes. */
 const checkedWithinMs = 30_000;
 /** A deletion that was decided before a claim was written may still be on its way. */
 const decidedWithinMs = 20_000;
-/** The functions that ship and make claims, by the names of their roles. */
+/** The shipped functions that make claims, by the names of their roles. */
 export const shippedTakers: ReadonlyMap<string, string> = new Map([
   ["follower", "follow-replicas"],
   ["delayer", "prepare-delayed-downscale"],
@@ -75,9 +75,9 @@ export const shippedTakers: ReadonlyMap<string, string> = new Map([
   ["suspender", "suspend-group"],
   ["collector", "gc-suspended-groups"],
 ]);
-/** A review joins the claim that a change is for, also one of another function, and renews its stamp (rule R19). */
+/** A review joins the claim that a change belongs to, also that of another function, and renews its stamp (rule R19). */
 const joiner = "prepare-downscale";
-/** An anchor is written after its claim, or never. */
+/** An anchor is written this long after its claim at most, or never. */
 const anchoredWithinMs = 100_000;
 
 export function readClaims({ metadata }: Pick<LeaseObject, "metadata">): Raw[] {
@@ -107,7 +107,7 @@ export class ClaimsChecker implements Checker {
     for (const known of this.#known.values()) if (this.#isOver(known)) known.overMs = nowMs;
   }
 
-  /** A user, or a later version, has written the ledger. */
+  /** Called when a user or a later version has written the ledger. */
   onLedgerEdited(lease: LeaseObject): void {
     if (!this.#isOfLedger(lease)) return;
     const nowMs = this.#options.world.timeline.nowMs();
@@ -118,7 +118,7 @@ export class ClaimsChecker implements Checker {
     this.#uid = lease.metadata.uid;
   }
 
-  /** One write of the ledger by a process: what it made of claims, and what it took beside them. */
+  /** Checks one write of the ledger by a process: how it changed the claims, and what it reserved beside them. */
   onLedgerWritten({ caller: { process, role }, lease, all, made, seen: view }: LedgerWrite): void {
     if (!this.#isOfLedger(lease)) return;
     if (lease.metadata.uid !== this.#uid) {
@@ -165,7 +165,7 @@ export class ClaimsChecker implements Checker {
     }
   }
 
-  /** A rollout or an eviction that takes a healthy pod, by the view that it decided on. */
+  /** Checks a healthy pod that a rollout or an eviction has reserved, by the view of its decision. */
   #checkTaken(made: Reserved, claims: readonly Raw[], all: readonly Reserved[], view: SeenView): void {
     if (claims.length === 0) return;
     const pod = view.pod(`${made.set}-${made.ordinal}`);
@@ -179,7 +179,7 @@ export class ClaimsChecker implements Checker {
     this.#checkLimit(what, set, claims, all, view);
   }
 
-  /** What is asked is within the budget, and every other zone is whole (rule R17). */
+  /** A claim whose terms are `asked` is within the budget, and every other zone is whole (rule R17). */
   #checkAsked(claim: Raw, claims: readonly Raw[], all: readonly Reserved[], view: SeenView): void {
     const what = `${claim.by} claims ${claim.line}`;
     const set = view.members.find(({ metadata }) => metadata.name === claim.zone);
@@ -189,7 +189,7 @@ export class ClaimsChecker implements Checker {
     const taken = claims.find(({ zone }) => zone !== claim.zone);
     if (down.length > 0 || taken !== undefined)
       this.#options.violate("Z1", `${what} while ${taken?.line ?? down.join(", ")} is in another zone`);
-    // Who leaves for good is not limited by what may be down at once, as rollout-operator has it.
+    // The budget for disruptions does not limit pods that leave for good; rollout-operator does the same.
     const isLimited = claim.kind !== "volume" && ![...shippedTakers.values()].some((by) => by === claim.by);
     if (isLimited) this.#checkLimit(what, set, claims, all, view);
   }
@@ -223,7 +223,7 @@ export class ClaimsChecker implements Checker {
     return down;
   }
 
-  /** K3 where nothing is reserved: a rollout repairs a broken pod. */
+  /** K3 without a reservation: a rollout repairs a broken pod. */
   onDeletionSent(
     { process }: Caller,
     resource: Resource,
@@ -233,7 +233,7 @@ export class ClaimsChecker implements Checker {
     if (resource !== "pods" || namespace !== this.#options.namespace) return;
     const nowMs = this.#options.world.timeline.nowMs();
     for (const { claim, firstMs } of this.#known.values()) {
-      // A claim does not cover a broken pod that came for one that it names (rule R18).
+      // A claim does not cover the broken replacement of a pod that it names (rule R18).
       if ((claim.uids?.[name] ?? uid) !== uid) continue;
       if (claim.zone !== setNameOf(name) || !names(claim, ordinalIn(name)) || nowMs - firstMs < decidedWithinMs)
         continue;
@@ -243,20 +243,20 @@ export class ClaimsChecker implements Checker {
   }
 
   /**
-   * A user has given the StatefulSet to another group, whose rollouts know nothing of this ledger. They take its pods no earlier
-   * than what was decided under this ledger must have arrived (rule R4).
+   * True if a user has given the StatefulSet to another group, whose rollouts do not know this ledger. They take its pods only
+   * when everything that was decided by this ledger must have arrived (rule R4).
    */
   #hasMoved({ zone }: Raw): boolean {
     const { past, group } = this.#options;
     return past.stood(zone, decidedWithinMs, ({ metadata }) => metadata.labels?.["rollout-group"] !== group);
   }
 
-  /** K4: something was done to a pod or to a volume under the claim of that id. */
+  /** K4: a function did something to a pod or to a volume under the claim of that id. */
   onActed(id: string, name: string): void {
     if (!this.#known.has(id)) this.#options.violate("K4", `${name} is taken, and the ledger holds no claim ${id}`);
   }
 
-  /** K4: the deletion of an object has arrived, which stands for a volume claim. */
+  /** K4: the deletion of an object that plays a volume claim has arrived. */
   onDeletionArrived({ role }: Caller, _resource: Resource, { name }: ObjectKey, { uid }: Preconditions): void {
     if (role.name !== takerName || !name.startsWith(volumeOf(""))) return;
     const { world, namespace } = this.#options;
@@ -267,14 +267,14 @@ export class ClaimsChecker implements Checker {
     if (!isClaimed) this.#options.violate("K4", `${name} is removed, and the ledger holds no claim of it`);
   }
 
-  /** D1 and K4: a size was changed by a scale-down. */
+  /** D1 and K4: a scale-down has changed a size. */
   onPatched({ role }: Caller, resource: Resource, after: object): void {
     if (role.name === takerName && resource === "statefulsets") this.#checkScaled(after as StoredStatefulSet);
   }
 
   #checkScaled(set: StoredStatefulSet): void {
     const { world, apps, past } = this.#options;
-    // A pod that its user has scaled away before may still be there: this scale-down does not have to tell it that it leaves.
+    // A pod that a user scaled away before may still exist. This scale-down does not have to tell it.
     const [, before = set] = past.states(set.metadata.name, 1);
     const claimed = [...this.#known.values()].map(({ claim }) => claim).filter(({ kind }) => kind === "scale-down");
     for (const pod of world.store.ownedBy("pods", set.metadata.uid)) {
@@ -287,7 +287,7 @@ export class ClaimsChecker implements Checker {
     }
   }
 
-  /** What keeps a world at peace from being done, as far as claims go. */
+  /** What claims still need before the world is done. */
   missing(): string | undefined {
     const { world, apps, namespace, ledger } = this.#options;
     const lease = world.store.find("leases", { namespace, name: ledger });
@@ -317,7 +317,8 @@ export class ClaimsChecker implements Checker {
       return isWanted || pods.length === 0;
     }
     if (this.#isAnchored(claim)) known.wasAnchored = true;
-    // The first mark of a volume that ships is refused for certain, or arrives: who knows that it was refused need not wait.
+    // The first mark of a shipped volume is refused for certain or arrives. A function that knows of the refusal need not
+    // wait.
     else if (claim.anchor?.resource === "persistentvolumeclaims") return true;
     else if (known.wasAnchored || world.timeline.nowMs() - firstMs > anchoredWithinMs) return true;
     if (claim.kind === "volume") {
@@ -343,18 +344,21 @@ export class ClaimsChecker implements Checker {
   }
 }
 
-/** True where it goes, and no finalizer of ours keeps it: its pod may run on it, and its claim has nothing left to save. */
+/**
+ * True if the PVC is being deleted and no finalizer of ours keeps it: its pod may still use it, but the claim can save
+ * nothing.
+ */
 function isLost({ metadata: { deletionTimestamp, finalizers = [] } }: Pick<LeaseObject, "metadata">): boolean {
   return deletionTimestamp !== undefined && !finalizers.some((one) => one.startsWith("sluice.dev/volume-"));
 }
 
-/** True where only its stamp is another one, and since when it has stood. */
+/** True if only the stamp differs, and the time since which the claim has existed. */
 function isRenewed(before: string, after: string | undefined): boolean {
   const rest = (line: string) => JSON.stringify({ ...JSON.parse(line), stampMs: 0, sinceMs: 0 });
   return after !== undefined && rest(before) === rest(after);
 }
 
-/** A claim without members is of a kind that this version does not know, and names its whole zone. */
+/** A claim without members is of a kind that this version does not know, and counts for its whole zone. */
 function names({ members }: Raw, ordinal: number): boolean {
   if (members === undefined) return true;
   return members.split(",").some((part) => {

@@ -1,4 +1,4 @@
-/** Claims of every kind in the simulation: nothing breaks, and each of them does happen. */
+/** Claims of every kind in the simulation break no promise, and each kind does occur. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Plan } from "../plan.ts";
@@ -51,7 +51,7 @@ test("claims beside whatever troubles a seed has drawn break no promise, and end
   }
 });
 
-/** Seeds of a scenario, none of which breaks a promise, and what happens in them. */
+/** Runs seeds of a scenario, none of which may break a promise. Resolves to what happened in them. */
 async function happens(
   scenario: string,
   aim: (plan: Plan) => Plan,
@@ -67,11 +67,11 @@ async function happens(
   assert.deepEqual([...missing].map(String), []);
 }
 
-test("processes that are asked first cost no quorum, though two functions want to restart one (R22)", () => {
+test("processes that are asked first lose no quorum, though two functions want to restart one (R22)", () => {
   return happens("asking", asking, 40, [/claims \{"id":"process-/, /process-\d+ is settled/, /breaks/]);
 });
 
-test("rollouts and evictions that ask each pod first cost no quorum, however its answers come, and no second pod where they lie (R22, Q1)", () => {
+test("rollouts and evictions that ask each pod first lose no quorum, however late the answers, and no second pod when pods lie (R22, Q1)", () => {
   const answers = [/evict .*: health-bad/, /evict .*: health-unknown/, /evict .*: health-beside-others/];
   const verdicts = [
     /verdict health-bad/,
@@ -84,7 +84,7 @@ test("rollouts and evictions that ask each pod first cost no quorum, however its
   return happens("asked", asked, 40, [...answers, ...verdicts, ...lies, ...killed, /breaks/]);
 });
 
-test("a fence of two groups is told to both before it is carried out, wherever its process is killed (R23)", () => {
+test("a fence of two groups stands in both ledgers before it is carried out, wherever its process is killed (R23)", () => {
   const inTwo = [/claims \{.+ in group$/, /claims \{.+ in other$/, /fences [a-c]-\d/, /taker-\d+ is killed/, /is over/];
   return happens("fencing", fencing, 40, inTwo);
 });

@@ -1,4 +1,4 @@
-/** The claims of one seed: who makes them, what they are about besides pods, and who looks at them. */
+/** The claims of one seed: the processes that make them, the objects besides pods that they name, and their checkers. */
 
 import { createMemory } from "../../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
@@ -19,7 +19,7 @@ import { MovesChecker } from "./moves.ts";
 import { SizeReviews } from "./sizes.ts";
 import { shippedRules, Taker, takerName, takerOf, volumeOf } from "./taker.ts";
 
-/** What a later version of Sluice may have written. */
+/** A claim as a later version of Sluice may have written it. */
 const foreign = '{ "id":"later-ID", "kind":"later","zone":"ZONE","n":1.50,"by":"take-later" }';
 const claims = "sluice.dev/claims";
 
@@ -29,13 +29,13 @@ export class Claims implements Actor {
   readonly checkers: readonly Checker[];
   readonly #run: SeedRun;
   readonly #apps: Apps;
-  /** The function of each process that makes claims, by its name. */
+  /** Function of each process that makes claims, by the name of the process. */
   readonly #functions = new Map<string, string>();
   readonly #checker: ClaimsChecker;
   readonly #moves: MovesChecker;
   readonly #fences: FenceChecker;
   readonly #reviews: SizeReviews;
-  /** Those that a fence may be about: the first is the one whose claims are decided. */
+  /** Groups that a fence may concern. The checkers check the claims of the first. */
   readonly #groups: readonly string[];
 
   constructor(run: SeedRun) {
@@ -77,12 +77,12 @@ export class Claims implements Actor {
     if (isForeign) this.#claimLater();
   }
 
-  /** Starts a process that makes claims of a kind. */
+  /** Starts a process that makes claims of one kind. */
   #open(kind: KindName, connection: Connection): undefined {
     const { group } = this.#run;
     this.#functions.set(connection.process.name, takerOf(kind));
     const groups = kind === "node" ? this.#groups : [group];
-    // A fence of several groups begins with the first of them; in the others it is ended by its row.
+    // A fence of several groups begins in the first of them. In the others, its row of the table ends it.
     for (const own of groups) this.#take(kind, own, own === group ? groups : [own], connection);
   }
 
@@ -124,7 +124,7 @@ export class Claims implements Actor {
     void taker.run();
   }
 
-  /** Starts a process of a later version, whose kind of claim no other process knows. */
+  /** Starts a process of a later version, which claims by a kind that no other process knows. */
   #openLater({ process, cluster }: Connection): undefined {
     const { draw, namespace, group, isFaulty, log } = this.#run;
     this.#functions.set(process.name, laterKindName);
@@ -143,7 +143,7 @@ export class Claims implements Actor {
     void later.run();
   }
 
-  /** Leases stand for the volume claims of pods: one that was removed is made again after a while. */
+  /** Leases play the volume claims of pods: a removed one is made again after a while. */
   #keepVolumes(): void {
     const { world, draw, namespace } = this.#run;
     for (const { metadata } of world.store.list("pods", { namespace }).items) {
@@ -154,7 +154,7 @@ export class Claims implements Actor {
     world.timeline.after(draw.between(5_000, 20_000), () => this.#keepVolumes());
   }
 
-  /** A later version claims something for a purpose that this version does not know, and ends it after a while. */
+  /** Adds a claim of a later version, whose kind this version does not know, and ends it after a while. */
   #claimLater(): void {
     const { world, draw, isFaulty } = this.#run;
     world.timeline.after(draw.between(15_000, 40_000), () => {

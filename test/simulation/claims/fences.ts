@@ -1,4 +1,4 @@
-/** Fences of nodes that have pods of several groups: each group's ledger learns of it before anything is done (rule R23). */
+/** Fences of nodes that run pods of several groups: each group's ledger gets the claim before anything is done (rule R23). */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -12,7 +12,7 @@ import { groupLabel, ordinalIn, setNameOf } from "../../support/checkers/raw.ts"
 import type { Checker } from "../checker.ts";
 import { observeLedger, writeClaim } from "./writing.ts";
 
-/** What a fence takes down in one group: the pods of one of its zones that are on the node. */
+/** What a fence takes down in one group: the pods of one zone that run on the node. */
 export interface Fenced {
   readonly key: GroupKey;
   readonly zone: string;
@@ -20,7 +20,7 @@ export interface Fenced {
   readonly uids: Readonly<Record<string, string>>;
 }
 
-/** The groups that have pods on a node, by the pods that are there now. */
+/** The groups that have pods on a node now. */
 export function fencedBy(world: World, namespace: string, node: string, groups: readonly string[]): Fenced[] {
   const pods = world.store.list("pods", { namespace }).items.filter(({ spec }) => spec.nodeName === node);
   return groups.flatMap((group): Fenced[] => {
@@ -44,9 +44,9 @@ export interface FencesOptions {
   readonly context: Context;
   readonly key: GroupKey;
   readonly groups: readonly string[];
-  /** The function that fences. */
+  /** Name of the function that fences. */
   readonly by: string;
-  /** The annotation of anchors. */
+  /** Annotation of the anchors. */
   readonly why: string;
   /** Rule R23. */
   readonly next: typeof nextToAnnounce;
@@ -54,7 +54,7 @@ export interface FencesOptions {
   readonly log: (what: string) => void;
 }
 
-/** What one process does to fence nodes: it may be killed between two ledgers, and another one goes on. */
+/** What one process does to fence nodes. It may be killed between two ledgers; then another process goes on. */
 export class Fences {
   readonly #options: FencesOptions;
 
@@ -62,7 +62,7 @@ export class Fences {
     this.#options = options;
   }
 
-  /** A fence has a Lease of its own, which says that it is, before any ledger does. Throws ClusterError. */
+  /** Creates the Lease of a fence, before any ledger holds the fence. Throws ClusterError. */
   async anchor({ anchor, id }: ClaimContent): Promise<void> {
     const { context, key, why } = this.#options;
     const metadata = { name: anchor?.name, annotations: { [why]: id } };
@@ -75,8 +75,8 @@ export class Fences {
   }
 
   /**
-   * Writes the fence into the next ledger that has not learnt of it, one after the other, each by what that ledger itself holds;
-   * and carries it out when all have. Throws ClusterError, Conflict.
+   * Writes the fence into the next ledger that does not hold it yet, one after the other, each by what that ledger holds.
+   * Carries the fence out when all hold it. Throws ClusterError, Conflict.
    */
   async announce({ id, anchor }: ClaimContent): Promise<void> {
     const { world, key, groups, next, context, by, onFenced, log } = this.#options;
@@ -104,7 +104,7 @@ export class Fences {
     onFenced(id, node);
   }
 
-  /** True when every ledger of those that a fence is about has it, or there is but one. */
+  /** True if every ledger of the fence's groups holds it, or if there is only one group. */
   async isInformed({ id, anchor }: ClaimContent): Promise<boolean> {
     const { world, context, key, groups } = this.#options;
     if (groups.length < 2) return true;
@@ -121,14 +121,14 @@ function nodeOf(anchor: ClaimContent["anchor"]): string {
   return (anchor?.name ?? "").replace("fence-", "");
 }
 
-/** K6: a ledger learns of a fence after all before it in the order of their names, and the fence is carried out after all. */
+/** K6: ledgers get a fence in the order of their names, and the fence is carried out after the last of them. */
 export class FenceChecker implements Checker {
   readonly invariants = ["K6"];
   readonly #world: World;
   readonly #namespace: string;
   readonly #groups: readonly string[];
   readonly #violate: (invariant: string, message: string) => void;
-  /** The groups whose ledgers have held a fence, by its id. */
+  /** Groups whose ledgers have held a fence, by the id of the fence. */
   readonly #informed = new Map<string, Set<string>>();
 
   constructor(options: {
@@ -171,7 +171,7 @@ export class FenceChecker implements Checker {
     return fencedBy(this.#world, this.#namespace, node, this.#groups).map(({ key }) => key.group);
   }
 
-  /** The fence is carried out. */
+  /** Called when the fence is carried out. */
   onFenced(id: string, node: string): void {
     const silent = this.#affected(node).filter((group) => this.#informed.get(id)?.has(group) !== true);
     if (silent.length > 0) this.#violate("K6", `${node} is fenced, and ${silent.join(", ")} has not learnt of ${id}`);

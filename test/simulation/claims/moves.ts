@@ -1,6 +1,6 @@
 /**
- * What holds of the moves of those who make claims, by the text of the ledger and the true world: who waits for what can never be
- * is told so (K5), a change of a size joins the claim that it is for and no other (K7), and no quorum is lost by restarts (K8).
+ * Invariants of what makers of claims do, by the text of the ledger and the objects of the world. K5: a function that waits
+ * for the impossible reports so. K7: a change of a size joins its own claim and no other. K8: restarts lose no quorum.
  */
 import type { SizeChange } from "../../../functions/shared/scaling/size-changes.ts";
 import { isReady, type StoredPod } from "../../fake-cluster/objects.ts";
@@ -16,7 +16,9 @@ export interface MovesCheckerOptions {
   readonly violate: (invariant: string, message: string) => void;
 }
 
-/** What was so for longer than this was so when the question was asked, too: soon afterwards the answer is acted on. */
+/**
+ * What had lasted longer than this was also true when the question was asked, because the process acts soon after the answer.
+ */
 const askedWithinMs = 12_000;
 
 export class MovesChecker implements Checker {
@@ -27,17 +29,17 @@ export class MovesChecker implements Checker {
     this.#options = options;
   }
 
-  /** K5: so many pods are to be down at once, and so many may be. */
+  /** K5: a function wants `members` pods down at once, and at most `limit` may be. */
   onDecided(members: number, limit: number, guard: string | undefined): void {
     const isNever = members > limit;
-    // Who may go on beyond the limit breaks another promise.
+    // To go on beyond the limit breaks another promise.
     if (guard === undefined) return;
     if (isNever === (guard === "never-possible")) return;
-    const reported = `who wants ${members} pods down where ${limit} may be is told ${guard ?? "to go on"}`;
+    const reported = `a function that wants ${members} pods down, where ${limit} may be, waits for ${guard}`;
     this.#options.violate("K5", reported);
   }
 
-  /** K7: by the claims as the reviewer read them. */
+  /** K7: checks a review by the claims that the reviewer has read. */
   onReviewed({ zone, uid, from, to, pods }: SizeChange, lines: readonly string[], joins: boolean): void {
     const claims = lines.map((line) => JSON.parse(line));
     const isFor = claims.some((claim) => {
@@ -54,13 +56,13 @@ export class MovesChecker implements Checker {
     this.#options.violate("K7", what);
   }
 
-  /** K8: a pod was restarted in place, and was not needed by the others when they were asked. */
+  /** K8: a pod was restarted in place; the others must not have needed it when they were asked. */
   onRestarted(name: string): void {
     const { world, namespace, violate } = this.#options;
     const zone = setNameOf(name);
     const quorum = quorumOf(world, namespace, zone);
     if (upIn(world, namespace, zone).length >= quorum) return;
-    // Our processes cannot know what has only just broken; they can know what they restart beside it.
+    // Our processes cannot know what has only just broken. They know what else they restart.
     const others = this.#others(zone, name).filter((pod) => !isReady(pod));
     const known = others.filter((pod) => this.#isRestarted(pod) || this.#downForMs(pod) > askedWithinMs);
     const names = known.map(({ metadata }) => metadata.name);

@@ -1,4 +1,4 @@
-/** What keeps claims safe, taken away one at a time: by those who make them, or by all who meet them. */
+/** The rules that keep claims safe, removed one at a time: for the functions that make claims, or for all that meet them. */
 
 import { refuseClaim } from "../../../functions/shared/groups/refuse-claim.ts";
 import type { PodAnswer, PodHttp } from "../../../functions/shared/http/pod-http.ts";
@@ -20,7 +20,7 @@ const withRow = (kind: KindName, changes: Partial<Row>): Wrappers => ({
   claims: { kinds: { ...kinds, [kind]: { ...kinds[kind], ...changes } } },
 });
 
-/** Rollouts and evictions that read only some claims; they still write none. */
+/** Rollouts and evictions that read only some claims. They still write no claim. */
 function blindTo(isSeen: (claim: StoredLedger["claims"][number]) => boolean): Wrappers {
   const blind = (ledger: StoredLedger): StoredLedger => ({ ...ledger, claims: ledger.claims.filter(isSeen) });
   return wrapProtocol((protocol) => ({
@@ -32,14 +32,14 @@ function blindTo(isSeen: (claim: StoredLedger["claims"][number]) => boolean): Wr
   }));
 }
 
-/** Rollouts and evictions that write claims as they would spell them. */
+/** Rollouts and evictions that write the claims of others in their own spelling. */
 const respelling = (respell: (claims: StoredLedger["claims"]) => StoredLedger["claims"]) =>
   wrapProtocol((protocol) => ({
     writeLedger: (cluster, ledger, change) =>
       protocol.writeLedger(cluster, ledger, { ...change, claims: respell(ledger.claims) }),
   }));
 
-/** Scale-downs by processes that look often, where each call takes its time. */
+/** Scale-downs by processes that reconcile often, where each call takes long. */
 function slowly(plan: Plan, every: Plan["every"]): Plan {
   return claiming(plan, ["scale-down"], {
     faults: { ...noFaults, latencyMs: 400 },
@@ -89,7 +89,7 @@ const ofAnchored = claimKinds
     }),
   );
 
-/** An answer is given ten times more, whatever has become of the ledger and of the pods since. */
+/** Answers each question ten times more from memory, whatever has happened to the ledger and the pods since. */
 function keptAnswers(pods: PodHttp): PodHttp {
   const kept = new Map<string, { readonly answer: PodAnswer; uses: number }>();
   return {

@@ -1,4 +1,4 @@
-/** Plans in which claims of every kind meet rollouts and evictions, and those who make them are killed anywhere. */
+/** Plans in which claims of every kind meet rollouts and evictions, and the processes that make claims are killed anywhere. */
 import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
 import { alone } from "../alone.ts";
 import type { Plan } from "../plan.ts";
@@ -26,21 +26,23 @@ export function claiming(plan: Plan, kinds: readonly KindName[] = claimKinds, ch
   });
 }
 
-/** Processes are restarted where those that are up say that they can do without them. Pods break; no user rolls or drains. */
+/** Processes are restarted if those that are up can do without them. Pods break; no user rolls or drains. */
 export function asking(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return claiming(plan, ["process"], {
     zones: 1,
     maxUnavailable: 3,
     budget: { maxUnavailable: 3, isPartitioned: false, delaySeconds: 0 },
     claims: { kinds: ["process"], everyMs: 1_000, isForeign: false, asks: true },
-    // A while passes between what the ledger says and what the pods do.
+    // Time passes between a write of the ledger and its effect on pods.
     faults: { ...noFaults, latencyMs: 300, loseReply: 0.02 },
     every: { ...never, crash: 60_000, breakPod: 20_000 },
     ...changes,
   });
 }
 
-/** Two clusters of brokers, rolled and drained by two processes each of what ships, which asks; pods break, and lie. */
+/**
+ * Two clusters of brokers. Two processes of each shipped function roll and drain them and ask the pods, which break and lie.
+ */
 export function asked(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return claiming(plan, [], {
     zones: 2,
@@ -55,7 +57,7 @@ export function asked(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
-/** Nodes are fenced that have pods of two groups, by processes that are killed between their ledgers. */
+/** Fences of nodes that run pods of two groups, by processes that are killed between the writes of two ledgers. */
 export function fencing(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return claiming(plan, ["node"], {
     neighbours: { ...alone, group: true },

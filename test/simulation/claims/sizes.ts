@@ -1,6 +1,6 @@
 /**
- * Changes of a size as the API server makes them: it asks our webhook about every one of them, our own too, and asks again under
- * another uid of a review when its storage has moved on meanwhile (rule R19).
+ * Changes of a size as the API server makes them: it asks our webhook about every change, also about our own. It asks again,
+ * under another uid of the review, if the object has changed in storage meanwhile (rule R19).
  */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
@@ -14,10 +14,10 @@ import { type GroupKey, parseStatefulSet } from "../../../functions/shared/workl
 import type { Draw } from "../draw.ts";
 import { observeLedger, writeClaim } from "./writing.ts";
 
-/** What a review says of a change. */
+/** What a review contains of a change. */
 export type SentChange = Omit<SizeChange, "pods">;
 
-/** A process of ours that answers reviews of sizes: true lets the change through. */
+/** A process of ours that answers reviews of sizes. True allows the change. */
 export interface Reviewer {
   readonly isAlive: () => boolean;
   review(change: SentChange, uid: string): Promise<boolean>;
@@ -39,7 +39,7 @@ export class SizeReviews {
     this.#reviewers.push(reviewer);
   }
 
-  /** Answer of one of our processes, by the caller's clock; false if none answers in time. */
+  /** The answer of one of our processes, by the clock of the caller; false if none answers in time. */
   async ask(change: SentChange, cluster: Pick<Cluster, "sleep">): Promise<boolean> {
     const alive = this.#reviewers.filter((one) => one.isAlive());
     if (alive.length === 0) return false;
@@ -48,7 +48,7 @@ export class SizeReviews {
     return Promise.race([answer, over]);
   }
 
-  /** A user scales with `kubectl scale`, to the size that a claim leads to, or to a smaller one. */
+  /** Scales as a user does with `kubectl scale`: to the size that a claim aims at, or to a smaller one. */
   async scaleByHand({ zone, members }: KnownClaim, { namespace }: GroupKey, cluster: Cluster): Promise<void> {
     const less = this.#draw.whole(0, 1);
     for (let tried = 0; tried < 3; tried++) {
@@ -76,14 +76,17 @@ export interface ReviewOptions {
   readonly context: Context;
   readonly key: GroupKey;
   readonly join: typeof joinScaleDown;
-  /** A change was reviewed, by what a ledger held. */
+  /** Called when a change was reviewed, with the claims of the ledger at that time. */
   readonly onReviewed: (change: SizeChange, lines: readonly string[], joins: boolean) => void;
   readonly log: (what: string) => void;
 }
 
-/** How one process reviews: it reads the ledger, and what joins is let through by a write that renews the claim's stamp. */
+/**
+ * Reviews a change as one process does: reads the ledger, and allows a change that joins a claim by a write that renews the
+ * claim's stamp.
+ */
 export async function reviewSize(options: ReviewOptions, sent: SentChange): Promise<boolean> {
-  // A review has a memory of its own: what its process is about to do goes on beside it.
+  // A review has a memory of its own, because its process goes on with its own work meanwhile.
   const context = { ...options.context, memoryOf: createMemory() };
   try {
     const observed = await observeLedger(context, options.key);
@@ -101,7 +104,7 @@ export async function reviewSize(options: ReviewOptions, sent: SentChange): Prom
       claims.map(({ line }) => line),
       joins,
     );
-    // Without a claim, no function has told the pods.
+    // Without a claim no function has told the pods.
     if (!joins) return false;
     const { claim } = joining;
     const stampMs = context.cluster.serverTimeMs();

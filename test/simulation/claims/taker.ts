@@ -1,6 +1,6 @@
 /**
- * A function that makes claims of one kind, as a later one will: it writes the claim before it does anything, renews its stamp
- * before it goes on, and ends it by the table's row. It may be killed anywhere; another process of it goes on.
+ * A function that makes claims of one kind, as a later one will. It writes the claim before it does anything, renews the stamp
+ * before each further step, and ends the claim by its row of the table. When it is killed, another process of it goes on.
  */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
@@ -32,7 +32,7 @@ import { Fences } from "./fences.ts";
 import { reviewSize, type SizeReviews } from "./sizes.ts";
 import { observeLedger, writeClaim } from "./writing.ts";
 
-/** What a test may take away of what keeps claims safe. */
+/** The rules of claims that a test may remove. */
 export interface ClaimRules {
   readonly kinds: Readonly<Record<KindName, KindRow>>;
   readonly refuse: typeof refuseClaim;
@@ -43,7 +43,7 @@ export interface ClaimRules {
   /** Rule R23. */
   readonly nextToAnnounce: typeof nextToAnnounce;
   readonly find: typeof readClaimedObjects;
-  /** True where what a view reports is read once more, and changed only as it was read (rule R21). */
+  /** True if the process reads again what a view reports, and changes it only as it was read (rule R21). */
   readonly isConditional: boolean;
 }
 
@@ -67,31 +67,31 @@ export interface TakerOptions {
   readonly apps: Apps;
   readonly isActive: () => boolean;
   readonly isAlive: () => boolean;
-  /** Something is done to a pod, under the claim of that id. */
+  /** Called when the function does something to a pod under the claim of that id. */
   readonly onActed: (id: string, name: string) => void;
-  /** A claim of so many members was asked for; the guard that it waits behind, undefined where it may be made. */
+  /** Called when a claim of so many members was wanted. `guard`: what it waits for; undefined if the claim may be made. */
   readonly onDecided: (members: number, limit: number, guard: string | undefined) => void;
-  /** A change of a size was reviewed, by what a ledger held. */
+  /** Called when a change of a size was reviewed, with the claims of the ledger at that time. */
   readonly onReviewed: (change: SizeChange, lines: readonly string[], joins: boolean) => void;
   readonly onFenced: (id: string, node: string) => void;
   readonly reviews: SizeReviews;
-  /** Processes are restarted only where the others can do without them. */
+  /** Processes are restarted only if the others can do without them. */
   readonly asks: boolean;
-  /** The groups that a fence may be about; the first is the taker's own. */
+  /** The groups that a fence may concern. The first is the taker's own. */
   readonly groups: readonly string[];
   readonly everyMs: number;
   readonly latencyMs: () => number;
   readonly log: (what: string) => void;
 }
 
-/** The names of processes that make claims begin so. */
+/** Prefix of the names of processes that make claims. */
 export const takerName = "taker";
 export const takerOf = (kind: KindName): string => `take-${kind}`;
 export const fenceOf = (node: string): string => `fence-${node}`;
 export const volumeOf = (pod: string): string => `volume-${pod}`;
-/** The annotation of anchors. */
+/** Annotation of the anchors. */
 export const why = "example.dev/claim";
-/** How long a process that restarts is not ready, but for a few, at most, in milliseconds. */
+/** How long most restarted processes are not ready, in milliseconds. */
 const restartMs = 20_000;
 
 export class Taker {
@@ -115,7 +115,7 @@ export class Taker {
       options.reviews.add({ isAlive, review: (change) => reviewSize({ ...options, join: rules.join }, change) });
   }
 
-  /** Goes on until its process is dead. */
+  /** Runs until its process is dead. */
   async run(): Promise<void> {
     const { context, draw, everyMs, key } = this.#options;
     for (;;) {
@@ -132,14 +132,14 @@ export class Taker {
 
   async #tick(): Promise<void> {
     const { kind, isActive, context, key, draw, reviews, asks } = this.#options;
-    // The ledger of now: what it holds decides what is to be gone on with.
+    // Reads the ledger afresh: what it holds now decides what must be continued.
     forgetLedger(context.memoryOf(key));
     const observed = await observeLedger(context, key);
     if (observed === undefined) return;
     const own = claimsOf(observed, kind)[0];
     if (kind === "scale-down" && own !== undefined && isActive() && draw.chance(0.3))
       await reviews.scaleByHand(own, key, context.cluster);
-    // Where processes are asked, the taker begins to restart another one meanwhile.
+    // Where processes are asked, the taker also begins to restart another one meanwhile.
     else if (asks && isActive() && draw.chance(0.5)) await this.#begin(observed);
     else if (own !== undefined) await this.#goOn(observed, own);
     else if (isActive()) await this.#begin(observed);
@@ -169,7 +169,7 @@ export class Taker {
     return blocked === undefined;
   }
 
-  /** Rule R22, where processes are asked: the members are restarted, whose uids a claim of this kind names. */
+  /** Rule R22, where processes are asked. The claim names the uids of the members that are restarted. */
   async #isLetGo({ ledger, open }: GroupObservation, { kind, id, uids = {} }: ClaimContent): Promise<boolean> {
     const { asks, context, key } = this.#options;
     if (kind !== "process" || !asks) return true;
@@ -198,7 +198,8 @@ export class Taker {
     const members = [{ first: pod.ordinal, last: pod.ordinal }];
     if (kind === "process") {
       const anchor = { resource: "pods", name: pod.name, annotation: why };
-      // By a GET (rule R21): a view may report the time before it was last ready. One that is not would be so without a restart.
+      // Read by a GET (rule R21), because a view may report a state from before the pod last became ready. An unready pod
+      // would become ready without a restart.
       const { uid: now, readySinceMs } = rules.isConditional ? parsePod(await context.cluster.get("pods", pod)) : pod;
       if (now !== pod.uid || readySinceMs === undefined) return undefined;
       const readyMs = { [pod.name]: readySinceMs };
@@ -215,7 +216,7 @@ export class Taker {
     return { ...stated, members, uids: { [volume.metadata.name]: volume.metadata.uid }, anchor, terms: "asked" };
   }
 
-  /** What the claim was written for, begun no later than it may be (rule R9). */
+  /** Does what the claim was written for. Begins no later than rule R9 allows. */
   async #act(claim: KnownClaim, deadlineMs: number): Promise<void> {
     const { kind } = this.#options;
     if (kind === "scale-down") await this.#scaleDown(claim, deadlineMs);
@@ -229,7 +230,7 @@ export class Taker {
     await context.cluster.patch(resource, at, { metadata: { annotations: { [why]: id } } });
   }
 
-  /** A call to a pod: what is sent arrives, whatever becomes of the sender. False where it was not sent, or not answered. */
+  /** Calls a pod. A sent request arrives whatever happens to its sender. False if it was not sent, or not answered. */
   async #call(deadlineMs: number, effect: () => void): Promise<boolean> {
     const { world, latencyMs, draw, context } = this.#options;
     if (context.cluster.monotonicMs() > deadlineMs) return false;
@@ -244,13 +245,13 @@ export class Taker {
     return [...pods.values()].filter(({ ordinal }) => namesOrdinal({ zone, ...claim }, ordinal));
   }
 
-  /** Rule R18: the pods are told first; then the claim is confirmed by a write of its own; then the size is changed. */
+  /** Rule R18: first the pods are told, then a write of its own confirms the claim, then the size is changed. */
   async #scaleDown(claim: KnownClaim, deadlineMs: number): Promise<void> {
     const { rules, context, key, apps } = this.#options;
     const where = await rules.find(context.cluster, key.namespace, claim);
     for (const { uid } of this.#standing(claim, where)) {
       if (!(await this.#call(deadlineMs, () => apps.prepared.add(uid)))) return;
-      // What it has not said it has not done.
+      // A pod that has not confirmed counts as not prepared.
       if (!apps.prepared.has(uid)) return;
     }
     const observed = await observeLedger(context, key);
@@ -276,10 +277,10 @@ export class Taker {
     if (statefulSet === undefined || claim.uids?.[claim.zone] !== statefulSet.uid) return;
     const last = statefulSet.start + statefulSet.replicas - 1;
     if (rules.isConditional && claim.members.at(-1)?.last !== last) return;
-    // Another webhook denies the change at times: then the scale-down does not come (rule R20).
+    // At times another webhook denies the change: then the scale-down does not come (rule R20).
     if (draw.chance(0.2) || cluster.monotonicMs() > deadlineMs) return;
     const { name, uid, resourceVersion, start, replicas } = statefulSet;
-    // Our own webhook is asked, too, and again when the API server's storage has moved on (rule R19).
+    // The API server also asks our own webhook, and asks again if the object has changed in storage (rule R19).
     const change = { zone: name, uid, from: { start, replicas }, to: { start, replicas: first - start } };
     for (let asked = draw.whole(1, 3); asked > 0; asked--) if (!(await reviews.ask(change, cluster))) return;
     const metadata = rules.isConditional ? { uid, resourceVersion } : { uid };
@@ -327,7 +328,7 @@ export class Taker {
     return found;
   }
 
-  /** Rule R20: the claim goes after those who stay were told so, and shrinks to those who leave. */
+  /** Rule R20: the claim goes only after the pods that stay were told so, and shrinks to the pods that leave. */
   async #undo(observed: GroupObservation, own: KnownClaim, where: ClaimedObjects): Promise<void> {
     const { rules, kind, apps, context, log, key } = this.#options;
     const undone = rules.kinds[kind].undoes(own, where);
@@ -356,7 +357,7 @@ export class Taker {
     log(`${own.id} is over`);
   }
 
-  /** Rule R10: this process goes on with what another one began, once the other one must have given up. */
+  /** Rule R10: this process continues what another one began, once the other one must have given up. */
   async #finish(observed: GroupObservation, own: KnownClaim, where: ClaimedObjects): Promise<void> {
     const { kind, context, key, draw } = this.#options;
     const stampMs = context.cluster.serverTimeMs();
@@ -376,7 +377,7 @@ export class Taker {
       }
     } else if (kind === "node" && draw.chance(0.1)) {
       if (![...where.pods.values()].some(({ uid, name }) => uid === own.uids?.[name])) return;
-      // The node is back with its pods, and the fence is lifted: its own Lease goes, and the ledger shows it later.
+      // The node is back with its pods, and the fence is lifted: its Lease goes first, and the ledger shows that later.
       const at = { namespace: key.namespace, name: own.anchor?.name ?? "" };
       const { uid } = (await context.cluster.get("leases", at)).metadata;
       await context.cluster.delete("leases", at, { uid });

@@ -1,4 +1,4 @@
-/** How the makers of claims look at a ledger, and write it: as a function does. */
+/** How makers of claims read and write a ledger: as shipped functions do. */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import type { KnownClaim } from "../../../functions/shared/ledger/claim.ts";
@@ -6,7 +6,7 @@ import { openTransaction, writeClaims } from "../../../functions/shared/transact
 import type { GroupObservation } from "../../../functions/shared/transaction/observe-group.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 
-/** Writes a claim in the place of its older self, beside the others, or takes it out. Throws as `writeClaims` does. */
+/** Replaces an older version of the claim, adds it, or removes it. Throws as `writeClaims` does. */
 export function writeClaim(
   context: Context,
   observed: GroupObservation,
@@ -17,7 +17,7 @@ export function writeClaim(
   return writeClaims(context, observed, change);
 }
 
-/** A group by its ledger; undefined while nothing may be permitted by it. Throws ClusterError. */
+/** Reads a group and its ledger; undefined while the ledger may permit nothing. Throws ClusterError. */
 export async function observeLedger(context: Context, key: GroupKey): Promise<GroupObservation | undefined> {
   const observation = await openTransaction(context, key);
   return observation?.tooNew === undefined ? observation?.observed : undefined;

@@ -1,16 +1,16 @@
-/** Sizes that change beside whatever else a seed has drawn. */
+/** Adds changing sizes to whatever else a seed has drawn. */
 import { alone } from "../alone.ts";
 import { createDraw, type Draw } from "../draw.ts";
 import { isNight } from "../draw-plan.ts";
 import type { Plan } from "../plan.ts";
 import { drawScaling } from "./scenarios.ts";
 
-/** How far the source that this is drawn from is from that of a seed's plan, which stays what it was. */
+/** Offset of the seed for sizes, so that the plan of the seed itself stays the same. */
 const scalingSeeds = 2 ** 29;
 
 /**
- * The troubles that a seed has drawn for itself, with sizes that another object says. No user changes these beside it: what comes
- * of two who say the size is theirs to bear. Zones stay, and so do ledgers, which a claim would be lost with.
+ * The drawn plan with sizes that another object sets. No user changes sizes beside it, because two who set the same size bear
+ * the result themselves. Zones stay, and so do ledgers, whose claims would go with them.
  */
 export function scalingAnywhere(plan: Plan, draw: Draw): Plan {
   const gone = {
@@ -26,13 +26,13 @@ export function scalingAnywhere(plan: Plan, draw: Draw): Plan {
     farClock: 0,
   };
   const scaling = drawScaling(draw);
-  // Who leaves when a delay is over is decided by the clock of pods: where there is one, those of API servers agree with it.
+  // The clock of pods decides when a delay is over, so the clocks of API servers must agree with it.
   const isTimed = scaling.delayMs > 0 && !scaling.prepares;
   return {
     ...plan,
     skewMs: isTimed ? 0 : plan.skewMs,
     recyclers: 0,
-    // One of partitions wants zones of one size, and the checkers of claims know one limit alone.
+    // A budget of partitions wants zones of one size, and the checkers of claims know only one limit.
     budget: plan.budget && { maxUnavailable: 1, isPartitioned: false, delaySeconds: 0 },
     unpinned: 0,
     neighbours: alone,
@@ -44,7 +44,10 @@ export function scalingAnywhere(plan: Plan, draw: Draw): Plan {
   };
 }
 
-/** Some seeds of the default plan have sizes that change, too; neither nights, nor those with something else of the kind. */
+/**
+ * Adds changing sizes to some seeds of the default plan, but neither to nights nor to seeds that have something similar
+ * already.
+ */
 export function withScaling(plan: Plan, seed: number): Plan {
   if (isNight(plan) || plan.versions !== undefined || plan.claims !== undefined) return plan;
   const draw = createDraw(seed + scalingSeeds);

@@ -1,8 +1,8 @@
 /**
- * What holds of sizes, by the true world and by what the pods themselves have been told.
+ * The invariants of sizes, by the objects of the world and by what the pods themselves were told.
  *
- * D1: replicas never drop before every leaving pod has confirmed, for at least the delay, on the highest ordinals first.
- * D2: a pod that stays is told so in the end.
+ * D1: replicas never drop before every leaving pod has confirmed, for at least the delay, on the highest ordinals first. D2: a
+ * pod that stays is told so in the end.
  */
 
 import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
@@ -18,24 +18,26 @@ export interface ScalingCheckerOptions {
   readonly violate: (invariant: string, message: string) => void;
   /** What a pod of the StatefulSet must have been told before it leaves, and for how long, in milliseconds. */
   readonly notifiedBefore: (statefulSet: StoredStatefulSet) => { readonly delayMs?: number; readonly leaving?: true };
-  /** True while a user changes a size by hand, and takes what comes of it. */
+  /** True while a user changes a size by hand, at the user's own risk. */
   readonly isByHand: () => boolean;
-  /** Wanted number of replicas in the end; undefined for a StatefulSet that follows no other workload. */
+  /** Number of replicas that is wanted in the end; undefined for a StatefulSet that follows no other object. */
   readonly wanted: (statefulSet: StoredStatefulSet) => number | undefined;
 }
 
-/** Pods say whole seconds, and so does the clock of an API server. */
+/** Pods answer in whole seconds, and so does the clock of an API server. */
 const roundingMs = 2_500;
 /**
- * What came so soon before the drop was under way when it was decided: a pod that was replaced, or that was told to stay by a
- * process that had read another number. A process acts on a call to a pod, and on a claim, within five seconds of reading it.
+ * Changes in the last moments before a drop did not reach its decision: a pod was replaced, or a process that had read another
+ * number told it to stay. A process acts on an answer of a pod, and on a claim, for at most five seconds.
  */
 const underWayMs = 12_000;
 
 export class ScalingChecker implements Checker {
   readonly invariants = ["D1", "D2", "L1"];
   readonly #options: ScalingCheckerOptions;
-  /** Number of sizes that were lowered, but not by hand: that nothing happens at all proves nothing. */
+  /**
+   * Number of sizes that were lowered, but not by hand. Tests check it, because a run in which nothing happens proves nothing.
+   */
   lowered = 0;
 
   constructor(options: ScalingCheckerOptions) {

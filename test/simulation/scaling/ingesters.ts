@@ -1,6 +1,6 @@
 /**
- * What runs in the pods of one seed, as far as sizes are about it. Like an ingester, it keeps on its disk since when it prepares
- * to leave; another pod of the same name finds that there.
+ * The programs in the pods of one seed, as far as sizes need them. Like an ingester, a program keeps on its disk since when it
+ * prepares to leave, and another pod of the same name finds that there.
  */
 import type { Delivery } from "../../../functions/shared/http/calls.ts";
 import type { StoredPod } from "../../fake-cluster/objects.ts";
@@ -8,18 +8,18 @@ import type { PodReply } from "../../fake-cluster/pod-http.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import type { Draw } from "../draw.ts";
 
-/** Where a pod is told some time before it leaves, and where it is told right before. */
+/** The path by which a pod is told some time before it leaves, and the one right before. */
 export const delayPath = "/ingester/prepare-delayed";
 export const leavePath = "/ingester/prepare-shutdown";
 
-/** How often an answer is none: refused, broken off, rubbish, or never given. */
+/** Shares of answers that are refused, rubbish, or missing (a broken connection or silence). */
 export interface IngesterFaults {
   readonly refuse: number;
   readonly rubbish: number;
   readonly silent: number;
 }
 
-/** What a pod is in the middle of. */
+/** A pod's preparation to leave. */
 export interface Notified {
   readonly sinceMs: number;
   /** When it was told to stay after all; undefined while it prepares to leave. */
@@ -30,9 +30,9 @@ export class Ingesters {
   readonly #world: World;
   readonly #draw: Draw;
   readonly #faults: () => IngesterFaults;
-  /** In Unix seconds, by the pod's name: it is on the disk. */
+  /** Start of the preparation in Unix seconds, by the pod's name, as it stands on the disk. */
   readonly #disks = new Map<string, number>();
-  /** By the pod's uid: since when this very pod prepares. */
+  /** Start of the preparation of this very pod, by its uid. */
   readonly #notified = new Map<string, Notified>();
   readonly #leaving = new Map<string, Notified>();
 
@@ -82,8 +82,8 @@ export class Ingesters {
   }
 
   /**
-   * Since when this very pod has prepared to leave some time later, and whether it was told to stay since. Undefined for one that
-   * was never asked itself. What its disk says of the time before it came does not count.
+   * Since when this very pod has prepared for a later departure, and whether it was told to stay since. Undefined if it was
+   * never asked itself. The time before the pod was created does not count, whatever its disk says.
    */
   delayed({ metadata: { name, uid, creationTimestamp = "" } }: StoredPod): Notified | undefined {
     const notified = this.#notified.get(uid);
@@ -93,18 +93,18 @@ export class Ingesters {
     return { ...notified, sinceMs: Math.min(notified.sinceMs, sinceMs) };
   }
 
-  /** The same of the call right before it leaves. */
+  /** The same for the call right before it leaves. */
   leaving(uid: string): Notified | undefined {
     return this.#leaving.get(uid);
   }
 
-  /** True for a pod that would say that it prepares to leave, if it were asked. */
+  /** True if the pod would answer that it prepares to leave. */
   isPrepared({ metadata: { name, uid } }: StoredPod): boolean {
     const leaving = this.#leaving.get(uid);
     return this.#disks.has(name) || (leaving !== undefined && leaving.untilMs === undefined);
   }
 
-  /** A pod that came back prepared from its disk, or that a user has told. */
+  /** A pod came back prepared from its disk, or a user told it. */
   prepareByHand(name: string): void {
     this.#disks.set(name, Math.floor(this.#world.timeline.nowMs() / 1000));
   }

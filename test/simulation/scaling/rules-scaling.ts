@@ -1,4 +1,4 @@
-/** What keeps downscales safe, taken away from the shipped functions one at a time. */
+/** The rules that keep downscales safe, removed from the shipped functions one at a time. */
 import { changeClaim, type KnownClaim, makeClaim } from "../../../functions/shared/ledger/claim.ts";
 import { undoAfterMs } from "../../../functions/shared/ledger/claim-kinds.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
@@ -29,7 +29,7 @@ const prepared = {
 
 const isPreparing = (claim: Claims[number]): claim is KnownClaim => claim.isKnown && claim.phase === "preparing";
 
-/** What each process holds of the ledger in its own way: `into` as it is written, `from` as it is read. */
+/** Gives each process claims of its own making. `into` changes them before a write, `from` after a read. */
 function spelled(
   open: () => {
     into(claims: Claims, ...to: Parameters<Protocol["readLedger"]>): Promise<Claims>;
@@ -58,7 +58,7 @@ function spelled(
   };
 }
 
-/** A claim stands in the memory of the process that tells the pods, and in the ledger only when they have all answered. */
+/** The claim stands only in the memory of the process that tells the pods, until all of them have answered. */
 const claimsInMemory = spelled(() => {
   let own: readonly KnownClaim[] = [];
   return {
@@ -73,7 +73,9 @@ const claimsInMemory = spelled(() => {
   };
 });
 
-/** One write says at once that the pods have answered, with the uids of those that stand there; then they are told. */
+/**
+ * The first write already says that the pods have answered, with the uids of the existing pods. The pods are told only then.
+ */
 const confirmedAtOnce = spelled(() => {
   const known = new Map<string, KnownClaim>();
   return {
@@ -102,7 +104,7 @@ function uidsOf({ zone, members }: KnownClaim, uids: Readonly<Record<string, str
   );
 }
 
-/** Claims that look otherwise than they are; a claim that its reader has not changed is written back as it was. */
+/** Shows claims in another form. A claim that the reader leaves as it is is written back in its old form. */
 function seenAs(changed: (claim: KnownClaim, uids: Readonly<Record<string, string>>) => KnownClaim): Wrappers {
   return spelled(() => {
     const originals = new Map<string, Claims[number]>();
@@ -123,12 +125,12 @@ function seenAs(changed: (claim: KnownClaim, uids: Readonly<Record<string, strin
   });
 }
 
-/** A process that reads a confirmed claim finds in it the pods of now, whichever were told. */
+/** A process that reads a confirmed claim finds the uids of the current pods in it, whichever pods were told. */
 const anyPodIsNotified = seenAs((claim, uids) =>
   claim.phase === "confirmed" ? changeClaim(claim, { uids: { ...claim.uids, ...uids } }) : claim,
 );
 
-/** Every confirmed scale-down looks as old as one that can no longer come. */
+/** Every confirmed scale-down looks so old that it can no longer come. */
 const agedClaims = seenAs((claim) =>
   claim.phase === "confirmed" ? changeClaim(claim, { stampMs: claim.stampMs - undoAfterMs }) : claim,
 );
@@ -136,7 +138,7 @@ const agedClaims = seenAs((claim) =>
 /** No scale-down ever looks old enough to be taken back. */
 const newClaims = seenAs((claim) => changeClaim(claim, { stampMs: claim.stampMs + 86_400_000 }));
 
-/** Only the StatefulSet says where its pods are told. */
+/** Only the StatefulSet, and not the claim, says where pods are told. */
 const withoutAddress = seenAs(({ toldAt: _, line: __, isKnown: ___, ...content }) => makeClaim(content));
 
 export const scalingRules: readonly RemovedRule[] = [

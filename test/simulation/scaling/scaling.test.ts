@@ -1,4 +1,4 @@
-/** Sizes in the simulation: nothing breaks, all of it does happen, and what breaks a promise is seen. */
+/** Sizes in the simulation: no promise breaks, everything does happen, and the checkers see broken promises. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
@@ -48,7 +48,7 @@ test("sizes that change beside whatever a seed has drawn break no promise, and s
   assert.ok(share > 0.01 && share < 0.03, `${share} of all seeds`);
 });
 
-test("a claim ends by itself though its StatefulSet has lost by then all that says how its pods are told", async () => {
+test("a claim ends by itself even if a user has removed from its StatefulSet how its pods are told", async () => {
   let taken = 0;
   for (let seed = 1; seed <= 30; seed++) {
     const { violations, history } = await simulate(seed, { aim: forgetful, verbose: true });
@@ -62,7 +62,7 @@ test("a claim ends by itself though its StatefulSet has lost by then all that sa
   assert.ok(taken > 3, `${taken} seeds`);
 });
 
-/** Calls of one method that never leave, and are answered as a pod would. */
+/** Calls of one method are never sent, and are answered as a pod would answer. */
 function unsent(method: "POST" | "DELETE"): Wrappers {
   const answer = { status: 200, contentType: "application/json", retryAfterMs: undefined, body: '{"timestamp":1}' };
   const pods = (real: PodHttp): PodHttp => ({
@@ -72,7 +72,7 @@ function unsent(method: "POST" | "DELETE"): Wrappers {
   return { pods };
 }
 
-/** The invariants that are reported to be broken within so many seeds. */
+/** The invariants that break within this many seeds. */
 async function broken(wrappers: Wrappers, changes: Partial<Plan>, seeds: number): Promise<string> {
   const aim = (plan: Plan, draw: Draw) => scaling(plan, draw, changes);
   for (let seed = 1; seed <= seeds; seed++) {
@@ -83,10 +83,10 @@ async function broken(wrappers: Wrappers, changes: Partial<Plan>, seeds: number)
   return "nothing";
 }
 
-test("D1: pods that are never told, and are reported to know, are seen to leave", async () => {
+test("D1: the checker sees that pods leave that were never told, though a function believes that they know", async () => {
   assert.match(await broken(unsent("POST"), {}, 40), /^D1: /);
 });
 
-test("D2: pods that stay and are never told so are seen in the end", async () => {
+test("D2: the checker sees pods that stay and are never told so", async () => {
   assert.match(await broken(unsent("DELETE"), {}, 40), /\(D2\)$/);
 });

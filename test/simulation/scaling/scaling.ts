@@ -1,6 +1,6 @@
 /**
- * The sizes of one seed: an autoscaler that changes its mind, StatefulSets that mirror or follow, the functions that carry this
- * out, pods that are told, and who looks at all of it.
+ * The sizes of one seed: an autoscaler that changes its mind, StatefulSets that mirror or follow, the functions that carry
+ * this out, pods that are told, and the checkers.
  */
 import { followReplicas } from "../../../functions/follow-replicas/function.ts";
 import { prepareDelayedDownscale } from "../../../functions/prepare-delayed-downscale/function.ts";
@@ -21,7 +21,7 @@ import { ScalingChecker } from "./checker.ts";
 import { delayPath, Ingesters, leavePath } from "./ingesters.ts";
 import { SizeWebhooks } from "./size-webhooks.ts";
 
-/** The object that says how many replicas there are to be: a Deployment serves, as anything with a scale does. */
+/** The object that sets the number of replicas. A Deployment will do, as would anything with a scale. */
 const template = "template";
 const grafana = (name: string) => `grafana.com/${name}`;
 
@@ -118,7 +118,7 @@ export class Scaling implements Actor {
     return wrappers.pods?.(pods) ?? pods;
   }
 
-  /** Some mirror the template, and some follow the zone before them. */
+  /** Some zones mirror the template, and some follow the zone before them. */
   start(): void {
     const { world, namespace, plan, group } = this.#run;
     if (plan.scaling === undefined) return;
@@ -153,7 +153,7 @@ export class Scaling implements Actor {
     this.#forget();
   }
 
-  /** A user wants the pods of a StatefulSet told no more. What was told before has to end all the same. */
+  /** A user no longer wants the pods of a StatefulSet told. What was told before must be taken back all the same. */
   #forget(): void {
     const { world, draw, plan, isFaulty, log, namespace } = this.#run;
     const { forgetsMs } = plan.scaling ?? {};
@@ -172,7 +172,7 @@ export class Scaling implements Actor {
     });
   }
 
-  /** The autoscaler wants in the end what it wanted last; no user tells pods any more. */
+  /** The autoscaler keeps its last size, and no user tells pods any more. */
   makePeace(): void {
     if (this.#run.plan.scaling !== undefined) this.#run.log("autoscaler", `keeps to ${this.#templateReplicas()}`);
   }
@@ -185,14 +185,14 @@ export class Scaling implements Actor {
       const replicas = draw.whole(1, plan.replicas + 2);
       log("autoscaler", `wants ${replicas}`);
       world.store.patch("deployments", { namespace, name: template }, { spec: { replicas } });
-      // Where Sluice tells pods nothing, it does not take back what a user has told them.
+      // Where Sluice does not tell pods, it does not take back what a user has told them.
       if (plan.scaling !== undefined && plan.scaling.delayMs > 0 && draw.chance(0.2)) this.#prepareByHand();
       if (plan.scaling?.prepares === true && draw.chance(0.3)) this.#scaleByHand();
       this.#autoscale();
     });
   }
 
-  /** A user scales a zone, whose size is set back afterwards. */
+  /** A user scales a zone, and Sluice sets the size back afterwards. */
   #scaleByHand(): void {
     const { draw, namespace } = this.#run;
     const set = draw.pick(this.#sets());
@@ -200,7 +200,7 @@ export class Scaling implements Actor {
     void this.#webhooks.scaleByHand({ namespace, name: set.metadata.name }, replicas);
   }
 
-  /** A user tells a pod, or it comes back prepared from its disk. */
+  /** A user tells a pod, or a pod comes back prepared from its disk. */
   #prepareByHand(): void {
     const { draw, log } = this.#run;
     const set = draw.pick(this.#sets());
@@ -224,7 +224,7 @@ export class Scaling implements Actor {
   #notifiedBefore({ metadata }: StoredStatefulSet): { readonly delayMs?: number; readonly leaving?: true } {
     const { plan } = this.#run;
     const isDelayed = metadata.annotations?.[grafana("rollout-delayed-downscale")] !== undefined;
-    // A user who scales by hand is not held to the delay: these plans have one or the other.
+    // D1's delay does not apply to users who scale by hand: these plans have one or the other.
     const isNotified =
       plan.scaling?.forgetsMs === undefined || metadata.labels?.[grafana("prepare-downscale")] === "true";
     if (plan.scaling?.prepares === true) return isNotified ? { leaving: true } : {};

@@ -1,10 +1,10 @@
-/** Plans in which sizes change beside rollouts and evictions, and those who change them are killed anywhere. */
+/** Plans in which sizes change beside rollouts and evictions, and the processes that change them are killed anywhere. */
 import type { Draw } from "../draw.ts";
 import type { Plan, PlannedScaling } from "../plan.ts";
 import { never, plain } from "../rules.ts";
 import { noFaults } from "../simulated-cluster.ts";
 
-/** What a seed draws of sizes. */
+/** Draws the sizes of a seed. */
 export function drawScaling(draw: Draw): PlannedScaling {
   return {
     delayMs: draw.pick([0, 20_000, 20_000, 60_000]),
@@ -20,7 +20,7 @@ export function drawScaling(draw: Draw): PlannedScaling {
   };
 }
 
-/** Three zones that mirror one template, or follow one of them; their pods are told some time before they leave, or are not. */
+/** Three zones that mirror one template, or follow one of them. Their pods may be told some time before they leave. */
 export function scaling(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Plan {
   return sized(plan, drawScaling(draw), {
     faults: { ...noFaults, latencyMs: 5, loseReply: 0.02, refuse: draw.pick([0, 0.05]) },
@@ -36,7 +36,7 @@ export function scaling(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Pl
   });
 }
 
-/** Zones whose pods are told right before they leave, until a user takes away all that says so, while claims stand. */
+/** Zones whose pods are told right before they leave, until a user removes all annotations about that while claims stand. */
 export function forgetful(plan: Plan): Plan {
   const usual = {
     delayMs: 0,
@@ -51,7 +51,7 @@ export function forgetful(plan: Plan): Plan {
   return sized(plan, { ...usual, refuse: 0.1, slow: 0.3, forgetsMs: 60_000 }, { dieAfterWrite: 0.3 });
 }
 
-/** The same with sizes that the caller has chosen, and without any other trouble. */
+/** The same with the caller's choice of sizes and no other trouble. */
 export function sized(plan: Plan, scaling: PlannedScaling, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     recyclers: 0,

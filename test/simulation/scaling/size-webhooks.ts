@@ -1,6 +1,6 @@
 /**
- * The webhook of sizes: an API server that asks one of several processes about each change that makes a StatefulSet smaller. It
- * waits ten seconds for it at most, and asks again when its storage has moved on meanwhile (rule R19).
+ * The webhook of sizes: the API server asks one of several processes about each change that makes a StatefulSet smaller. It
+ * waits at most ten seconds, and asks again if the object has changed in storage meanwhile (rule R19).
  */
 import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
 import type {
@@ -24,7 +24,7 @@ interface Webhook {
 
 const timeoutMs = 10_000;
 const mostTries = 4;
-/** Rule R20: so long may an API server take to store what was allowed. Requests end after a minute. */
+/** Rule R20: longest time that an API server may take to store an allowed change. Requests end after a minute. */
 const mostStoringMs = 55_000;
 
 export class SizeWebhooks {
@@ -41,7 +41,7 @@ export class SizeWebhooks {
     this.#webhooks.push({ process, context });
   }
 
-  /** The same cluster, whose API server asks before it makes a StatefulSet smaller. */
+  /** The same cluster, except that the API server asks before it makes a StatefulSet smaller. */
   before(cluster: Cluster): Cluster {
     const patch: Cluster["patch"] = async (resource, key, body, options) => {
       const replicas = fieldsOf(fieldsOf(body)?.spec)?.replicas;
@@ -60,7 +60,7 @@ export class SizeWebhooks {
     return wrapCluster(cluster, { patch });
   }
 
-  /** A user scales with `kubectl scale`. Resolves whatever comes of it. */
+  /** Scales as a user does with `kubectl scale`. Resolves whatever the result is. */
   async scaleByHand(key: ObjectKey, replicas: number): Promise<void> {
     const { world, log, draw, plan } = this.#run;
     const storingMs = draw.chance(plan.scaling?.slow ?? 0) ? draw.between(0, mostStoringMs) : 0;
@@ -112,7 +112,7 @@ export class SizeWebhooks {
       try {
         return await carryOut(resourceVersion);
       } catch (error) {
-        // Its own condition is the client's; otherwise the API server begins again, and asks again.
+        // A condition of the client itself fails for good. Otherwise the API server reads the object again, and asks again.
         if (isConditional || !hasCode(error, 409) || tried >= mostTries) throw error;
       }
     }
@@ -170,7 +170,7 @@ export class SizeWebhooks {
   }
 }
 
-/** A process answers several reviews beside each other: what each writes is decided by the view that it has read itself. */
+/** Makes the process answer its reviews independently: each write is checked by the view that its own review has read. */
 function openAlone({ cluster, cache, ...context }: Context): AdmissionHandler {
   let seen: GroupView | undefined;
   return prepareDownscale.open({

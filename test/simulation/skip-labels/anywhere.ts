@@ -1,13 +1,13 @@
-/** Owners whose pods have stop hooks, beside whatever else a seed has drawn. */
+/** Adds owners whose pods have stop hooks to whatever else a seed has drawn. */
 import { createDraw, type Draw } from "../draw.ts";
 import { isNight } from "../draw-plan.ts";
 import type { Plan } from "../plan.ts";
 import { drawSkipLabels } from "./scenarios.ts";
 
-/** How far the source that this is drawn from is from that of a seed's plan, which stays what it was. */
+/** Offset of the seed for skip labels, so that the plan of the seed itself stays the same. */
 const skipLabelSeeds = 2 ** 28;
 
-/** The troubles that a seed has drawn, but for clocks that are all set by minutes: what is waited for is no time then. */
+/** The drawn plan with such owners, without steps of all clocks: a wait would then last no certain time. */
 export function skippingAnywhere(plan: Plan, draw: Draw): Plan {
   return {
     ...plan,
@@ -17,7 +17,10 @@ export function skippingAnywhere(plan: Plan, draw: Draw): Plan {
   };
 }
 
-/** One in a hundred seeds of the default plan has such owners, too; neither nights, nor those with something else of the kind. */
+/**
+ * Adds such owners to one in a hundred seeds of the default plan, but neither to nights nor to seeds that have something
+ * similar already.
+ */
 export function withSkipLabels(plan: Plan, seed: number): Plan {
   const { versions, claims, scaling } = plan;
   if (isNight(plan) || [versions, claims, scaling].some((one) => one !== undefined)) return plan;

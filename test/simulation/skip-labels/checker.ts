@@ -1,9 +1,9 @@
 /**
- * What holds of owners whose pods have stop hooks, by the true world.
+ * The invariants of owners whose pods have stop hooks, by the objects of the world.
  *
- * M1: our finalizer goes only when every member pod has the label, and has had it for as long as a node takes to show it; or the
- * deadline has passed, and the owner says so. A marker makes nothing but Events. It labels no pods of others, and none of an
- * owner that is neither deleted nor stopped.
+ * M1: our finalizer goes only when every member pod has had the label for as long as a node takes to show it, or when the
+ * deadline has passed and the owner says so. A marker creates only Events. It labels neither pods of other owners nor pods of
+ * an owner that is neither deleted nor stopped.
  */
 import type { Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
@@ -24,16 +24,16 @@ import {
 } from "./owners.ts";
 import { hasStarted, hookedNamespace } from "./stop-hooks.ts";
 
-/** Greatest age of a state that a process acts on, in milliseconds: a call takes ten seconds at most. */
+/** Greatest age of a state that a process acts on, in milliseconds: a call takes at most ten seconds. */
 const underWayMs = 30_000;
-/** Time within which a process may not yet act on what a user has changed, in milliseconds. */
+/** Time for which a stopped process may not know of a user's change, in milliseconds. */
 const stoppedMs = 60_000;
-/** A label is stamped when it is sent, and may arrive so much later, in milliseconds. */
+/** Longest time between the stamp of a label, which is made when it is sent, and its arrival, in milliseconds. */
 const arrivingMs = 10_000;
-/** Times are of whole seconds. */
+/** Times have whole seconds. */
 const roundingMs = 2_000;
 
-/** Since when an owner's pods are to stop, or until when they were to; in milliseconds since the epoch. */
+/** When an owner's pods were first to stop, and until when; in milliseconds since the epoch. */
 interface LetGo {
   sinceMs: number;
   untilMs: number;
@@ -42,25 +42,28 @@ interface LetGo {
 interface Released {
   readonly owner: StoredObject;
   readonly isLate: boolean;
-  /** The pods that it was decided on. */
+  /** The pods that the release was decided on. */
   readonly pods: ReadonlyMap<string, StoredPod>;
 }
 
 export class SkipLabelChecker implements Checker {
   readonly invariants = ["M1", "L1"];
-  /** Owners whose pods are to stop, by uid. */
+  /** Owners whose pods must stop, by uid. */
   readonly #letGo = new Map<string, LetGo>();
-  /** The controller of each StatefulSet, by uid, and those that it had and lost, with the times at which it did. */
+  /** The controller of each StatefulSet, by the StatefulSet's uid; and the controller that it lost last, with the time. */
   readonly #above = new Map<string, string | undefined>();
   readonly #lost = new Map<string, { readonly uid: string; readonly atMs: number }>();
   readonly #released = new Map<string, Released>();
-  /** When what labelled them was sent, by uid: it is stamped then. */
+  /** When the label of each pod was sent, which is when it was stamped; by the pod's uid. */
   readonly #stampedMs = new Map<string, number>();
-  /** For whose sake pods were labelled, by uid: what stays with `--cascade=orphan` keeps its labels under its next owner. */
+  /**
+   * The owners for which each pod was labelled, by the pod's uid. Pods that `--cascade=orphan` leaves keep their labels under
+   * the next owner.
+   */
   readonly #labelledFor = new Map<string, readonly string[]>();
-  /** Pods whose labels a user has taken away, by uid. */
+  /** Pods whose labels a user has changed, by uid. */
   readonly #touched = new Set<string>();
-  /** The names of those that were deleted when nothing went wrong any more, by uid. */
+  /** Names of the owners that are deleted after the last trouble, by uid. */
   readonly #lastly = new Map<string, string>();
   readonly #run: SeedRun;
   readonly #markers: Markers;
@@ -81,21 +84,21 @@ export class SkipLabelChecker implements Checker {
     });
   }
 
-  /** All that may be owners. */
+  /** All objects that may be owners. */
   owners(): readonly StoredObject[] {
     const { store } = this.#run.world;
     const query = { namespace: hookedNamespace };
     return [...store.list("rabbitmqclusters", query).items, ...store.list("statefulsets", query).items];
   }
 
-  /** A user takes labels of a pod away, or has done so. */
+  /** A user changes labels of a pod, or has done so. */
   touch(uid: string): void {
     this.#touched.add(uid);
   }
 
   onWritten({ process, role }: Caller, verb: string, resource: Resource): void {
     if (role.name === "marker" && verb === "create" && resource !== "events")
-      this.#run.violate("M1", `${process.name} makes one of ${resource}, and nothing is to be made but Events`);
+      this.#run.violate("M1", `${process.name} creates one of ${resource}, and a marker may create only Events`);
     if (role.name === "marker" && verb === "delete")
       this.#run.violate("M1", `${process.name} deletes one of ${resource}`);
   }
@@ -124,7 +127,7 @@ export class SkipLabelChecker implements Checker {
     if (had && !has && stands) this.#run.violate("M1", `${who} takes the label of ${name}, which is to stop`);
   }
 
-  /** A label is only added, and only what the pod names is taken away. */
+  /** A process may add a label, and may remove only the label that the pod's stamp names. */
   #checkLabels(who: string, before: StoredPod, after: StoredPod): void {
     const [, ours] = (annotationOf(before, "skip-labelled-at") ?? "").split(" ");
     for (const [key, text] of Object.entries(before.metadata.labels ?? {})) {
@@ -154,7 +157,7 @@ export class SkipLabelChecker implements Checker {
     }
   }
 
-  /** Why an owner may not be let go by what a LIST has shown; undefined where it may. */
+  /** Why an owner must not be released by what a LIST has shown; undefined if it may. */
   #whyNot(owner: StoredObject, { revision, answeredMs }: Listed): string | undefined {
     const { world, plan } = this.#run;
     const nowMs = world.timeline.nowMs();
@@ -170,7 +173,7 @@ export class SkipLabelChecker implements Checker {
     return undefined;
   }
 
-  /** The deadline must have passed, and the owner must say what was not done. */
+  /** Checks a release before all labels are shown: the deadline must have passed, and the owner must say what was not done. */
   #checkLate(who: string, owner: StoredObject, why: string): void {
     const { world, violate } = this.#run;
     const { name, uid, deletionTimestamp = "" } = owner.metadata;
@@ -182,7 +185,7 @@ export class SkipLabelChecker implements Checker {
     else if (!this.#markers.warned.has(uid) && !this.#isEnding()) violate("M1", `${what}, and no Warning came`);
   }
 
-  /** The pods that are not terminating, of a revision, whose controllers led to the owner then and lead to it now. */
+  /** The pods of a revision that are not terminating, and whose controllers led to the owner then and still do. */
   #membersAsOf({ metadata: { uid } }: StoredObject, revision: number): readonly StoredPod[] {
     const { store } = this.#run.world;
     const then = store.statefulSetsAsOf(hookedNamespace, revision);
@@ -195,7 +198,7 @@ export class SkipLabelChecker implements Checker {
     });
   }
 
-  /** The uids of the controllers above a pod, also of the one that its StatefulSet has only just lost. */
+  /** Uids of the controllers above a pod, including the one that its StatefulSet has only just lost. */
   chainOf(pod: StoredPod): readonly string[] {
     const first = controllerUid(pod);
     const second = first === undefined ? undefined : this.#above.get(first);
@@ -234,7 +237,7 @@ export class SkipLabelChecker implements Checker {
     if (state?.untilMs === Number.POSITIVE_INFINITY) state.untilMs = this.#run.world.timeline.nowMs();
   }
 
-  /** A pod that goes because its owner was let go knows so: its node had the time that it needs. */
+  /** A pod that goes because its owner was released must see its label: its node has had the time for that. */
   #podChanged({ previous, current }: Change<StoredPod>): void {
     if (current === undefined || previous === undefined || !isDeleted(current) || isDeleted(previous)) return;
     const { plan, stopHooks, violate } = this.#run;
@@ -254,7 +257,7 @@ export class SkipLabelChecker implements Checker {
     return this.#run.world.store.find("namespaces", key)?.metadata.deletionTimestamp !== undefined;
   }
 
-  /** By how much two clocks may differ, one of which has stamped what the other reads. */
+  /** Greatest difference between two clocks, one of which has stamped what the other reads. */
   #skewMs(): number {
     const { every, skewMs } = this.#run.plan;
     return 2 * (every.clock > 0 ? 14_000 : skewMs);
@@ -264,7 +267,7 @@ export class SkipLabelChecker implements Checker {
     return underWayMs + (this.#run.plan.every.stopProcess > 0 ? stoppedMs : 0);
   }
 
-  /** L1: every owner that is deleted is let go, and every pod that is to stop has the label; no other pod has it. */
+  /** L1: every deleted owner is released, every pod that must stop has the label, and no other pod has it. */
   missing(): string | undefined {
     for (const [uid, name] of this.#lastly)
       if (this.#released.get(uid)?.isLate === true) return `${name} is let go by its deadline, and nothing had failed`;
@@ -288,7 +291,7 @@ export class SkipLabelChecker implements Checker {
     return undefined;
   }
 
-  /** One that is deleted when nothing goes wrong any more. */
+  /** Notes an owner that is deleted after the last trouble. */
   lastOf({ metadata: { uid, name } }: StoredObject): void {
     this.#lastly.set(uid, name);
   }

@@ -23,7 +23,7 @@ const otherFinalizer = "other.test/hold";
 export class Deeds {
   readonly #run: SeedRun;
   readonly #checker: SkipLabelChecker;
-  /** Until when another webhook refuses labels, and of which pods; in milliseconds since the epoch. */
+  /** Which pods' labels another webhook refuses, and until when, in milliseconds since the epoch. */
   #refused = { untilMs: 0, of: /$/ };
 
   readonly #onOwners: Readonly<Partial<Record<SkipDeed, (owner: StoredObject) => void>>>;
@@ -54,7 +54,7 @@ export class Deeds {
     return isFaulty() && world.timeline.nowMs() < this.#refused.untilMs && this.#refused.of.test(pod);
   }
 
-  /** Throws ClusterError where the API server wants none of it. */
+  /** Throws ClusterError if the API server refuses. */
   do(deed: SkipDeed): void {
     const { draw } = this.#run;
     const owners = this.#owners();
@@ -109,7 +109,7 @@ export class Deeds {
     if (sets.length > 0) world.scale(draw.pick(sets).metadata, replicas);
   }
 
-  /** Another controller has a finalizer on the owner, too, and takes its time. */
+  /** Another controller adds a finalizer to the owner, and removes it much later. */
   #hold(owner: StoredObject): void {
     if (isDeleted(owner)) return;
     const { world, draw } = this.#run;
@@ -139,7 +139,7 @@ export class Deeds {
     this.#refused = { untilMs: world.timeline.nowMs() + draw.between(0, refuseMs), of };
   }
 
-  /** Those that users do something to. */
+  /** The owners that users do something to. */
   #owners(): readonly StoredObject[] {
     return this.#checker
       .owners()
@@ -153,7 +153,7 @@ export class Deeds {
     });
   }
 
-  /** The other controller holds no owner any more, and no user gives an owner a deadline of its own. */
+  /** Removes the finalizers of the other controller, and the deadlines that users gave to owners. */
   makePeace(): void {
     for (const owner of this.#owners()) this.#letGo(owner);
     for (const owner of this.#owners())
@@ -172,7 +172,7 @@ export class Deeds {
 
 const onPods = new Set<SkipDeed>(["deletePod", "unlabel", "labelByHand"]);
 
-/** What an owner says that asks for the label of its hooks. */
+/** The label that the stop hooks of an owner's pods wait for. */
 function asking({ kind }: StoredObject): string {
   return kind === "StatefulSet" ? quorumLabel : rabbitLabel;
 }

@@ -1,4 +1,4 @@
-/** The processes that label pods: shipped code behind the shipped queue, and what each of its reconciles has read. */
+/** The processes that label pods, with shipped code behind the shipped queue, and what each of their reconciles has read. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { markSkipLabel } from "../../../functions/mark-skip-label/function.ts";
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
@@ -20,14 +20,14 @@ import type { SeedRun } from "../seed.ts";
 import { type Process, runIn } from "../simulated-cluster.ts";
 import { hookedNamespace } from "./stop-hooks.ts";
 
-/** A consistent LIST of pods, as a reconcile was answered it. */
+/** A consistent LIST of pods that a reconcile has read. */
 export interface Listed {
   readonly revision: number;
-  /** In true time. */
+  /** Time of the answer on the true clock. */
   readonly answeredMs: number;
 }
 
-/** What led to a write. */
+/** What a reconcile had read before a write, and when the write was sent. */
 export interface Grounds {
   readonly lists: readonly Listed[];
   readonly sentMs: number;
@@ -43,22 +43,22 @@ export class Markers {
   readonly #isRefused: (pod: ObjectKey) => boolean;
   readonly #reconciles = new AsyncLocalStorage<Listed[]>();
   readonly #grounds = new WeakMap<object, Grounds>();
-  /** Owners that a marker has tried to send a Warning about, by uid. */
+  /** Uids of the owners about which a marker has tried to send a Warning. */
   readonly warned = new Set<string>();
   #markers: readonly Marker[] = [];
 
-  /** `isRefused`: another webhook refuses a pod's label now. */
+  /** `isRefused`: whether another webhook refuses the pod's label at this time. */
   constructor(run: SeedRun, isRefused: (pod: ObjectKey) => boolean) {
     this.#run = run;
     this.#isRefused = isRefused;
   }
 
-  /** What the reconcile had read that has sent this body. */
+  /** What the reconcile that has sent this body had read. */
   groundsOf(body: object): Grounds | undefined {
     return this.#grounds.get(body);
   }
 
-  /** An event reaches each process, or is lost, doubled and late. */
+  /** Sends an event to each process. It may be lost, doubled or late. */
   notify(resource: KnownResource, changed: ObjectKey): void {
     const { draw, plan, world, isFaulty } = this.#run;
     const keys = markSkipLabel.watches
@@ -101,7 +101,7 @@ export class Markers {
       run: (key, trigger) => this.#reconciles.run([], () => markSkipLabel.reconcile(context, key, trigger)),
       onFailure: (_key, error, retryMs) => {
         if (!(error instanceof ClusterError)) throw error;
-        log(process.name, `pass failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
+        log(process.name, `reconcile failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
       },
       gatherMs: 20,
       concurrency: 8,

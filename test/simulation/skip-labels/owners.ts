@@ -1,13 +1,13 @@
-/** What is read of owners and of their pods, from the JSON that the API server has, apart from the product. */
+/** Reads owners and their pods from the JSON of the API server, without the product's code. */
 import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
 
 export const ourFinalizer = "sluice.dev/release-prestop";
 export const annotation = (name: string) => `sluice.dev/${name}`;
 
-/** A StatefulSet that asks for a label of its own, and what it asks for. */
+/** Name of a StatefulSet that itself asks for a label, and the label. */
 export const quorum = "quorum";
 export const quorumLabel = "sluice.dev/stop=now";
-/** A StatefulSet that asks for nothing, whose pods have the labels of the first cluster's. */
+/** Name of a StatefulSet that asks for nothing, although its pods have the same labels as those of the first cluster. */
 export const foreign = "foreign";
 export const rabbitLabel = "skipPreStopChecks";
 export const appLabel = "app.kubernetes.io/name";
@@ -32,7 +32,7 @@ export function isDeleted({ metadata }: StoredObject): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-/** The label that its pods are to get, as KEY or KEY=VALUE; undefined for one that asks for none. */
+/** The label that the owner's pods must get, as KEY or KEY=VALUE; undefined if the owner asks for none. */
 export function askedLabel(owner: StoredObject): string | undefined {
   const asked = annotationOf(owner, "skip-label");
   return asked === "none" ? undefined : asked;
@@ -44,7 +44,7 @@ export function hasAsked(owner: StoredObject, { metadata: { labels } }: StoredPo
   return value === undefined ? text !== "" : text === value;
 }
 
-/** How long after its deletion an owner may be let go though its pods have no label, in milliseconds. */
+/** Time after its deletion at which an owner may be released although its pods have no label, in milliseconds. */
 export function deadlineMs(owner: StoredObject): number {
   const [, seconds] = /^(\d+)s$/.exec(annotationOf(owner, "skip-deadline") ?? "") ?? [];
   return seconds === undefined ? 300_000 : Number(seconds) * 1_000;

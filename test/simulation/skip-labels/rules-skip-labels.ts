@@ -1,4 +1,4 @@
-/** What keeps a deleted owner until its pods know (invariant M1), taken away from the shipped function one at a time. */
+/** The rules that keep a deleted owner until its pods know (invariant M1), removed from the shipped function one at a time. */
 import type {
   Cluster,
   Metadata,
@@ -30,12 +30,12 @@ const usual: PlannedSkipLabels = {
   refuseMs: 0,
 };
 
-/** Owners that are deleted again and again; nothing else is wrong. */
+/** Owners are deleted again and again. Nothing else goes wrong. */
 function deleting(plan: Plan, skipLabels: Partial<PlannedSkipLabels> = {}, changes: Partial<Plan> = {}): Plan {
   return skippingWith(plan, { ...usual, ...skipLabels }, changes);
 }
 
-/** The same while processes are stopped for up to a minute, and go on as if nothing had happened. */
+/** The same while processes are stopped for up to a minute, and then go on as if nothing had happened. */
 function stopping(plan: Plan, ...deeds: readonly SkipDeed[]): Plan {
   const trouble = { faults: { ...noFaults, latencyMs: 400 }, every: { ...never, stopProcess: 4_000 } };
   return deleting(plan, { markers: 3, everyMs: 2_000, blocking: 0, deeds: ["delete", ...deeds] }, trouble);
@@ -48,13 +48,13 @@ function metadataIn(body: object): JsonObject {
   return isObject(metadata) ? metadata : {};
 }
 
-/** Whether it takes our finalizer away. */
+/** True for a patch that removes our finalizer. */
 function isRelease(resource: Resource, body: object): boolean {
   const { finalizers } = metadataIn(body);
   return isOwner(resource) && Array.isArray(finalizers) && !finalizers.includes(ourFinalizer);
 }
 
-/** Every LIST of the pods goes through this. */
+/** Changes what every LIST of the pods shows. */
 function seenPods(
   see: (pods: PodObject[], cluster: Cluster) => PodObject[] | Promise<PodObject[]>,
   more: (cluster: Cluster) => Partial<Cluster> = () => ({}),
@@ -73,7 +73,7 @@ function withMetadata(pod: PodObject, change: Partial<Metadata>): PodObject {
   return { ...pod, metadata: { ...pod.metadata, ...change } };
 }
 
-/** Once pods are labelled, they are remembered as they were found, with their labels: the marker does not list them again. */
+/** Once pods are labelled, the marker does not list them again: it remembers them as it found them, with their labels. */
 const listedOnce: Wrappers = wrapCluster((cluster) => {
   const known = new Map<string, PodObject>();
   let isLabelled = false;
@@ -96,7 +96,7 @@ const listedOnce: Wrappers = wrapCluster((cluster) => {
   };
 });
 
-/** A label that is refused counts as one that is there. */
+/** A refused label counts as present. */
 const swallowed: Wrappers = {
   cluster: (cluster) => {
     const refused = new Map<string, JsonObject>();
@@ -122,7 +122,7 @@ const swallowed: Wrappers = {
   },
 };
 
-/** Pods that have the label of a cluster are its own, whatever their controllers are. */
+/** Pods that have the label of a cluster count as its own, whatever their controllers are. */
 const byLabel = seenPods(async (pods, cluster) => {
   const { items } = await cluster.list("rabbitmqclusters", { namespace: hookedNamespace });
   const uids = new Map(items.map(({ metadata }) => [metadata.name, metadata.uid]));
@@ -133,7 +133,7 @@ const byLabel = seenPods(async (pods, cluster) => {
   });
 });
 
-/** CreateOrUpdate: what is not there is made. */
+/** Creates what is missing, as CreateOrUpdate does. */
 const orCreate = wrapCluster((cluster) => ({
   patch: async (resource, key, body, options) => {
     try {
@@ -147,7 +147,7 @@ const orCreate = wrapCluster((cluster) => ({
   },
 }));
 
-/** Every label was put long ago. */
+/** Every label looks as if it had been put long ago. */
 const longLabelled = seenPods((pods) =>
   pods.map((pod) => {
     const { annotations, labels } = pod.metadata;
@@ -158,7 +158,7 @@ const longLabelled = seenPods((pods) =>
   }),
 );
 
-/** What would be reported is only remembered. */
+/** Annotations of owners are only remembered, and never written. */
 const untold = wrapCluster((cluster) => {
   const labelled = new Map<string, JsonObject>();
   const withLabel = <T>(object: T): T => {
@@ -180,7 +180,7 @@ const untold = wrapCluster((cluster) => {
   };
 });
 
-/** A marker that reads a status finds that it has stood for long. */
+/** A status that a marker reads looks very old. */
 const longRemembered = wrapCluster((cluster) => ({
   get: async (resource, key, options) => {
     const object = await cluster.get(resource, key, options);
@@ -193,7 +193,7 @@ const longRemembered = wrapCluster((cluster) => ({
   },
 }));
 
-/** Patches name neither a uid nor a revision. */
+/** Patches carry neither a uid nor a revision. */
 const unconditional = (isMeant: (resource: Resource, body: object) => boolean) =>
   wrapCluster((cluster) => ({
     patch: (resource, key, body, options) => {

@@ -1,4 +1,7 @@
-/** Plans in which owners are deleted and stopped whose pods have stop hooks, and those who label them are killed anywhere. */
+/**
+ * Plans in which owners whose pods have stop hooks are deleted and stopped, and the processes that label pods are killed
+ * anywhere.
+ */
 import type { Draw } from "../draw.ts";
 import { type Plan, type PlannedSkipLabels, type SkipDeed, skipDeeds } from "../plan.ts";
 import { never, plain } from "../rules.ts";
@@ -6,9 +9,9 @@ import { noFaults } from "../simulated-cluster.ts";
 
 const deletions: readonly SkipDeed[] = ["delete", "deleteForeground", "deleteOrphan"];
 
-/** What a seed draws: not all deeds at once, so that rare ones are seen alone. */
+/** Draws a plan with only some of the deeds, so that rare ones are seen alone. */
 export function drawSkipLabels(draw: Draw): PlannedSkipLabels {
-  // Where nothing is deleted, owners are stopped, and are not: that is where labels come and go.
+  // In some plans owners are never deleted, but only stopped and resumed, so that labels come and go.
   const usual: readonly SkipDeed[] = draw.chance(0.2)
     ? ["stopAll", "stopAll"]
     : ["delete", "delete", "deleteForeground"];
@@ -55,7 +58,7 @@ export function skipping(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): P
   });
 }
 
-/** The same with owners that the caller has chosen, and without any other trouble. */
+/** The same with the caller's choice of owners and no other trouble. */
 export function skippingWith(plan: Plan, skipLabels: PlannedSkipLabels, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     zones: 1,

@@ -1,4 +1,4 @@
-/** Owners whose pods have stop hooks, in the simulation: nothing breaks, all of it does happen, and hooks let go. */
+/** Owners whose pods have stop hooks, in the simulation: no promise breaks, everything does happen, and the hooks end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDraw } from "../draw.ts";
@@ -69,9 +69,9 @@ const quiet: PlannedSkipLabels = {
   refuseMs: 0,
 };
 
-/** What the hooks of pods say when they begin, in a few seeds in which nothing else goes wrong. */
+/** The log lines of the stop hooks in a few seeds in which nothing else goes wrong. */
 async function hooks(skipLabels: Partial<PlannedSkipLabels>): Promise<readonly string[]> {
-  // A StatefulSet is held from the first sweep on that finds it: here no user is as quick as that.
+  // A StatefulSet is protected only from the first sweep that finds it, so sweeps come before users here.
   const aim = (plan: Plan) => skippingWith(plan, { ...quiet, ...skipLabels }, { safetyMs: 400_000, sweepMs: 1_000 });
   const reported: string[] = [];
   for (let seed = 1; seed <= 10; seed++) {
@@ -85,15 +85,15 @@ async function hooks(skipLabels: Partial<PlannedSkipLabels>): Promise<readonly s
 
 const isHung = (line: string) => line.includes("waits for the label");
 
-test("where nothing goes wrong no stop hook of a deleted owner hangs, however slow its node is", async () => {
+test("if nothing else goes wrong, no stop hook of a deleted owner hangs, however slow its node is", async () => {
   assert.deepEqual((await hooks({ deeds: ["delete"] })).filter(isHung), []);
 });
 
-test("of a namespace that is deleted no stop hook hangs whose node shows it the label within four seconds", async () => {
+test("in a deleted namespace no stop hook hangs if its node shows it the label within four seconds", async () => {
   assert.deepEqual((await hooks({ deeds: ["deleteNamespace"], lagMs: 4_000 })).filter(isHung), []);
 });
 
-test("hooks do hang where nodes never show a label, and where an owner is deleted in the foreground", async () => {
+test("hooks do hang if nodes never show a label, and if an owner is deleted in the foreground", async () => {
   assert.ok((await hooks({ deeds: ["delete"], frozen: 1 })).some(isHung));
   assert.ok((await hooks({ deeds: ["deleteForeground"] })).some(isHung));
 });

@@ -1,6 +1,6 @@
 /**
- * The owners of one seed whose pods have stop hooks: the operator that makes their StatefulSets, users who delete and stop them
- * in every way, the processes that label pods, and who looks at all of it.
+ * The owners of one seed whose pods have stop hooks: the operator that makes their StatefulSets, users who delete and stop
+ * them in every way, the processes that label pods, and the checker.
  */
 import { ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
@@ -15,7 +15,7 @@ import { Markers } from "./markers.ts";
 import { appLabel, clusterName, controllerUid, foreign, quorum, quorumLabel, rabbitLabel } from "./owners.ts";
 import { hookAnnotation, hookedNamespace as namespace, weekSeconds } from "./stop-hooks.ts";
 
-/** How often the operator looks, and a person who takes what hangs. */
+/** Time between the reconciles of the operator, and between those of a user who removes hanging pods, in milliseconds. */
 const operatorMs = 2_000;
 const personMs = 20_000;
 
@@ -79,7 +79,7 @@ export class SkipLabels implements Actor {
     this.#deeds?.makePeace();
   }
 
-  /** Nothing goes wrong any more, and all are deleted: each is let go in time, because all of its pods know. */
+  /** Deletes all owners after the last trouble: each must be released in time, because all of its pods know. */
   atRest(): void {
     this.#deeds?.deleteAll();
   }
@@ -101,7 +101,7 @@ export class SkipLabels implements Actor {
     }
   }
 
-  /** What is missing is made: by users, as long as there are troubles, and by the operator of the clusters. */
+  /** Creates what is missing: users do so as long as there are troubles, and the operator always. */
   #operate(): void {
     const { plan, world, isFaulty } = this.#run;
     const { clusters = 0, replicas = 0 } = plan.skipLabels ?? {};
@@ -142,7 +142,7 @@ export class SkipLabels implements Actor {
     });
   }
 
-  /** Pods that wait for a week: a user looks after a while, and takes them from their nodes. */
+  /** A user notices pods that would hang for a week, and removes them by force. */
   #takeWhatHangs(): void {
     const { world, stopHooks, log, draw } = this.#run;
     for (const pod of world.store.list("pods", { namespace }).items) {
@@ -191,9 +191,9 @@ function clusterBody(name: string): object {
 interface SetOptions {
   readonly name: string;
   readonly replicas: number;
-  /** The label that its pods share with others. */
+  /** The label that its pods share with pods of others. */
   readonly app: string;
-  /** The label that its stop hooks look for. */
+  /** The label that its stop hooks wait for. */
   readonly label: string;
   readonly own?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly object[];

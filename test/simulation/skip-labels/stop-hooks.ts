@@ -1,6 +1,6 @@
 /**
- * Stop hooks that wait until they see a label of their pod, or until its grace ends, which is a week; and the files in which
- * nodes show them the label: late, never, and not any more once the pod terminates.
+ * Stop hooks that wait until they see a label of their pod, or until its grace period ends, which is a week. They read the
+ * label from a file that nodes write late, or never, and no longer once the pod terminates.
  */
 import type { StoredPod } from "../../fake-cluster/objects.ts";
 import type { Timeline } from "../../fake-cluster/timeline.ts";
@@ -8,9 +8,9 @@ import type { World } from "../../fake-cluster/world.ts";
 import type { Draw } from "../draw.ts";
 import type { Plan } from "../plan.ts";
 
-/** Where the pods are that have such hooks. */
+/** Namespace of the pods with such hooks. */
 export const hookedNamespace = "rabbits";
-/** Says in a pod which label its hook looks at, and which value ends it; any will do where there is none. */
+/** Annotation of a pod: the label that its hook waits for, as KEY=VALUE, or as KEY if any value will do. */
 export const hookAnnotation = "hook.test/label";
 export const weekSeconds = 604_800;
 
@@ -22,12 +22,12 @@ export interface StopHooksOptions {
 }
 
 interface Hook {
-  /** How long after a change of its labels a pod sees it, in milliseconds; infinite where its file is never written again. */
+  /** Time after a change of its labels at which a pod sees it, in milliseconds; infinite if its file is never written again. */
   readonly lagMs: number;
-  /** It ends only when it sees the label. */
+  /** True: the hook ends only when it sees the label. */
   readonly isBlocking: boolean;
   isShown: boolean;
-  /** Since when the pod has had the label, in milliseconds since the epoch. */
+  /** When the pod got the label, in milliseconds since the epoch. */
   labelledMs: number | undefined;
 }
 
@@ -50,7 +50,7 @@ export class StopHooks {
     });
   }
 
-  /** How long the pod takes to end, once it is deleted; undefined for one that has no such hook. */
+  /** Time that the pod takes to end after its deletion, in milliseconds; undefined if it has no such hook. */
   endsAfterMs(pod: StoredPod): number | undefined {
     const hook = this.#hooks.get(pod.metadata.uid);
     if (hook === undefined) return undefined;
@@ -61,14 +61,14 @@ export class StopHooks {
     return isOver ? draw.between(100, 3_000) : weekSeconds * 1_000;
   }
 
-  /** True for a pod that has begun to end, and will not for a week. */
+  /** True for a terminating pod that would hang for a week. */
   isStuck(pod: StoredPod): boolean {
     const hook = this.#hooks.get(pod.metadata.uid);
     const isTerminating = pod.metadata.deletionTimestamp !== undefined;
     return isTerminating && hook !== undefined && hasStarted(pod) && hook.isBlocking && !hook.isShown;
   }
 
-  /** A hook that would not end though it had all the time that its node takes: see {@link Hook.labelledMs}, and `lagMs`. */
+  /** The hook of a pod. {@link Hook.labelledMs} and `lagMs` say whether its node had time to show it the label. */
   find({ metadata: { uid } }: StoredPod): Readonly<Hook> | undefined {
     return this.#hooks.get(uid);
   }
@@ -89,7 +89,7 @@ export class StopHooks {
     timeline.after(hook.lagMs, () => this.#write(hook, pod));
   }
 
-  /** The node writes the labels of now into the file. It leaves that of a pod alone that terminates. */
+  /** The node writes the current labels into the file, unless the pod is terminating. */
   #write(hook: Hook, { metadata: { uid, ...key } }: StoredPod): void {
     const now = this.#world?.store.find("pods", key);
     if (now === undefined || now.metadata.uid !== uid || now.metadata.deletionTimestamp !== undefined) return;
@@ -114,7 +114,7 @@ export function hasStarted({ status }: StoredPod): boolean {
   return status.phase !== undefined && status.phase !== "Pending";
 }
 
-/** True for a pod that has the label which its hook looks for. */
+/** True for a pod that has the label which its hook waits for. */
 export function hasLabel({ metadata }: StoredPod): boolean {
   const [key = "", value] = (metadata.annotations?.[hookAnnotation] ?? "").split("=");
   const text = metadata.labels?.[key];

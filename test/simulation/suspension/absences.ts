@@ -1,10 +1,13 @@
-/** Since when pods have been away, by the true world: which ordinals a StatefulSet wanted, and which pods stood. */
+/** Since when pods have been away, by the objects of the world: which ordinals a StatefulSet wanted, and which pods existed. */
 import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { Change } from "../../fake-cluster/watch-log.ts";
 import type { SeedRun } from "../seed.ts";
 import { firstOf, isWanted, podOf } from "./raw.ts";
 
-/** Greatest age of a state that a request acts on: its process looked at most five seconds before, and it takes its way. */
+/**
+ * Greatest age of a state that a request acts on, in milliseconds: its process read at most five seconds before, and the
+ * request takes time.
+ */
 export const underWayMs = 12_000;
 
 interface Version {
@@ -14,12 +17,12 @@ interface Version {
 
 export class Absences {
   readonly #run: SeedRun;
-  /** What a StatefulSet was of late, by its name. */
+  /** Recent states of a StatefulSet, by its name. */
   readonly #versions = new Map<string, readonly Version[]>();
-  /** When the last pod of a name went, and when a StatefulSet last wanted one. */
+  /** When the last pod of a name went, and when a StatefulSet last stopped wanting one. */
   readonly #goneMs = new Map<string, number>();
   readonly #unwantedMs = new Map<string, number>();
-  /** When a volume claim was made, by its uid. */
+  /** When a volume claim was created, by its uid. */
   readonly #madeMs = new Map<string, number>();
 
   constructor(run: SeedRun) {
@@ -48,7 +51,7 @@ export class Absences {
     this.#versions.set(set.metadata.name, [...before.slice(Math.max(0, since)), { atMs: this.#nowMs, set }]);
   }
 
-  /** What the StatefulSet was when a process that acts now may have looked. */
+  /** The states of the StatefulSet that a process which acts now may have read. */
   lately(name: string): readonly StoredStatefulSet[] {
     const all = this.#versions.get(name) ?? [];
     const since = all.findLastIndex(({ atMs }) => atMs <= this.#nowMs - underWayMs);
@@ -64,12 +67,15 @@ export class Absences {
     }
   }
 
-  /** When the last pod of that name went; long ago where none has been. */
+  /** When the last pod of that name went; minus infinity if there was none. */
   goneMs(pod: string): number {
     return this.#goneMs.get(pod) ?? Number.NEGATIVE_INFINITY;
   }
 
-  /** For how long the pod of a volume claim has been away: neither there nor wanted, since the claim was made. */
+  /**
+   * Time for which a volume claim's pod has been neither there nor wanted, counted from the claim's creation at the earliest,
+   * in milliseconds.
+   */
   awayMs(claim: StoredObject): number {
     const pod = podOf(claim);
     const sinceMs = Math.max(

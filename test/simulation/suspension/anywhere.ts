@@ -1,14 +1,11 @@
-/** Suspended volumes beside whatever else a seed has drawn. */
+/** Adds suspended volumes to whatever else a seed has drawn. */
 import { alone } from "../alone.ts";
 import type { Draw } from "../draw.ts";
 import { isNight } from "../draw-plan.ts";
 import type { Plan } from "../plan.ts";
 import { drawOf, drawSuspension } from "./scenarios.ts";
 
-/**
- * The troubles that a seed has drawn for itself, with volumes that are suspended. Zones stay, and so do ledgers, which a claim
- * would be lost with.
- */
+/** The drawn plan with volumes that are suspended. Zones stay, and so do ledgers, whose claims would go with them. */
 export function suspendingAnywhere(plan: Plan, draw: Draw): Plan {
   const gone = {
     scale: 0,
@@ -33,7 +30,10 @@ export function suspendingAnywhere(plan: Plan, draw: Draw): Plan {
   };
 }
 
-/** One in a hundred seeds of the default plan has such volumes; neither nights, nor those with something else of the kind. */
+/**
+ * Adds such volumes to one in a hundred seeds of the default plan, but neither to nights nor to seeds that have something
+ * similar already.
+ */
 export function withSuspension(plan: Plan, seed: number): Plan {
   const { versions, claims, scaling, skipLabels } = plan;
   if (isNight(plan) || [versions, claims, scaling, skipLabels].some((one) => one !== undefined)) return plan;

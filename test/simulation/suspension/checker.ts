@@ -1,10 +1,10 @@
 /**
- * What holds of suspended volumes, by the true world.
+ * The invariants of suspended volumes, by the objects of the world.
  *
- * S1: a volume claim is removed no earlier than its pod has been gone for its duration, and never while a pod uses it, while
- * a hold keeps it, without the proof that it is drained, without a duration that Sluice can read, or with the mode `None`.
- * S2: who wants it back before the point of no return has it, under its uid; who comes later is told so. K4 and Z1: what is taken
- * stands in the ledger, and nothing of another zone beside it.
+ * S1: a volume claim is removed only after its pod has been gone for its duration. It is never removed while a pod uses it,
+ * while a hold keeps it, without a statement that it is drained, without a readable duration, or with the mode `None`. S2: a
+ * user who wants a volume back before its removal begins keeps it under its uid; one who asks later is told so. K4 and Z1: the
+ * ledger holds what is taken, and nothing of another zone beside it.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
@@ -30,13 +30,13 @@ import {
   templates,
 } from "./raw.ts";
 
-/** Times are of whole seconds. */
+/** Times have whole seconds. */
 const roundingMs = 2_000;
-/** By how much clocks are set at most, each way. */
+/** Greatest step of all clocks, in both directions together, in milliseconds. */
 const farMs = 2 * 400_000;
 const claimsResource = "persistentvolumeclaims";
 
-/** Since when a volume claim has been in use, or when that last ended. */
+/** The pods that use a volume claim, and since when it has been in use or unused. */
 interface Use {
   readonly by: Set<string>;
   sinceMs: number;
@@ -45,17 +45,23 @@ interface Use {
 export class SuspensionChecker implements Checker {
   readonly invariants = ["S1", "S2", "K4", "Z1", "L1"];
   readonly #run: SeedRun;
-  /** By the name of the volume claim. */
+  /** Uses, by the name of the volume claim. */
   readonly #uses = new Map<string, Use>();
   readonly #absences: Absences;
-  /** Volume claims whose removal one of our processes has begun, by uid: any other client that writes this begins nothing. */
+  /**
+   * Uids of the volume claims whose removal one of our processes has begun. The same annotation by another client begins
+   * nothing.
+   */
   readonly #marked = new Set<string>();
-  /** Volume claims that a user wanted back while that was possible, and those where it was too late, by uid. */
+  /** Uids of the volume claims that a user wanted back in time, and of those where it was too late. */
   readonly #pledged = new Set<string>();
   readonly #tooLate = new Set<string>();
-  /** Those that a user wanted back when they were marked, and another one of their pod was not: either may come of it. */
+  /**
+   * Uids of the claims that a user wanted back when they were marked but another claim of their pod was not: both results are
+   * right.
+   */
   readonly #between = new Set<string>();
-  /** What was removed by us: that nothing happens at all proves nothing. */
+  /** Number of removed volume claims. Tests check it, because a run in which nothing happens proves nothing. */
   removed = 0;
   #last: Change<StoredObject> | undefined;
 
@@ -93,7 +99,7 @@ export class SuspensionChecker implements Checker {
     }
   }
 
-  /** True if it has been in use for so long that a process that acts now knows it. */
+  /** True if the claim has been in use for so long that every process that acts now knows it. */
   #isUsed(claim: string): boolean {
     const use = this.#uses.get(claim);
     return use !== undefined && use.by.size > 0 && this.#nowMs - use.sinceMs > underWayMs;
@@ -111,7 +117,7 @@ export class SuspensionChecker implements Checker {
       else if (isDeleted(current)) this.#tooLate.add(uid);
       else this.#between.add(uid);
     }
-    // A user who asks anew may have it back anew.
+    // A user who asks for the suspension again may also want the volume back again.
     const asks =
       annotationOf(current, "suspend") === "true" &&
       (previous === undefined || annotationOf(previous, "suspend") !== "true");
@@ -126,7 +132,10 @@ export class SuspensionChecker implements Checker {
     involvedObject?: { uid?: string; name?: string };
   }): void {
     if (reason === "VolumeRecovered" && this.#tooLate.has(uid))
-      this.#run.violate("S2", `${name} is reported to be recovered, and its removal had begun before a user wanted it`);
+      this.#run.violate(
+        "S2",
+        `${name} is reported to be recovered, although its removal had begun before a user wanted it back`,
+      );
   }
 
   onPatched({ process, role }: Caller, resource: Resource, after: object): void {
@@ -154,17 +163,17 @@ export class SuspensionChecker implements Checker {
         const key = { namespace: this.#run.namespace, name: `${template}-${name}-${ordinal}` };
         const claim = store.find(claimsResource, key);
         if (claim !== undefined && hasOurFinalizer(claim)) continue;
-        // Our processes do not know yet of one that a user has put in its place just now.
+        // Our processes do not know yet of a claim that a user has just put in its place.
         if (this.#nowMs - Date.parse(claim?.metadata.creationTimestamp ?? "") < underWayMs) continue;
         this.#run.violate("S1", `${what}, and the volume claim ${key.name} has no finalizer of ours`);
       }
     }
   }
 
-  /** What is taken stands in the ledger, and nothing of another zone does. */
+  /** The ledger holds a claim for what is taken, and none of another zone. */
   #checkLedger(what: string, zone: string, isOwn: (claim: ReturnType<typeof readClaims>[number]) => boolean): void {
     const { world, namespace, group, violate } = this.#run;
-    // The process that acts may not know yet that the StatefulSet has changed its group.
+    // The process may not know yet that the StatefulSet has changed its group.
     const groups = this.#absences.lately(zone).map(({ metadata }) => metadata.labels?.["rollout-group"] ?? group);
     const ledgers = [...new Set(groups)].map((one) => {
       const lease = world.store.find("leases", { namespace, name: ledgerName(one) });
@@ -223,7 +232,7 @@ export class SuspensionChecker implements Checker {
     if (!isDeleted(after)) return;
     const what = `${who} lets ${name} go, which is being deleted`;
     if (isOnHold(before)) this.#run.violate("S1", `${what}, and a hold keeps it`);
-    // What no removal will ever come for ends after its time, since it was deleted.
+    // A deleted claim that no removal will ever take is released after its duration, counted from its deletion.
     const keptMs = this.#absences.lately(setNameOf(podOf(before))).flatMap((set) => durationMs(before, set) ?? []);
     const deletedMs = this.#nowMs - Date.parse(after.metadata.deletionTimestamp ?? "");
     const isOver = keptMs.length > 0 && deletedMs + this.skewMs() + roundingMs >= Math.min(...keptMs);
@@ -232,7 +241,7 @@ export class SuspensionChecker implements Checker {
     if (this.#isUsed(name)) this.#run.violate("S1", `${what}, and a pod uses it`);
   }
 
-  /** A wish that was in time is fulfilled, and nothing of ours stays; no user learns of a volume that was gone. */
+  /** A wish that came in time must be fulfilled completely, and no answer may report a recovery that came too late. */
   #answered(who: string, before: StoredObject, after: StoredObject): void {
     const { name, uid } = after.metadata;
     const { store } = this.#run.world;
@@ -240,19 +249,20 @@ export class SuspensionChecker implements Checker {
     const isCleared = left.every((one) => annotationOf(after, one) === undefined) && !hasOurFinalizer(after);
     if (isDeleted(before) || annotationOf(before, "recover") !== "true") return;
     if (annotationOf(before, "suspend-state") === "Removing") {
-      // One whose pod a user has brought back meanwhile is kept after all.
+      // A claim whose pod a user has brought back meanwhile is kept after all.
       if (!isCleared && !this.#tooLate.has(uid) && !this.#between.has(uid))
-        this.#run.violate("S2", `${who} answers who wants ${name} back that it is too late, and it was not`);
+        this.#run.violate("S2", `${who} answers that it is too late to recover ${name}, although it was not`);
       return;
     }
-    if (!isCleared) this.#run.violate("S2", `${who} answers who wants ${name} back, and something of ours stays`);
+    if (!isCleared)
+      this.#run.violate("S2", `${who} answers the wish to recover ${name}, although something of ours stays`);
     const pod = store.find("pods", { namespace: this.#run.namespace, name: podOf(after) });
     const cameLately = this.#nowMs - this.#absences.goneMs(podOf(after)) < underWayMs;
     if (annotationOf(before, "suspend-state") !== undefined && pod === undefined && !cameLately)
-      this.#run.violate("S2", `${who} says that ${name} is recovered, and its pod is not there`);
+      this.#run.violate("S2", `${who} reports that ${name} is recovered, although its pod is not there`);
   }
 
-  /** A deletion by one of our processes, as far as its conditions let it come true. */
+  /** Checks a deletion by one of our processes that its conditions let through. */
   onDeletionArrived({ process, role }: Caller, resource: Resource, key: ObjectKey, conditions: Preconditions): void {
     if (resource !== claimsResource || key.namespace !== this.#run.namespace) return;
     const { violate, world } = this.#run;
@@ -262,7 +272,7 @@ export class SuspensionChecker implements Checker {
     if ((conditions.uid ?? uid) !== uid || (conditions.resourceVersion ?? resourceVersion) !== resourceVersion) return;
     const what = `${process.name} deletes ${key.name}`;
     this.removed++;
-    if (role.name !== "collector") violate("S1", `${what}, and that is not its business`);
+    if (role.name !== "collector") violate("S1", `${what}, although only collectors may`);
     if (!this.#marked.has(uid)) violate("S1", `${what}, whose removal none of us has begun`);
     if (this.#pledged.has(uid)) violate("S2", `${what}, and a user wanted it back in time`);
     if (isOnHold(claim)) violate("S1", `${what}, and a hold keeps it`);
@@ -270,26 +280,27 @@ export class SuspensionChecker implements Checker {
     this.#checkLedger(what, setNameOf(podOf(claim)), ({ uids }) => isNamed(uids, claim));
   }
 
-  /** By how much two clocks may differ, one of which has stamped what the other reads. */
+  /** Greatest difference between two clocks, one of which has stamped what the other reads. */
   skewMs(): number {
     const { every, skewMs, farAheadMs } = this.#run.plan;
-    // A stamp is written by the API server's clock: where that is set back by minutes, times are over as much sooner. One that is
-    // only ever ahead makes no time end sooner.
+    // The API server's clock writes the stamps. If it steps back by minutes, a duration seems over that much sooner. A clock
+    // that is only ever ahead ends no duration sooner.
     return 2 * (every.clock > 0 ? 14_000 : skewMs) + (every.farClock > 0 && farAheadMs === undefined ? farMs : 0);
   }
 
-  /** L1: what is asked for is done, and what is wanted back is there. */
+  /** L1: requests are carried out, and volumes that users want back are there. */
   missing(): string | undefined {
     const { world, namespace } = this.#run;
     const { items } = world.store.list(claimsResource, { namespace });
     const claims: readonly StoredObject[] = items;
-    // A member goes when each of its volume claims asks.
+    // A member goes only if each of its volume claims asks for it.
     const stays = new Set(claims.filter((one) => annotationOf(one, "suspend") !== "true").map(podOf));
     for (const claim of claims) {
       const { name } = claim.metadata;
       const pod = podOf(claim);
       const set = world.store.find("statefulsets", { namespace, name: setNameOf(pod) });
-      // What was deleted by others while its pod came anew stays for as long as that pod uses it, without any hold of ours.
+      // A claim that another client deleted while its pod came back stays for as long as that pod uses it, without our
+      // finalizer.
       if (isDeleted(claim) && !hasOurFinalizer(claim) && this.#isUsed(name)) continue;
       if (isDeleted(claim)) return `${name} is being deleted, and is not gone`;
       if (annotationOf(claim, "recover") !== undefined) return `a user wants ${name} back, and receives nothing`;
@@ -299,9 +310,10 @@ export class SuspensionChecker implements Checker {
       if (!isAsked || set === undefined) continue;
       const above = claims.filter((one) => setNameOf(podOf(one)) === setNameOf(pod) && isAbove(one, claim));
       const isTop = above.every((one) => !stays.has(podOf(one)) || !isWanted(set, ordinalIn(podOf(one))));
-      if (isTop || !isWanted(set, ordinalIn(pod))) return `${name} is to go, and is there still`;
+      if (isTop || !isWanted(set, ordinalIn(pod))) return `${name} must go, and still exists`;
       const stands = world.store.find("pods", { namespace, name: pod });
-      if (stands === undefined || !isUp(stands)) return `${pod} is to stay for those above it, and is not there`;
+      if (stands === undefined || !isUp(stands))
+        return `${pod} must stay because of the members above it, and is not there`;
     }
     return undefined;
   }

@@ -6,7 +6,7 @@ import { annotationOf, firstOf, hasOurFinalizer, isDeleted, key, ourFinalizer, p
 
 const claimsResource = "persistentvolumeclaims";
 const stuckFinalizer = "other.test/stuck";
-/** Names of pods without a controller that mount a volume claim begin so. */
+/** Prefix of the names of pods without a controller that mount a volume claim. */
 const debuggerName = "debugger";
 
 export class Deeds {
@@ -17,7 +17,7 @@ export class Deeds {
     this.#run = run;
   }
 
-  /** Throws ClusterError where the API server wants none of it. */
+  /** Throws ClusterError if the API server refuses. */
   do(deed: SuspensionDeed): void {
     const { draw } = this.#run;
     const sets = this.sets();
@@ -53,7 +53,7 @@ export class Deeds {
     deeds[deed]();
   }
 
-  /** Writes that it has been suspended for an hour. The API server notes who has written that, and when. */
+  /** Claims that the volume has been suspended for an hour. The API server notes who has written that, and when. */
   #forge(claim: StoredObject): void {
     const { world, namespace, log } = this.#run;
     if (annotationOf(claim, "suspended-at") === undefined) return;
@@ -73,7 +73,7 @@ export class Deeds {
     world.store.patch("statefulsets", { namespace, name }, { spec });
   }
 
-  /** A user acts as soon as a volume claim has changed: the deed may come between any two calls of ours. */
+  /** A user reacts as soon as a volume claim has changed, so that the deed may come between any two calls of ours. */
   react(name: string): void {
     const { draw, world, namespace } = this.#run;
     const deed = draw.pick([
@@ -111,7 +111,7 @@ export class Deeds {
     return world.store.list(claimsResource, { namespace }).items;
   }
 
-  /** Those that a user has asked for, where there are any. */
+  /** The claims that a user has asked to suspend; all claims if there are none. */
   #begun(claims: readonly StoredObject[]): readonly StoredObject[] {
     const begun = claims.filter((claim) => hasOurFinalizer(claim) || annotationOf(claim, "suspend") !== undefined);
     return begun.length > 0 ? begun : claims;
@@ -129,7 +129,7 @@ export class Deeds {
     world.annotate({ namespace, name: object.metadata.name }, annotations, resource);
   }
 
-  /** Most people ask for the highest ordinals, and say that these are drained. */
+  /** Most users ask for the highest ordinals, and state that these are drained. */
   #request(set: StoredStatefulSet): void {
     const { draw, world, namespace, plan } = this.#run;
     const count = draw.whole(1, 2);
@@ -141,7 +141,7 @@ export class Deeds {
       for (const template of templates.slice(0, volumes)) {
         const name = `${template}-${set.metadata.name}-${ordinal}`;
         const claim = world.store.find(claimsResource, { namespace, name });
-        // The user may have forgotten that a pod has two of them.
+        // A user may forget that a pod has two claims.
         if (claim === undefined || (volumes > 1 && draw.chance(0.05))) continue;
         this.#annotate(claim, { suspend: "true", ...proof });
       }
@@ -156,7 +156,7 @@ export class Deeds {
     this.#change(set, "replicas", { replicas });
   }
 
-  /** A user takes pods without asking Sluice; some are brought back a moment later. */
+  /** A user removes pods without asking Sluice, and may bring one back a moment later. */
   #scaleDown(set: StoredStatefulSet): void {
     const { world, log, namespace, draw } = this.#run;
     const { name } = set.metadata;
@@ -171,7 +171,7 @@ export class Deeds {
     });
   }
 
-  /** Another first ordinal: some pods leave at one end, and as many come at the other. */
+  /** Changes the first ordinal: pods leave at one end, and as many come at the other. */
   #shift(set: StoredStatefulSet): void {
     const { log, draw } = this.#run;
     const start = Math.max(0, Math.min(2, firstOf(set) + draw.pick([-1, 1])));
@@ -188,7 +188,7 @@ export class Deeds {
     world.store.patch("statefulsets", { namespace, name }, { metadata: { managedFields }, spec });
   }
 
-  /** Writes anew what Sluice cannot read, in words that it can. */
+  /** Corrects the annotations that Sluice cannot read. */
   #correct(object: StoredObject): void {
     const right: Readonly<Record<string, { readonly grammar: RegExp; readonly text: string | null }>> = {
       "suspend-duration": { grammar: /^\d+[smh]?$/, text: "20s" },
@@ -212,7 +212,10 @@ export class Deeds {
     world.store.delete(claimsResource, { namespace, name }, {});
   }
 
-  /** Deleted, its finalizers taken away, and another one of its name made; from a copy it has what the other one said. */
+  /**
+   * Deletes the claim, removes its finalizers, and creates another one of its name, which may be a copy with the old
+   * annotations.
+   */
   #replace(claim: StoredObject, annotations: Readonly<Record<string, string>> = {}): void {
     const { world, log, namespace } = this.#run;
     const { name } = claim.metadata;
@@ -229,7 +232,7 @@ export class Deeds {
       world.store.create(claimsResource, namespace, { metadata: { name, ...(isCopy ? restored : {}) }, spec: {} });
   }
 
-  /** A pod that something keeps from going for a while. */
+  /** Keeps a pod from going for a while. */
   #stick(): void {
     const { world, draw, log, namespace } = this.#run;
     const { items } = world.store.list("pods", { namespace });
@@ -248,7 +251,7 @@ export class Deeds {
     world.store.patch("pods", { namespace, name }, { metadata: { finalizers } });
   }
 
-  /** A user looks into a volume with a pod of their own. */
+  /** A user mounts the volume in a pod of their own. */
   #debug({ metadata }: StoredObject): void {
     const { world, draw, log, namespace } = this.#run;
     const name = `${debuggerName}-${++this.#debuggers}`;
@@ -267,7 +270,10 @@ export class Deeds {
       world.store.delete("pods", { namespace, name }, { gracePeriodSeconds: 0 });
   }
 
-  /** Everybody wants what can come true: times that are short, modes and holds that let go, proofs where something is asked. */
+  /**
+   * Lets users want only what can come true: short durations, modes and holds that permit removal, and statements that volumes
+   * are drained.
+   */
   makePeace(): void {
     const { draw, world, namespace } = this.#run;
     for (const { metadata } of world.store.list("pods", { namespace }).items) this.#free(metadata.name, metadata.uid);
@@ -279,7 +285,7 @@ export class Deeds {
         "wait-between-removals": "5s",
       });
       this.#retain(set, "Retain");
-      // Below the first ordinal a user cannot have a pod back.
+      // Below the first ordinal a user cannot get a pod back.
       const spec = { ordinals: { start: 0 }, replicas: set.spec.replicas + firstOf(set) };
       if (firstOf(set) > 0) world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { spec });
     }
@@ -300,21 +306,21 @@ export class Deeds {
     }
   }
 
-  /** All volume claims of its pod are past the point of no return. */
+  /** True if the removal of all volume claims of its pod has begun. */
   #isRemoving(claim: StoredObject): boolean {
     const own = this.claims().filter((one) => podOf(one) === podOf(claim));
     return own.every((one) => annotationOf(one, "suspend-state") === "Removing");
   }
 
-  /** What a user has deleted, and no process has begun to remove, keeps its name until a user takes our finalizer away. */
+  /** A user removes our finalizer from a deleted claim that no process removes: until then the claim keeps its name. */
   takeWhatHangs(): void {
     const { world, namespace, log } = this.#run;
-    // A user who brought a pod back made the word on its data void: the user moves the data once more.
+    // Bringing a pod back made the statement about its data void, so the user drains the data again.
     for (const claim of this.claims())
       if (annotationOf(claim, "suspend") === "true" && annotationOf(claim, "drained-at") === undefined)
         this.#annotate(claim, { "drained-at": this.#now() });
     for (const claim of this.claims()) {
-      // Its pod came after the word, or it did itself: the data is moved once more.
+      // The pod or the claim is newer than the statement, so the user drains the data again.
       if (/^(pod|claim)-newer: /.test(annotationOf(claim, "suspend-message") ?? ""))
         this.#annotate(claim, { "drained-at": this.#now() });
       if (!isDeleted(claim) || !hasOurFinalizer(claim) || this.#isRemoving(claim)) continue;

@@ -1,9 +1,9 @@
-/** What volume claims and StatefulSets say of suspension, read once more and apart from the product. */
+/** Reads the annotations of volume claims and StatefulSets about suspension, without the product's code. */
 import type { StoredObject, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 
 export const ourFinalizer = "sluice.dev/volume-hold";
 const prefix = "sluice.dev/";
-/** The names of the volume claim templates of a StatefulSet: of the first so many. */
+/** Names of the volume claim templates. A StatefulSet has the first one, or both. */
 export const templates = ["data", "journal"] as const;
 
 export function key(name: string): string {
@@ -22,12 +22,12 @@ export function isDeleted({ metadata }: StoredObject): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-/** The pod that a volume claim is made for. */
+/** Name of the pod that a volume claim belongs to. */
 export function podOf({ metadata }: StoredObject): string {
   return metadata.name.slice(metadata.name.indexOf("-") + 1);
 }
 
-/** What is neither true nor false holds, too. */
+/** True also for a value that is neither true nor false. */
 export function isOnHold(object: StoredObject): boolean {
   const text = annotationOf(object, "hold");
   return text !== undefined && text !== "false";
@@ -37,8 +37,8 @@ const usualWaitMs = 60_000;
 const unitsMs: Readonly<Record<string, number>> = { "": 1_000, s: 1_000, m: 60_000, h: 3_600_000 };
 
 /**
- * In milliseconds; undefined where its StatefulSet does not say how long, or where Sluice cannot read what one of both says. A
- * volume claim lengthens the time of its StatefulSet, and never shortens it.
+ * Time for which a volume is kept, in milliseconds: the longer one of the claim's and the StatefulSet's. Undefined if the
+ * StatefulSet has none, or if Sluice cannot read one of them.
  */
 export function durationMs(claim: StoredObject, set: StoredObject | undefined): number | undefined {
   const leastMs = readMs(set === undefined ? "" : (annotationOf(set, "suspend-duration") ?? ""));
@@ -53,20 +53,20 @@ function readMs(text: string): number | undefined {
   return number === undefined || unitMs === undefined ? undefined : Number(number) * unitMs;
 }
 
-/** True where the volume claim says that it is drained, since a time that has come. */
+/** True if the volume claim states that it is drained, with a time that is not in the future. */
 export function isDrained(claim: StoredObject, nowMs: number): boolean {
   const text = annotationOf(claim, "drained-at") ?? "";
   const atMs = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : Number.NaN;
   return atMs <= nowMs;
 }
 
-/** `None` also where Sluice cannot read the mode. */
+/** Returns `None` also for a mode that Sluice cannot read. */
 export function modeOf(set: StoredObject): string {
   const text = annotationOf(set, "removal-mode") ?? "Zone";
   return ["All", "Zone", "Group"].includes(text) ? text : "None";
 }
 
-/** The names of the volume claims that a pod mounts. */
+/** Names of the volume claims that a pod mounts. */
 export function mountsOf({ spec }: StoredPod): readonly string[] {
   return (spec.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []);
 }
@@ -79,7 +79,7 @@ export function firstOf({ spec }: StoredStatefulSet): number {
   return spec.ordinals?.start ?? 0;
 }
 
-/** Wait between two removals, in milliseconds; undefined if Sluice cannot read it. A negative one counts as the usual one. */
+/** Wait between two removals, in milliseconds; undefined if Sluice cannot read it. A negative one counts as the default. */
 export function waitMs(set: StoredObject): number | undefined {
   const text = annotationOf(set, "wait-between-removals");
   if (text === undefined) return usualWaitMs;

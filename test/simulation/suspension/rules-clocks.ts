@@ -1,10 +1,10 @@
-/** What keeps suspended volumes safe from a clock that is days ahead, taken away from the shipped functions. */
+/** The rules that keep suspended volumes safe from a clock that is days ahead, removed from the shipped functions. */
 import { never, type RemovedRule, wrapCluster } from "../rules.ts";
 import { suspended } from "./scenarios.ts";
 
 const dayMs = 86_400_000;
 
-/** Users delete volume claims that are suspended, and take their requests back, while all API servers are days ahead at times. */
+/** Users delete suspended volume claims, and withdraw their requests, while all API servers are days ahead at times. */
 const chosen = {
   everyMs: 4_000,
   deeds: ["request", "request", "deleteClaim", "withdraw"],

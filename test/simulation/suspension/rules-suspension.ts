@@ -1,4 +1,4 @@
-/** What keeps suspended volumes safe, taken away from the shipped functions one at a time. */
+/** The rules that keep suspended volumes safe, removed from the shipped functions one at a time. */
 
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import type { Preconditions } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -13,7 +13,7 @@ import { suspended, witnessed } from "./scenarios.ts";
 
 const claimsResource = "persistentvolumeclaims";
 
-/** Users who ask, and react at once to what becomes of it; what is sent takes its time. */
+/** Users who ask, and react at once to what Sluice does, over slow calls. */
 const reacting = (
   plan: Plan,
   deeds: readonly SuspensionDeed[],
@@ -25,7 +25,7 @@ const reacting = (
   return suspended(plan, { everyMs: 5_000, deeds: requests, ...chosen }, others);
 };
 
-/** Three zones whose volumes are over soon, and that are to wait for each other. */
+/** Three zones whose volumes are soon due, and that must wait for each other. */
 const waiting = {
   everyMs: 5_000,
   deeds: ["request"],
@@ -41,10 +41,10 @@ const isRemoving = (body: object): boolean =>
 
 type Change = (objects: readonly object[]) => readonly object[];
 
-/** Objects as a process reads them, seen in another way. */
+/** Changes the objects that processes read. */
 const seen = (resource: string, change: Change): Wrappers => seenBy(resource, () => change);
 
-/** The same where each process sees them in a way of its own. */
+/** The same with a change for each process. */
 function seenBy(resource: string, changeOf: () => Change): Wrappers {
   return wrapCluster((cluster) => {
     const change = changeOf();
@@ -63,7 +63,7 @@ function seenBy(resource: string, changeOf: () => Change): Wrappers {
 
 type Annotations = Readonly<Record<string, unknown>>;
 
-/** The same with other annotations. */
+/** A change of annotations. */
 function annotatedBy(change: (metadata: Annotations, annotations: Annotations) => Annotations) {
   return (objects: readonly object[]): readonly object[] =>
     objects.map((object) => {
@@ -78,7 +78,7 @@ const annotated = (change: (annotations: Annotations) => Annotations) =>
 
 const withoutHold = annotated(({ [key("hold")]: _hold, ...rest }) => rest);
 
-/** What a process has once read of a volume claim as its drain, it believes also when that is taken back. */
+/** A process believes a statement that the volume is drained even after a user has withdrawn it. */
 const drainedForEver = seenBy(claimsResource, () => {
   const last = new Map<unknown, unknown>();
   return annotatedBy(({ uid }, annotations) => {
@@ -88,7 +88,7 @@ const drainedForEver = seenBy(claimsResource, () => {
   });
 });
 
-/** The claim stands in the memory of the process that removes, and in no ledger. */
+/** The claim stands only in the memory of the process that removes, and in no ledger. */
 function claimsInMemory(protocol: Protocol): Protocol {
   const isVolume = ({ kind }: StoredLedger["claims"][number]) => kind === "volume";
   let own: StoredLedger["claims"] = [];
@@ -111,10 +111,10 @@ function claimsInMemory(protocol: Protocol): Protocol {
 /** Our processes do not wait between two removals. */
 const hasty = annotated((annotations) => ({ ...annotations, [key("wait-between-removals")]: "0s" }));
 
-/** One pod is enough. */
+/** One pod's answer is enough. */
 const oneWitness = annotated((annotations) => ({ ...annotations, [key("drain-witnesses")]: "1" }));
 
-/** The first time that a process has read of a volume claim is the one that it believes for ever. */
+/** A process always believes the first time that it has read of a volume claim. */
 const withFirstTimes = seenBy(claimsResource, () => {
   const first = new Map<unknown, unknown>();
   return annotatedBy(({ uid }, annotations) => {
@@ -125,7 +125,7 @@ const withFirstTimes = seenBy(claimsResource, () => {
   });
 });
 
-/** Whatever a ledger has held it holds for ever. */
+/** A ledger never loses a claim that it has held. */
 function claimsForEver(protocol: Protocol): Protocol {
   return {
     ...protocol,

@@ -4,7 +4,7 @@ import { type Plan, type PlannedSuspension, suspensionDeeds } from "../plan.ts";
 import { never, plain } from "../rules.ts";
 import { noFaults } from "../simulated-cluster.ts";
 
-/** What a seed draws of suspension: some of the deeds are away from most seeds. */
+/** Draws the suspension of a seed. Some of the deeds do not occur in most seeds. */
 export function drawSuspension(draw: Draw): PlannedSuspension {
   const others = suspensionDeeds.filter((deed) => deed !== "request" && draw.chance(0.5));
   return {
@@ -18,7 +18,7 @@ export function drawSuspension(draw: Draw): PlannedSuspension {
   };
 }
 
-/** Three zones whose pods have volumes, rolled and drained; the processes that suspend and remove are killed anywhere. */
+/** Three zones whose pods have volumes, rolled and drained. The processes that suspend and remove are killed anywhere. */
 export function suspending(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Plan {
   return suspended(plan, drawSuspension(draw), {
     faults: {
@@ -54,7 +54,7 @@ export function witnessed(plan: Plan): Plan {
   return suspended(plan, { ...usual, volumes: 1, asks: true });
 }
 
-/** The same with what the caller has chosen, and without any other trouble. */
+/** The same with the caller's choice and no other trouble. */
 export function suspended(plan: Plan, suspension: PlannedSuspension, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     recyclers: 0,
@@ -76,7 +76,7 @@ export function suspended(plan: Plan, suspension: PlannedSuspension, changes: Pa
   });
 }
 
-/** How far the source that this is drawn from is from that of a seed's plan, which stays what it was. */
+/** Offset of the seed for suspension, so that the plan of the seed itself stays the same. */
 export const suspensionSeeds = 2 ** 27;
 
 /** Draws for one seed of the default plan. */

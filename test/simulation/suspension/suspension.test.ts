@@ -1,4 +1,7 @@
-/** Suspended volumes in the simulation: nothing breaks, all of it does happen, and some seeds of the default plan have them. */
+/**
+ * Suspended volumes in the simulation: no promise breaks, everything does happen, and some seeds of the default plan have
+ * them.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDraw } from "../draw.ts";
@@ -58,7 +61,7 @@ test("volumes suspended beside whatever a seed has drawn break no promise; some 
   assert.ok(share > 0.003 && share < 0.02, `${share} of all seeds`);
 });
 
-test("one pod that lies about the data of others has none removed, and what no pod needs any more goes", async () => {
+test("a single pod that lies about the data of others causes no removal, and data that no pod needs any more is removed", async () => {
   let removed = 0;
   for (let seed = 1; seed <= 20; seed++) {
     const { violations, history } = await simulate(seed, { aim: witnessed, verbose: true });

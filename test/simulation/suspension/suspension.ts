@@ -1,6 +1,6 @@
 /**
  * The suspended volumes of one seed: users who ask, withdraw and want back, an autoscaler, pods that hang, the functions that
- * carry this out, and who looks at all of it.
+ * carry this out, and the checkers.
  */
 import { gcSuspendedGroups } from "../../../functions/gc-suspended-groups/function.ts";
 import type { FunctionDefinition } from "../../../functions/shared/contract/definition.ts";
@@ -30,7 +30,7 @@ interface Listener {
   readonly trigger: (key: GroupKey) => void;
 }
 
-/** How often a user looks after what hangs, once the troubles are over. */
+/** Time between the clean-ups of a user once the troubles are over, in milliseconds. */
 const personMs = 20_000;
 
 export class Suspension implements Actor {
@@ -39,7 +39,7 @@ export class Suspension implements Actor {
   readonly checkers: readonly Checker[];
   readonly #run: SeedRun;
   readonly #deeds: Deeds;
-  /** Undefined where no pod is asked. */
+  /** Undefined if no pod is asked. */
   readonly #witnesses: Witnesses | undefined;
   #listeners: readonly Listener[] = [];
 
@@ -72,7 +72,7 @@ export class Suspension implements Actor {
     ];
   }
 
-  /** Events of volume claims alone trigger these functions. */
+  /** Starts a process of the function. Only events of volume claims trigger it. */
   #open(connection: Connection, definition: FunctionDefinition): undefined {
     const { draw, plan, wrappers, log } = this.#run;
     const cluster = asShipped(connection.cluster);
@@ -116,7 +116,7 @@ export class Suspension implements Actor {
       const isNews = current !== undefined && previous !== undefined && stateOf(previous) !== stateOf(current);
       if (isNews) this.#react(final.metadata.name);
     });
-    // What is claimed is about to be taken: a user who goes back on it now does so between any two calls.
+    // A new claim announces a removal, so a user who changes their mind now does so between any two of our calls.
     world.store.onChange("leases", ({ previous, current }) => {
       if (current?.metadata.namespace !== namespace || current.metadata.name !== ledgerName(group)) return;
       const before = new Set(previous === undefined ? [] : readClaims(previous as never).map(({ id }) => id));
@@ -149,7 +149,7 @@ export class Suspension implements Actor {
   makePeace(): void {
     if (this.#run.plan.suspension === undefined) return;
     this.#deeds.makePeace();
-    // No pod is left that could be asked about the last one.
+    // No pod is left that could be asked about the last volume.
     const { world, namespace } = this.#run;
     const cleared = Object.keys(this.#witnesses?.annotations ?? {}).map((one) => [one, null]);
     for (const { metadata } of this.#deeds.sets())
@@ -172,7 +172,9 @@ export class Suspension implements Actor {
   }
 }
 
-/** As the shipped client has it: what is sent too late is not sent, and a LIST does not tell who has written what. */
+/**
+ * Behaves like the shipped client: it does not send a request that is too late, and a LIST does not show who has written what.
+ */
 function asShipped(cluster: Cluster): Cluster {
   const late = (verb: string, resource: string, notAfterMs = Number.POSITIVE_INFINITY) =>
     cluster.monotonicMs() > notAfterMs

@@ -1,7 +1,7 @@
 /**
- * S3: between two removals, of pods or of volumes, at least the wait passes that a user has asked for, counted from the moment
- * in which the last one of its group went. What goes in one turn goes together: all of one zone where the mode is `Zone`, one
- * member where it is `Group`. With `All` nothing waits. A StatefulSet that was labelled anew a moment ago is of both groups.
+ * S3: between two removals, of pods or of volumes, at least the wait that a user has asked for passes, counted from the last
+ * removal in the group. What goes in one turn goes together: all of one zone with the mode `Zone`, one member with `Group`.
+ * With `All` nothing waits. A StatefulSet that has just changed its group counts for both groups.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
@@ -12,9 +12,9 @@ import type { SeedRun } from "../seed.ts";
 import type { Absences } from "./absences.ts";
 import { annotationOf, modeOf, podOf, waitMs } from "./raw.ts";
 
-/** All of one turn are decided together, and each takes its way. */
+/** All removals of one turn are decided together, and each takes its time. */
 const turnMs = 12_000;
-/** Times are of whole seconds. */
+/** Times have whole seconds. */
 const roundingMs = 2_000;
 const claimsResource = "persistentvolumeclaims";
 
@@ -25,9 +25,9 @@ interface Turn {
   readonly beganMs: number;
 }
 
-/** What went of one group. */
+/** The removals of one group. */
 interface Turns {
-  /** The turn of now, and when the last pod or volume of it, and of any before it, went. */
+  /** The current turn, and when its last pod or volume went; the same for the turn before. */
   turn: Turn | undefined;
   turnWentMs: number;
   before: Turn | undefined;
@@ -76,12 +76,12 @@ export class WaitsChecker implements Checker {
     if (resource !== claimsResource || key.namespace !== this.#run.namespace || role.name !== "collector") return;
     const claim = this.#run.world.store.find(claimsResource, key);
     if (claim === undefined || claim.metadata.uid !== conditions.uid) return;
-    // The API server refuses it where another client has written on the volume claim since, and nothing goes.
+    // If another client has written the volume claim since, the API server refuses the deletion, and nothing goes.
     const { resourceVersion } = claim.metadata;
     if ((conditions.resourceVersion ?? resourceVersion) === resourceVersion) this.#went(setNameOf(podOf(claim)));
   }
 
-  /** The groups of a zone, in the moment in which the process that acts now may have looked. */
+  /** The groups of a zone that a process which acts now may have read. */
   #groupsOf(zone: string): readonly string[] {
     return [...new Set(this.#absences.lately(zone).map(({ metadata }) => metadata.labels?.["rollout-group"] ?? ""))];
   }
@@ -113,7 +113,7 @@ export class WaitsChecker implements Checker {
     }
     if (policies.length === 0 || policies.some(({ mode }) => mode === "All" || mode === "None")) return;
     const leastMs = Math.min(...policies.map((one) => one.waitMs ?? Number.POSITIVE_INFINITY));
-    // The process that acts keeps the wait of the group that it has seen: of the one in which less went.
+    // The process keeps the wait of the group that it has read, so the group with the longer pause counts.
     const [least] = groups.toSorted((one, other) => one.beforeWentMs - other.beforeWentMs);
     const { before, beforeWentMs } = least ?? this.#turns("");
     const passedMs = nowMs - beforeWentMs;

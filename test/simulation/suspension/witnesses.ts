@@ -1,6 +1,6 @@
 /**
- * What the pods of one seed say of each other's data, where StatefulSets have them asked: all of it is needed at first, and later
- * none. One pod is compromised, and says from the beginning that no data is needed.
+ * The answers of pods about each other's data, where StatefulSets have them asked: all of it is needed at first, and none
+ * later. One pod is compromised, and says from the beginning that no data is needed.
  */
 
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";

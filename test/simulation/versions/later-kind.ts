@@ -1,8 +1,8 @@
 /**
- * A later version of Sluice, which claims a whole zone for a purpose that this version has never learnt of, and restarts what
- * runs there. It asks for the zone as every function does: where another one is not whole, it waits.
+ * A later version of Sluice, which claims a whole zone for a purpose that this version does not know, and restarts its
+ * programs. It asks for the zone as every function does, and waits while another zone is not whole.
  *
- * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
+ * It is written without the product's code, as simply as possible. When it is killed, another process of it goes on.
  */
 import type { Cluster, LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
@@ -15,7 +15,7 @@ const reservationsKey = "sluice.dev/reservations";
 const settledKey = "sluice.dev/settled-through";
 const formatKey = "sluice.dev/format";
 const everyMs = 5_000;
-/** It begins what it has claimed no later than this. */
+/** Time within which it begins what it has claimed. */
 const actWithinMs = 5_000;
 
 export const laterKindName = "take-later";
@@ -27,7 +27,7 @@ export interface LaterKindOptions {
   readonly group: string;
   readonly ledger: string;
   readonly isActive: () => boolean;
-  /** Restarts what runs in a pod, under the claim of that id. */
+  /** Restarts the program of a pod, under the claim of that id. */
   readonly restart: (claim: string, name: string, uid: string, forMs: number) => void;
   readonly log: (what: string) => void;
 }
@@ -44,7 +44,7 @@ export class LaterKind {
     this.#options = options;
   }
 
-  /** Goes on until its process is dead. */
+  /** Runs until its process is dead. */
   run(): Promise<void> {
     return repeat(this.#options, everyMs, () => this.#tick());
   }

@@ -1,8 +1,8 @@
 /**
- * A later version of Sluice, which keeps the group's ledger in a format of its own for a while: what was reserved stands where
- * this version does not look. It carries that over, takes a pod now and then, and puts all of it back before it goes.
+ * A later version of Sluice, which keeps the group's ledger in a format of its own for a while: reservations stand where this
+ * version does not look. It carries the old ones over, takes a pod now and then, and puts everything back before it goes.
  *
- * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
+ * It is written without the product's code, as simply as possible. When it is killed, another process of it goes on.
  */
 import type { Cluster, LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
@@ -23,13 +23,13 @@ const reservationsKey = "sluice.dev/reservations";
 const claimsKey = "sluice.dev/claims";
 const settledKey = "sluice.dev/settled-through";
 const membersKey = "sluice.dev/members-through";
-/** Where it keeps what was reserved before, and its own. */
+/** Annotations for the reservations that it found, and for its own. */
 const newerReservationsKey = "sluice.dev/held";
 const takenKey = "sluice.dev/taken";
 const everyMs = 3_000;
-/** Time for which another process may act on what it reserved before, in milliseconds. */
+/** Time for which another process may act on a reservation that it made before, in milliseconds. */
 const actedMs = 20_000;
-/** A deletion of its own that was sent may arrive for so long. */
+/** Time within which a deletion that it has sent may arrive, in milliseconds. */
 const givenUpMs = 130_000;
 
 export interface NewerOptions {
@@ -38,9 +38,9 @@ export interface NewerOptions {
   readonly namespace: string;
   readonly group: string;
   readonly ledger: string;
-  /** It takes pods; where budgets say what may go, it takes none. */
+  /** True: it takes pods. In seeds with budgets it takes none. */
   readonly takes: boolean;
-  /** False once it is to go, and to leave the ledger as it found it. */
+  /** False once it must leave, and give the ledger back in the format that it found. */
   readonly isActive: () => boolean;
   readonly log: (what: string) => void;
 }
@@ -52,25 +52,25 @@ interface Own {
 
 interface Observed {
   readonly sets: readonly StoredStatefulSet[];
-  /** Those of the sets. */
+  /** The pods of these StatefulSets. */
   readonly pods: readonly StoredPod[];
-  /** Those too that a StatefulSet has left behind: a deletion that is on its way still takes them. */
+  /** Those and the orphaned pods: a deletion on its way may still take an orphan. */
   readonly standing: readonly StoredPod[];
 }
 
 export class Newer {
   readonly #options: NewerOptions;
-  /** When this process first saw the ledger in its own format, and until when it keeps it so, by its own clock. */
+  /** When this process first saw the ledger in its own format, and until when it keeps it so, by its monotonic clock. */
   #sinceMs: number | undefined;
   #untilMs = 0;
-  /** What it last saw that it had taken, and since when. */
+  /** The pod that it last saw taken, and since when. */
   #seenOwn: { readonly text: string; readonly sinceMs: number } | undefined;
 
   constructor(options: NewerOptions) {
     this.#options = options;
   }
 
-  /** Goes on until its process is dead. */
+  /** Runs until its process is dead. */
   run(): Promise<void> {
     return repeat(this.#options, everyMs, () => this.#tick());
   }
@@ -98,7 +98,7 @@ export class Newer {
     else if (nowMs - this.#sinceMs > actedMs) await this.#take(lease, observed);
   }
 
-  /** The pod stands as it did, and the process that was to delete it is dead: nothing of that is on its way any more. */
+  /** True if the pod still stands although its deletion must have arrived by now: the process that was to delete it is dead. */
   #isGivenUp({ standing }: Observed, text: string): boolean {
     const nowMs = this.#options.cluster.monotonicMs();
     if (this.#seenOwn?.text !== text) this.#seenOwn = { text, sinceMs: nowMs };
@@ -107,7 +107,7 @@ export class Newer {
     return pod !== undefined && !isTerminating(pod) && nowMs - this.#seenOwn.sinceMs > givenUpMs;
   }
 
-  /** What came instead is of an outdated revision, and is not ready: the revision may be no good, and the next one mends it. */
+  /** Deletes an unready replacement of an outdated revision: that revision may be broken, and the next one mends it. */
   async #repair({ sets, pods }: Observed, { pod, uid }: Own): Promise<void> {
     const { cluster, namespace } = this.#options;
     const now = pods.find(({ metadata }) => metadata.name === pod);
@@ -119,7 +119,7 @@ export class Newer {
     await cluster.delete("pods", { namespace, name: pod }, { uid: now.metadata.uid, resourceVersion });
   }
 
-  /** Writes the ledger, unless another client has written it, or made it anew, since it was read. */
+  /** Writes the ledger, unless another client has written or recreated it since it was read. */
   #write({ metadata }: LeaseObject, annotations: Readonly<Record<string, string | null>>): Promise<LeaseObject> {
     const { cluster, namespace, ledger } = this.#options;
     const { uid, resourceVersion } = metadata;
@@ -145,7 +145,7 @@ export class Newer {
     this.#options.log("leaves the ledger in the format that it had");
   }
 
-  /** What others look at from now on is no older than what it has seen itself (rules R5 and R8). */
+  /** Makes sure that others read nothing older than what this process has read (rules R5 and R8). */
   #seen({ metadata: { annotations = {} } }: LeaseObject, { sets, pods }: Observed): Record<string, string> {
     const newest = (text: string | undefined, objects: readonly { metadata: { resourceVersion: string } }[]) =>
       String(Math.max(Number(text ?? 0), ...objects.map(({ metadata }) => Number(metadata.resourceVersion))));
@@ -165,7 +165,7 @@ export class Newer {
     return { sets: own, pods: standing.filter(({ metadata }) => names.has(setNameOf(metadata.name))), standing };
   }
 
-  /** Takes one pod, if no process holds anything and all pods of the group are up. */
+  /** Takes one pod if no process has reserved or claimed anything and all pods of the group are up. */
   async #take(lease: LeaseObject, observed: Observed): Promise<void> {
     const { sets, pods } = observed;
     const { cluster, draw, takes, namespace, log } = this.#options;
@@ -185,11 +185,11 @@ export class Newer {
   }
 }
 
-/** True if a pod has come instead and is up, or if no StatefulSet wants one any more. */
+/** True if a replacement is up, or if no StatefulSet wants one any more. */
 function isBack({ sets, standing }: Observed, { pod, uid }: Own): boolean {
   const now = standing.find(({ metadata }) => metadata.name === pod);
   if (now !== undefined) return now.metadata.uid !== uid && (isUp(now) || !isWanted(sets, pod));
-  // A StatefulSet that left its pods behind may be made again for them, and then it wants this one back.
+  // A StatefulSet that left its pods behind may be made again for them, and then it wants this pod back.
   const isLeftBehind = !sets.some(({ metadata }) => metadata.name === setNameOf(pod));
   if (isLeftBehind && standing.some(({ metadata }) => setNameOf(metadata.name) === setNameOf(pod))) return false;
   return !isWanted(sets, pod);

@@ -1,10 +1,10 @@
-/** An older version of Sluice, which knows claims, and no kind of them: what it does not know it counts, and leaves. */
+/** An older version of Sluice, which knows claims but no kind of them: it counts and keeps what it does not know. */
 import type { Claim } from "../../../functions/shared/ledger/claim.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Wrappers } from "../replica.ts";
 
-/** The wrappers of a test, around what the older version reads. */
+/** The wrappers of a test around what the older version reads. */
 export function olderWrappers(wrappers: Wrappers): Wrappers {
   return { ...wrappers, protocol: (shipped) => wrappers.protocol?.(unknowing(shipped)) ?? unknowing(shipped) };
 }

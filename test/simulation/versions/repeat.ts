@@ -1,8 +1,8 @@
-/** How a process of another version goes on: it tries again and again, and what the API server refuses is tried again. */
+/** The main loop of a process of another version. It tries again after errors of the API server. */
 import { type Cluster, ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { Draw } from "../draw.ts";
 
-/** Goes on until the process is dead: then the call that it waits for never ends. Rejects with what is no ClusterError. */
+/** Runs until the process is dead, when the call that it waits for never ends. Rejects with any error but a ClusterError. */
 export async function repeat(
   { cluster, draw }: { readonly cluster: Cluster; readonly draw: Draw },
   everyMs: number,

@@ -1,4 +1,4 @@
-/** What lets two versions of Sluice keep one ledger, taken away while an older or a later one runs beside this one. */
+/** The rules that let two versions of Sluice share a ledger, removed while an older or a later version runs beside this one. */
 import type { Cluster, LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster as wrapOne } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { knownFormat } from "../../../functions/shared/ledger/contents.ts";
@@ -8,7 +8,7 @@ import { never, plain, type RemovedRule, wrapCluster, wrapProtocol } from "../ru
 import { formatKey } from "./newer.ts";
 import { besideOlder } from "./scenarios.ts";
 
-/** A rollout beside a later version that keeps the ledger in a format of its own at times, and takes pods by it. */
+/** A rollout beside a later version that keeps the ledger in its own format at times, and takes pods by it. */
 function besideNewer(plan: Plan): Plan {
   return plain(plan, {
     recyclers: 0,
@@ -24,7 +24,7 @@ function asKnown(lease: LeaseObject): LeaseObject {
   return { ...lease, metadata: { ...lease.metadata, annotations } };
 }
 
-/** Every Lease as if no format were new. */
+/** Every Lease as if its format were known. */
 const readingOn = (cluster: Cluster): Partial<Cluster> => ({
   get: (async (...call: Parameters<Cluster["get"]>) => {
     const object = await cluster.get(...call);
@@ -32,7 +32,7 @@ const readingOn = (cluster: Cluster): Partial<Cluster> => ({
   }) as Cluster["get"],
 });
 
-/** A process that cannot read a ledger decides as if it were empty, and its writes to that ledger go nowhere. */
+/** A process that cannot read a ledger decides as if it were empty, and its writes to that ledger are lost. */
 const unreadableIsEmpty = wrapProtocol((protocol) => {
   const imagined = new WeakSet<StoredLedger>();
   return {

@@ -1,4 +1,4 @@
-/** Versions of Sluice side by side, as while it is rolled: nothing breaks, and each of them does what it is there for. */
+/** Versions of Sluice side by side, as during its own rollout: no promise breaks, and each version does its work. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { simulate } from "../simulation.ts";
@@ -19,7 +19,7 @@ const happenings = [
   /webhook-\d+ +evict .*: ledger-unreadable/,
 ];
 
-test("an older version and two later ones beside this one break no promise, and all that they do happens", async () => {
+test("an older version and two later ones beside this one break no promise, and each does all that it can do", async () => {
   const missing = new Set(happenings);
   for (let seed = 1; seed <= 25; seed++) {
     const { violations, history } = await simulate(seed, { aim: besideAll, verbose: true });
@@ -29,7 +29,7 @@ test("an older version and two later ones beside this one break no promise, and 
   assert.deepEqual([...missing].map(String), []);
 });
 
-test("a later version that takes pods by a ledger that this version cannot read does so in usual seeds, and breaks no promise", async () => {
+test("a later version takes pods by a ledger that this version cannot read, in seeds of the default plan, and breaks no promise", async () => {
   let seeds = 0;
   let taken = 0;
   for (let seed = 1; seed <= 100; seed++) {

@@ -1,4 +1,4 @@
-/** Another version of Sluice beside this one: it keeps the ledger in a format that this one does not know (rule R2). */
+/** A later version of Sluice beside this one, which keeps the ledger in a format that this one does not know (rule R2). */
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
@@ -48,9 +48,9 @@ export class Versions implements Actor {
   }
 }
 
-/** What was written before the format changed may be acted on for five seconds (rule R9). */
+/** A reservation that was written before the format changed may be acted on for five seconds (rule R9). */
 const actWithinMs = 5_000;
-/** How long the answer to a review may be on its way. */
+/** Longest time that the answer to a review is on its way. */
 const answeredWithinMs = 1_000;
 
 /** Rule R2: a process permits nothing by a ledger of another format, does not write over it, and does not collect it. */
@@ -59,7 +59,7 @@ class ForeignFormat implements Checker {
   readonly #run: SeedRun;
   readonly #key: ObjectKey;
   #sinceMs: number | undefined;
-  /** The revision of the last write over it. */
+  /** Revision of the last write to a ledger of another format. */
   #overwritten: string | undefined;
 
   constructor(run: SeedRun) {
@@ -95,7 +95,7 @@ class ForeignFormat implements Checker {
 
   onAllowed(key: ObjectKey, uid: string | undefined, guard: string): void {
     const pod = this.#run.world.store.find("pods", key);
-    // Of one that is on its way out already, and of one that is not there any more, nothing is taken.
+    // Evicting a pod that is already going, or gone, takes nothing.
     if (guard === "out-of-scope" || guard === "exempt" || pod === undefined || !isUp(pod)) return;
     if (uid !== undefined && uid !== pod.metadata.uid) return;
     if (this.#isBlocked(key, actWithinMs + answeredWithinMs))
@@ -106,11 +106,11 @@ class ForeignFormat implements Checker {
     return this.#sinceMs === undefined ? undefined : `the ledger ${this.#key.name} is of another format`;
   }
 
-  /** True for a pod that has been of the group, while its ledger was of another format, for so long. */
+  /** True for a pod that has belonged to the group for this long while the ledger had another format. */
   #isBlocked({ namespace, name }: ObjectKey, forMs: number): boolean {
     const { world, group, pasts } = this.#run;
     if (this.#sinceMs === undefined || world.timeline.nowMs() - this.#sinceMs <= forMs) return false;
-    // A pod that has just come from another group may still be taken by what the ledger of that group says.
+    // A pod that has just come from another group may still be taken by the ledger of that group.
     const isOfGroup = ({ metadata }: StoredStatefulSet) => metadata.labels?.[groupLabel] === group;
     return namespace === this.#key.namespace && pasts.sets(namespace).stood(setNameOf(name), forMs, isOfGroup);
   }

@@ -1,12 +1,12 @@
-/** What the ZoneAwarePodDisruptionBudgets were in the last seconds: a process may decide by what its watch reported 30 s ago. */
+/** The ZoneAwarePodDisruptionBudgets of the last seconds: a process may decide by what its watch delivered 30 s ago. */
 import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import { type Budget, groupLabel, has, type Labels, readBudget } from "./raw.ts";
 
-/** The function whose reservations are evictions. */
+/** Name of the function whose reservations are evictions. */
 export const evictions = "evaluate-eviction";
 
-/** What governed a pod at one time. `ungovernable`: an invalid budget, several, or one over several groups. */
+/** The budget of a pod at one time. `ungovernable`: an invalid budget, several budgets, or one over several groups. */
 export type Governance = "none" | "ungovernable" | Budget;
 
 type Objects = readonly StoredObject[];
@@ -14,7 +14,7 @@ type Objects = readonly StoredObject[];
 export class BudgetPast {
   readonly #moments: { readonly fromMs: number; readonly objects: Objects }[] = [];
   readonly #world: World;
-  /** Every state of each, by uid and generation. */
+  /** Every version of each budget, by uid and generation. */
   readonly #versions = new Map<string, StoredObject>();
 
   constructor(world: World, namespace: string) {
@@ -32,7 +32,7 @@ export class BudgetPast {
     return this.#versions.get(`${uid} ${generation}`);
   }
 
-  /** All that there were at some time in the last `ms`. */
+  /** The budgets at each time in the last `ms`, the newest first. */
   lately(ms: number): Objects[] {
     const since = this.#world.timeline.nowMs() - ms;
     const states: Objects[] = [];
@@ -45,7 +45,7 @@ export class BudgetPast {
   }
 }
 
-/** What governs a pod of these labels. An invalid budget may mean any pod that its selector names. */
+/** The budget of a pod with these labels. An invalid budget still governs every pod that its selector matches. */
 export function governanceOf(objects: Objects, labels: Labels, spans: (budget: Budget) => boolean): Governance {
   const selecting = objects.filter(({ spec }) =>
     has(labels, (spec as { selector: { matchLabels: Labels } }).selector.matchLabels),
@@ -56,7 +56,7 @@ export function governanceOf(objects: Objects, labels: Labels, spans: (budget: B
   return selecting.length > 1 || budget === undefined || spans(budget) ? "ungovernable" : budget;
 }
 
-/** The group whose ledger keeps a StatefulSet's reservations: its own, or the one that a budget over its pods makes. */
+/** The group whose ledger holds a StatefulSet's reservations: its own group, or the one of a budget over its pods. */
 export function groupOf(set: StoredStatefulSet, objects: Objects): string | undefined {
   const own = set.metadata.labels?.[groupLabel];
   if (own !== undefined) return own;

@@ -1,10 +1,10 @@
-/** Invariant K1: a ledger is not collected while a process may still act on what it holds. */
+/** Invariant K1: no ledger is collected while a process may still act on what it holds. */
 import type { World } from "../../fake-cluster/world.ts";
 import { isTerminating, type Reserved, readReservations } from "./raw.ts";
 
-/** No process acts any more on a reservation that was written this long ago: an act takes five seconds, its answer ten. */
+/** Age from which no process acts on a reservation any more: an act takes five seconds, and its answer ten. */
 const actedMs = 20_000;
-/** No process gives a reservation up sooner: until then a pod that is on its way out goes by it. */
+/** Age from which a process may give up a reservation. Until then a terminating pod counts as taken by it. */
 const givenUpMs = 120_000;
 
 interface LeaseKey {
@@ -17,7 +17,7 @@ type Reservation = Pick<Reserved, "uid" | "by" | "stampMs">;
 export class CollectedChecker {
   readonly #world: World;
   readonly #violate: (invariant: string, message: string) => void;
-  /** When each reservation was first written, in true time. */
+  /** When each reservation was first written, on the true clock. */
   readonly #writtenMs = new Map<string, number>();
 
   constructor(world: World, violate: (invariant: string, message: string) => void) {
@@ -31,7 +31,7 @@ export class CollectedChecker {
     });
   }
 
-  /** A deletion of a ledger by a function has reached the server, which is about to carry it out. */
+  /** Called when a function's deletion of a ledger has arrived, and the server is about to carry it out. */
   onArrived(who: string, at: LeaseKey, { resourceVersion }: { readonly resourceVersion?: string }): void {
     const lease = this.#world.store.find("leases", at);
     if (lease === undefined || lease.metadata.resourceVersion !== resourceVersion) return;

@@ -1,4 +1,4 @@
-/** Since when pods have been down, whatever the cause: what has been so for longer than views may be old is known to all. */
+/** Since when pods have been down, whatever the cause. Every process knows what has lasted longer than a view may be old. */
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import type { Past } from "./past.ts";
@@ -8,7 +8,7 @@ export class DownTimes {
   readonly #world: World;
   readonly #past: Past;
   readonly #namespace: string;
-  /** By the name of a pod that is down: since when. One that has never been is in neither. */
+  /** Since when each pod that is down has been so, by name. A pod that never existed is in neither map. */
   readonly #downSinceMs = new Map<string, number>();
   readonly #seen = new Set<string>();
 
@@ -25,7 +25,7 @@ export class DownTimes {
     });
   }
 
-  /** The pods that a StatefulSet has wanted all through the last `ms`, and that were down all the while. */
+  /** The pods that were down during all of the last `ms` although a StatefulSet wanted them. */
   longDown(name: string, ms: number, isSo: (set: StoredStatefulSet) => boolean): string[] {
     if (!this.#past.stood(name, ms, isSo)) return [];
     const [now, ...before] = this.#past.lately(name, ms);
@@ -38,8 +38,8 @@ export class DownTimes {
   }
 
   /**
-   * The pods of a StatefulSet that was deleted without them that were down all through the last `ms`: it has been gone, or as
-   * asked, for so long, and each of them stands.
+   * The orphaned pods of a deleted StatefulSet that exist and were down during all of the last `ms`. In that time the
+   * StatefulSet was either gone or satisfied `isSo`.
    */
   leftDown(name: string, ms: number, isSo: (set: StoredStatefulSet) => boolean): string[] {
     const states = this.#past.states(name, ms);

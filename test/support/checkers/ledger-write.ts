@@ -1,6 +1,6 @@
 /**
- * Invariants Z1, Z2 and E1 at each ledger write, against the view that was used: a second, naive statement of the budget that
- * shares no counting with the product, over the objects that the view was made of.
+ * Invariants Z1, Z2 and E1 at each ledger write, by the view that the process used. This second, simple statement of the
+ * budget shares no counting with the product, and reads the objects behind the view.
  */
 import type { StoredObject, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import { evictions, governanceOf, groupOf } from "./budgets.ts";
@@ -16,7 +16,7 @@ import {
   wantedOrdinals,
 } from "./raw.ts";
 
-/** The objects that a view was made of, as the API server had them. */
+/** The objects behind a view, as the API server had them. */
 export interface SeenView {
   readonly members: readonly StoredStatefulSet[];
   readonly neighbours: readonly StoredStatefulSet[];
@@ -26,7 +26,7 @@ export interface SeenView {
 
 type Violate = (invariant: string, message: string) => void;
 
-/** `all` are the reservations that stand after the write, `made` those of them that no ledger has held before. */
+/** `all`: the reservations after the write. `made`: those that no ledger has held before. */
 export function checkLedgerWrite(
   view: SeenView,
   all: readonly Reserved[],
@@ -83,7 +83,7 @@ function checkOne(
     violate("Z1", `the ledger reserves ${name} while ${others.join(", ")} are down in another zone`);
 }
 
-/** True when a budget selects pods of StatefulSets that belong to more than one ledger, by their templates. */
+/** True if a budget selects, by their templates, pods of StatefulSets that belong to different ledgers. */
 function spans({ members, neighbours, budgets }: SeenView, { selected }: Budget): boolean {
   const governed = [...members, ...neighbours].filter(({ spec }) => has(spec.template.metadata?.labels, selected));
   return new Set(governed.map((set) => groupOf(set, budgets))).size > 1;

@@ -1,11 +1,11 @@
-/** How many pods may be taken, stated once more and apart from the product: under a budget as it was at one time. */
+/** How many pods may be taken under a budget, stated again without the product's code. */
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { Governance } from "./budgets.ts";
 import { type Budget, budgetLimit, evictionLimit, has, type Labels, partitionOf, rolloutLimit } from "./raw.ts";
 
 /**
- * What one who takes pods is held to, whatever function it is. A rollout goes by the limit of its zone and by the budget; an
- * eviction by the budget alone, and by that of a partition over all zones.
+ * The limits that apply to a function that takes pods. A rollout obeys the limit of its zone and the budget; an eviction obeys
+ * the budget alone, which for a partition covers all zones.
  */
 export type Terms = "rollout" | "eviction";
 
@@ -15,28 +15,28 @@ export interface Taken {
   readonly pod: string;
   readonly set: string;
   readonly labels: Labels;
-  /** The group in whose ledger it was reserved. */
+  /** The group whose ledger held its reservation. */
   readonly group: string | undefined;
   readonly ordinal: number;
   readonly atMs: number;
   readonly by: Terms;
-  /** When the ledger first held its reservation; before everything where none was seen. */
+  /** When the ledger first held its reservation; minus infinity if none was seen. */
   readonly reservedMs: number;
-  /** Since when the pod that came instead has been ready. */
+  /** Since when the replacement has been ready. */
   readonly readyMs: number | undefined;
 }
 
 export interface Situation {
   readonly entry: Taken;
-  /** What was taken before it and is not back. */
+  /** Pods that were taken before and are not back. */
   readonly earlier: readonly Taken[];
   readonly takenNow: ReadonlyMap<string, Taken>;
   readonly returned: readonly Taken[];
   /** Pods of the group, by StatefulSet, that have been down for longer than any view may be behind, whatever the cause. */
   readonly longDown: ReadonlyMap<string, readonly string[]>;
-  /** What its StatefulSet was at the times that count. */
+  /** The states of its StatefulSet that the process may have read. */
   readonly states: readonly StoredStatefulSet[];
-  /** True when a StatefulSet has been of the group for longer than any view may be behind. */
+  /** True if a StatefulSet has been in the group for longer than any view may be behind. */
   readonly isOfGroup: (set: string) => boolean;
   readonly skewMs: number;
 }
@@ -46,7 +46,7 @@ interface Broken {
   readonly message: string;
 }
 
-/** Which invariant the taking broke, if the budget was as given; undefined when it was right. */
+/** The invariant that taking the pod broke under this budget; undefined if it was right. */
 export function isWithinBudget(governance: Governance, situation: Situation): Broken | undefined {
   const { entry } = situation;
   if (governance === "ungovernable") {
@@ -61,7 +61,7 @@ export function isWithinBudget(governance: Governance, situation: Situation): Br
   return countZones(situation, budget);
 }
 
-/** Of the same ledger, of a StatefulSet that has joined its group, or under the same budget: it counts. */
+/** True if another pod counts: same ledger, a StatefulSet that has joined the group, or same budget. */
 function isSibling({ entry, isOfGroup }: Situation, other: Taken, budget: Budget | undefined): boolean {
   if (other.group === entry.group || isOfGroup(other.set)) return true;
   return budget !== undefined && has(other.labels, budget.selected);
@@ -86,7 +86,7 @@ function countZones(situation: Situation, budget: Budget | undefined): Broken | 
       const allowance = budget === undefined || isPartitioned ? 0 : budgetLimit(budget, state);
       if (entry.by === "eviction")
         return isPartitioned || budget === undefined ? 0 : evictionLimit(budget, state, entry.ordinal);
-      // An allowance of 0 is for evictions: a rollout then goes by its own limit (as rollout-operator has it).
+      // An allowance of 0 applies to evictions only: a rollout then obeys its own limit, as in rollout-operator.
       return allowance === 0 ? rolloutLimit(state) : Math.min(rolloutLimit(state), allowance);
     }),
   );
@@ -97,7 +97,7 @@ function countZones(situation: Situation, budget: Budget | undefined): Broken | 
   return { invariant: entry.by === "eviction" ? "E1" : "Z2", message };
 }
 
-/** Invariant E1 of a partition: over all zones, and with those that have not been ready for the delay. */
+/** Invariant E1 for a partition: counts over all zones, and includes pods that have not been ready for the delay. */
 function countPartition(situation: Situation, budget: Budget): Broken | undefined {
   const { entry, earlier, returned, skewMs, takenNow, longDown, states } = situation;
   const partition = partitionOf(budget, entry.pod);
@@ -109,7 +109,7 @@ function countPartition(situation: Situation, budget: Budget): Broken | undefine
   const down = new Set([...taken.map(({ pod }) => pod), ...[...longDown.values()].flat().filter(isNear)]);
   for (const back of returned) {
     if (!isNear(back.pod) || back.set === entry.set || takenNow.has(back.pod) || back.group !== entry.group) continue;
-    // Clocks are cut to seconds and differ.
+    // Clocks differ, and times have whole seconds.
     if (entry.atMs - (back.readyMs ?? 0) < budget.delayMs - 2 * skewMs - 2_000) down.add(back.pod);
   }
   if (down.size + 1 <= allowed) return undefined;

@@ -1,4 +1,4 @@
-/** Invariant L1: what keeps a world at peace from being done. */
+/** Invariant L1: what is still to be done in a world at peace. */
 import type { NamespacedMetadata, StoredPod } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import { isTerminating, isUp, readReservations, revisionOf, wantedRevision } from "./raw.ts";
@@ -11,7 +11,7 @@ export interface Peace {
   readonly absent: readonly string[];
 }
 
-/** A StatefulSet that is not as it should be in the end; undefined when every rollout has ended. */
+/** What a StatefulSet still lacks in the end; undefined if every rollout has ended. */
 export function unrolledOf(world: World, { namespace, isLoose, absent }: Peace): string | undefined {
   if (absent.length > 0) return `${absent.join(", ")} is not made again`;
   for (const { metadata, spec, status } of world.store.list("statefulsets", { namespace }).items) {
@@ -27,7 +27,7 @@ export function unrolledOf(world: World, { namespace, isLoose, absent }: Peace):
   return undefined;
 }
 
-/** The pod that a user drains, for as long as it has not gone. */
+/** The pod that a user drains, as long as it has not gone. */
 export function undrainedOf(world: World, drained: StoredPod | undefined): string | undefined {
   const left = drained === undefined ? undefined : world.store.find("pods", drained.metadata);
   return left !== undefined && left.metadata.uid === drained?.metadata.uid
@@ -37,16 +37,16 @@ export function undrainedOf(world: World, drained: StoredPod | undefined): strin
 
 const keptFor = ["sluice.dev/last-removal", "sluice.dev/last-downscales"];
 
-/** A ledger that is not empty in the end. */
+/** What a ledger still holds in the end. */
 export function unsettledOf(world: World, namespace: string, ledgers: readonly string[]): string | undefined {
   for (const name of ledgers) {
     const lease = world.store.find("leases", { namespace, name });
     if (lease === undefined) continue;
     const { "sluice.dev/claims": claims = "", "sluice.dev/group": group, ...kept } = lease.metadata.annotations ?? {};
-    // No function looks at the ledger of a group without a StatefulSet, and what it holds is in the way of no other group.
+    // No function reads the ledger of a group without a StatefulSet, and its contents block no other group.
     const { items } = world.store.list("statefulsets", { namespace });
     const isLeft = items.every(({ metadata }) => metadata.labels?.["rollout-group"] !== group);
-    // Such a ledger is deleted, but for a week where it tells when something last went.
+    // Such a ledger is deleted; one that records the last removal is kept for a week.
     const isKept = isLeft && keptFor.some((key) => kept[key] !== undefined);
     if (!isKept && readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;
     if (isLeft) continue;
@@ -55,7 +55,7 @@ export function unsettledOf(world: World, namespace: string, ledgers: readonly s
   return undefined;
 }
 
-/** A pod for the history, in a line. */
+/** A pod as a line of the history. */
 export function describePod(world: World, key: Pick<NamespacedMetadata, "namespace" | "name">): string {
   const { name } = key;
   const pod = world.store.find("pods", key);
@@ -65,7 +65,7 @@ export function describePod(world: World, key: Pick<NamespacedMetadata, "namespa
   return `${name} ${uid.slice(0, 8)} ${revisionOf(pod)}: ${state} (at ${resourceVersion})`;
 }
 
-/** A StatefulSet for the history, in a line. */
+/** A StatefulSet as a line of the history. */
 export function describeSet(world: World, key: Pick<NamespacedMetadata, "namespace" | "name">): string {
   const set = world.store.find("statefulsets", key);
   if (set === undefined) return `${key.name} is gone`;

@@ -1,14 +1,14 @@
-/** What the StatefulSets of a namespace were in the last minutes: a rollout may decide on a read that is five seconds old. */
+/** The states of a namespace's StatefulSets in the last minutes: a rollout may decide by a read that is five seconds old. */
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
 
 interface Moment {
-  /** From when on it was so, in milliseconds since the epoch. */
+  /** When this state began, in milliseconds since the epoch. */
   readonly fromMs: number;
   readonly set: StoredStatefulSet | undefined;
 }
 
-/** No checker looks back further: a reservation, its deletion on its way for two minutes, and views before that. */
+/** No checker needs more: a reservation, a deletion that takes two minutes to arrive, and the views before that. */
 const keptMs = 600_000;
 
 export class Past {
@@ -22,13 +22,13 @@ export class Past {
       const nowMs = world.timeline.nowMs();
       const moments = this.#moments.get(final.metadata.name) ?? [];
       moments.push({ fromMs: nowMs, set: current });
-      // The first that is kept says what was so when the time that counts began.
+      // The first kept moment holds the state at the beginning of the kept time.
       while (moments.length > 2 && (moments[1] as Moment).fromMs < nowMs - keptMs) moments.shift();
       this.#moments.set(final.metadata.name, moments);
     });
   }
 
-  /** What a StatefulSet was at some time in the last `ms`, the newest first; undefined for when there was none. */
+  /** States of a StatefulSet in the last `ms`, the newest first; undefined for a time without one. */
   states(name: string, ms: number): (StoredStatefulSet | undefined)[] {
     const moments = this.#moments.get(name) ?? [];
     const since = this.#world.timeline.nowMs() - ms;
@@ -45,7 +45,7 @@ export class Past {
     return this.states(name, ms).filter((set) => set !== undefined);
   }
 
-  /** True when there was a StatefulSet of that name all through the last `ms`, and each state of it was as asked. */
+  /** True if a StatefulSet of that name existed during all of the last `ms`, and each of its states satisfies `isSo`. */
   stood(name: string, ms: number, isSo: (set: StoredStatefulSet) => boolean = () => true): boolean {
     return this.states(name, ms).every((set) => set !== undefined && isSo(set));
   }

@@ -1,6 +1,6 @@
 /**
- * What checkers read of objects, from the JSON that the API server has: written once more, as naively as can be, and apart
- * from the product. A mistake in the product's parsers must not be one here.
+ * What checkers read from the JSON of the API server: written as simply as possible, without the product's code, so that a
+ * mistake in the product's parsers is not repeated here.
  */
 import type { StoredObject, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 
@@ -20,12 +20,12 @@ export function isTerminating({ metadata }: StoredPod | StoredStatefulSet): bool
   return metadata.deletionTimestamp !== undefined;
 }
 
-/** Ready by its condition, and not on its way out. */
+/** True if the pod is Ready by its condition, and not terminating. */
 export function isUp(pod: StoredPod): boolean {
   return !isTerminating(pod) && pod.status.conditions?.find(({ type }) => type === "Ready")?.status === "True";
 }
 
-/** Since when it has been up, in milliseconds since the epoch; undefined while it is not. */
+/** Since when the pod has been up, in milliseconds since the epoch; undefined while it is not. */
 export function upSinceMs(pod: StoredPod): number | undefined {
   if (!isUp(pod)) return undefined;
   return Date.parse(pod.status.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime ?? "");
@@ -35,7 +35,7 @@ export function revisionOf(pod: StoredPod): string | undefined {
   return pod.metadata.labels?.["controller-revision-hash"];
 }
 
-/** The uid of what controls a pod. */
+/** Uid of the pod's controller. */
 export function ownerOf(pod: StoredPod): string | undefined {
   return pod.metadata.ownerReferences?.find(({ controller }) => controller === true)?.uid;
 }
@@ -63,7 +63,7 @@ export function strategyOf({ spec }: StoredStatefulSet): string {
   return spec.updateStrategy.type;
 }
 
-/** How many pods of a zone a rollout may have down; 1 where nothing, or nothing sensible, is reported. */
+/** Number of pods of a zone that a rollout may have down; 1 if the annotation is missing or makes no sense. */
 export function rolloutLimit({ metadata, spec }: StoredStatefulSet): number {
   const text = metadata.annotations?.["rollout-max-unavailable"] ?? "1";
   if (/^[1-9][0-9]*$/.test(text)) return Number(text);
@@ -76,13 +76,13 @@ export function has(labels: Labels | undefined, wanted: Labels): boolean {
   return true;
 }
 
-/** A budget that can be kept. */
+/** A budget that Sluice can keep. */
 export interface Budget {
   readonly name: string;
   readonly selected: Labels;
   readonly most: number;
   readonly isPercentage: boolean;
-  /** Undefined: each zone has the budget for itself. */
+  /** Undefined: each zone has the budget to itself. */
   readonly partitions: RegExp | undefined;
   readonly delayMs: number;
 }
@@ -96,7 +96,7 @@ interface BudgetSpec {
   readonly crossZoneEvictionDelay?: string;
 }
 
-/** Budget that an object is; undefined if Sluice cannot keep it. The simulation writes no others. */
+/** Reads a budget; undefined if Sluice cannot keep it. The simulation writes no other budgets. */
 export function readBudget({ metadata, spec }: Pick<StoredObject, "metadata" | "spec">): Budget | undefined {
   const { selector, maxUnavailable, maxUnavailablePercentage, podNamePartitionRegex, crossZoneEvictionDelay } =
     spec as BudgetSpec;
@@ -113,7 +113,7 @@ export function readBudget({ metadata, spec }: Pick<StoredObject, "metadata" | "
 
 const expressions = new Map<string, RegExp>();
 
-/** Budgets are read for each pod that is taken: each expression of theirs is compiled once. */
+/** Compiles an expression once, because budgets are read for each pod that is taken. */
 function expressionOf(text: string): RegExp {
   const expression = expressions.get(text) ?? new RegExp(`^${text}$`);
   expressions.set(text, expression);
@@ -124,7 +124,10 @@ export function partitionOf({ partitions }: Budget, podName: string): string | u
   return partitions?.exec(podName)?.[1];
 }
 
-/** How many pods of a zone a budget lets be down: a share is of the smaller of what is wanted and what is counted. */
+/**
+ * Number of pods of a zone that a budget lets be down. A percentage counts the smaller of the wanted and the existing
+ * replicas.
+ */
 export function budgetLimit(budget: Budget, { spec, status, metadata }: StoredStatefulSet): number {
   if (!budget.isPercentage) return budget.most;
   const wanted = metadata.deletionTimestamp === undefined ? spec.replicas : 0;
@@ -133,7 +136,10 @@ export function budgetLimit(budget: Budget, { spec, status, metadata }: StoredSt
   return Math.max(1, Math.floor((budget.most * size) / 100));
 }
 
-/** The same for an eviction of one ordinal: a share is at least one for a pod that its StatefulSet wants no more (rule R24). */
+/**
+ * The same for an eviction of one ordinal. A percentage is at least one for a pod that its StatefulSet no longer wants (rule
+ * R24).
+ */
 export function evictionLimit(budget: Budget, set: StoredStatefulSet, ordinal: number): number {
   const limit = budgetLimit(budget, set);
   return limit === 0 && budget.isPercentage && budget.most > 0 && !wantsOrdinal(set, ordinal) ? 1 : limit;
@@ -148,7 +154,7 @@ export interface Reserved {
   readonly stampMs: number;
 }
 
-/** What a Lease says is reserved; undefined where it cannot be read. */
+/** The reservations in a Lease; undefined if they cannot be read. */
 export function readReservations({ metadata }: Pick<StoredObject, "metadata">): Reserved[] | undefined {
   try {
     const table = JSON.parse(metadata.annotations?.["sluice.dev/reservations"] ?? "{}") as Record<
@@ -169,7 +175,7 @@ export function readReservations({ metadata }: Pick<StoredObject, "metadata">): 
   }
 }
 
-/** The group that a ledger is of. */
+/** The group whose ledger it is. */
 export function ledgerGroupOf({ metadata }: Pick<StoredObject, "metadata">): string {
   return metadata.annotations?.["sluice.dev/group"] ?? "";
 }

@@ -1,6 +1,6 @@
 /**
- * Invariants Z1 to Z4 and E1 in the true world: over pods that were Ready when a deletion or an allowed eviction of ours took
- * them, whatever any replica believed.
+ * Invariants Z1 to Z4 and E1 by the objects of the world: over pods that were Ready when our deletion, or an eviction that we
+ * allowed, took them, whatever any process believed.
  */
 import type { NamespacedMetadata, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
@@ -28,21 +28,27 @@ import {
 type Key = Pick<NamespacedMetadata, "namespace" | "name">;
 type Conditions = { readonly uid?: string; readonly resourceVersion?: string };
 
-/** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
+/** Age that a read may have when the deletion is sent, by invariants Z3 and Z4. */
 const readWithinMs = 5_000;
-/** A budget is known by a watch, and one that has received nothing for 30 s is read again. So is who belongs to a group. */
+/**
+ * Age that a process's knowledge of a budget, or of the members of a group, may have: a watch delivers it, and is read again
+ * after 30 s of silence.
+ */
 const knownWithinMs = 35_000;
 
-/** When the ledger first held a reservation of a pod that has stood there since, and when each function last wrote one. */
+/** When the ledger first held a pod's current reservation, and when each function last wrote one. */
 interface Noted {
   readonly firstMs: number;
   readonly lastMs: Readonly<Partial<Record<Terms, number>>>;
   readonly group: string;
-  /** A later write no longer held it: it was withdrawn, or its ledger is lost. What reserves the pod anew is another decision. */
+  /**
+   * True: a later write no longer held it, so it was withdrawn or its ledger was lost. A new reservation of the pod is another
+   * decision.
+   */
   readonly isDropped: boolean;
 }
 
-/** True when the API server will answer 409, because the pod is not the one that was meant. A test may strip conditions. */
+/** True if the API server will answer 409 because the pod is another one. A test may remove conditions. */
 function isOther({ metadata }: StoredPod, { uid, resourceVersion }: Conditions): boolean {
   if (uid !== undefined && metadata.uid !== uid) return true;
   return resourceVersion !== undefined && metadata.resourceVersion !== resourceVersion;
@@ -53,7 +59,7 @@ export interface TrueWorldOptions {
   readonly past: Past;
   readonly budgets: BudgetPast;
   readonly namespace: string;
-  /** How far clocks may be off: availability is decided by so much less. */
+  /** Greatest error of clocks. The checker is as lenient about the time since which a pod is ready. */
   readonly skewMs: number;
   readonly violate: (invariant: string, message: string) => void;
 }
@@ -66,9 +72,9 @@ export class TrueWorldChecker {
   readonly #taken = new Map<string, Taken>();
   readonly #sentMs = new Map<string, number>();
   readonly #reserved = new Map<string, Noted>();
-  /** The uids of those that no later write has dropped. */
+  /** Uids of the reservations that no later write has dropped. */
   readonly #standing = new Set<string>();
-  /** Pods that came instead of those that were taken, and since when they are ready: a cross-zone delay counts from then. */
+  /** Replacements of taken pods, and since when they are ready: a cross-zone delay counts from then. */
   readonly #returned: Taken[] = [];
 
   constructor(options: TrueWorldOptions) {
@@ -87,30 +93,33 @@ export class TrueWorldChecker {
       const entry = this.#taken.get(name);
       if (entry === undefined || previous === undefined) return;
       this.#returnIfBack(entry, previous);
-      // What came instead was Ready and is lost again, by no act of ours: no process answers for that hole.
+      // The replacement was Ready and is lost again, though no function took it: no process answers for this gap.
       const lost = current === undefined || !isUp(current);
       if (previous.metadata.uid !== entry.uid && isUp(previous) && lost) this.#taken.delete(entry.pod);
     });
   }
 
-  /** What came back and was lost again is ending's, or taken again; no delay counts from it any more. */
+  /** A replacement that is lost or taken again starts no delay any more. */
   #forgetReturned(pod: string): void {
     for (let index = this.#returned.length - 1; index >= 0; index--) {
       if (this.#returned[index]?.pod === pod) this.#returned.splice(index, 1);
     }
   }
 
-  /** What a scale-down made unwanted is returned then and there, though a scale-up may want it again. */
+  /**
+   * Checks all pods at once, because a pod that a scale-down no longer wants counts as returned even if a scale-up wants it
+   * again.
+   */
   #reviewAll(): void {
     for (const entry of [...this.#taken.values()]) this.#review(entry);
   }
 
-  /** Notes when a pod's deletion was first sent: until it arrives, the budget of then is as good as that of now. */
+  /** Notes when a pod's deletion was first sent: until it arrives, the budgets of that time still apply. */
   noteSent({ uid }: Conditions): void {
     if (uid !== undefined && !this.#sentMs.has(uid)) this.#sentMs.set(uid, this.#world.timeline.nowMs());
   }
 
-  /** Z3 and Z4, at the moment when a rollout sends a deletion. */
+  /** Checks Z3 and Z4 when a rollout sends a deletion. */
   onSent(replica: string, key: Key, preconditions: Conditions): void {
     const pod = this.#world.store.find("pods", key);
     if (pod === undefined || isOther(pod, preconditions)) return;
@@ -135,14 +144,14 @@ export class TrueWorldChecker {
     const isMember = (set: StoredStatefulSet) => groups.has(this.#groupOf(set));
     const isForeign = (set: StoredStatefulSet) => isMember(set) && strategyOf(set) !== "OnDelete";
     for (const other of this.#past.names()) {
-      // A process reads members before a deletion; only a watch reports it that a StatefulSet has become a member.
+      // A process reads the members before a deletion, but learns only from a watch that a StatefulSet has become one.
       const isKnown = groups.size === 1 && this.#past.stood(other, knownWithinMs, isMember);
       if (isKnown && this.#past.stood(other, readWithinMs, isForeign))
         this.#options.violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
     }
   }
 
-  /** Notes what a write of a group's ledger has reserved or renewed, and all that it holds: later ones are for others. */
+  /** Notes what a write of a group's ledger has reserved or renewed, and which reservations it no longer holds. */
   noteWritten(group: string, made: readonly Reserved[], all: readonly Reserved[]): void {
     const named = new Set(all.map(({ uid }) => uid));
     for (const uid of this.#standing) {
@@ -155,14 +164,14 @@ export class TrueWorldChecker {
     for (const { uid, by: name } of made) {
       const by: Terms = name === evictions ? "eviction" : "rollout";
       const before = this.#reserved.get(uid);
-      // An eviction may take over what a rollout has reserved and is about to delete: each answers for its own decision.
+      // An eviction may take over a pod that a rollout has reserved and is about to delete: each answers for its own decision.
       const firstMs = before === undefined || before.isDropped ? nowMs : before.firstMs;
       this.#reserved.set(uid, { firstMs, lastMs: { ...before?.lastMs, [by]: nowMs }, group, isDropped: false });
       this.#standing.add(uid);
     }
   }
 
-  /** Z1, Z2 and E1, at the moment when the API server carries a deletion or an eviction out. */
+  /** Checks Z1, Z2 and E1 when the API server carries out a deletion or an eviction. */
   onArrived(replica: string, by: Terms | "ungoverned", key: Key, preconditions: Conditions): void {
     const pod = this.#world.store.find("pods", key);
     if (pod === undefined || !isUp(pod) || isOther(pod, preconditions)) return;
@@ -177,7 +186,7 @@ export class TrueWorldChecker {
     const governed = budgets.lately(windowMs).map((objects) => {
       return governanceOf(objects, labels, (budget) => this.#spans(budget, windowMs));
     });
-    // Evicted because no budget governed it: Sluice promised nothing, and does not count it.
+    // Sluice promises nothing for a pod that no budget governs, and does not count it.
     if (by === "ungoverned") {
       if (!governed.includes("none")) violate("E1", `${replica} took ${key.name}, and a budget governed it`);
       return;
@@ -197,12 +206,12 @@ export class TrueWorldChecker {
       readyMs: undefined,
     };
     const situation = this.#situationOf(entry, reservedMs, states, windowMs);
-    // A client that asked for it since then received that nothing governs it; a process that took others since then counted it.
+    // A client that asked again was told that no budget governs the pod; a process that took other pods meanwhile counted it.
     if (by === "eviction" && reservedMs !== undefined && this.#isFreeSince(reservedMs, labels, windowMs)) return;
     this.#check(`${replica} took ${key.name} (${by})`, governed, situation);
   }
 
-  /** True where a budget governed a pod at that time, and then none did. */
+  /** True if a budget governed the pod at that time, and at some later time none did. */
   #isFreeSince(sinceMs: number, labels: Readonly<Record<string, string>>, windowMs: number): boolean {
     const states = this.#options.budgets.lately(this.#world.timeline.nowMs() - sinceMs);
     const governed = states.map((objects) => governanceOf(objects, labels, (budget) => this.#spans(budget, windowMs)));
@@ -212,7 +221,7 @@ export class TrueWorldChecker {
   #situationOf(entry: Taken, reservedMs: number | undefined, states: Situation["states"], windowMs: number): Situation {
     const lastMs = reservedMs ?? Number.POSITIVE_INFINITY;
     const earlier = [...this.#taken.values()].filter((other) => {
-      // A rollout reserved within its own limits; an eviction that was reserved after it may go by wider ones.
+      // A rollout's reservation obeyed its own limits; a later eviction may obey wider ones.
       return !(entry.by === "rollout" && other.by === "eviction" && other.reservedMs > lastMs);
     });
     this.#taken.set(entry.pod, entry);
@@ -228,8 +237,8 @@ export class TrueWorldChecker {
     return {
       entry,
       earlier,
-      // An orphan is in no zone while its StatefulSet is away, and no cross-zone delay counts it. Only a watch reports that
-      // the StatefulSet was made again, or that it has joined a group.
+      // An orphan belongs to no zone while its StatefulSet is gone, and no cross-zone delay counts it. Only a watch reports
+      // that the StatefulSet was made again, or has joined a group.
       returned: this.#returned.filter((back) => this.#past.stood(back.set, windowMs)),
       states,
       longDown,
@@ -239,7 +248,7 @@ export class TrueWorldChecker {
     };
   }
 
-  /** What was known of the budget may be as old as allowed: one of the states that it had since then must have let it go. */
+  /** A process may know an old budget: one of the states since then must have allowed it. */
   #check(what: string, governed: readonly Governance[], situation: Situation): void {
     const broken = governed.map((governance) => isWithinBudget(governance, situation));
     const [violation] = broken;
@@ -251,7 +260,7 @@ export class TrueWorldChecker {
     return groupOf(set, this.#options.budgets.lately(0)[0] ?? []);
   }
 
-  /** True when a budget has selected pods of two groups, by their templates, all through the last `ms`. */
+  /** True if a budget has selected, by their templates, pods of two groups during all of the last `ms`. */
   #spans({ selected }: Budget, ms: number): boolean {
     const groups = new Set<string | undefined>();
     for (const name of this.#past.names()) {
@@ -266,7 +275,7 @@ export class TrueWorldChecker {
     return groups.size > 1;
   }
 
-  /** Forgets what is back, what is gone and no StatefulSet wants any more, and what went with its StatefulSet. */
+  /** Forgets pods that are back, pods that are gone and no longer wanted, and pods that went with their StatefulSet. */
   #review(entry: Taken): void {
     const { store } = this.#world;
     const { namespace } = this.#options;
@@ -275,13 +284,13 @@ export class TrueWorldChecker {
     if (pod !== undefined) this.#returnIfBack(entry, pod);
     const set = store.find("statefulsets", { namespace, name: entry.set });
     const isOrphaned = set === undefined || set.metadata.finalizers?.includes("orphan") === true;
-    // A StatefulSet that leaves its pods behind is about to be made again: a pod of it that was taken is still missing.
+    // A StatefulSet that leaves its pods behind will be made again, so a taken pod of it is still missing.
     if (isOrphaned ? this.#hasOrphans(entry, set) : wantsOrdinal(set, entry.ordinal) && !this.#hasLeft(entry, set))
       return;
     this.#taken.delete(entry.pod);
   }
 
-  /** A user has moved the zone to another group: what is down there is not the group's any more, once the pod is gone. */
+  /** True if a user has moved the zone to another group: once its pod is gone, the old group no longer misses it. */
   #hasLeft({ group }: Taken, set: StoredStatefulSet): boolean {
     return this.#groupOf(set) !== group;
   }

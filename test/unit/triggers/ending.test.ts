@@ -1,4 +1,4 @@
-/** What clients see of the shipped server between a signal and its end. It serves a group of the embedded world. */
+/** What clients see of the shipped server between a signal and its end. It serves a group of the fake cluster. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ describe("the shipped server after a signal", () => {
     settings: { ...certificate.settings, ...settings },
   });
 
-  /** Asks as an API server does: over connections that are kept. */
+  /** Asks as an API server does, over kept connections. */
   function apiServer({ tlsPort }: Server) {
     const pool = new Pool(`https://127.0.0.1:${tlsPort}`, { connect: { ca: certificate.ca }, connections: 8 });
     const review = async (name: string): Promise<{ code: number; headers: Dispatcher.ResponseData["headers"] }> => {

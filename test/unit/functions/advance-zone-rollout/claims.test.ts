@@ -1,4 +1,4 @@
-/** What a rollout makes of claims (rule R18): it counts them, waits for them, and takes no pod of them. */
+/** A rollout and claims (rule R18): it counts them, waits for them, and takes none of their pods. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimKinds, type KindName } from "../../../../functions/shared/ledger/claim.ts";
@@ -24,20 +24,20 @@ for (const kind of claimKinds) {
     );
   });
 
-  test(`${guard}: no pod of a claim for a ${kind} is taken, be it outdated, broken or down`, () => {
+  test(`${guard}: no pod of a claim for a ${kind} is taken, whether it is outdated, broken or down`, () => {
     for (const drawing of ["noo", "nxx", "nbb", "npp", "ntt"]) {
       const claimed = zone("a", drawing, { claims: [claimOf("a:1-2", kind)], maxUnavailable: 3 });
       assert.equal(outcome(decideOn([claimed])), guard, drawing);
     }
   });
 
-  test(`${guard}: a claim for a ${kind} on a StatefulSet that has left the group holds all zones`, () => {
+  test(`${guard}: a claim for a ${kind} on a StatefulSet that has left the group blocks all zones`, () => {
     const verdict = decideOn([zone("a", "ooo")], [], {}, [claimOf("gone:0", kind)]);
     assert.equal(outcome(verdict), guard);
     assert.equal(verdict.zone, "gone");
   });
 
-  test(`${guard}: a group whose pods are all new waits for the claim for a ${kind} to say that it is done`, () => {
+  test(`${guard}: a group whose pods are all new is done only when the claim for a ${kind} has ended`, () => {
     assert.equal(outcome(decideOn([zone("a", "nnn", { claims: [claimOf("a:2", kind)] })])), guard);
     const recorded = { claims: [claimOf("a:2", kind)], currentRevision: "old" };
     assert.equal(outcome(decideOn([zone("a", "nnn", recorded)])), guard, "nor is its revision recorded");
@@ -54,13 +54,13 @@ test("pods of the same zone that no claim names go, within the budget, in which 
   );
 });
 
-test("a volume that is removed takes nothing of its zone's budget", () => {
+test("the removal of a volume does not count against its zone's budget", () => {
   const claims = [claimOf("a:2", "volume")];
   assert.deepEqual(downOf(zone("a", "ooo", { claims })), {});
   assert.equal(outcome(decideOn([zone("a", "ooo", { claims })])), "delete a-0");
 });
 
-test("zone-claim-unknown: of a kind that this version does not know the whole zone counts as down", () => {
+test("zone-claim-unknown: a claim of an unknown kind makes the whole zone count as down", () => {
   const claims = [foreignClaim("a")];
   assert.deepEqual(downOf(zone("a", "on", { claims })), { 0: "claimed", 1: "claimed" });
   assert.equal(outcome(decideOn([zone("a", "ooo", { claims, maxUnavailable: 3 })])), "zone-claim-unknown");
@@ -74,14 +74,14 @@ test("broken pods that no claim names are replaced beside a claim (R13)", () => 
   assert.equal(outcome(decideOn([zone("a", "bno", { claims }), zone("b", "bo")])), "repair a-0, repair b-0");
 });
 
-test("a broken pod that came instead of one that a claim names by uid is repaired: neither would ever end otherwise (R13, R18)", () => {
+test("the broken replacement of a pod that a claim names by uid is repaired, because otherwise neither would end (R13, R18)", () => {
   const named = (uid: string) => [claimOf("a:0", "node", { uids: { "a-0": uid } })];
   assert.equal(outcome(decideOn([zone("a", "bnn", { claims: named("another") })])), "repair a-0");
   assert.equal(outcome(decideOn([zone("a", "bnn", { claims: named("uid-of-a-0") })])), "zone-losing-node");
   assert.equal(outcome(decideOn([zone("a", "onn", { claims: named("another") })])), "zone-losing-node", "it is ready");
 });
 
-test("a broken pod that came for one of a claim stays while another claim is on it, in whatever order they stand (R18)", () => {
+test("the broken replacement of a claimed pod stays while another claim names it, in any order of the claims (R18)", () => {
   const fenced = claimOf("a:0", "node", { uids: { "a-0": "another" } });
   for (const other of [foreignClaim("a"), claimOf("a:0", "volume", { uids: { "data-a-0": "volume" } })])
     for (const claims of [
@@ -91,13 +91,13 @@ test("a broken pod that came for one of a claim stays while another claim is on 
       assert.doesNotMatch(outcome(decideOn([zone("a", "bnn", { claims })])), /repair/);
 });
 
-test("a claimed ordinal that has no pod is missing where it is wanted, and nothing where it is not", () => {
+test("a claimed ordinal without a pod counts as missing if it is wanted, and as nothing otherwise", () => {
   const claims = [claimOf("a:1-2147483647", "scale-down")];
   assert.deepEqual(downOf(zone("a", "o.o", { claims })), { 1: "missing", 2: "claimed" });
   assert.deepEqual(downOf(zone("a", "o", { claims })), {});
 });
 
-test("the claims of another zone say nothing of this one's pods", () => {
+test("the claims of another zone do not concern this zone's pods", () => {
   assert.deepEqual(downOf(zone("a", "ooo", { claims: [claimOf("b:0-2", "scale-down")] })), {});
 });
 

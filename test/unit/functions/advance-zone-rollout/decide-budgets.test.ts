@@ -12,7 +12,7 @@ const current = { currentRevision: "new" };
 
 const under = (budget: StoredBudget, ...zones: Zone[]) => decideOn(zones, [], { budgets: [budget] });
 
-test("in zone mode the smaller of rollout-max-unavailable and the budget holds", () => {
+test("in zone mode the smaller of rollout-max-unavailable and the budget applies", () => {
   const four = (maxUnavailable: number) => zone("a", "oooo", { maxUnavailable });
   assert.equal(outcome(under(zoneBudget("db", { maxUnavailable: 2 }), four(3))), "delete a-0, delete a-1");
   assert.equal(outcome(under(zoneBudget("db", { maxUnavailable: 3 }), four(2))), "delete a-0, delete a-1");
@@ -22,7 +22,7 @@ test("in zone mode the smaller of rollout-max-unavailable and the budget holds",
   assert.equal(outcome(under(half, zone("a", "oooo", { maxUnavailable: 9, countedReplicas: 3 }))), "delete a-0");
 });
 
-test("a budget that allows nothing forbids evictions and no rollout: the StatefulSet's own limit holds", () => {
+test("a budget that allows nothing forbids evictions but no rollout, to which the StatefulSet's own limit applies", () => {
   const zones = [zone("a", "ooo", { maxUnavailable: 2 }), zone("b", "ooo")];
   for (const spec of [{ maxUnavailable: 0 }, { maxUnavailablePercentage: 0 }]) {
     assert.equal(outcome(under(zoneBudget("db", spec), ...zones)), "delete a-0, delete a-1");
@@ -31,7 +31,7 @@ test("a budget that allows nothing forbids evictions and no rollout: the Statefu
   assert.equal(outcome(under(zoneBudget("db", { maxUnavailablePercentage: 34 }), uncounted)), "delete a-0, delete a-1");
 });
 
-test("zone-budget: the budget's limit is spent, by pods that are down or reserved by any function", () => {
+test("zone-budget: pods that are down or reserved by any function have used up the budget", () => {
   const evicted = reservation("a-0", { by: "evaluate-eviction" });
   const verdict = under(zoneBudget("db", {}), zone("a", "ooo", { maxUnavailable: 2, reserved: [evicted] }));
   assert.equal(outcome(verdict), "zone-budget");
@@ -44,18 +44,18 @@ test("zone-budget: the budget's limit is spent, by pods that are down or reserve
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "woo", { maxUnavailable: 2 }))), "zone-budget");
 });
 
-test("budget: where both limits are spent, or the StatefulSet's is the smaller, its own is named", () => {
+test("budget: the StatefulSet's own limit is named if both are used up, or if it is the smaller", () => {
   assert.equal(outcome(under(zoneBudget("db", { maxUnavailable: 2 }), zone("a", "woo"))), "budget");
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "woo"))), "budget");
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "wwo", { maxUnavailable: 2 }))), "budget");
 });
 
-test("a pod that is down already goes within the budget at no further cost, and with more down than it allows not", () => {
+test("a pod that is already down goes within the budget at no further cost, but not if more pods are down than it allows", () => {
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "oxo", { maxUnavailable: 3 }))), "delete a-1");
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "oxw", { maxUnavailable: 3 }))), "zone-budget");
 });
 
-test("a take says whose limit it keeps to", () => {
+test("a take names the limit that it keeps", () => {
   const verdict = under(zoneBudget("db", {}), zone("a", "ooo", { maxUnavailable: 2 }));
   const message =
     "rolling a: 1 of 3 outdated pods go now, 1 may be down by the budget db, although the StatefulSet allows 2";
@@ -64,7 +64,7 @@ test("a take says whose limit it keeps to", () => {
   assert.equal(own.message, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
 });
 
-test("a budget governs the pods that it selects by their labels, and where one of them goes, those that go with it count", () => {
+test("a budget governs the pods that it selects by their labels, and if one of them goes, the pods that go with it count", () => {
   const labelled = (name: string) => pod(name, { labels: { app: "db" } });
   const budgets = [zoneBudget("db", { selector: { matchLabels: { app: "db" } } })];
   const three = (...extra: Pod[]) =>
@@ -82,18 +82,18 @@ test("in partition mode a pod goes if its partition, over all zones, is below th
   );
 });
 
-test("in partition mode the rollout's own limit holds for the zone as it does without", () => {
+test("in partition mode the rollout's own limit applies to the zone as it does without a budget", () => {
   const spent = zone("a", "wo", { maxUnavailable: 1 });
   assert.equal(outcome(under(zoneBudget("db", { ...byOrdinal, maxUnavailable: 5 }), spent, zone("b", "oo"))), "budget");
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), zone("a", "ooo"), zone("b", "ooo"))), "delete a-0");
 });
 
-test("in partition mode a rollout goes on beside a zone that is to have no pods, as a migration to partitions leaves it", () => {
+test("in partition mode a rollout goes on beside a zone that wants no pods, as a migration to partitions leaves it", () => {
   const zones = [zone("a", "ooo", { maxUnavailable: 2 }), zone("old", "", current)];
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), ...zones)), "delete a-0, delete a-1");
 });
 
-test("partition-budget: a zone without a pod of the partition counts as one unknown; those behind go on", () => {
+test("partition-budget: a zone without a pod of the partition counts as one unknown pod; later pods go on", () => {
   const zones = [zone("a", "ooo", { maxUnavailable: 3 }), zone("b", "oo")];
   const verdict = under(zoneBudget("db", byOrdinal), ...zones);
   assert.equal(outcome(verdict), "delete a-0, delete a-1");
@@ -115,7 +115,7 @@ test("partition-budget: a zone without a pod of the partition counts as one unkn
   );
 });
 
-test("pods of one zone in the same partition count for each other, those that are taken in this reconcile too", () => {
+test("pods of one zone in the same partition count for each other, including those that this reconcile takes", () => {
   const whole = { podNamePartitionRegex: "([a-z])+-[0-9]+" };
   const alone = (drawing: string, spec: object) =>
     outcome(under(zoneBudget("db", { ...whole, ...spec }), zone("a", drawing, { maxUnavailable: 3 })));
@@ -127,14 +127,14 @@ test("pods of one zone in the same partition count for each other, those that ar
   assert.equal(alone("oxoo", { maxUnavailable: 2 }), "delete a-1, delete a-0");
 });
 
-test("a reserved pod of the partition holds the others of it back, also when another function reserved it", () => {
+test("a reserved pod of the partition blocks its other pods, also if another function reserved it", () => {
   const evicted = { by: "evaluate-eviction", uid: "evicted" };
   const whole = zoneBudget("db", { podNamePartitionRegex: "([a-z])+-[0-9]+" });
   const own = zone("a", "nooo", { maxUnavailable: 3, reserved: [reservation("a-0", evicted)] });
   assert.equal(outcome(under(whole, own)), "partition-budget");
 });
 
-test("zones-down: evictions of a partition budget have pods down in two zones, and the rollout waits (Z1)", () => {
+test("zones-down: evictions under a partition budget took pods of two zones, and the rollout waits (Z1)", () => {
   const evicted = (name: string) => reservation(name, { by: "evaluate-eviction" });
   const zones = [
     zone("a", "ooo", { maxUnavailable: 2, reserved: [evicted("a-0")] }),
@@ -145,7 +145,7 @@ test("zones-down: evictions of a partition budget have pods down in two zones, a
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), ...one)), "delete a-1");
 });
 
-test("the cross-zone delay holds a pod back until its peers have been ready for longer, and tells when", () => {
+test("the cross-zone delay blocks a pod until its peers have been ready for longer, and the message says until when", () => {
   const back = (seconds: number) => pod("a-0", { revision: "new", readySinceMs: nowMs - seconds * 1000 });
   const zones = (seconds: number) => [
     zone("a", ".n", { ...current, extra: [back(seconds)] }),
@@ -163,7 +163,7 @@ test("the cross-zone delay holds a pod back until its peers have been ready for 
   assert.equal(outcome(under(budget, ...zones(61))), "delete b-0");
 });
 
-test("while others go, the next reconcile comes no later than the end of the first delay", () => {
+test("while other pods go, the next reconcile comes no later than the end of the first delay", () => {
   const back = pod("a-1", { revision: "new", readySinceMs: nowMs - 58_000 });
   const zones = [zone("a", "n.n", { ...current, extra: [back] }), zone("b", "ooo", { maxUnavailable: 3 })];
   const verdict = under(zoneBudget("db", { ...byOrdinal, crossZoneEvictionDelay: "1m" }), ...zones);
@@ -183,7 +183,7 @@ test("partition-not-identified: a pod whose name does not match waits, the other
   );
 });
 
-test("several-budgets: a pod that two of them select waits, and its zone holds no other zone up", () => {
+test("several-budgets: a pod that two budgets select waits, and its zone blocks no other zone", () => {
   const budgets = [zoneBudget("one", {}), zoneBudget("two", { selector: { matchLabels: { name: "a" } } })];
   const zones = [zone("a", "oo"), zone("b", "oo")];
   assert.equal(outcome(decideOn(zones, [], { budgets })), "delete b-0");
@@ -196,7 +196,7 @@ test("several-budgets: a pod that two of them select waits, and its zone holds n
   );
 });
 
-test("invalid-budget: a stored budget that cannot be kept holds back the pods that it may govern", () => {
+test("invalid-budget: a stored budget that cannot be kept blocks the pods that it may govern", () => {
   const budgets = [zoneBudget("db", { maxUnavailable: -1 })];
   const verdict = decideOn([zone("a", "oo")], [], { budgets });
   assert.equal(outcome(verdict), "invalid-budget");
@@ -217,20 +217,20 @@ test("budget-spans-groups: a budget that selects StatefulSets of another group c
   assert.equal(outcome(decideOn([zone("a", "oo")], [], { budgets })), "delete a-0");
 });
 
-test("repairs are held back by no budget: they cost nothing (R13)", () => {
+test("no budget blocks repairs, because they cost nothing (R13)", () => {
   const budgets = [zoneBudget("one", {}), zoneBudget("two", {})];
   assert.equal(outcome(decideOn([zone("a", "bo"), zone("b", "bo")], [], { budgets })), "repair a-0, repair b-0");
   assert.equal(outcome(under(zoneBudget("db", { maxUnavailable: -1 }), zone("a", "bo"))), "repair a-0");
 });
 
-test("a zone whose pods all wait for their budgets holds no other zone up while it is whole", () => {
+test("a whole zone whose pods all wait for their budgets blocks no other zone", () => {
   const peerless = [zone("a", "nno"), zone("b", "oo")];
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), ...peerless)), "delete b-0");
   const settling = [zone("a", "nno"), zone("b", "ow")];
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), ...settling)), "budget");
 });
 
-test("of the zones that wait for their budgets the first is named, and the first that may go on triggers", () => {
+test("of the zones that wait for their budgets the first is named, and the one that may go on first sets the next reconcile", () => {
   const back = (name: string, seconds: number) => pod(name, { revision: "old", readySinceMs: nowMs - seconds * 1000 });
   const one = (name: string, seconds: number) => zone(name, "", { replicas: 1, extra: [back(`${name}-0`, seconds)] });
   const budget = zoneBudget("db", { ...byOrdinal, crossZoneEvictionDelay: "1m" });
@@ -240,7 +240,7 @@ test("of the zones that wait for their budgets the first is named, and the first
   assert.equal(verdict.requeueAfterMs, 10_001);
 });
 
-test("delete-refused is named where the refused deletion's own reservation is all that is down under a budget too", () => {
+test("delete-refused is named if the refused deletion's own reservation is all that is down, also under a budget", () => {
   const blocked = zone("a", "oo", { maxUnavailable: 2, reserved: [reservation("a-0")] });
   assert.equal(outcome(decideOn([blocked], [refusal("a-0")], { budgets: [zoneBudget("db", {})] })), "delete-refused");
   const peerless = [zone("a", "oo", { maxUnavailable: 2 }), zone("b", "n", current)];
@@ -249,7 +249,7 @@ test("delete-refused is named where the refused deletion's own reservation is al
 });
 
 for (const kind of ["lists", "watches"]) {
-  test(`a reconcile keeps to the budgets that its namespace has, with views made of ${kind}`, async () => {
+  test(`a reconcile keeps the budgets of its namespace, with views made of ${kind}`, async () => {
     const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare();
     const selector = { matchLabels: { "rollout-group": key.group } };
     const spec = { maxUnavailable: 1, selector };

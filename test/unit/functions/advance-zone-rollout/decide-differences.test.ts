@@ -1,4 +1,4 @@
-/** What `advance-zone-rollout` does better than rollout-operator: each must stay so. */
+/** Where `advance-zone-rollout` is better than rollout-operator: each difference must stay. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";
@@ -44,7 +44,7 @@ test("an ordinal without a pod is down, whatever the status counters say", () =>
   assert.equal(outcome(decideOn([zone("a", "nn."), zone("b", "ooo")])), "zone-settling");
 });
 
-test("the budget counts pods and reservations: a pod that was just taken and still looks well is not counted as up", () => {
+test("the budget counts pods and reservations: a pod that was just taken does not count as up although it still looks healthy", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo", { reserved: [reservation("a-0")] })])), "budget");
   assert.equal(
     outcome(decideOn([zone("a", "ooo", { maxUnavailable: 2, reserved: [reservation("a-0")] })])),
@@ -56,7 +56,7 @@ test("a paused zone that is not ready blocks the others", () => {
   assert.equal(outcome(decideOn([zone("a", "n.", { paused: true }), zone("b", "oo")])), "paused-zone-down");
 });
 
-test("with two zones not ready nothing healthy is taken, but what is broken is mended", () => {
+test("with two zones not ready no healthy pod is taken, but broken pods are repaired", () => {
   assert.equal(
     outcome(decideOn([zone("a", "ow", { maxUnavailable: 9 }), zone("b", "ow", { maxUnavailable: 9 })])),
     "zones-down",
@@ -65,7 +65,7 @@ test("with two zones not ready nothing healthy is taken, but what is broken is m
 });
 
 for (const reason of stuckReasons) {
-  test(`a pod stuck in ${reason} is replaced by a newer revision at once, though the budget is spent`, () => {
+  test(`a pod stuck in ${reason} is replaced by a newer revision at once, even if the budget is used up`, () => {
     const stuck = parsePod(podObject("a-0", { ready: "False", containers: [waitingFor(reason)] }));
     const verdict = decideOn([zone("a", "..oo", { extra: [stuck] })]);
     assert.equal(outcome(verdict), "repair a-0");
@@ -74,14 +74,14 @@ for (const reason of stuckReasons) {
   });
 }
 
-test("no pod at the head of the queue holds up those behind it", () => {
+test("no pod at the head of the queue blocks those behind it", () => {
   assert.equal(outcome(decideOn([zone("a", "oooo")], [refusal("a-0"), refusal("a-1")])), "delete a-2");
   const theirs = reservation("a-0", { by: "evaluate-eviction" });
   assert.equal(outcome(decideOn([zone("a", "ooo", { maxUnavailable: 2, reserved: [theirs] })])), "delete a-1");
   assert.equal(outcome(decideOn([zone("a", "tooo", { maxUnavailable: 2 })])), "delete a-1");
 });
 
-test("the window slides: each pod that is back lets the next one go", () => {
+test("a sliding window: each pod that is back lets the next one go", () => {
   const max = { maxUnavailable: 2 };
   assert.equal(outcome(decideOn([zone("a", "oooo", max)])), "delete a-0, delete a-1");
   assert.equal(outcome(decideOn([zone("a", "t.oo", max)])), "budget");
@@ -90,7 +90,7 @@ test("the window slides: each pod that is back lets the next one go", () => {
   assert.equal(outcome(decideOn([zone("a", "nnnw", max)])), "zone-settling");
 });
 
-test("a pod that is ready for less than minReadySeconds holds the next one back", () => {
+test("a pod that has been ready for less than minReadySeconds blocks the next one", () => {
   const back = (ageMs: number) =>
     zone("a", ".oo", {
       minReadySeconds: 10,
@@ -107,7 +107,7 @@ test("a rollback in the middle replaces the pods that had moved, though currentR
   assert.equal(outcome(decideOn([zone("a", "woo", back), zone("b", "ooo", back)])), "delete a-0");
 });
 
-test("a template change in the middle makes the pods of the revision between outdated too", () => {
+test("a template change in the middle also makes the pods of the intermediate revision outdated", () => {
   const next = { updateRevision: "newest" };
   assert.equal(outcome(decideOn([zone("a", "nno", next)])), "delete a-0");
   assert.equal(outcome(decideOn([zone("a", "wno", next)])), "delete a-0");
@@ -118,7 +118,7 @@ test("a pod without the revision label is outdated", () => {
   assert.equal(outcome(decideOn([zone("a", "", { replicas: 1, extra: [unlabelled] })])), "delete a-0");
 });
 
-test("a scale-down in the middle: pods that leave are not replaced, and hold the other zones back until they are gone", () => {
+test("a scale-down in the middle: pods that leave are not replaced, and block the other zones until they are gone", () => {
   const leaving = [pod("a-2"), pod("a-3", { terminating: true })];
   const shrinking = zone("a", "nn", { replicas: 2, extra: leaving });
   assert.equal(outcome(decideOn([shrinking, zone("b", "oo")])), "zone-settling");
@@ -129,7 +129,7 @@ test("a scale-up in the middle: pods that are not made yet are down", () => {
   assert.equal(outcome(decideOn([zone("a", "oo", { replicas: 4 }), zone("b", "oo")])), "budget");
 });
 
-test("a zone that is scaled to nothing is done", () => {
+test("a zone that is scaled to zero is done", () => {
   assert.equal(outcome(decideOn([zone("a", "", { currentRevision: "new" }), zone("b", "oo")])), "delete b-0");
 });
 
@@ -138,13 +138,13 @@ test("a zone that is added takes part at once: while its pods start, only it may
   assert.equal(outcome(decideOn([zone("a", "nno"), zone("aa", "ooo")])), "delete a-2");
 });
 
-test("a StatefulSet that is deleted leaves pods that hold the others back until they are gone", () => {
+test("the pods of a deleted StatefulSet block the other zones until they are gone", () => {
   const deleted = zone("a", "", { replicas: 0, extra: [pod("a-0"), pod("a-1", { terminating: true })] });
   assert.equal(outcome(decideOn([deleted, zone("b", "oo")])), "zone-settling");
   assert.equal(outcome(decideOn([zone("b", "oo")])), "delete b-0");
 });
 
-test("a group that loses its last StatefulSet is done, and what it had reserved is settled by absence", () => {
+test("a group that loses its last StatefulSet is done, and its reservations are settled because the pods are absent", () => {
   assert.equal(outcome(decideOn([])), "done");
   assert.equal(
     isSettled(reservation("a-0"), { pod: undefined, workload: undefined, isMember: false, orphans: 0 }, nowMs),

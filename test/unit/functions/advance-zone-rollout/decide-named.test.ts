@@ -1,4 +1,4 @@
-/** What a rollout says where several guards hold, and when it reconciles again: the first is named, the soonest counts. */
+/** If several guards apply, the rollout names the first, and reconciles again at the earliest of their times. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
@@ -22,7 +22,7 @@ test("of several zones in the same state the first by name is named", () => {
   assert.equal(decideOn([zone("a", "o", behind), zone("b", "o", behind)]).zone, "a");
 });
 
-test("delete-refused names the first pod that was refused, of a zone at rest and of one that is not", () => {
+test("delete-refused names the first refused pod, in a zone at rest and in another one", () => {
   const refused = [refusal("a-0"), refusal("a-1")];
   assert.match(decideOn([zone("a", "oo")], refused).message, /^a-0 stays outdated/);
   assert.match(decideOn([zone("a", "oow")], refused).message, /^a-0 stays outdated/);
@@ -35,7 +35,7 @@ test("delete-refused is not named while another reservation may still end", () =
   assert.equal(outcome(decideOn([blocked], [refusal("a-0"), refusal("a-1")])), "delete-refused");
 });
 
-test("a reconcile that only repairs is of the zone that the wait is of, otherwise of the first that it repairs", () => {
+test("a reconcile that only repairs names the zone of the wait, or else the first zone that it repairs", () => {
   const settling = decideOn([zone("a", "bn", { updateRevision: "newest" }), zone("b", "nn")]);
   assert.equal(settling.zone, "a");
   const two = [zone("a", "Bn"), zone("b", "nb"), zone("c", "bn")];
@@ -46,7 +46,7 @@ test("a reconcile that only repairs is of the zone that the wait is of, otherwis
   assert.equal(decideOn(elsewhere).zone, "b");
 });
 
-test("a take names the smallest limit of those that it keeps to, and the first of two that are alike", () => {
+test("a take names the smallest limit that it keeps, and the first of two equal ones", () => {
   const three = (...extra: Pod[]) => zone("a", "", { replicas: extra.length, maxUnavailable: 3, extra });
   const budgets = [budgetOf("one", 2), budgetOf("two", 2)];
   const mixed = decideOn([three(labelled("a-0", "one"), pod("a-1"))], [], { budgets });
@@ -57,7 +57,7 @@ test("a take names the smallest limit of those that it keeps to, and the first o
   assert.match(alike.message, /, 2 may be down by the budget one, although the StatefulSet allows 3$/);
 });
 
-test("a take says why the first of the others stays, where it is not the limit that is spent", () => {
+test("a take says why the first of the other pods stays, if the reason is not the limit", () => {
   const unknown = zoneBudget("db", { podNamePartitionRegex: "[a-z]-([1-9])" });
   const partition = decideOn([zone("a", "ooo"), zone("b", "nnn", current)], [], { budgets: [unknown] });
   assert.equal(outcome(partition), "delete a-1");
@@ -69,7 +69,7 @@ test("a take says why the first of the others stays, where it is not the limit t
   assert.match(several.message, /, 1 may be down; the budgets one and two all select pod a-0/);
 });
 
-test("of several pods that wait for their delays the one that may go first triggers", () => {
+test("of several pods that wait for their delays the one that may go first sets the next reconcile", () => {
   const extra = [readyFor("a-0", 45), readyFor("a-1", 50), readyFor("a-2", 40)];
   const zones = [zone("a", "", { ...current, replicas: 3, extra }), zone("b", "ooo", { maxUnavailable: 3 })];
   const verdict = decideOn(zones, [], { budgets: [delayed] });
@@ -77,7 +77,7 @@ test("of several pods that wait for their delays the one that may go first trigg
   assert.equal(verdict.requeueAfterMs, 10_001);
 });
 
-test("a long delay makes no look later than it would be without", () => {
+test("a long delay does not postpone the next reconcile", () => {
   const peers = (drawing: string, ...extra: Pod[]) => [
     zone("a", drawing, { ...current, extra }),
     zone("b", "o".repeat(drawing.length), { maxUnavailable: 2 }),
@@ -90,7 +90,7 @@ test("a long delay makes no look later than it would be without", () => {
   assert.equal(taking.requeueAfterMs, 7_000);
 });
 
-test("while others go, a delay that ends before the next repair is due triggers", () => {
+test("while other pods go, a delay that ends before the next repair is due sets the next reconcile", () => {
   const recent = neverReadyFor("b-3", 100_000);
   const zones = [
     zone("a", "n.nn", { ...current, extra: [readyFor("a-1", 58)] }),
@@ -101,12 +101,12 @@ test("while others go, a delay that ends before the next repair is due triggers"
   assert.equal(verdict.requeueAfterMs, 2_001);
 });
 
-test("a repair that is due in a millisecond is searched for then", () => {
+test("a repair that is due in a millisecond sets the next reconcile to then", () => {
   const zones = [zone("a", "", { replicas: 2, extra: [neverReadyFor("a-0", 119_999)] })];
   assert.equal(decideOn(zones).requeueAfterMs, 1);
 });
 
-test("a repair tells the whole seconds that have passed", () => {
+test("a repair names the whole seconds that have passed", () => {
   const pending = pod("a-0", { readySinceMs: undefined, neverReady: true, pending: true, createdMs: nowMs - 3_900 });
   const verdict = decideOn([zone("a", ".n", { extra: [pending] })]);
   assert.match(verdict.message, /^replacing broken outdated pods a-0 \(Pending for 3 s\)/);

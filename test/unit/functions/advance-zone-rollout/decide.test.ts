@@ -1,4 +1,4 @@
-/** The guards of `advance-zone-rollout`, one by one, and what goes when none of them holds. Zones are drawn: see given.ts. */
+/** The guards of `advance-zone-rollout`, one by one, and which pods go if none applies. Zones are drawn as in given.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";
@@ -28,7 +28,7 @@ test("the first outdated pods of the first zone by name go, as many as may be do
   assert.equal(outcome(decideOn([zone("a", "no", { currentRevision: "new" }), zone("b", "oo")])), "delete a-1");
 });
 
-test("a take says which zone rolls, how many pods go and how many may be down", () => {
+test("a take names the zone that rolls, how many pods go and how many may be down", () => {
   const verdict = decideOn([zone("a", "nooo", { maxUnavailable: 2 })]);
   assert.equal(verdict.zone, "a");
   assert.equal(verdict.message, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
@@ -43,7 +43,7 @@ test("a group that runs the wanted revision everywhere is done, and so is one wi
   assert.equal(outcome(decideOn([])), "done");
 });
 
-test("strategy-not-on-delete: one StatefulSet of another strategy stops the whole group, repairs too (Z4)", () => {
+test("strategy-not-on-delete: one StatefulSet with another strategy stops the whole group, including repairs (Z4)", () => {
   const zones = [zone("a", "ob"), zone("b", "nn", { strategy: "RollingUpdate" })];
   const verdict = decideOn(zones);
   assert.equal(outcome(verdict), "strategy-not-on-delete");
@@ -80,7 +80,7 @@ test("paused-zone-down: a paused zone that is not ready blocks the others (Z4)",
   assert.equal(outcome(decideOn([zone("a", "oo"), reserved])), "paused-zone-down");
 });
 
-test("paused: a ready paused zone is passed over, and named when all others are done", () => {
+test("paused: a ready paused zone is skipped, and named when all others are done", () => {
   const paused = zone("a", "on", { paused: true });
   assert.equal(outcome(decideOn([paused, zone("b", "oo")])), "delete b-0");
   const verdict = decideOn([paused, zone("b", "nn", { currentRevision: "new" })]);
@@ -123,7 +123,7 @@ test("budget: no healthy pod goes while as many as allowed are down or reserved 
   assert.equal(verdict.requeueAfterMs, 7_000);
 });
 
-test("budget: a zone that wants 2^31 pods is decided on like any other, by a share of them too", () => {
+test("budget: a zone that wants 2^31 pods is decided like any other, also by a percentage", () => {
   const verdict = decideOn([zone("a", "oo", { replicas: mostReplicas }), zone("b", "oo")]);
   assert.equal(outcome(verdict), "budget");
   assert.match(verdict.message, /^a: 2147483645 of 2147483647 down \(2147483645 missing\), 1 may be down; 2 outdated/);
@@ -151,7 +151,7 @@ test("an outdated pod that is down already goes within the budget, at no further
   assert.equal(outcome(decideOn([zone("a", "oxo", { maxUnavailable: 2 })])), "delete a-1, delete a-0");
 });
 
-test("budget: with more on their way than allowed none is touched, not even one that is down", () => {
+test("budget: with more pods on their way than allowed none is touched, not even one that is down", () => {
   assert.equal(outcome(decideOn([zone("a", "xwo")])), "budget");
   assert.equal(outcome(decideOn([zone("a", "x.ow", { maxUnavailable: 2 })])), "budget");
 });
@@ -161,25 +161,25 @@ test("terminating pods are not taken again", () => {
   assert.equal(outcome(decideOn([zone("a", "tt", { maxUnavailable: 2 }), zone("b", "oo")])), "zone-settling");
 });
 
-test("what another function reserved is theirs, however old (R10)", () => {
+test("a reservation of another function is left to it, however old (R10)", () => {
   const theirs = (ageMs: number) => reservation("a-0", { by: "evaluate-eviction", stampMs: nowMs - ageMs });
   assert.equal(outcome(decideOn([zone("a", "xn", { reserved: [theirs(100_000)] })])), "budget");
   assert.equal(outcome(decideOn([zone("a", "oo", { maxUnavailable: 2, reserved: [theirs(0)] })])), "delete a-1");
 });
 
-test("our own reservation is finished when its writer must have given up, and not before (R10)", () => {
+test("our own reservation is carried out when its writer must have given up, and not before (R10)", () => {
   const ours = (ageMs: number) => zone("a", "oo", { reserved: [reservation("a-0", { stampMs: nowMs - ageMs })] });
   assert.equal(outcome(decideOn([ours(6_999)])), "budget");
   assert.equal(outcome(decideOn([ours(7_000)])), "delete a-0");
 });
 
-test("our own reservation is finished only if it would still be decided: not when paused, not when up to date (R10)", () => {
+test("our own reservation is carried out only if the pod would still be taken: not if paused, not if up to date (R10)", () => {
   const old = [reservation("a-0", { stampMs: nowMs - 60_000 })];
   assert.equal(outcome(decideOn([zone("a", "oo", { reserved: old, paused: true })])), "paused-zone-down");
   assert.equal(outcome(decideOn([zone("a", "nn", { reserved: old })])), "zone-settling");
 });
 
-test("a reservation of the pod before does not protect the outdated pod that stands there now", () => {
+test("a reservation of the earlier pod does not protect its outdated replacement", () => {
   const before = [reservation("a-0", { uid: "before", by: "evaluate-eviction" })];
   assert.equal(outcome(decideOn([zone("a", "xo", { reserved: before })])), "delete a-0");
 });
@@ -197,7 +197,7 @@ test("delete-refused is named, with what the API server said, once nothing else 
   assert.equal(outcome(decideOn([zone("a", "xn"), zone("b", "oo")], [refusal("a-0")])), "delete-refused");
 });
 
-test("delete-refused is named while the refused pod's own reservation is all that holds the budget", () => {
+test("delete-refused is named while the refused pod's own reservation is all that uses up the budget", () => {
   const blocked = (changes: object) => zone("a", "oo", { reserved: [reservation("a-0", changes)] });
   assert.equal(outcome(decideOn([blocked({})], [refusal("a-0")])), "delete-refused");
   assert.equal(outcome(decideOn([blocked({ uid: "before" })], [refusal("a-0")])), "budget");
@@ -207,7 +207,7 @@ test("delete-refused is named while the refused pod's own reservation is all tha
   assert.equal(outcome(decideOn([another], [refusal("a-0")])), "budget");
 });
 
-test("a refused pod in a paused zone is the pause's business", () => {
+test("for a refused pod in a paused zone the pause is named", () => {
   assert.equal(outcome(decideOn([zone("a", "on", { paused: true })], [refusal("a-0")])), "paused");
 });
 
@@ -274,7 +274,7 @@ test("a rollout that waits says which pod is replaced unless it becomes ready, a
   );
 });
 
-test("a rollout that takes pods reconciles again no later than it would, though a repair is due later or sooner", () => {
+test("a rollout that takes pods reconciles again no later than usual, whether a repair is due later or sooner", () => {
   const taking = (ageMs: number) => {
     const recent = pod("a-3", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
     const zones = [zone("a", "ooo", { replicas: 4, maxUnavailable: 2, extra: [recent] })];
@@ -304,7 +304,7 @@ test("a repair that was refused is not tried again", () => {
   assert.equal(outcome(decideOn([zone("a", "bnn")], [refusal("a-0")])), "zone-settling");
 });
 
-test("a take that repairs says what is broken, and goes on to say what the others wait for", () => {
+test("a take that repairs says what is broken, and what the other pods wait for", () => {
   const verdict = decideOn([zone("a", "bbbbbbo")]);
   assert.match(
     verdict.message,
@@ -321,7 +321,7 @@ test("status.currentRevision is written for a zone that is complete, once", () =
   assert.match(decideOn([zone("a", "nn")]).message, /^recording the revision of a; every pod/);
 });
 
-test("zone-settling: a pod that a function let go and that still stands is named, with the function and the end of it (R10)", () => {
+test("zone-settling: a pod that a function allowed to go and that still exists is named, with the function and the end of its reservation (R10)", () => {
   const evicted = reservation("a-0", { by: "evaluate-eviction", stampMs: nowMs - 30_000 });
   assert.equal(
     decideOn([zone("a", "nn", { reserved: [evicted] }), zone("b", "oo")]).message,
@@ -330,7 +330,7 @@ test("zone-settling: a pod that a function let go and that still stands is named
   assert.match(decideOn([zone("a", "nw", { reserved: [reservation("a-1")] })]).message, /starts when it is ready$/);
 });
 
-test("status.currentRevision is not written for a zone that is incomplete, unsettled, paused or refused it", () => {
+test("status.currentRevision is not written for a zone that is incomplete, unsettled or paused, or whose write was refused", () => {
   assert.equal(outcome(decideOn([zone("a", "nw")])), "zone-settling");
   assert.equal(outcome(decideOn([zone("a", "n.")])), "zone-settling");
   assert.equal(outcome(decideOn([zone("a", "nn", { reserved: [reservation("a-0")] })])), "zone-settling");
@@ -339,7 +339,7 @@ test("status.currentRevision is not written for a zone that is incomplete, unset
   assert.equal(outcome(decideOn([zone("a", "nn")], [["uid-of-a", refusal("a-0")[1]]])), "done");
 });
 
-test("zone-departed: while a pod reserved in a zone that has left the group still stands, no other zone is touched (Z1)", () => {
+test("zone-departed: while a pod reserved in a zone that has left the group still exists, no other zone is touched (Z1)", () => {
   const departed = [{ statefulSet: "gone", ordinal: 0, uid: "taken", by: self, stampMs: nowMs }];
   const surroundings = { workloads: [], neighbours: [], budgets: [] };
   const strayClaims: [] = [];

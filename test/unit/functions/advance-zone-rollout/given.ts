@@ -1,4 +1,4 @@
-/** Objects as the API server sends them, and zones as decisions read them: a test says only what it is about. */
+/** Objects as the API server sends them, and zones as decisions read them: a test states only what it is about. */
 
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";
 import type { RolloutTarget } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
@@ -26,7 +26,7 @@ import type { Refusal, Reservation } from "../../../../functions/shared/ledger/r
 import { ordinalOf, type Pod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
-/** The moment of every test that needs one: 2026-01-01T00:10:00Z. */
+/** The current time of every test that needs one: 2026-01-01T00:10:00Z. */
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
 export const namespace = "db";
 export const self = "advance-zone-rollout";
@@ -39,7 +39,7 @@ export function podObject(
     readonly readySince?: string | undefined;
     readonly containers?: readonly ContainerStatus[];
     readonly initContainers?: readonly ContainerStatus[];
-    /** More of its status, or instead of what is drawn here. */
+    /** Further fields of its status, which replace the default ones. */
     readonly status?: PodObject["status"];
   } = {},
 ): PodObject {
@@ -172,7 +172,7 @@ export function pod(name: string, changes: Partial<Pod> = {}): Pod {
   };
 }
 
-/** What the letters of {@link zone} mean. A dot is an ordinal without a pod. */
+/** Meaning of the letters of {@link zone}. A dot is an ordinal without a pod. */
 const rounds: Readonly<Record<string, Partial<Pod>>> = {
   o: {},
   n: { revision: "new" },
@@ -191,7 +191,7 @@ const rounds: Readonly<Record<string, Partial<Pod>>> = {
 export interface ZoneOptions extends Partial<StatefulSet> {
   readonly reserved?: readonly Reservation[];
   readonly claims?: readonly Claim[];
-  /** Pods beyond the drawn ones, or instead of them. */
+  /** Further pods, which replace drawn ones of the same ordinal. */
   readonly extra?: readonly Pod[];
 }
 
@@ -213,16 +213,16 @@ export function zone(
   return surveyZone(set, [...drawn, ...extra], reserved, nowMs, claims);
 }
 
-/** Why each ordinal of a zone is down, those without a pod or a reservation too. */
+/** Why each ordinal of a zone is down, including ordinals without a pod or with a reservation. */
 export function downOf(zone: Zone): Record<number, WhyDown> {
   const missing = [...missingOrdinals(zone)].map((ordinal): [number, WhyDown] => [ordinal, "missing"]);
   return Object.fromEntries([...zone.down, ...missing]);
 }
 
-/** As many replicas as the API server takes. */
+/** The largest number of replicas that the API server takes. */
 export const mostReplicas = 2 ** 31 - 1;
 
-/** A reservation of `NAME-ORDINAL`, by default our own and 1 s old, of the pod that stands there. */
+/** A reservation of the existing pod `NAME-ORDINAL`. By default it is our own and 1 s old. */
 export function reservation(podName: string, changes: Partial<Reservation> = {}): Reservation {
   const end = podName.lastIndexOf("-");
   return {
@@ -240,13 +240,13 @@ export function refusal(podName: string): [string, Refusal] {
   return [uid, { uid, pod: podName, message: "a webhook said no", stampMs: nowMs - 1_000 }];
 }
 
-/** A stored budget; unless its spec says otherwise, it selects every pod and StatefulSet that is drawn here. */
+/** A stored budget. By default it selects every pod and StatefulSet that is drawn here. */
 export function zoneBudget(name: string, spec: Readonly<Record<string, unknown>>): StoredBudget {
   const metadata = { name, namespace, uid: `uid-of-${name}`, resourceVersion: "9", generation: 1 };
   return parseStoredBudget({ metadata, spec: { selector: { matchLabels: { "rollout-group": "group" } }, ...spec } });
 }
 
-/** A claim of `ZONE:MEMBERS`, such as `a:3-5`, by default on 1 s old terms that were asked. */
+/** A claim of `ZONE:MEMBERS`, such as `a:3-5`. By default its terms are `asked`, and it is 1 s old. */
 export function claimOf(place: string, kind: KindName, changes: Partial<ClaimContent> = {}): KnownClaim {
   const [zoneName = "", ranges = ""] = place.split(":");
   const members = ranges.split(",").map((range) => {
@@ -278,7 +278,7 @@ export function decideOn(
   return decide({ key, self, nowMs, zones, surroundings, ...contents });
 }
 
-/** What a verdict takes, as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */
+/** The acts of a verdict as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */
 export function outcome(verdict: Verdict<RolloutTarget>): string {
   if (verdict.kind === "wait") return verdict.guard;
   const described = verdict.targets.map(

@@ -1,4 +1,4 @@
-/** The rollout that heals a group: outdated pods that are down are replaced, zone by zone (R13). Zones are drawn by given.ts. */
+/** The rollout heals a group: it replaces outdated pods that are down, zone by zone (R13). Zones are drawn as in given.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/repair.ts";
@@ -19,7 +19,7 @@ const rabbit = statefulSet("a", {
   question: { ask: undefined, unknown: "stay", malformed: [] } as never,
 });
 
-test("outdated pods that are down in several zones are replaced in the first of them, as many as its limit says", () => {
+test("outdated pods that are down in several zones are replaced in the first of them, as many as its limit allows", () => {
   const limited = (maxUnavailable: number) => [
     zone("a", "xxxo", { maxUnavailable }),
     zone("b", "xoo", { maxUnavailable }),
@@ -42,7 +42,7 @@ test("a zone all of whose pods are down is replaced in steps of its limit, thoug
   assert.equal(outcome(decideOn([zone("a", "nxx"), zone("b", "ooo")])), "repair a-1");
 });
 
-test("the next zone begins when those of the first are ready, or have had two minutes", () => {
+test("the next zone begins when the pods of the first are ready, or have had two minutes", () => {
   const recent = (forMs: number) => pod("a-0", { revision: "new", readySinceMs: undefined, createdMs: nowMs - forMs });
   const zones = (forMs: number) => [zone("a", "", { replicas: 1, extra: [recent(forMs)] }), zone("b", "xo")];
   assert.equal(outcome(decideOn(zones(neverReadyAfterMs - 1))), "zones-down");
@@ -51,14 +51,14 @@ test("the next zone begins when those of the first are ready, or have had two mi
   assert.equal(outcome(decideOn([zone("a", "nn"), zone("b", "xx")])), "repair b-0, record-revision a");
 });
 
-test("a healthy pod never goes that way, nor one that only waits for minReadySeconds, nor one of a paused zone", () => {
+test("neither a healthy pod, nor one that only waits for minReadySeconds, nor one of a paused zone goes that way", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo."), zone("b", "oo.")])), "zones-down");
   const settling = { minReadySeconds: 3_600 };
   assert.equal(outcome(decideOn([zone("a", "oo", settling), zone("b", "oo", settling)])), "zones-down");
   assert.equal(outcome(decideOn([zone("a", "xo", { paused: true }), zone("b", "xo")])), "repair b-0");
 });
 
-test("what is reserved, claimed or was refused is left alone, and the others of its zone go (R10, R18)", () => {
+test("pods that are reserved, claimed or were refused are left alone, and the others of the zone go (R10, R18)", () => {
   const others = zone("b", "xo");
   const reserved = [reservation("a-0", { by: "evaluate-eviction" })];
   assert.equal(outcome(decideOn([zone("a", "xxo", { reserved, maxUnavailable: 2 }), others])), "repair a-1");
@@ -68,7 +68,7 @@ test("what is reserved, claimed or was refused is left alone, and the others of 
   assert.equal(outcome(decideOn([zone("a", "xxo"), others], [refusal("a-0")])), "repair a-1");
 });
 
-test("the smaller limit of a budget holds, and a partition does not: what is down there is down already", () => {
+test("the smaller limit of a budget applies, but not that of a partition, because its pods are down already", () => {
   const zones = [zone("a", "xxo", { maxUnavailable: 3 }), zone("b", "xxo")];
   assert.equal(outcome(decideOn(zones)), "repair a-0, repair a-1");
   const budgets = [zoneBudget("budget", { maxUnavailable: 1 })];

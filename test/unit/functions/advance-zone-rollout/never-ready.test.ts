@@ -1,11 +1,11 @@
-/** The night that repairs exist for: a revision that never becomes ready, a node lost besides, and `kubectl rollout undo`. */
+/** The case for repairs: a revision that never becomes ready, a lost node, and then `kubectl rollout undo`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/repair.ts";
 import { unready } from "../../../fake-cluster/kubelet.ts";
 import { Harness, namespace } from "../../shared/reconcile/harness.ts";
 
-/** A group whose first pod went to a revision that waits for `reason`, and another pod came back at it by itself. */
+/** A group whose first pod has a revision that waits for `reason`, while another pod came back with that revision by itself. */
 async function broken(reason: string, lost: string): Promise<Harness> {
   const harness = new Harness({ replicas: 3, maxUnavailable: 1 });
   const { store, kubelet } = harness.world;
@@ -26,7 +26,7 @@ async function broken(reason: string, lost: string): Promise<Harness> {
   return harness;
 }
 
-/** Runs passes when they ask for it, or when a pod has changed; resolves to the seconds until the group is done. */
+/** Reconciles when a reconcile asked for it, or when a pod has changed. Resolves to the seconds until the group is done. */
 async function secondsUntilDone(harness: Harness): Promise<number> {
   const startMs = harness.cluster.monotonicMs();
   const spentMs = () => harness.cluster.monotonicMs() - startMs;
@@ -65,7 +65,7 @@ for (const [where, lost] of places) {
         assert.equal(spec.containers[0]?.image, "app:1", metadata.name);
       }
       assert.equal(harness.acts[0]?.action, "repair");
-      // Once the other one is back, the zone may lose what it has lost already.
+      // Once the other pod is back, the zone may go on with the pod that it has lost already.
       const taken = harness.acts.filter(({ action }) => action !== "record-revision").map(({ object }) => object);
       assert.deepEqual(taken.sort(), ["group-a-0", lost], "nothing healthy goes, and nothing of the wanted revision");
       assert.deepEqual(harness.problems, []);
@@ -73,7 +73,7 @@ for (const [where, lost] of places) {
   }
 }
 
-test("a repair says in an Event what kept the pod from being ready", async () => {
+test("the Event of a repair says what kept the pod from being ready", async () => {
   const causes = { CrashLoopBackOff: "stuck in CrashLoopBackOff", ContainerCreating: "Pending for \\d+ s" };
   for (const [reason, cause] of Object.entries({ ...causes, [unready]: "never ready in 12\\d s" })) {
     const harness = await broken(reason, "group-a-1");
@@ -88,7 +88,7 @@ test("a repair says in an Event what kept the pod from being ready", async () =>
   }
 });
 
-test("pods of two zones that were ready once and broke are replaced by what mends them, zone by zone, and then all goes on", async () => {
+test("pods of two zones that broke after being ready are replaced by a revision that mends them, zone by zone, and then the rollout goes on", async () => {
   const harness = await new Harness({ replicas: 3 }).prepare("app:1");
   for (const name of ["group-a-1", "group-b-1"]) harness.world.kubelet.breakPod({ namespace, name }, unready);
   await harness.goOn(60_000);

@@ -1,4 +1,4 @@
-/** Rollouts of pods that are asked before they go (rule R22), over a small world. */
+/** Rollouts of pods that are asked before they go (rule R22), in a fake cluster. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AskedPods, critical, rabbit } from "../../shared/health/asked-pods.ts";
@@ -15,7 +15,7 @@ async function stage(
 }
 const deleted = ({ acts }: Harness) => acts.filter(({ action }) => action === "delete").map(({ object }) => object);
 
-test("a pod is asked before it is deleted, and one goes at a time whatever the limit is", async () => {
+test("a pod is asked before it is deleted, and one pod goes at a time whatever the limit is", async () => {
   const { harness, pods } = await stage();
   await harness.run();
   assert.deepEqual([deleted(harness), pods.takeAsked()], [["group-a-0"], ["group-a-0"]]);
@@ -34,7 +34,7 @@ test("a rollout ends, one pod after the other", async () => {
   assert.deepEqual(pods.takeAsked(), ["group-a-0", "group-a-1", "group-a-2"]);
 });
 
-test("health-bad: one that says no stays, and the next one is asked; the verdict names the queues", async () => {
+test("health-bad: a pod that says no stays, and the next one is asked; the verdict names the queues", async () => {
   const { harness, pods } = await stage();
   pods.replies.set("group-a-0", critical);
   await harness.run();
@@ -63,7 +63,7 @@ test("health-bad: one that says no stays, and the next one is asked; the verdict
   assert.equal(deleted(all.harness).length, 3, "the StatefulSet does not ask any more");
 });
 
-test("no answer: it waits, or one goes where its StatefulSet says so", async () => {
+test("without an answer the rollout waits, or one pod goes if its StatefulSet says so", async () => {
   const { harness, pods } = await stage();
   pods.others = "break";
   await harness.run();
@@ -74,7 +74,7 @@ test("no answer: it waits, or one goes where its StatefulSet says so", async () 
   assert.deepEqual(deleted(open.harness), ["group-a-0"]);
 });
 
-test("a deletion comes within 5 s of what it rests on, though the pod answers after 4 s", async () => {
+test("a deletion comes within 5 s of the reads that it rests on, even if the pod answers after 4 s", async () => {
   const { harness, pods } = await stage();
   pods.slowMs = 4_000;
   await harness.run();
@@ -84,7 +84,7 @@ test("a deletion comes within 5 s of what it rests on, though the pod answers af
   );
 });
 
-test("a pod that was labelled so that its stop hook lets go is not asked", async () => {
+test("a pod with the label that ends its stop hook is not asked", async () => {
   const { harness, pods } = await stage();
   pods.others = critical;
   const annotations = { "sluice.dev/skip-labelled-at": "2026-01-01T00:00:00Z" };
@@ -93,7 +93,7 @@ test("a pod that was labelled so that its stop hook lets go is not asked", async
   assert.deepEqual([deleted(harness), pods.takeAsked().includes("group-a-1")], [["group-a-1"], false]);
 });
 
-test("question-malformed: no pod goes, and the object is told what to write", async () => {
+test("question-malformed: no pod goes, and an Event on the object says what to write", async () => {
   const { harness, pods } = await stage({ "health-question": "http", "health-url": "//other/" });
   await harness.run();
   assert.deepEqual([deleted(harness), harness.guard, pods.asked], [[], "question-malformed", []]);
@@ -102,7 +102,7 @@ test("question-malformed: no pod goes, and the object is told what to write", as
   );
 });
 
-test("what is broken is replaced without a question, and without one nothing is asked", async () => {
+test("broken pods are replaced without a question, and without the annotation nothing is asked", async () => {
   const { harness, pods } = await stage();
   pods.others = critical;
   harness.world.kubelet.breakPod({ namespace, name: "group-a-1" });

@@ -1,4 +1,4 @@
-/** Evictions that pin no uid: what they may take is whatever has that name when they arrive (rule R11). */
+/** Evictions that pin no uid may take any pod that has the name when they arrive (rule R11). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -12,7 +12,7 @@ import { governedGroup, Replica, reservationOf } from "./group-commit/reviews.ts
 
 const whole = [zone("a", "ooo"), zone("b", "ooo")];
 
-test("pod-unseen: what goes by its name alone and is reserved nowhere was read a second ago at most (R11)", async () => {
+test("pod-unseen: a pod that goes by its name alone, without a reservation, was read at most a second ago (R11)", async () => {
   for (const [path, delayMs, guard] of [
     [pinningPath, 1_500, "exempt"],
     [plainPaths[0], 900, "exempt"],
@@ -39,7 +39,7 @@ test("pod-unseen: what goes by its name alone and is reserved nowhere was read a
   }
 });
 
-/** A process whose memory stands still from now on. */
+/** A process whose cache no longer changes. */
 async function frozen(harness: Harness): Promise<Replica> {
   const { cache } = harness.context;
   const pod = await played(harness.timeline, cache.pod({ namespace, name: "group-a-0" }));
@@ -48,7 +48,7 @@ async function frozen(harness: Harness): Promise<Replica> {
   return new Replica(harness, () => ({ cache: { ...cache, pod: async () => pod, read: async () => view } }));
 }
 
-test("pod-unseen: by its name alone no pod is let go again that an eviction has taken since, though the memory still shows it (R11, R12)", async () => {
+test("pod-unseen: by its name alone no pod is allowed again that an eviction has taken since, even if the cache still shows it (R11, R12)", async () => {
   for (const [path, guard] of [
     [pinningPath, "allowed"],
     [plainPaths[0], "pod-unseen"],
@@ -65,7 +65,7 @@ test("pod-unseen: by its name alone no pod is let go again that an eviction has 
   }
 });
 
-test("by its name alone no pod is let go while the API server does not say that it stands: what was reserved for it is undone", async () => {
+test("by its name alone no pod is allowed unless the API server confirms that it exists: its reservation is withdrawn", async () => {
   for (const [code, guard] of [
     [500, "api-server-away"],
     [429, "api-server-away"],
@@ -100,7 +100,7 @@ test("replacement-reserved: without a pinned uid, the pod that replaced a reserv
   assert.deepEqual(guards(zones(nowMs), ["a-0"]), ["allowed"], "a pinned one cannot hit the wrong pod");
 });
 
-test("replacement-reserved: by its name alone a pod is let go again only once the eviction before it can be under way no more (R11, R12)", () => {
+test("replacement-reserved: by its name alone a pod is allowed again only when the earlier eviction can no longer be under way (R11, R12)", () => {
   const own = (stampMs: number) => [reservation("a-0", { by: "evaluate-eviction", stampMs, sinceMs: stampMs })];
   const zones = (agoMs: number) => [zone("a", "ooo", { reserved: own(nowMs - agoMs) }), zone("b", "ooo")];
   const question = { name: "a-0", isPinned: false };
@@ -115,7 +115,7 @@ test("replacement-reserved: by its name alone a pod is let go again only once th
   assert.deepEqual(guards(whole, [{ ...question, dryRun: true }, question]), ["allowed", "allowed"]);
 });
 
-test("replacement-reserved: a pod that another function has reserved is not evicted by its name alone, by its uid it is (R11)", () => {
+test("replacement-reserved: a pod that another function has reserved is evicted by its uid, but not by its name alone (R11)", () => {
   for (const by of ["advance-zone-rollout", "a-later-function"]) {
     const reserved = (stampMs: number) => [reservation("a-0", { by, stampMs })];
     const zones = (stampMs: number) => [zone("a", "ooo", { reserved: reserved(stampMs) }), zone("b", "ooo")];
@@ -128,7 +128,7 @@ test("replacement-reserved: a pod that another function has reserved is not evic
   }
 });
 
-test("pod-leaving: a pod that is on its way out is not evicted by its name alone; when it is gone, nothing is left to do (R11)", async () => {
+test("pod-leaving: a terminating pod is not evicted by its name alone; when it is gone, nothing is left to do (R11)", async () => {
   for (const [path, first, second] of [
     [pinningPath, ["exempt", 200], undefined],
     [plainPaths[0], ["pod-leaving", 429], ["pod-gone", 404]],
@@ -154,7 +154,7 @@ test("pod-leaving: a pod that is on its way out is not evicted by its name alone
   }
 });
 
-test("exempt: a pod that no budget governs is let go by its name though it is on its way out", async () => {
+test("exempt: a pod that no budget governs is allowed by its name even while it terminates", async () => {
   const harness = await governedGroup({ selector: { matchLabels: { app: "another" } }, maxUnavailable: 1 });
   const { store } = harness.world;
   store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 30 });

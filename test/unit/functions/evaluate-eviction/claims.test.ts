@@ -1,4 +1,4 @@
-/** What evictions make of claims (rule R18): they count them, wait for them, and take no pod of them. */
+/** Evictions and claims (rule R18): they count claims, wait for them, and take none of their pods. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimKinds, type KindName } from "../../../../functions/shared/ledger/claim.ts";
@@ -34,7 +34,7 @@ for (const kind of claimKinds) {
     assert.deepEqual(guards(zones, ["b-0"]), [guard]);
   });
 
-  test(`${guard}: a claim for a ${kind} on a StatefulSet that has left the group holds all its pods`, () => {
+  test(`${guard}: a claim for a ${kind} on a StatefulSet that has left the group blocks all its pods`, () => {
     const strayClaims = [claimOf("gone:0", kind)];
     const zones = [zone("a", "nnn"), zone("b", "nnn")];
     assert.deepEqual(guards(zones, ["a-0"], { strayClaims }), [guard]);
@@ -53,7 +53,7 @@ test("a pod that is claimed counts as down in its partition, and in no other", (
   assert.deepEqual(guards(zones, ["b-2", "b-1"], { budget }), ["zone-restarting-process", "allowed"]);
 });
 
-test("a partition waits by the name of a claim only where one takes its pods down, and of several zones where that is", () => {
+test("a partition waits for a claim, and names it, only if the claim takes pods of the partition down", () => {
   const budget = { maxUnavailable: 1, ...byPartition };
   const elsewhere = [zone("a", "nxn", { claims: [claimOf("a:2", "process")] }), zone("b", "nnn")];
   assert.deepEqual(guards(elsewhere, ["b-1"], { budget }), ["partition-budget"]);
@@ -61,7 +61,7 @@ test("a partition waits by the name of a claim only where one takes its pods dow
   assert.deepEqual(guards(later, ["c-2"], { budget }), ["zone-restarting-process"]);
 });
 
-test("zone-claim-unknown: of a kind that this version does not know the whole zone counts as down, in every partition", () => {
+test("zone-claim-unknown: a claim of an unknown kind makes the whole zone count as down, in every partition", () => {
   const zones = [zone("a", "nnn", { claims: [foreignClaim("a")] }), zone("b", "nnn")];
   const known = ["zone-claim-unknown", "zone-claim-unknown"];
   assert.deepEqual(guards(zones, ["a-0", "b-1"], { budget: { maxUnavailable: 3 } }), known);

@@ -1,4 +1,4 @@
-/** Which pods may be evicted, and which guard holds the others back: budgets of zones. */
+/** Which pods may be evicted, and which guard refuses the others, under budgets of zones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Alone, decideAlone } from "../../../../functions/evaluate-eviction/decide-alone.ts";
@@ -17,7 +17,7 @@ test("allowed: a pod of a whole group goes, and is reserved by its uid", () => {
   });
 });
 
-test("zone-budget: as many pods of a zone may be down as the budget says, however they are down", () => {
+test("zone-budget: as many pods of a zone may be down as the budget allows, whatever the cause", () => {
   for (const drawing of ["o.oo", "oxoo", "otoo", "oboo", "owoo"]) {
     const zones = [zone("a", drawing), zone("b", "oooo")];
     assert.deepEqual(guards(zones, ["a-0"]), ["zone-budget"], drawing);
@@ -31,7 +31,7 @@ test("zone-budget: as many pods of a zone may be down as the budget says, howeve
   assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 4 } }), ["allowed"]);
 });
 
-test("the pod's own slot is not counted: what is down already may go without asking for more (R14)", () => {
+test("the pod's own place is not counted: a pod that is already down may go at no further cost (R14)", () => {
   for (const drawing of ["xoo", "boo", "woo"]) {
     assert.deepEqual(guards([zone("a", drawing), zone("b", "ooo")], ["a-0"]), ["allowed"], drawing);
   }
@@ -44,7 +44,7 @@ test("a pod that is not ready is decided like any other: it is exempt only when 
   assert.deepEqual(guards([zone("a", "xoo"), zone("b", "oxo")], ["a-0"]), ["zones-down"]);
 });
 
-test("exempt: a pod that has ended or is on its way out goes whatever the budget says, and reserves nothing", () => {
+test("exempt: a pod that has ended or is terminating goes whatever the budget says, and reserves nothing", () => {
   const failed = zone("a", ".oo", { extra: [pod("a-0", { finished: true, readySinceMs: undefined })] });
   const pin = [{ op: "add" }];
   for (const own of [failed, zone("a", "too")]) {
@@ -120,13 +120,13 @@ test("an eviction counts the reservations of every function, not only its own", 
   assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 2 } }), ["allowed"]);
 });
 
-test("zone-departed: a reserved pod whose StatefulSet has left the group holds every zone back", () => {
+test("zone-departed: a reserved pod whose StatefulSet has left the group blocks every zone", () => {
   const answer = refusal(whole, "a-0", { departed: [reservation("z-3")], budget: { maxUnavailable: 3 } });
   assert.deepEqual([answer.guard, answer.code], ["zone-departed", 429]);
   assert.match(answer.message, /^1 pod not ready in z: z-3 is reserved, but its StatefulSet has left the group/);
 });
 
-test("zone-departed: a pod that is down and was left behind by its StatefulSet holds every zone, or its partition", () => {
+test("zone-departed: an orphaned pod that is down blocks every zone, or its partition", () => {
   const departed = [{ statefulSet: "z", ordinal: 1, isLeft: true }] as const;
   const answer = refusal(whole, "a-0", { departed, budget: { maxUnavailable: 3 } });
   assert.deepEqual([answer.guard, answer.code], ["zone-departed", 429]);
@@ -138,7 +138,7 @@ test("zone-departed: a pod that is down and was left behind by its StatefulSet h
   assert.deepEqual(guards(whole, ["a-0", "a-1"], { departed, budget }), ["allowed", "partition-budget"]);
 });
 
-test("a share of the replicas is rounded down, of the smaller of wanted and counted ones, and never less than one", () => {
+test("a percentage of the replicas is taken of the smaller of the wanted and counted ones, rounded down, and is at least one", () => {
   const drawn = (down: number) => [zone("a", "x".repeat(down) + "o".repeat(10 - down)), zone("b", "o".repeat(10))];
   for (const [percent, allowed] of [
     [1, 1],
@@ -155,7 +155,7 @@ test("a share of the replicas is rounded down, of the smaller of wanted and coun
   assert.deepEqual(guards(counted, ["a-9"], { budget: { maxUnavailablePercentage: 25 } }), ["zone-budget"]);
 });
 
-test("a pod that is left of a zone that was scaled to nothing is decided by a share of one, and not refused for good (R24)", () => {
+test("a pod that is left of a zone scaled to zero is decided by a percentage that allows one, and not refused for good (R24)", () => {
   const left = [zone("a", "", { extra: [pod("a-0")] }), zone("b", "")];
   assert.deepEqual(guards(left, ["a-0"], { budget: { maxUnavailablePercentage: 10 } }), ["allowed"]);
   const both = [zone("a", "", { extra: [pod("a-0"), pod("a-1")] }), zone("b", "")];
@@ -168,7 +168,7 @@ test("a pod that is left of a zone that was scaled to nothing is decided by a sh
   }
 });
 
-test("max-unavailable-zero: a share of no replicas is a 403 for a pod that is wanted, until its controller has counted them", () => {
+test("max-unavailable-zero: a percentage of no replicas is a 403 for a wanted pod, until its controller has counted them", () => {
   const uncounted = [zone("a", "ooo", { countedReplicas: 0 }), zone("b", "ooo")];
   const answer = refusal(uncounted, "a-0", { budget: { maxUnavailablePercentage: 100 } });
   assert.deepEqual(
@@ -181,7 +181,7 @@ test("max-unavailable-zero: a share of no replicas is a 403 for a pod that is wa
   );
 });
 
-test("never-possible: a budget of nothing is a 403 at once, whatever else the pod would wait for (R25)", () => {
+test("never-possible: a budget that allows nothing is a 403 at once, whatever else the pod would wait for (R25)", () => {
   const claims = [claimOf("a:1", "scale-down")];
   for (const zones of [whole, [zone("a", "ooo")], [zone("a", "ooo", { claims }), zone("b", "xxx")]]) {
     for (const [budget, field] of [
@@ -201,7 +201,7 @@ test("never-possible: a budget of nothing is a 403 at once, whatever else the po
   }
 });
 
-test("never-possible: a PodDisruptionBudget that wants all of its pods healthy is told at once, with the numbers (R25)", () => {
+test("never-possible: a PodDisruptionBudget that wants all of its pods healthy is reported at once, with the numbers (R25)", () => {
   const all = { disruptionsAllowed: 0, currentHealthy: 6, desiredHealthy: 6, expectedPods: 6 };
   const disruptionBudgets = [disruptionBudget("pdb", {}, all)];
   for (const zones of [whole, [zone("a", "ooo"), zone("b", "xxx")]]) {
@@ -215,7 +215,7 @@ test("never-possible: a PodDisruptionBudget that wants all of its pods healthy i
   assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: free }), ["allowed"]);
 });
 
-test("never-possible: a pod that two PodDisruptionBudgets select is told so at once, with both names (R25)", () => {
+test("never-possible: a pod that two PodDisruptionBudgets select is refused at once, with both names (R25)", () => {
   const free = { disruptionsAllowed: 3, currentHealthy: 3, desiredHealthy: 1 };
   const disruptionBudgets = [disruptionBudget("one", {}, free), disruptionBudget("two", {}, free)];
   for (const zones of [whole, [zone("a", "oxo"), zone("b", "oxo")]]) {
@@ -228,7 +228,7 @@ test("never-possible: a pod that two PodDisruptionBudgets select is told so at o
   }
 });
 
-test("pods that are away come back: a number is never met only where it is all that are wanted, the neighbours' among them (R25)", () => {
+test("absent pods come back: a number can never be met only if it is all wanted pods, including the neighbours' (R25)", () => {
   const away = { disruptionsAllowed: 0, currentHealthy: 5, desiredHealthy: 5, expectedPods: 5 };
   const disruptionBudgets = [disruptionBudget("pdb", { minAvailable: 5 }, away)];
   assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets }), ["pod-disruption-budget"]);
@@ -243,11 +243,11 @@ test("a pod that is left of a zone without replicas may go within a number", () 
   assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 1 } }), ["allowed"]);
 });
 
-test("without either field one pod may be down", () => {
+test("without both fields one pod may be down", () => {
   assert.deepEqual(guards(whole, ["a-0", "a-1"], { budget: {} }), ["allowed", "zone-budget"]);
 });
 
-test("too-few-zones: a group of one StatefulSet is a 400, in rollout-operator's words", () => {
+test("too-few-zones: a group of one StatefulSet is a 400, with rollout-operator's message", () => {
   const answer = refusal([zone("a", "ooo")], "a-0");
   assert.deepEqual([answer.guard, answer.code, answer.cause], ["too-few-zones", 400, ""]);
   assert.match(answer.message, /^minimum number of StatefulSets not found: the budget budget needs two zones or more/);
@@ -260,18 +260,18 @@ test("pod-unseen: a pod that the view does not have, or has under another uid, i
   }
 });
 
-test("a zone whose name is the start of another's is not taken for it", () => {
+test("a zone whose name is the prefix of another's is not mistaken for it", () => {
   const zones = [zone("a", "o"), zone("a-0", "o")];
   assert.deepEqual(rule(zones, ["a-0-0"])[0]?.reserve, { statefulSet: "a-0", ordinal: 0, uid: "uid-of-a-0-0" });
 });
 
-/** A pod whose reservation could be dropped so long ago, for it was renewed for too long. */
+/** A pod with a reservation that was renewed for too long, and could have been dropped this long ago. */
 function givenUp(name: string, agoMs: number): [string, Refusal] {
   const uid = `uid-of-${name}`;
   return [uid, { uid, pod: name, message: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
 }
 
-test("eviction-not-carried-out: a pod that was renewed for a minute, or is given up, is refused before its budget is asked", () => {
+test("eviction-not-carried-out: a pod that was renewed for a minute, or is given up, is refused before its budget is read", () => {
   const renewed = (sinceMs: number) => [
     reservation("a-0", { stampMs: nowMs - 5_000, sinceMs: nowMs - 5_000 - sinceMs }),
   ];
@@ -289,7 +289,7 @@ test("eviction-not-carried-out: a pod that was renewed for a minute, or is given
   ]);
 });
 
-test("rollout-first: for a minute after a pod was given up, no other goes before a rollout that has something to do", () => {
+test("rollout-first: for a minute after a pod was given up, no other pod goes before a rollout that has work", () => {
   const after = (agoMs: number) => ({ givenUp: new Map([givenUp("a-1", agoMs)]) });
   const outdated = [zone("a", "ooo"), zone("b", "nno")];
   const rolled = [zone("a", "nnn"), zone("b", "nnn")];
@@ -321,7 +321,7 @@ test("pod-disruption-budget: what the API server would refuse after us is refuse
   assert.deepEqual(guards(whole, ["a-0", "b-0"], { disruptionBudgets: others }), ["allowed", "zones-down"]);
 });
 
-test("a zone's own budget is told before a PodDisruptionBudget's", () => {
+test("a zone's own budget is named before a PodDisruptionBudget's", () => {
   assert.deepEqual(
     guards([zone("a", "oxo"), zone("b", "ooo")], ["a-0"], { disruptionBudgets: [disruptionBudget("p")] }),
     ["zone-budget"],
@@ -352,7 +352,7 @@ test("several-budgets, invalid-budget, budget-spans-groups: budgets that no func
   }
 });
 
-test("out-of-scope: a pod that no budget selects any more goes without a reservation", () => {
+test("out-of-scope: a pod that no budget selects goes without a reservation", () => {
   const [decision] = rule(whole, ["a-0"], { budgets: [] });
   assert.deepEqual([decision?.answer.guard, decision?.reserve], ["out-of-scope", undefined]);
 });

@@ -1,4 +1,7 @@
-/** Evictions of pods that are down already take no place in the budget, as long as the pod that was seen goes (R13, R14). */
+/**
+ * An eviction of a pod that is already down takes no place in the budget, as long as it takes the pod that was seen (R13,
+ * R14).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -9,7 +12,7 @@ import { governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
 const down = new Map([["uid-of-a-0", "77"]]);
 
-test("a pod that is down goes beside the budget as it was seen, in zone and in partition mode, and nothing is reserved", () => {
+test("a pod that is down goes outside of the budget, pinned to what was seen, in zone and in partition mode, without a reservation", () => {
   const partitions = { budget: { maxUnavailable: 1, podNamePartitionRegex: "[a-z]-([0-9]+)" } };
   const pin = [{ op: "add", path: "/deleteOptions", value: { preconditions: { uid: "uid-of-a-0" } } }];
   for (const [zones, changes, guard] of [
@@ -33,7 +36,7 @@ test("a pod that is down goes within its budget as any other does, and is reserv
   assert.deepEqual(decision?.reserve, { statefulSet: "a", ordinal: 0, uid: "uid-of-a-0" });
 });
 
-test("what no budget of zones may lift holds a pod that is down, too", () => {
+test("guards that no budget of zones can lift also block a pod that is down", () => {
   const torn = [zone("a", "xoo"), zone("b", "oxo")];
   assert.deepEqual(guards(torn, ["a-0"], { down, budget: { maxUnavailable: 0 } }), ["never-possible"]);
   assert.deepEqual(guards([zone("a", "xoo")], ["a-0"], { down }), ["too-few-zones"]);
@@ -41,7 +44,7 @@ test("what no budget of zones may lift holds a pod that is down, too", () => {
   assert.deepEqual(guards([zone("a", "xoo"), other], ["b-1", "a-0"], { down }), ["zones-down", "allowed"]);
 });
 
-/** One pod broken in each zone, as the API server has it. */
+/** The group with one broken pod in each zone, as the API server has it. */
 async function torn(): Promise<Harness> {
   const harness = await governedGroup();
   for (const name of ["group-a-0", "group-b-1"]) breakPod(harness, name);
@@ -59,7 +62,7 @@ function revisionOf({ world }: Harness, name: string): string {
   return world.store.get("pods", { namespace, name }).metadata.resourceVersion;
 }
 
-test("broken pods of two zones do not refuse each other's eviction: each goes, pinned to what was seen", async () => {
+test("broken pods of two zones do not block each other's eviction: each goes, pinned to what was seen", async () => {
   const harness = await torn();
   const replica = new Replica(harness);
   for (const name of ["group-a-0", "group-b-1"]) {
@@ -74,7 +77,7 @@ test("broken pods of two zones do not refuse each other's eviction: each goes, p
   ]);
 });
 
-test("a stale view that shows a ready pod as down lets it not go beside the budget (R14)", async () => {
+test("a stale view that shows a ready pod as down does not let it go outside of the budget (R14)", async () => {
   const harness = await torn();
   const frozen = harness.context.cache;
   const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
@@ -84,7 +87,7 @@ test("a stale view that shows a ready pod as down lets it not go beside the budg
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"]);
 });
 
-test("without a pinned revision, a ledger that stands, or a read of the pod, a broken pod waits like any other", async () => {
+test("without a pinned revision, an existing ledger, or a read of the pod, a broken pod waits like any other", async () => {
   const harness = await torn();
   const replica = new Replica(harness);
   const uid = replica.uidOf("group-a-0");
@@ -100,7 +103,7 @@ test("without a pinned revision, a ledger that stands, or a read of the pod, a b
   for (const code of [401, 403, 404, 409, 422, 429, 500, 0]) {
     let reads = 0;
     replica.interfere = ({ verb, resource }) => {
-      // The first one is the review's own.
+      // The first request is the review's own.
       if (verb === "get" && resource === "pods" && reads++ > 0) throw refused(code);
     };
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"], String(code));

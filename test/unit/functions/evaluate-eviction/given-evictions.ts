@@ -1,4 +1,4 @@
-/** What reviews of evictions are decided by: a test says only what it is about. */
+/** The input of reviews of evictions: a test states only what it is about. */
 
 import { decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
 import type {
@@ -17,13 +17,13 @@ import type { StatefulSet } from "../../../../functions/shared/workloads/statefu
 import { namespace, nowMs, zoneBudget } from "../advance-zone-rollout/given.ts";
 
 export interface GroupChanges extends Partial<Omit<EvictionSnapshot, "zones" | "asked" | "surroundings">> {
-  /** One budget for all that is drawn, with this spec; or several. Default: one pod of a zone may be down. */
+  /** One budget with this spec for all zones, or several budgets. Default: one pod of a zone may be down. */
   readonly budget?: Readonly<Record<string, unknown>>;
   readonly budgets?: readonly StoredBudget[];
   readonly neighbours?: readonly StatefulSet[];
 }
 
-/** A pod's name, or more of what is asked for it. */
+/** A pod's name, or further fields of the question about it. */
 export type Question = string | (Partial<Eviction> & { readonly name: string; readonly dryRun?: boolean });
 
 function askedOf(question: Question): ReviewedEviction {
@@ -31,7 +31,7 @@ function askedOf(question: Question): ReviewedEviction {
   return { dryRun, eviction: { uid: `uid-of-${eviction.name}`, isPinned: true, pin: [], ...eviction } };
 }
 
-/** The decisions over zones as drawings, by {@link zone}, for questions that are asked together. */
+/** The decisions about questions that are asked together, over zones as {@link zone} draws them. */
 export function rule(
   zones: readonly Zone[],
   questions: readonly Question[],
@@ -59,7 +59,7 @@ export function rule(
   });
 }
 
-/** The same as words: for each question the guard, `allowed` among them. */
+/** The same as words: the guard for each question, or `allowed`. */
 export function guards(zones: readonly Zone[], questions: readonly Question[], changes?: GroupChanges): string[] {
   return rule(zones, questions, changes).map(({ answer }) => answer.guard);
 }
@@ -73,7 +73,7 @@ export function refusal(zones: readonly Zone[], question: Question, changes?: Gr
   return decision.answer;
 }
 
-/** A PodDisruptionBudget over all that is drawn, which allows nothing. */
+/** A PodDisruptionBudget over all zones that allows nothing. */
 export function disruptionBudget(
   name: string,
   spec: object = {},

@@ -1,4 +1,4 @@
-/** Evictions over HTTP, in a small world; and the README is compared with what the server answers. */
+/** Evictions over HTTP in a fake cluster. Compares the README with the server's answers. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -31,7 +31,7 @@ interface Answer {
   };
 }
 
-/** The app over one process that decides evictions. */
+/** The app of a process that decides evictions. */
 class ReviewServer {
   readonly harness: Harness;
   readonly replica: Replica;
@@ -46,7 +46,7 @@ class ReviewServer {
     ({ app: this.app, lines: this.lines } = createTestApp({ admissions, monotonicMs }));
   }
 
-  /** Posts it, and lets time go on until there is an answer. */
+  /** Posts the review, and lets time pass until there is an answer. */
   async post(body: unknown, path = pinningPath, headers: Record<string, string> = json): Promise<Response> {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     let answered: Response | undefined;
@@ -54,7 +54,7 @@ class ReviewServer {
     const done = asked.then((response) => {
       answered = response;
     });
-    // The app reads bodies from streams: those need turns of the event loop, between which virtual time goes on.
+    // The app reads bodies from streams, which need turns of the event loop, between which virtual time passes.
     while (answered === undefined) {
       await new Promise((resolve) => setImmediate(resolve));
       if (answered === undefined) this.harness.timeline.step();
@@ -76,7 +76,7 @@ class ReviewServer {
   }
 }
 
-/** What kube-apiserver 1.36 posts for `kubectl drain`, in its order of fields. */
+/** The body that kube-apiserver 1.36 posts for `kubectl drain`, with the fields in its order. */
 function review(request: object = {}, version = "v1"): object {
   const kind = { group: "policy", version: "v1", kind: "Eviction" };
   const resource = { group: "", version: "v1", resource: "pods" };
@@ -99,13 +99,13 @@ function review(request: object = {}, version = "v1"): object {
   };
 }
 
-/** A row of a table in the README that begins with these cells. */
+/** The row of a table in the README that begins with these cells. */
 function assertRow(...cells: readonly (string | number)[]): void {
   const row = cells.map((cell) => String(cell).replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join(" +\\| ");
   assert.match(readme, new RegExp(`^\\| ${row}`, "m"), `the README has no row | ${cells.join(" | ")}`);
 }
 
-test("an allowance pins the uid by a JSON patch at one path alone: no other ever patches, whose webhook may validate", async () => {
+test("an allowing answer pins the uid by a JSON patch at one path only: others may belong to a validating webhook", async () => {
   const server = new ReviewServer(await governedGroup());
   const uid = server.replica.uidOf("group-a-0");
   for (const version of ["v1", "v1beta1"]) {
@@ -122,7 +122,7 @@ test("an allowance pins the uid by a JSON patch at one path alone: no other ever
   }
 });
 
-test("a dry run is one by the request, or by the Eviction's own options, where kubectl drain says it", async () => {
+test("a dry run is recognised by the request, or by the Eviction's own options, which kubectl drain uses", async () => {
   const isDryRun = async (request: object): Promise<unknown> => {
     const server = new ReviewServer(await governedGroup());
     assert.equal(await server.outcome(request), "allowed");
@@ -148,7 +148,7 @@ test("a refusal is a 429 that kubectl drain knows from PodDisruptionBudgets", as
   assert.deepEqual(response, { uid: "u-1", allowed: false, status });
 });
 
-test("no patch and no warning but kubectl's own: what is exempt is allowed with one, with its uid pinned", async () => {
+test("an exempt pod is allowed with its uid pinned, without a warning", async () => {
   const harness = await governedGroup();
   harness.world.store.delete("pods", { namespace, name: "group-a-0" });
   const server = new ReviewServer(harness);
@@ -181,7 +181,7 @@ function nested(depth: number): string {
   return "[".repeat(depth) + "]".repeat(depth);
 }
 
-test("what is no review has a status and a message, each in the README", async () => {
+test("a body that is no review gets a status and a message, each in the README", async () => {
   const server = new ReviewServer(await governedGroup());
   const large = review({ object: "x".repeat(10_000_000) });
   for (const [row, status, pattern, body, headers] of [
@@ -246,7 +246,7 @@ test("reviews of something else, and missing fields, are each answered as the RE
 
 test("pods that belong to no StatefulSet are answered as the README says", async () => {
   const harness = await governedGroup();
-  // The owners of these pods are none, and the pods would soon be gone, too.
+  // The owners of these pods do not exist, so the pods would soon be gone as well.
   harness.world.garbageCollector.stop();
   const server = new ReviewServer(harness);
   const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "u", controller: true };
@@ -311,7 +311,7 @@ test("a hostile expression takes time in proportion to the name", { timeout: 60_
   const { partitions } = stored.parsed.budget;
   const leastMs = (length: number): number => {
     const rounds = Array.from({ length: 300 }, (_, round) => {
-      // Each name once: what is known already costs nothing.
+      // Each name only once, because a known name costs nothing.
       const name = `group-${"a".repeat(length)}-${round}`;
       const startMs = performance.now();
       assert.equal(partitions?.partitionOf(name), undefined);
@@ -325,7 +325,7 @@ test("a hostile expression takes time in proportion to the name", { timeout: 60_
   assertRow("a hostile expression, such as `(a+)+$`", "denied, 400; a name takes time in proportion to its length");
 });
 
-test("both servers are closed when the function breaks, and the table says so", async () => {
+test("both servers refuse when the function breaks, and the table says so", async () => {
   const broken: AdmissionHandler = { review: () => Promise.reject(new Error("the sky fell")) };
   const server = new ReviewServer(await governedGroup(), {}, broken);
   for (const path of evaluateEviction.paths) {
@@ -336,7 +336,7 @@ test("both servers are closed when the function breaks, and the table says so", 
   assert.ok(server.lines.some(({ level, msg }) => level === "error" && String(msg).includes("the sky fell")));
 });
 
-test("reviews are counted in rollout-operator's words and in our own", async () => {
+test("reviews are counted by rollout-operator's metrics and by our own", async () => {
   const harness = await governedGroup();
   const server = new ReviewServer(harness);
   for (const name of ["group-a-0", "group-a-1", "group-b-0", "group-a-9"]) await server.outcome({ name });
@@ -354,7 +354,7 @@ test("reviews are counted in rollout-operator's words and in our own", async () 
   for (const guard of ["allowed", "zone-budget", "zones-down", "pod-gone", "invalid-request"]) verdict(guard);
 });
 
-test("a reservation that a review made is a line at info with who asked, cut and without what does not show", async () => {
+test("a review's reservation is logged at info with the user who asked, cut and without invisible characters", async () => {
   const server = new ReviewServer(await governedGroup({ maxUnavailable: 2 }));
   const userInfo = { username: `eve\n\u202e\u0007${"x".repeat(1_000)}` };
   await server.outcome({ userInfo, dryRun: true });
@@ -372,7 +372,7 @@ test("a reservation that a review made is a line at info with who asked, cut and
   assert.match(String(logged[0]?.msg), /^group-a-0 is reserved, and may go: a review asked for it$/);
 });
 
-test("what a client sends at length is in no answer and in no line of the log", async () => {
+test("long text of a client is in no answer and in no line of the log", async () => {
   const server = new ReviewServer(await governedGroup());
   const long = "9".repeat(100_000);
   const object = { deleteOptions: { preconditions: { uid: long } }, metadata: { annotations: { long } } };
@@ -383,7 +383,7 @@ test("what a client sends at length is in no answer and in no line of the log", 
   assert.ok(server.lines.every((line) => JSON.stringify(line).length < 2_000));
 });
 
-test("a storm of refusals is one line a minute for each guard and zone, and debug has them all", async () => {
+test("a storm of refusals is logged once a minute for each guard and zone, and debug has them all", async () => {
   const server = new ReviewServer(await governedGroup());
   await server.outcome({});
   for (let round = 0; round < 5; round++) {

@@ -1,4 +1,4 @@
-/** What a refused eviction is told: what is counted, what is named, and from when on it may be asked for again. */
+/** The content of a refusal: what is counted, what is named, and when to ask again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideAlone } from "../../../../functions/evaluate-eviction/decide-alone.ts";
@@ -11,7 +11,7 @@ function givenUp(name: string, agoMs: number): [string, Refusal] {
   return [uid, { uid, pod: name, message: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
 }
 
-test("rollout-first: the turn is told to last until the pod that was given up last lets it end, whatever their order", () => {
+test("rollout-first: the turn lasts until the time of the pod that was given up last, whatever their order", () => {
   const zones = [zone("a", "oooo"), zone("b", "oooo")];
   const both = [givenUp("a-1", 50_000), givenUp("a-2", 5_000)] as const;
   for (const order of [both, both.toReversed()]) {
@@ -22,30 +22,30 @@ test("rollout-first: the turn is told to last until the pod that was given up la
   }
 });
 
-test("rollout-first: a rollout that has a single pod to take has its turn, too", () => {
+test("rollout-first: a rollout with a single pod to take also has its turn", () => {
   const zones = [zone("a", "nnn"), zone("b", "nno")];
   assert.deepEqual(guards(zones, ["a-0"], { givenUp: new Map([givenUp("a-1", 0)]) }), ["rollout-first"]);
 });
 
-test("a reserved pod that is gone and not back is told as unknown", () => {
+test("a reserved pod that is gone and not back is reported as unknown", () => {
   const evicted = zone("a", "o.o", { reserved: [reservation("a-1", { uid: "evicted" })] });
   const answer = refusal([evicted, zone("b", "ooo")], "a-0");
   assert.equal(answer.guard, "zone-budget");
   assert.match(answer.message, /^1 pod unknown in a: 1 may be/);
 });
 
-test("zones-down: pods that are being scaled away are not told beside those that are down", () => {
+test("zones-down: pods that are being scaled away are not named beside those that are down", () => {
   const shrinking = zone("b", "o.x", { extra: [pod("b-3")] });
   const answer = refusal([zone("a", "ooo"), shrinking], "a-0");
   assert.match(answer.message, /^1 pod not ready, 1 pod unknown in b: no pod of a goes/);
 });
 
-test("pod-unseen: a pod that has another StatefulSet's name would be reserved as one of its owner's, and is not", () => {
+test("pod-unseen: a pod with another StatefulSet's name is not reserved as one of its owner's", () => {
   const zones = [zone("a", "oo", { extra: [pod("foreign-7", { ownerUid: "uid-of-a" })] }), zone("b", "oo")];
   assert.deepEqual(guards(zones, ["foreign-7"]), ["pod-unseen"]);
 });
 
-test("a mistake of the cluster's objects is a BadRequest where it is a 400, and an InternalError where it is a 500", () => {
+test("a mistake in the cluster's objects has the reason BadRequest with 400, and InternalError with 500", () => {
   const alone = refusal([zone("a", "ooo")], "a-0");
   assert.deepEqual([alone.guard, alone.code, alone.reason], ["too-few-zones", 400, "BadRequest"]);
   const several = { budgets: [zoneBudget("one", {}), zoneBudget("two", {})] };
@@ -59,7 +59,7 @@ test("a mistake of the cluster's objects is a BadRequest where it is a 400, and 
   ]);
 });
 
-test("an answer about a pod of no StatefulSet is of no zone", () => {
+test("an answer about a pod without a StatefulSet names no zone", () => {
   const answer = ownerless([]);
   assert.deepEqual("guard" in answer && [answer.guard, answer.zone], ["out-of-scope", ""]);
 });

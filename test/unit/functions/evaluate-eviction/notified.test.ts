@@ -1,4 +1,4 @@
-/** Rule R18 where no budget selects the pods: no eviction takes a pod that is being told that it leaves. */
+/** Rule R18 without a budget over the pods: no eviction takes a pod that is being told that it leaves. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -10,7 +10,7 @@ import { addBudget, Replica } from "./group-commit/reviews.ts";
 const notified = { "rollout-group": "group", "grafana.com/prepare-downscale": "true" };
 const paths = [pinningPath, ...plainPaths];
 
-/** A group whose ledger holds a claim of the upper one of two pods of a zone. */
+/** A group whose ledger has a claim of the upper one of two pods of a zone. */
 async function claimed(labels: Readonly<Record<string, string>> = notified): Promise<Replica> {
   const harness = new Harness({ labels });
   await harness.run(true);
@@ -18,7 +18,7 @@ async function claimed(labels: Readonly<Record<string, string>> = notified): Pro
   return new Replica(harness);
 }
 
-test("zone-scaling-down: a pod that is being told stays though no budget selects it, and its siblings go", async () => {
+test("zone-scaling-down: a pod that is being told stays even if no budget selects it, and its siblings go", async () => {
   for (const path of paths) {
     const replica = await claimed();
     const answer = (await replica.answer(replica.review("group-a-1", { path }))) as Denied;
@@ -39,7 +39,7 @@ test("a pod that has ended or is terminating goes, claimed or not", async () => 
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["exempt"]);
 });
 
-test("the ledger is read for pods that are told before they leave, and for no others: one request for each review", async () => {
+test("the ledger is read only for pods that are told before they leave: one request for each review", async () => {
   const replica = await claimed();
   await replica.answer(replica.review("group-a-0"));
   assert.equal(replica.count("get leases"), 1);
@@ -48,7 +48,7 @@ test("the ledger is read for pods that are told before they leave, and for no ot
   assert.equal(untold.count("get leases"), 0);
 });
 
-test("a StatefulSet with a delay has its pods told, too", async () => {
+test("a StatefulSet with a delay also has its pods told", async () => {
   const replica = await claimed({ "rollout-group": "group" });
   const prefix = "grafana.com/rollout-";
   replica.harness.world.annotate(
@@ -58,7 +58,7 @@ test("a StatefulSet with a delay has its pods told, too", async () => {
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["zone-scaling-down"]);
 });
 
-test("where there is no ledger no pod is told; where Sluice cannot read it, it does not know, and the pod stays", async () => {
+test("without a ledger no pod is being told; if Sluice cannot read it, the pod stays", async () => {
   const none = new Replica(new Harness({ labels: notified }));
   assert.deepEqual(await none.guards(none.review("group-a-1")), ["out-of-scope"]);
   const broken = await claimed();
@@ -71,7 +71,7 @@ test("where there is no ledger no pod is told; where Sluice cannot read it, it d
   assert.deepEqual(await away.guards(away.review("group-a-0")), ["right-missing"]);
 });
 
-test("where a budget selects the pod, its own decision counts the claim", async () => {
+test("if a budget selects the pod, the decision by the budget counts the claim", async () => {
   const replica = await claimed();
   addBudget(replica.harness, { maxUnavailable: 2 });
   await replica.harness.goOn(60_000);

@@ -1,4 +1,4 @@
-/** Evictions of pods that another owner than a StatefulSet has: the ledger of their group decides them. */
+/** Evictions of pods whose owner is no StatefulSet: the ledger of their group decides. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -41,7 +41,7 @@ class OwnedGroup extends Harness {
     this.world.store.putStatus("pods", pod, { phase: "Running", conditions } as never);
   }
 
-  /** As the function that suspends has made it, and old enough to permit. */
+  /** The claim as the function that suspends makes it, old enough to permit. */
   async withLedger(): Promise<this> {
     const claim = { namespace, name: "a-0-data" };
     this.world.annotate(claim, { "sluice.dev/suspend": "true" }, "persistentvolumeclaims");
@@ -96,7 +96,7 @@ test("two evictions of two zones that come together are not both allowed", async
   assert.deepEqual(both.sort(), ["allowed", "zones-down"], "in two");
 });
 
-test("a pod that a claim names is its function's, and while a zone is claimed no pod of another one is evicted", async () => {
+test("a claimed pod belongs to its function, and while a zone is claimed no pod of another zone is evicted", async () => {
   for (const kind of ["scale-down", "volume"] as const) {
     const harness = await new OwnedGroup().withLedger();
     harness.claimed(kind, "a", ["a-0"]);
@@ -107,7 +107,7 @@ test("a pod that a claim names is its function's, and while a zone is claimed no
   }
 });
 
-test("by its name alone a pod of an owner is let go once, and not again while that may be under way", async () => {
+test("by its name alone a pod of an owner is allowed once, and not again while that eviction may be under way", async () => {
   const harness = await new OwnedGroup().withLedger();
   const replica = new Replica(harness);
   const ask = () => replica.guards(replica.review("a-0", { path: plainPaths[0] }));
@@ -132,7 +132,7 @@ test("an eviction of a pod without an owner costs one LIST of Leases a second, a
   assert.equal(replica.count("list persistentvolumeclaims"), 1, "only beside such a group, and once a second");
 });
 
-test("where the Leases or the volume claims cannot be read the pod stays, with a 429 that says what failed", async () => {
+test("if the Leases or the volume claims cannot be read, the pod stays, with a 429 that says what failed", async () => {
   for (const resource of ["leases", "persistentvolumeclaims"])
     for (const code of [403, 409, 422, 429, 500, 0]) {
       const harness = await new OwnedGroup().withLedger();

@@ -4,13 +4,13 @@ import { test } from "node:test";
 import { mostReplicas, nowMs, pod, reservation, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
 import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
 
-/** The ordinal is the partition: a-1, b-1 and c-1 hold the same. */
+/** The ordinal is the partition: a-1, b-1 and c-1 belong to the same. */
 const byOrdinal = { podNamePartitionRegex: "[a-z]+-([0-9]+)" };
 const partitions = (maxUnavailable: number, spec: object = {}) => ({
   budget: { ...byOrdinal, maxUnavailable, ...spec },
 });
 
-test("partition-budget: a partition is counted over all zones, and other partitions do not matter", () => {
+test("partition-budget: a partition is counted over all zones, and other partitions do not count", () => {
   const zones = [zone("a", "ooo"), zone("b", "oxo"), zone("c", "xoo")];
   assert.deepEqual(guards(zones, ["a-1"], partitions(1)), ["partition-budget"]);
   assert.deepEqual(guards(zones, ["a-0"], partitions(1)), ["partition-budget"]);
@@ -24,13 +24,13 @@ test("partition-budget: a partition is counted over all zones, and other partiti
   );
 });
 
-test("the pod's own slot is not counted, nor its zone for having no other pod of the partition", () => {
+test("the pod's own place is not counted, nor its zone for having no other pod of the partition", () => {
   assert.deepEqual(guards([zone("a", "xoo"), zone("b", "ooo")], ["a-0"], partitions(1)), ["allowed"]);
   const uneven = [zone("a", "oooo"), zone("b", "ooo")];
   assert.deepEqual(guards(uneven, ["b-2"], partitions(1)), ["allowed"]);
 });
 
-test("another pod of the same zone in the same partition counts too", () => {
+test("another pod of the same zone in the same partition also counts", () => {
   const pairs = { budget: { podNamePartitionRegex: "[a-z]+-([0-9])[0-9]*", maxUnavailable: 1 } };
   const zones = [zone("a", "oooooooooox"), zone("b", "ooooooooooo")];
   assert.deepEqual(guards(zones, ["a-1", "a-2"], pairs), ["partition-budget", "allowed"]);
@@ -62,13 +62,13 @@ test("a zone that wants 2^31 pods is decided like any other, under a budget of z
   assert.deepEqual(guards(zones, ["a-0", "a-1", "b-1"], allowed), ["allowed", "allowed", "allowed"]);
 });
 
-test("a zone that should have the partition and has no pod of it counts as one unknown", () => {
+test("a zone that should have the partition but has no pod of it counts as one unknown pod", () => {
   const zones = [zone("a", "oooo"), zone("b", "ooo")];
   assert.match(refusal(zones, "a-3", partitions(1)).message, /^1 pod unknown in partition 3: 1 may be/);
   assert.deepEqual(guards(zones, ["a-3"], partitions(2)), ["allowed"]);
 });
 
-test("a zone that is to have no pods has lost none of any partition, and one that wants a pod and has none has", () => {
+test("a zone that wants no pods lacks none of any partition; a zone that wants a pod and has none lacks one", () => {
   const scaledAway = [zone("a", "oo"), zone("b", "oo"), zone("old", "")];
   assert.deepEqual(guards(scaledAway, ["a-0", "b-1"], partitions(1)), ["allowed", "allowed"]);
   const lost = [zone("a", "oo"), zone("b", "oo"), zone("old", "..")];
@@ -88,7 +88,7 @@ test("reservations count in the partition of their pod, whose StatefulSet may ha
   assert.deepEqual(guards(left, ["a-1", "a-0"], { ...partitions(1), departed }), ["partition-budget", "allowed"]);
 });
 
-test("partitions of a zone do not wait for each other: pods of one zone may go at once", () => {
+test("partitions of a zone do not wait for each other: several pods of one zone may go at once", () => {
   const zones = [zone("a", "ooo"), zone("b", "ooo"), zone("c", "ooo")];
   assert.deepEqual(guards(zones, ["a-0", "b-1", "c-2", "a-1"], partitions(1)), [
     ...["allowed", "allowed", "allowed"],
@@ -118,7 +118,7 @@ test("a pod of another zone counts as ready only when it has been for longer tha
   assert.deepEqual(guards(zones(nowMs), ["a-0"], partitions(1)), ["allowed"]);
 });
 
-test("the cross-zone delay does not hold within a zone", () => {
+test("the cross-zone delay does not apply within a zone", () => {
   const pairs = { podNamePartitionRegex: "[a-z]+-([0-9])[0-9]*", maxUnavailable: 1, crossZoneEvictionDelay: "60s" };
   const fresh = { replicas: 11, extra: [pod("a-10", { readySinceMs: nowMs - 1_000 })] };
   const zones = [zone("a", "oooooooooo.", fresh), zone("b", "ooooooooooo")];
@@ -144,14 +144,14 @@ test("partition-not-identified: a pod whose name gives no partition is a 400 tha
   }
 });
 
-test("the group that is written is the partition", () => {
+test("the capturing group is the partition", () => {
   const budget = { podNamePartitionRegex: "(.)-([0-9]+)", podNameRegexGroup: 1, maxUnavailable: 1 };
   const zones = [zone("a", "oox"), zone("b", "ooo")];
   assert.deepEqual(guards(zones, ["a-0"], { budget }), ["partition-budget"]);
   assert.deepEqual(guards(zones, ["a-0"], { budget: { ...budget, podNameRegexGroup: 2 } }), ["allowed"]);
 });
 
-test("budgets of nothing and groups of one zone are refused in partition mode too, before the partition is searched for", () => {
+test("budgets that allow nothing and groups of one zone are also refused in partition mode, before the partition is determined", () => {
   const zones = [zone("a", "ooo"), zone("b", "ooo")];
   const unmatched = { podNamePartitionRegex: "x-([0-9]+)" };
   assert.deepEqual(guards(zones, ["a-0"], partitions(0, unmatched)), ["never-possible"]);
@@ -160,7 +160,7 @@ test("budgets of nothing and groups of one zone are refused in partition mode to
   assert.deepEqual(guards(zones, ["a-0"], partitions(1, share)), ["never-possible"]);
 });
 
-test("pods of one group may have different budgets, each counted by its own", () => {
+test("pods of one group may have different budgets, and each is counted by its own", () => {
   const labels = (name: string) => ({ "rollout-group": "group", part: name });
   const apart = (letter: string, drawing: string) =>
     zone(letter, "...", {
@@ -180,7 +180,7 @@ test("pods of one group may have different budgets, each counted by its own", ()
   assert.deepEqual(guards(zones, ["a-0", "a-1", "b-1"], { budgets }), ["allowed", "zone-budget", "zones-down"]);
 });
 
-test("reviews that are decided together count those before them that were allowed", () => {
+test("reviews that are decided together count the earlier ones that were allowed", () => {
   const zones = [zone("a", "oooo"), zone("b", "oooo")];
   const budget = { maxUnavailable: 2 };
   assert.deepEqual(guards(zones, ["a-0", "a-1", "a-2", "b-0"], { budget }), [
@@ -190,7 +190,7 @@ test("reviews that are decided together count those before them that were allowe
   assert.deepEqual(guards(zones, ["b-3", "a-0", "b-1"], { budget }), ["allowed", "zones-down", "allowed"]);
 });
 
-test("two that ask for one pod are both allowed, and cost one place", () => {
+test("two reviews of one pod are both allowed, and cost one place", () => {
   const zones = [zone("a", "ooo"), zone("b", "ooo")];
   assert.deepEqual(guards(zones, ["a-0", "a-0", "a-1"], { budget: { maxUnavailable: 2 } }), [
     "allowed",
@@ -200,7 +200,7 @@ test("two that ask for one pod are both allowed, and cost one place", () => {
   assert.deepEqual(guards(zones, ["a-0", "a-0", "a-1"]), ["allowed", "allowed", "zone-budget"]);
 });
 
-test("a dry run counts those before it, and does not count for those after it", () => {
+test("a dry run counts earlier reviews, and does not count for later ones", () => {
   const zones = [zone("a", "ooo"), zone("b", "ooo")];
   const dry = (name: string) => ({ name, dryRun: true });
   assert.deepEqual(guards(zones, [dry("a-0"), dry("b-0"), "a-1", dry("a-2"), dry("b-1"), "b-2"]), [
@@ -209,7 +209,7 @@ test("a dry run counts those before it, and does not count for those after it", 
   ]);
 });
 
-test("what is refused or exempt costs those after it nothing", () => {
+test("a refused or exempt review costs later ones nothing", () => {
   const zones = [zone("a", "oto"), zone("b", "ooo")];
   const changes = { budget: { maxUnavailable: 2 } };
   assert.deepEqual(guards(zones, ["b-0", "a-1", "a-7", "a-0", "a-2"], changes), [
@@ -218,7 +218,7 @@ test("what is refused or exempt costs those after it nothing", () => {
   ]);
 });
 
-test("what a PodDisruptionBudget holds back is not counted for those after it", () => {
+test("a review that a PodDisruptionBudget blocks is not counted for later ones", () => {
   const ofZoneA = disruptionBudget("pdb", { selector: { matchLabels: { name: "a" } } });
   const changes = { disruptionBudgets: [ofZoneA] };
   assert.deepEqual(guards([zone("a", "ooo"), zone("b", "ooo")], ["a-0", "b-0"], changes), [
@@ -227,7 +227,7 @@ test("what a PodDisruptionBudget holds back is not counted for those after it", 
   ]);
 });
 
-test("the same question twice has the same answer, and nothing of the group is changed by it", () => {
+test("the same question twice has the same answer, and changes nothing in the group", () => {
   const zones = [zone("a", "oooo"), zone("b", "oooo")];
   const questions = ["a-0", "a-1", "b-0"];
   const before = structuredClone(zones);

@@ -1,4 +1,4 @@
-/** Evictions of pods that have no place in a zone: each is told why, and the ledger stays readable whatever they are called. */
+/** Evictions of pods without a place in a zone: each is told why, and the ledger stays readable whatever the pods' names. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createListReader } from "../../../../functions/shared/cache/listing.ts";
@@ -12,7 +12,7 @@ function addPod(harness: Harness, name: string, ownerReferences: readonly object
   harness.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
 }
 
-/** A process whose API server has a ready pod of any name that `group-a` controls: the controller would soon remove it. */
+/** A process whose API server has a ready pod of any name, which `group-a` controls. Its controller would soon remove it. */
 function besidePod(harness: Harness, name: string): Replica {
   const { uid } = harness.world.store.get("statefulsets", { namespace, name: "group-a" }).metadata;
   const ownerReferences = [{ kind: "StatefulSet", name: "group-a", uid, controller: true }];
@@ -25,7 +25,7 @@ function besidePod(harness: Harness, name: string): Replica {
   });
 }
 
-test("no-ordinal: a pod whose name is not STATEFULSET-ORDINAL is a 400 that says so, and the ledger stays readable", async () => {
+test("no-ordinal: a pod whose name is not STATEFULSET-ORDINAL gets a 400 that says so, and the ledger stays readable", async () => {
   const harness = await governedGroup();
   const names = [`group-a-${"9".repeat(30)}`, "group-a-2147483648", "group-a-x", "group-a-07", "other-1", "group-a"];
   for (const name of names) {
@@ -59,9 +59,9 @@ test("no-statefulset: the refusal names the kind of what controls the pod", asyn
   }
 });
 
-test("out-of-scope: a pod of Sluice's own is known by its labels and its ReplicaSet, and no StatefulSet's pod is one", async () => {
+test("out-of-scope: Sluice's own pods are recognised by their labels and ReplicaSet, and no StatefulSet's pod is one", async () => {
   const harness = await governedGroup({ maxUnavailable: 0 });
-  // The owners of these pods are none, and the pods would soon be gone, too.
+  // The owners of these pods do not exist, so the pods would soon be gone as well.
   harness.world.garbageCollector.stop();
   const ours = { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": "admission" };
   const labels = { "rollout-group": "group", ...ours };

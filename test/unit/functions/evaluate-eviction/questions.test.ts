@@ -1,4 +1,4 @@
-/** Evictions of pods that are asked before they go (rule R22), over a small world. */
+/** Evictions of pods that are asked before they go (rule R22), in a fake cluster. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
@@ -12,7 +12,7 @@ interface Stage {
   readonly replica: Replica;
 }
 
-/** A group whose zone a asks, without a budget unless one is given. */
+/** A group whose zone a has its pods asked; by default without a budget. */
 async function stage(annotations: Readonly<Record<string, string>> = rabbit, budget?: object): Promise<Stage> {
   const harness = new Harness({ replicas: 3, zones: ["a"] });
   if (budget !== undefined) {
@@ -44,7 +44,7 @@ test("a question governs its StatefulSet without a budget: the pod that goes is 
   assert.deepEqual(harness.health, ["rabbitmq good"]);
 });
 
-test("statefulset:NAME: one that has no rollout-group has a ledger of its own", async () => {
+test("statefulset:NAME: a StatefulSet without a rollout-group has a ledger of its own", async () => {
   const harness = new Harness({ replicas: 3, zones: ["a"], labels: { app: "rabbit" } });
   const pods = new AskedPods(harness);
   const replica = processOf(harness, pods);
@@ -66,7 +66,7 @@ test("health-bad: a 429 that names the queues, and nothing is reserved", async (
   assert.deepEqual(reserved(harness), []);
 });
 
-test("one pod at a time: 32 reviews at once let one of three go, and one pod alone is asked", async () => {
+test("one pod at a time: of 32 reviews of three pods one is allowed, and only one pod is asked", async () => {
   const { harness, pods, replica } = await stage();
   const names = Array.from({ length: 32 }, (_, index) => `group-a-${index % 3}`);
   const guards = await replica.guards(...names.map((name) => replica.review(name)));
@@ -86,19 +86,19 @@ test("health-beside-others: a pod that a budget would let go waits while the led
   const again = await denied(handler, "group-a-2");
   assert.match(again.message, /is reserved, and an answer about health permits nothing beside it/);
   assert.deepEqual(new Set(asked.takeAsked()).size, 1);
-  // A group of one zone has no budget that can be kept, question or not.
+  // A group of one zone has no budget that can be kept, with or without questions.
   assert.equal((await denied(replica, "group-a-0")).guard, "too-few-zones");
   assert.deepEqual(pods.takeAsked(), []);
 });
 
-test("one that says no does not keep the next one of a batch from being asked", async () => {
+test("a pod that says no does not prevent the next one of a batch from being asked", async () => {
   const { pods, replica } = await stage();
   pods.replies.set("group-a-0", critical);
   const guards = await replica.guards(replica.review("group-a-0"), replica.review("group-a-1"));
   assert.deepEqual(guards, ["health-bad", "allowed"]);
 });
 
-test("one-at-a-time: while a pod is down that no function reserved no other pod is asked; the pod that is down may go", async () => {
+test("one-at-a-time: while an unreserved pod is down, no other pod is asked; the pod that is down may go", async () => {
   const { harness, pods, replica } = await stage();
   harness.world.kubelet.breakPod({ namespace, name: "group-a-2" }, "Unready");
   await harness.goOn(100);
@@ -109,7 +109,7 @@ test("one-at-a-time: while a pod is down that no function reserved no other pod 
   assert.deepEqual(await replica.guards(replica.review("group-a-2")), ["allowed"]);
 });
 
-test("no answer: it waits, or goes where its StatefulSet says so and no other pod is down, with a warning", async () => {
+test("without an answer a pod stays, or goes with a warning if its StatefulSet says so and no other pod is down", async () => {
   for (const reply of ["hang", "break", { status: 500 }, { status: 401 }, { status: 200, body: "<html>" }] as const) {
     const { pods, replica } = await stage();
     pods.others = reply;
@@ -123,7 +123,7 @@ test("no answer: it waits, or goes where its StatefulSet says so and no other po
   }
 });
 
-test("a no stays one whatever the policy is, and so does a redirect", async () => {
+test("a no blocks whatever the policy is, and so does a redirect", async () => {
   for (const reply of [critical, { status: 503, body: "x" }, { status: 302, headers: { location: "http://other/" } }]) {
     const { pods, replica } = await stage({ ...rabbit, "health-unknown": "go" });
     pods.others = reply;
@@ -131,7 +131,7 @@ test("a no stays one whatever the policy is, and so does a redirect", async () =
   }
 });
 
-test("question-malformed: no pod is asked, no pod goes, and the StatefulSet is told in an Event", async () => {
+test("question-malformed: no pod is asked, no pod goes, and an Event on the StatefulSet says why", async () => {
   const { harness, pods, replica } = await stage({ "health-question": "http", "health-url": "http://1@other:80/" });
   const { guard, message } = await denied(replica, "group-a-0");
   assert.equal(guard, "question-malformed");
@@ -142,7 +142,7 @@ test("question-malformed: no pod is asked, no pod goes, and the StatefulSet is t
   assert.ok(harness.events.some((event) => /^EvictionRefused group-a: question-malformed: /.test(event)));
 });
 
-test("a Secret that is missing, or may not be read, or says nothing, is no answer, and the message names it", async () => {
+test("a Secret that is missing, unreadable or empty counts as no answer, and the message names it", async () => {
   const { harness, replica, pods } = await stage({ ...rabbit, "health-secret": "missing" });
   assert.match((await denied(replica, "group-a-0")).message, /Secret missing could not be read/);
   harness.world.store.create("secrets", namespace, {
@@ -169,7 +169,7 @@ test("while the StatefulSet is being deleted no pod is asked", async () => {
   assert.deepEqual(pods.asked, []);
 });
 
-test("a pod that was labelled so that its stop hook lets go is not asked: all of its owner's are to go, one at a time", async () => {
+test("a pod with the label that ends its stop hook is not asked: all pods of its owner must go, one at a time", async () => {
   const { harness, pods, replica } = await stage();
   pods.others = critical;
   const annotations = { "sluice.dev/skip-labelled-at": "2026-01-01T00:00:00Z" };
@@ -180,7 +180,7 @@ test("a pod that was labelled so that its stop hook lets go is not asked: all of
   assert.notEqual(guards[0], "allowed");
 });
 
-test("a pod that answers after 4 s still answers; one that does not within 4.5 s has not, and its review ends in time", async () => {
+test("a pod may answer after 4 s; without an answer within 4.5 s the review ends in time", async () => {
   const { harness, pods, replica } = await stage();
   pods.slowMs = 4_000;
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
@@ -192,7 +192,7 @@ test("a pod that answers after 4 s still answers; one that does not within 4.5 s
   assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
 });
 
-test("a no is kept for 2 s, so that drains that ask again and again do not ask the pod as often", async () => {
+test("a no is kept for 2 s, so that repeated drains do not ask the pod as often", async () => {
   const { harness, pods, replica } = await stage();
   pods.others = critical;
   for (let asked = 0; asked < 5; asked++) await denied(replica, "group-a-0");
@@ -202,7 +202,7 @@ test("a no is kept for 2 s, so that drains that ask again and again do not ask t
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
-test("an eviction that is asked for again is asked about again, beside its own reservation", async () => {
+test("a repeated eviction asks the pod again, although the pod has a reservation", async () => {
   const { harness, pods, replica } = await stage();
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
   await harness.goOn(5_000);

@@ -1,4 +1,4 @@
-/** The README of evaluate-eviction, held to the guards that its code can answer. */
+/** Compares the README of evaluate-eviction with the guards that its code can answer. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { evaluateEviction } from "../../../../functions/evaluate-eviction/functi
 const read = (path: string) => readFile(new URL(`../../../../functions/${path}`, import.meta.url), "utf8");
 const readme = await read("evaluate-eviction/README.md");
 
-/** The cells of every row of a table of the README, by the first cell of its head. */
+/** The cells of every row of a README's table, found by the first cell of its head. */
 function tableOf(head: string): string[][] {
   const lines = readme.split("\n");
   const start = lines.findIndex((line) => line.startsWith(`| ${head} |`));
@@ -55,7 +55,7 @@ test("the README explains every guard that the code can answer, and no other", a
   assert.deepEqual(explained.sort(), [...known].sort());
 });
 
-test("the README's table of rollout-operator's reasons is the one that counts", () => {
+test("the README's table of rollout-operator's reasons is the one that the code uses", () => {
   const reasons = evaluateEviction.peerReasons ?? {};
   const codes = new Map(tableOf("guard").map(([guard = "", code = ""]) => [guardsIn(guard)[0], code.split(", ")]));
   const rows = tableOf("its reason");
@@ -86,7 +86,7 @@ test("the README marks the guards that an eviction may wait for, and no others",
   const stated = sources.flatMap((text) =>
     [...text.matchAll(/(?:notYet|refuse)\(\s*"([a-z-]+)"/g)].map(([, one]) => one),
   );
-  // What has just been made, and two answers about health, are held back by a wait that says its own name.
+  // A new reservation, and two answers about health, are refused by a wait with a guard of its own.
   const listed = ["health-beside-others", "health-stale", "ledger-elsewhere", "ledger-new", "zone-joined"];
   const marked = tableOf("guard").flatMap(([cell = ""]) => (cell.endsWith("*w*") ? guardsIn(cell) : []));
   assert.deepEqual(marked.sort(), [...new Set([...stated, ...listed])].sort());

@@ -1,4 +1,4 @@
-/** Reviews of evictions as the server hands them on: what is read of them, what is asked of the cluster, what is answered. */
+/** Reviews of evictions as the server passes them on: what the function reads of them, asks of the cluster, and answers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Asking, pinningPath, plainPaths, readAsking } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -15,7 +15,7 @@ const refusalOf = (answer: object) => answer as Denied;
 const codeOf = (answer: AdmissionAnswer) => (answer.allowed ? 200 : answer.code);
 const withOptions = (deleteOptions: unknown) => ({ object: { metadata: { name: "group-a-0" }, deleteOptions } });
 
-test("invalid-request: what is no CREATE of an eviction of a named pod is a 400 in rollout-operator's words", () => {
+test("invalid-request: anything but a CREATE of an eviction of a named pod is a 400, with rollout-operator's message", () => {
   for (const [changes, message] of [
     [{ operation: "DELETE" }, "request operation is not create, got: DELETE"],
     [{ operation: "" }, "request operation is not create, got: none"],
@@ -31,14 +31,14 @@ test("invalid-request: what is no CREATE of an eviction of a named pod is a 400 
   }
 });
 
-test("the uid that the client means is read from its preconditions, whatever else stands there", () => {
+test("the client's uid is read from its preconditions, whatever else they contain", () => {
   assert.equal(read(withOptions({ preconditions: { uid: "u-1" } })).wantedUid, "u-1");
   const others = [null, [], "u-1", {}, { uid: "" }, { uid: 7 }, { uid: null }, { resourceVersion: "7" }];
   for (const preconditions of others) assert.equal(read(withOptions({ preconditions })).wantedUid, undefined);
   for (const object of [undefined, null, "an eviction", [], 7]) assert.equal(read({ object }).wantedUid, undefined);
 });
 
-/** What a JSON Patch of additions makes of an Eviction. */
+/** The Eviction after a JSON Patch of additions. */
 function patched(object: unknown, operations: readonly object[]): unknown {
   const copy = structuredClone(object) as Record<string, unknown>;
   for (const { op, path, value } of operations as { op: string; path: string; value: unknown }[]) {
@@ -52,7 +52,7 @@ function patched(object: unknown, operations: readonly object[]): unknown {
   return copy;
 }
 
-test("our own configuration pins the uid, and leaves all else that the client sent (R11)", async () => {
+test("our own configuration pins the uid, and leaves the rest of the client's request (R11)", async () => {
   const harness = await governedGroup({ maxUnavailable: 4 }, { replicas: 6 });
   const replica = new Replica(harness);
   const given = [
@@ -73,18 +73,18 @@ test("our own configuration pins the uid, and leaves all else that the client se
   }
 });
 
-test("nothing is patched where the client named the uid itself, nor where the webhook validates only", async () => {
+test("nothing is patched if the client named the uid itself, or if the webhook only validates", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const named = withOptions({ preconditions: { uid: replica.uidOf("group-a-0") } });
-  // By its name alone a pod that was just let go may not go again.
+  // An eviction by name alone may not take the pod again that was just allowed to go.
   for (const changes of [{ path: plainPaths[0] }, named]) {
     const answer = await replica.answer(replica.review("group-a-0", changes));
     assert.deepEqual([answer.guard, answer.allowed && answer.patch], ["allowed", []]);
   }
 });
 
-test("uid-conflict: an eviction that is meant for another pod of that name is a 409, as the API server has it", async () => {
+test("uid-conflict: an eviction for another pod of that name is a 409, as by the API server", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const answer = await replica.answer(replica.review("group-a-0", withOptions({ preconditions: { uid: "another" } })));
@@ -92,7 +92,7 @@ test("uid-conflict: an eviction that is meant for another pod of that name is a 
   assert.deepEqual(reserved(harness), []);
 });
 
-test("pod-gone: a pod that is gone is a 404, which kubectl drain takes for done", async () => {
+test("pod-gone: a pod that is gone is a 404, which kubectl drain counts as done", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const answer = await replica.answer(replica.review("group-a-9"));
@@ -100,7 +100,7 @@ test("pod-gone: a pod that is gone is a 404, which kubectl drain takes for done"
   assert.equal(refusalOf(answer).message, 'pods "group-a-9" not found');
 });
 
-/** A process whose memory still has the pod as it was before `change`. */
+/** A process whose cache still has the pod as it was before `change`. */
 async function behind(change: (harness: Harness) => void) {
   const harness = await governedGroup();
   const cache = await harness.watch();
@@ -111,7 +111,7 @@ async function behind(change: (harness: Harness) => void) {
   return { harness, replica, cache, old };
 }
 
-test("memory that is behind the client asks the API server before it says no", async () => {
+test("if the cache is behind the client, the API server is asked before a refusal", async () => {
   const { replica, cache, old } = await behind(({ world }) => {
     world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
   });
@@ -124,10 +124,10 @@ test("memory that is behind the client asks the API server before it says no", a
   await cache.stop();
 });
 
-test("exempt: a pod on its way out is one by the API server's word where nothing pins its uid (R11, R14)", async () => {
+test("exempt: if nothing pins its uid, a pod counts as terminating only if the API server says so (R11, R14)", async () => {
   for (const [path, guard, reads] of [
     [pinningPath, "exempt", 0],
-    // Once to decide it, and once when it is reserved.
+    // Once for the decision, and once for the reservation.
     [plainPaths[0], "allowed", 2],
   ] as const) {
     const { harness, replica, cache, old } = await behind(({ world }) => {
@@ -145,7 +145,7 @@ test("exempt: a pod on its way out is one by the API server's word where nothing
   }
 });
 
-test("replacement-reserved: where nothing pins the uid, the pod that has just come instead stays until it is ready (R11)", async () => {
+test("replacement-reserved: if nothing pins the uid, a new replacement stays until it is ready (R11)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const uid = replica.uidOf("group-a-0");
@@ -179,13 +179,13 @@ test("out-of-scope: a pod that no budget selects is allowed without a ledger, a 
   assert.ok(!replica.requests.includes("get leases"));
 });
 
-test("out-of-scope pins the pod that was decided; where nothing can, the API server is asked what stands under that name", async () => {
+test("out-of-scope pins the decided pod; if nothing can, the API server is asked which pod has that name", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
   const found = await played(harness.timeline, replica.context.cache.pod({ namespace, name: "group-a-0" }));
   const old = { ...(found ?? assert.fail()), labels: {} };
-  // What a watch reported before the pod had the labels that the budget selects.
+  // The state that a watch delivered before the pod had the labels that the budget selects.
   const cache = { ...replica.context.cache, pod: async () => old };
   const behind = new Replica(harness, () => ({ cache }));
   const pinned = await behind.answer(behind.review("group-a-0"));
@@ -196,9 +196,9 @@ test("out-of-scope pins the pod that was decided; where nothing can, the API ser
   assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
 });
 
-test("no-statefulset: a pod that a budget selects and something else controls is a 500, as rollout-operator has it; one that nothing controls is a 429", async () => {
+test("no-statefulset: a pod that a budget selects and something else controls is a 500, as in rollout-operator; one without a controller is a 429", async () => {
   const harness = await governedGroup();
-  // The owners of these pods are none, and the pods would soon be gone, too.
+  // The owners of these pods do not exist, so the pods would soon be gone as well.
   harness.world.garbageCollector.stop();
   const labels = { "rollout-group": "group" };
   const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "uid-of-rs", controller: true };
@@ -232,7 +232,7 @@ test("no-statefulset: a pod that a budget selects and something else controls is
   assert.deepEqual(reserved(harness), []);
 });
 
-test("namespace-not-served: a review from elsewhere is a 400 that says what to register", async () => {
+test("namespace-not-served: a review of another namespace is a 400 that says what to register", async () => {
   const harness = await governedGroup();
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache, namespaces: [namespace] }));
@@ -246,7 +246,7 @@ test("namespace-not-served: a review from elsewhere is a 400 that says what to r
   await cache.stop();
 });
 
-test("what memory does not have and the API server does not give is a 429 too, in time", async () => {
+test("a pod that neither the cache nor the API server has in time is also a 429", async () => {
   for (const [code, guard] of [
     [503, "api-server-away"],
     [403, "right-missing"],
@@ -292,7 +292,7 @@ test("a budget of StatefulSets without a rollout-group has a ledger of its own, 
   assert.match(ledger?.metadata.annotations?.["sluice.dev/reservations"] ?? "", /^\{"group-a":\{"0":/);
 });
 
-test("a StatefulSet that has just left its group is no mistake of its labels", async () => {
+test("a StatefulSet that has just left its group is not reported as a mistake of labels", async () => {
   const harness = await governedGroup();
   const cache = await harness.watch();
   const old = parsePod(harness.world.store.get("pods", { namespace, name: "group-a-0" }));
@@ -352,7 +352,7 @@ test("a dry run sends no Event and makes no ledger: it leaves no trace (E2)", as
   await leavesNoTrace(["allowed", "allowed", "allowed", "pod-gone"]);
 });
 
-test("in shadow mode everybody is let through unchanged, and told what would have been (R16)", async () => {
+test("in shadow mode every eviction is allowed unchanged, with a warning that says what would have been (R16)", async () => {
   const harness = await governedGroup();
   harness.world.kubelet.breakPod({ namespace, name: "group-b-1" });
   await harness.goOn(100);

@@ -1,4 +1,4 @@
-/** One process of this function over a small world: zones that follow each other, or mirror a size. */
+/** One process of this function in a fake cluster: zones that follow each other, or mirror a size. */
 import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { GroupOptions } from "../../../fake-cluster/world.ts";
@@ -10,7 +10,7 @@ const grafana = (texts: Readonly<Record<string, string>>) =>
 export class Following {
   readonly harness: Harness;
 
-  /** Zones a, b and c; b and c follow a, unless they are told otherwise. The ledger is old enough to permit something. */
+  /** Zones a, b and c. By default b and c follow a. The ledger is old enough to permit something. */
   static async of(
     changes: Readonly<Record<string, Readonly<Record<string, string>>>> = {},
     { replicas = 4, ...more }: Partial<GroupOptions> = {},
@@ -40,7 +40,7 @@ export class Following {
     this.harness.world.store.patch("statefulsets", at, { metadata: { labels: grafana(texts) } });
   }
 
-  /** One reconcile with all its acts. */
+  /** Runs one reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const { timeline, context } = this.harness;
     const outcome = await played(timeline, followReplicas.reconcile(context, key, { sweep }));
@@ -48,7 +48,7 @@ export class Following {
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }
 
-  /** Passes, each when the one before said, or when something may have changed, for so long. */
+  /** Reconciles for this long, each time when the last one said, or when something may have changed. */
   async goOn(ms: number): Promise<void> {
     const endMs = this.harness.timeline.nowMs() + ms;
     while (this.harness.timeline.nowMs() < endMs) {

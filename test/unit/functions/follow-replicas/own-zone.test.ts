@@ -1,4 +1,4 @@
-/** A zone gives up pods only while those that stay are well (Z2), and those that are asked have said yes (Q1). */
+/** A zone gives up pods only while the remaining ones are healthy (Z2), and pods that are asked have said yes (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AskedPods, critical, yes } from "../../shared/health/asked-pods.ts";
@@ -24,7 +24,7 @@ test("ordinal-not-ready: nothing is claimed or lowered while a pod below is brok
   }
 });
 
-test("budget: where pods go in any order, none goes while more would be down than may be", async () => {
+test("budget: if pods go in any order, none goes while more would be down than may be", async () => {
   for (const [maxUnavailable, sizes] of [
     [1, [2, 4, 4]],
     [2, [2, 2, 4]],
@@ -37,7 +37,7 @@ test("budget: where pods go in any order, none goes while more would be down tha
   }
 });
 
-test("the pod that leaves may be the one that is down: the zone loses no ready pod with it", async () => {
+test("the leaving pod may be the one that is down, because the zone then loses no ready pod", async () => {
   const on = await Following.of({ c: {} });
   on.harness.world.kubelet.breakPod({ namespace, name: "group-b-3" });
   on.scale("a", 3);
@@ -45,7 +45,7 @@ test("the pod that leaves may be the one that is down: the zone loses no ready p
   assert.deepEqual(on.sizes, [3, 3, 4]);
 });
 
-test("health-bad: a pod that is asked leaves once it says yes, and one at a time", async () => {
+test("health-bad: pods that are asked leave once they say yes, one at a time", async () => {
   const on = await Following.of({ c: {} });
   const pods = new AskedPods(on.harness, ["group-b"]);
   on.harness.restart({ pods: pods.http(on.harness.cluster) });

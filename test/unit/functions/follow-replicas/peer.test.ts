@@ -1,4 +1,7 @@
-/** What rollout-operator does alike: a delay that cannot be read keeps the size, and a status never says a size of between. */
+/**
+ * Where rollout-operator does the same: a delay that cannot be read keeps the size, and a status never shows an intermediate
+ * size.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -10,7 +13,7 @@ const mirrors = {
   "rollout-mirror-replicas-from-resource-api-version": "apps/v1",
 };
 
-test("delay-malformed: a follower whose delay cannot be read keeps its size, upwards as well, and says so", async () => {
+test("delay-malformed: a follower whose delay cannot be read keeps its size, also upwards, and reports that", async () => {
   for (const text of ["1.5h", "never"]) {
     const delay = {
       "rollout-downscale-leader": "group-a",

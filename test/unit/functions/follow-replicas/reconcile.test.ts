@@ -1,4 +1,4 @@
-/** Reconciles of a small world: what follows, in which order, under which claims, and what holds it. */
+/** Reconciles in a fake cluster: what follows, in which order, under which claims, and what blocks it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace, refused } from "../../shared/reconcile/harness.ts";
@@ -26,7 +26,7 @@ test("followers that are to be larger become so in one reconcile, and nothing is
   assert.deepEqual(on.claims, []);
 });
 
-test("followers that are to be smaller go one zone after the other, each under a claim, when the others are whole", async () => {
+test("followers that must shrink do so one zone after the other, each under a claim, while the others are whole", async () => {
   const on = await Following.of();
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -78,7 +78,7 @@ test("a follower whose leader grows again while it is claimed keeps its size, an
   assert.deepEqual([on.sizes, on.claims], [[4, 4, 4], []]);
 });
 
-test("what is wrong with one StatefulSet holds up no other", async () => {
+test("a fault of one StatefulSet blocks no other", async () => {
   const on = await Following.of({ b: { "rollout-downscale-leader": "absent" } });
   on.scale("a", 6);
   await on.run();
@@ -104,7 +104,7 @@ test("size-refused: the API server's message is quoted, the claim goes at once, 
   assert.deepEqual(on.sizes, [2, 2, 4]);
 });
 
-test("a claim that a process left behind when it was killed goes after 90 s, and what it was for is done then (R20)", async () => {
+test("the claim of a killed process goes after 90 s, and then its purpose is carried out (R20)", async () => {
   const on = await Following.of();
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -233,7 +233,7 @@ test("a StatefulSet whose pods are told by a webhook is lowered without a claim:
   assert.deepEqual([on.sizes, on.claims], [[2, 2, 4], []]);
 });
 
-test("shadow: nothing is written, and what would be is told", async () => {
+test("shadow: nothing is written, and a report says what would be", async () => {
   const on = await Following.of();
   await on.harness.goOn(60_000);
   on.harness.restart({ mode: "shadow" });
@@ -251,7 +251,7 @@ test("shadow: nothing is written, and what would be is told", async () => {
   ]);
 });
 
-test("a group without a leader costs no request, but for one read of its ledger in a sweep", async () => {
+test("a group without a leader costs no request, except one read of its ledger in a sweep", async () => {
   const on = await Following.of({ a: {}, b: {}, c: {} });
   await on.run();
   on.harness.forget();
@@ -264,7 +264,7 @@ test("a group without a leader costs no request, but for one read of its ledger 
   );
 });
 
-test("malformed values are told on the StatefulSet", async () => {
+test("malformed values are reported on the StatefulSet", async () => {
   const on = await Following.of({ b: { "rollout-downscale-leader": "group-a", "rollout-force-replicas": "many" } });
   await on.run();
   assert.ok(
@@ -273,7 +273,7 @@ test("malformed values are told on the StatefulSet", async () => {
   );
 });
 
-test("what gets larger takes no pod away: a ledger that is too new to permit anything does not hold it (R4)", async () => {
+test("a ledger that is too new to permit anything does not block growth, which takes no pod away (R4)", async () => {
   const on = await Following.of({ c: {} });
   on.harness.restart();
   on.scale("a", 6);

@@ -1,11 +1,14 @@
-/** A follower whose size a webhook reviews waits for the times in the ledger by itself, and sends no change in vain. */
+/**
+ * A follower whose size a webhook reviews waits by itself for the times in the ledger, and sends no change that would be
+ * refused.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Following } from "./following.ts";
 
 const hourMs = 3_600_000;
 
-/** Zone b follows a, and a webhook decides its size; a was made smaller a moment ago, as the ledger alone has it. */
+/** Zone b follows a, and a webhook decides its size; a was made smaller a moment ago, which only the ledger shows. */
 async function lowered(lastDownscales: (nowMs: number) => string): Promise<Following> {
   const on = await Following.of({ c: {} });
   on.label("a", { "min-time-between-zones-downscale": "1h" });
@@ -17,7 +20,7 @@ async function lowered(lastDownscales: (nowMs: number) => string): Promise<Follo
   return on;
 }
 
-/** What Kubernetes shows of it: the type of each Event, and its object. */
+/** The Kubernetes Events about it: type and object of each. */
 const eventsOf = ({ harness }: Following) =>
   harness.world.store
     .list("events")
@@ -25,7 +28,7 @@ const eventsOf = ({ harness }: Following) =>
     .filter(({ message }) => message.startsWith("min-time-between-zones"))
     .map(({ type, message, involvedObject }) => `${type} ${involvedObject.name}: ${message}`);
 
-test("min-time-between-zones: a follower reads the ledger's times, sends nothing until they are over, and says so once", async () => {
+test("min-time-between-zones: a follower reads the ledger's times, sends nothing until they are over, and reports that once", async () => {
   const on = await lowered((nowMs) => JSON.stringify({ "group-a": nowMs }));
   await on.goOn(hourMs - 60_000);
   assert.equal(on.harness.guard, "min-time-between-zones");
@@ -43,7 +46,7 @@ test("min-time-between-zones: a follower reads the ledger's times, sends nothing
   assert.equal(on.harness.count("patch statefulsets"), 1);
 });
 
-test("a time that is not known counts from the beginning of the ledger, as it does for the webhook", async () => {
+test("an unknown time counts from the beginning of the ledger, as it does for the webhook", async () => {
   const on = await lowered(() => "{}");
   await on.goOn(60_000);
   assert.equal(on.harness.guard, "min-time-between-zones");
@@ -51,7 +54,7 @@ test("a time that is not known counts from the beginning of the ledger, as it do
   assert.equal(on.harness.count("patch statefulsets"), 0);
 });
 
-test("last-downscale-malformed: times that cannot be read hold a follower back, and the webhook is not asked", async () => {
+test("last-downscale-malformed: times that cannot be read block a follower, and the webhook is not asked", async () => {
   const on = await lowered(() => "no list");
   await on.goOn(60_000);
   assert.equal(on.harness.guard, "last-downscale-malformed");

@@ -1,4 +1,4 @@
-/** Suspended volume claims whose StatefulSet is gone: they are kept until a user says otherwise. */
+/** Suspended volume claims whose StatefulSet is gone are kept until a user decides otherwise. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";
@@ -23,7 +23,7 @@ function decision(
   return [kind, guard];
 }
 
-test("owner-gone: however old it is, it stays, and its message says why, once", () => {
+test("owner-gone: a claim of any age stays, and its message says why, once", () => {
   assert.deepEqual(
     decision(() => {}),
     ["tell", "owner-gone"],
@@ -46,7 +46,7 @@ test("recovered: a request to recover removes all annotations of ours, the time 
   );
 });
 
-test("recover-too-late: not where its removal has begun, or where a user deletes it", () => {
+test("recover-too-late: a claim is not recovered if its removal has begun, or if a user deletes it", () => {
   const late = (change: (on: Suspended) => void) =>
     decision((on) => {
       on.annotate("a", 2, { recover: "true" });
@@ -63,7 +63,7 @@ test("recover-too-late: not where its removal has begun, or where a user deletes
   );
 });
 
-test("removing: a volume claim past the point of no return goes, unless a user holds it or a pod uses it", () => {
+test("removing: a volume claim whose removal has begun goes, unless a user's hold or a pod keeps it", () => {
   const removing = (on: Suspended) => {
     on.annotate("a", 2, { "suspend-state": "Removing" });
     on.delete("a", 2);
@@ -79,7 +79,7 @@ test("removing: a volume claim past the point of no return goes, unless a user h
   );
 });
 
-test("in a namespace that is being deleted it is let go, but for one on hold", () => {
+test("in a deleted namespace a claim is released, unless it is on hold", () => {
   assert.deepEqual(
     decision((on) => on.delete("a", 2), { isNamespaceEnding: true }),
     ["release", "removing"],
@@ -91,7 +91,7 @@ test("in a namespace that is being deleted it is let go, but for one on hold", (
   assert.deepEqual(decision(finalized, { isNamespaceEnding: true }), ["tell", "on-hold"]);
 });
 
-test("in a namespace that is being deleted its volume is retained, because a hold of its StatefulSet may have gone with that", () => {
+test("in a deleted namespace the volume is retained, because a hold on its StatefulSet may have gone with that", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 120);
   on.delete("a", 2);

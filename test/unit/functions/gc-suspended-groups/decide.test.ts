@@ -1,4 +1,4 @@
-/** Which suspended volumes are removed, and what holds the others: one snapshot, one verdict (spec 3.2 to 3.4). */
+/** Which suspended volumes are removed, and what blocks the others: one snapshot, one verdict (spec 3.2 to 3.4). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -18,7 +18,7 @@ function decided(on: Suspended, changes: Partial<RemovalSnapshot> = {}): readonl
   return [...new Set(described)];
 }
 
-/** Two hours ago, of one that is kept: its time is over. */
+/** Suspended two hours ago, so that its duration is over. */
 function over(
   zones: readonly string[] = ["a"],
   ordinals: readonly number[] = [2],
@@ -29,7 +29,7 @@ function over(
   return on;
 }
 
-test("what is suspended for its time is removed, under a claim that rests on the mark of its first volume claim", () => {
+test("a volume whose duration is over is removed, under a claim that rests on the mark of its first volume claim", () => {
   const on = over();
   const verdict = decideOn(on);
   const [target] = verdict.kind === "take" ? verdict.targets : [];
@@ -44,7 +44,7 @@ test("what is suspended for its time is removed, under a claim that rests on the
   });
 });
 
-test("suspended: not a moment before its time, and at that moment it is (I1)", () => {
+test("suspended: a volume is removed exactly when its duration is over, and no moment before (I1)", () => {
   const at = (minutes: number, duration: string) => {
     const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
     on.suspend("a", 2, minutes);
@@ -57,7 +57,7 @@ test("suspended: not a moment before its time, and at that moment it is (I1)", (
   assert.equal(at(1, "0"), "remove db-a-2", "0 does not wait");
 });
 
-test("drain-refused, drain-unknown, drain-not-asked: others are asked again right before the removal, and have to say it (I11)", () => {
+test("drain-refused, drain-unknown, drain-not-asked: others are asked again right before the removal, and must agree (I11)", () => {
   const on = over(["a"], [2], { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" } as never);
   const answered = (state?: "good" | "bad" | "unknown"): Partial<RemovalSnapshot> => {
     const drain = state && { pod: "db-a-0", health: { state, detail: "HTTP 1" } };
@@ -74,7 +74,7 @@ test("drain-refused, drain-unknown, drain-not-asked: others are asked again righ
   assert.deepEqual(decided(on, answered("good")), ["drain-question-malformed"]);
 });
 
-test("the duration is read anew: raised it keeps, lowered it never takes below the new one (I3)", () => {
+test("the duration is read again: a longer one keeps the volume, and a shorter one removes it no earlier than it says (I3)", () => {
   const on = over();
   on.policy("a", { "suspend-duration": "1d" });
   assert.deepEqual(decided(on), ["suspended"]);
@@ -99,7 +99,7 @@ test("a volume claim never cuts the time of its StatefulSet short, before its ti
   );
 });
 
-test("duration-missing and duration-malformed: a duration that vanished, or that Sluice cannot read, holds (I2)", () => {
+test("duration-missing and duration-malformed: a missing or unreadable duration blocks the removal (I2)", () => {
   const on = over();
   on.policy("a", { "suspend-duration": undefined });
   assert.deepEqual(decided(on), ["duration-missing"]);
@@ -109,7 +109,7 @@ test("duration-missing and duration-malformed: a duration that vanished, or that
   }
 });
 
-test("stamp-missing: a stamp that is gone, of the future, or that Sluice cannot read starts no removal", () => {
+test("stamp-missing: a stamp that is gone, in the future or unreadable starts no removal", () => {
   for (const stamp of [undefined, "yesterday", minutesAgo(-60), "2026-02-30T00:00:00Z"]) {
     const on = over();
     on.annotate("a", 2, { "suspended-at": stamp });
@@ -117,7 +117,7 @@ test("stamp-missing: a stamp that is gone, of the future, or that Sluice cannot 
   }
 });
 
-test("a stamp that another client wrote counts from that write, and one of ours as it stands", () => {
+test("a stamp by another client counts from its write, and one of ours as it is", () => {
   const forged = (manager: string, minutes: number) => {
     const on = over();
     const annotations = { "f:sluice.dev/suspended-at": {} };
@@ -131,7 +131,7 @@ test("a stamp that another client wrote counts from that write, and one of ours 
   assert.deepEqual(forged("sluice", 5), ["remove db-a-2"]);
 });
 
-test("the witness Unused of the API server has to agree: in use its time begins anew, and its time counts where it is later", () => {
+test("the API server's condition Unused must agree: if the claim is in use its duration restarts, and a later time of the condition counts", () => {
   const witness = (status: string, minutes: number) => {
     const on = over();
     const conditions = [{ type: "Unused", status, lastTransitionTime: minutesAgo(minutes) }];
@@ -143,7 +143,7 @@ test("the witness Unused of the API server has to agree: in use its time begins 
   assert.deepEqual(witness("True", 90), ["remove db-a-2"]);
 });
 
-test("on-hold: true, or a text that Sluice cannot read, on the volume claim or on its StatefulSet; the time goes on", () => {
+test("on-hold: true, or a text that Sluice cannot read, on the volume claim or on its StatefulSet; the duration goes on", () => {
   for (const text of ["true", "yes", ""]) {
     const claim = over();
     claim.annotate("a", 2, { hold: text });
@@ -157,7 +157,7 @@ test("on-hold: true, or a text that Sluice cannot read, on the volume claim or o
   assert.deepEqual(decided(free), ["remove db-a-2"]);
 });
 
-test("restamping, wanted-again and in-use: while any pod mounts it, or its StatefulSet wants that pod, its time begins anew (I6)", () => {
+test("restamping, wanted-again and in-use: while a pod mounts the volume, or its StatefulSet wants that pod, the duration restarts (I6)", () => {
   const anew = (on: Suspended) => {
     const verdict = decideOn(on);
     const targets = verdict.kind === "take" ? verdict.targets : [];
@@ -180,7 +180,7 @@ test("restamping, wanted-again and in-use: while any pod mounts it, or its State
   assert.deepEqual(decided(deleted), ["in-use"], "nothing can be taken back of what is deleted");
 });
 
-test("drain-lost: Sluice asks once more for the word that the data is not needed (I11)", () => {
+test("drain-lost: Sluice asks again for the statement that the data is not needed (I11)", () => {
   for (const word of [undefined, "soon", minutesAgo(-60)]) {
     const on = over();
     on.annotate("a", 2, { "drained-at": word });
@@ -188,7 +188,7 @@ test("drain-lost: Sluice asks once more for the word that the data is not needed
   }
 });
 
-test("Sluice does not remove what a user wants back, or does not ask for any more", () => {
+test("Sluice does not remove a volume that a user wants back, or no longer asks to remove", () => {
   for (const texts of [{ recover: "true" }, { recover: "maybe" }, { suspend: "false" }, { suspend: undefined }]) {
     const on = over();
     on.annotate("a", 2, texts);
@@ -196,7 +196,7 @@ test("Sluice does not remove what a user wants back, or does not ask for any mor
   }
 });
 
-test("owner-replaced and owner-deleting: volumes of another StatefulSet of that name stay, and of one that goes (I9)", () => {
+test("owner-replaced and owner-deleting: volumes stay if their StatefulSet was replaced by a namesake, or is being deleted (I9)", () => {
   const replaced = over();
   replaced.annotate("a", 2, { "suspend-owner-uid": undefined });
   assert.deepEqual(decided(replaced), ["owner-replaced"]);
@@ -207,7 +207,7 @@ test("owner-replaced and owner-deleting: volumes of another StatefulSet of that 
   assert.deepEqual(decided(deleting), ["owner-deleting"]);
 });
 
-test("one zone loses volumes at a time, the one with most of them first, and all of its own in one turn", () => {
+test("one zone at a time loses volumes: first the one with most of them, and all of its own in one turn", () => {
   const on = over(["a", "b"], [2]);
   on.suspend("b", 1, 120);
   assert.deepEqual(decided(on), ["remove db-b-1", "remove db-b-2", "zone-busy"]);
@@ -215,7 +215,7 @@ test("one zone loses volumes at a time, the one with most of them first, and all
   assert.deepEqual(decided(on), ["remove db-b-1", "zone-busy"]);
 });
 
-test("zone-busy: while a volume of one zone goes, no other zone begins; what was begun goes on", () => {
+test("zone-busy: while a volume of one zone goes, no other zone begins; a removal under way goes on", () => {
   const on = over(["a", "b"], [2]);
   on.claim("b", "gc-suspended-groups", "volume", 2);
   on.annotate("b", 2, { "suspend-state": "Removing" });
@@ -240,7 +240,7 @@ test("mode-none removes nothing, and wait-between-removals counts pods and volum
   assert.deepEqual(decided(wait), ["wait-malformed"]);
 });
 
-test("past the point of no return, and not deleted yet: its time has to be over all the same, and a hold, or a pod, stops it", () => {
+test("a marked claim that is not deleted yet goes only if its duration is over, and a hold or a pod stops it", () => {
   const on = over();
   for (const texts of [{ "suspend-duration": "3h" }, { "suspend-duration": "?" }, { "suspended-at": undefined }]) {
     on.suspend("a", 2, 120, "Removing");
@@ -256,7 +256,7 @@ test("past the point of no return, and not deleted yet: its time has to be over 
   assert.deepEqual(decided(on), ["on-hold"], "and our finalizer stays");
 });
 
-test("what is deleted loses our finalizer; one that another client deleted keeps it for its time", () => {
+test("a deleted claim loses our finalizer; one that another client deleted keeps it for its duration", () => {
   const on = over();
   on.suspend("a", 2, 120, "Removing");
   on.delete("a", 2);
@@ -267,7 +267,7 @@ test("what is deleted loses our finalizer; one that another client deleted keeps
   assert.deepEqual(decided(early), ["suspended"]);
 });
 
-test("removing and finalizer-foreign: what is deleted and not gone is waited for, and whose finalizer holds it is reported", () => {
+test("removing and finalizer-foreign: Sluice waits for a deleted claim that is not gone, and reports whose finalizer keeps it", () => {
   const on = over();
   on.suspend("a", 2, 120, "Removing");
   on.delete("a", 2);
@@ -278,7 +278,7 @@ test("removing and finalizer-foreign: what is deleted and not gone is waited for
   assert.deepEqual([decided(on), /example.com\/backup/.test(verdict.message)], [["finalizer-foreign"], true]);
 });
 
-test("uninstalling: with VOLUME_HOLD=remove our finalizer and the time go from all, and nothing is removed", () => {
+test("uninstalling: with VOLUME_HOLD=remove all claims lose our finalizer and the stamp, and nothing is removed", () => {
   const on = over();
   assert.deepEqual(decided(on, { removes: false }), ["release db-a-2"]);
   on.hold("a", 2, []);
@@ -287,7 +287,7 @@ test("uninstalling: with VOLUME_HOLD=remove our finalizer and the time go from a
   assert.deepEqual(decided(on, { removes: false }), ["uninstalling"]);
 });
 
-test("namespace-ending: what is being deleted loses our finalizer, but for what is on hold", () => {
+test("namespace-ending: deleted claims lose our finalizer, unless they are on hold", () => {
   const on = over();
   assert.deepEqual(decided(on, { isNamespaceEnding: true }), ["namespace-ending"]);
   on.delete("a", 2);
@@ -296,7 +296,7 @@ test("namespace-ending: what is being deleted loses our finalizer, but for what 
   assert.deepEqual(decided(on, { isNamespaceEnding: true }), ["on-hold"]);
 });
 
-test("of several volume claims of a pod all have to be over, and one that a user wants back keeps all", () => {
+test("all volume claims of a pod must be due, and one that a user wants back keeps them all", () => {
   const on = over();
   on.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "log" } }] });
   on.addClaim("log-db-a-2", {
@@ -312,7 +312,7 @@ test("of several volume claims of a pod all have to be over, and one that a user
   assert.deepEqual(decided(on), []);
 });
 
-test("warnings come at half of the time and an hour before its end, and say how long is left", () => {
+test("warnings come at half of the duration and an hour before its end, and say how long is left", () => {
   const warned = (minutes: number, duration: string) => {
     const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
     on.suspend("a", 2, minutes);
@@ -328,7 +328,7 @@ test("warnings come at half of the time and an hour before its end, and say how 
   assert.equal(describeSpan(601_200_000), "6d 23h");
 });
 
-test("a pod that came back after the removal had begun lets go of the claim, once, and its volume goes when that pod does", () => {
+test("if a pod came back after the removal began, the claim is released once, and its volume goes with that pod", () => {
   const on = over();
   on.annotate("a", 2, { "suspend-state": "Removing", "removal-claim": "volume db-a 2 1" });
   on.delete("a", 2);
@@ -341,7 +341,7 @@ test("a pod that came back after the removal had begun lets go of the claim, onc
   assert.ok(decided(on).includes("release db-a-2"));
 });
 
-test("a process whose clock is behind does not write over the wait of another one that finds the time over", () => {
+test("a process whose clock is behind does not overwrite the wait of a process by whose clock the duration is over", () => {
   const messageAfter = (duration: string) => {
     const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
     on.suspend("a", 2, 60);
@@ -352,7 +352,7 @@ test("a process whose clock is behind does not write over the wait of another on
   assert.equal(messageAfter("3631"), "take", "a user has said a longer time: it says so");
 });
 
-test("a size that another client changed counts from the first reconcile after it at the latest, as its pod may have ended slowly", () => {
+test("after a size change by another client the duration counts from the next reconcile at the latest, because the pod may have ended slowly", () => {
   const resized = (minutes: number) => {
     const on = over();
     const set = on.sets.get("a");

@@ -1,4 +1,4 @@
-/** The API server's clock or that of the process is wrong: no time is over by its word, and no volume goes. */
+/** If the clock of the API server or of the process is wrong, no duration is over by that clock alone, and no volume goes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -16,7 +16,7 @@ interface Off {
   process: number;
 }
 
-/** A world in which a test sets both clocks. */
+/** A fake cluster in which a test sets both clocks. */
 class Clocked extends Volumes {
   readonly off: Off = { server: 0, process: 0 };
 
@@ -34,7 +34,7 @@ class Clocked extends Volumes {
     Object.assign(this.off, off);
   }
 
-  /** Both functions and the sweep, every ten seconds. */
+  /** Runs both functions and the sweep, every ten seconds. */
   async reconcileFor(ms: number): Promise<void> {
     for (let leftMs = ms; leftMs > 0; leftMs -= 10_000) {
       await this.suspend();
@@ -70,7 +70,7 @@ const clocks: readonly Partial<Off>[] = [
 ];
 
 for (const off of clocks)
-  test(`clock-unsure: with the clocks off by ${JSON.stringify(off)} ms no volume goes, and it goes when they are right`, async () => {
+  test(`clock-unsure: with the clocks off by ${JSON.stringify(off)} ms no volume goes, and the volume goes when they are right`, async () => {
     const on = new Clocked("600s");
     await on.suspended();
     await on.reconcileFor(5 * minuteMs);
@@ -88,7 +88,7 @@ for (const off of clocks)
     );
   });
 
-test("clock-unsure names both times and the difference, in a Warning Event, as long as the clocks differ", async () => {
+test("clock-unsure names both times and their difference, in a Warning Event, as long as the clocks differ", async () => {
   const on = new Clocked("7d");
   await on.suspended();
   on.set({ server: 8 * dayMs });
@@ -103,7 +103,7 @@ test("clock-unsure names both times and the difference, in a Warning Event, as l
   assert.equal(event?.type, "Warning", on.events.join("\n"));
 });
 
-test("an API server that is days ahead in one reconcile of three keeps no volume claim written in turn", async () => {
+test("an API server that is days ahead in one reconcile of three does not cause alternating writes of a volume claim", async () => {
   const on = new Clocked("7d");
   await on.suspended();
   await on.reconcileFor(minuteMs);
@@ -123,7 +123,7 @@ const apart: readonly Partial<Off>[] = [
   { server: -4 * minuteMs },
 ];
 for (const off of apart)
-  test(`with the clocks off by ${JSON.stringify(off)} ms the age is the smaller of what they say`, async () => {
+  test(`with the clocks off by ${JSON.stringify(off)} ms the age is the smaller of the two`, async () => {
     const on = new Clocked("900s");
     await on.suspended();
     await on.reconcileFor(2 * minuteMs);
@@ -136,7 +136,7 @@ for (const off of apart)
     assert.ok(!on.isUnsure);
   });
 
-/** A user has deleted it while it was suspended, and no removal will come for it; or its StatefulSet is gone as well. */
+/** A user has deleted the claim while it was suspended, and no removal will come for it; or its StatefulSet is gone as well. */
 async function deleted(isStray: boolean): Promise<Clocked> {
   const on = new Clocked("600s");
   await on.suspended();
@@ -149,7 +149,7 @@ async function deleted(isStray: boolean): Promise<Clocked> {
 
 for (const isStray of [false, true]) {
   const what = isStray ? "without a StatefulSet " : "";
-  test(`clock-unsure: a volume claim ${what}that a user deleted is not let go by clocks that are days off`, async () => {
+  test(`clock-unsure: a volume claim ${what}that a user deleted is not released by clocks that are days off`, async () => {
     const wrong = [{ server: 8 * dayMs }, { process: 8 * dayMs }, { server: 9 * dayMs, process: 8 * dayMs }];
     for (const off of [...wrong, { server: -8 * dayMs }]) {
       const on = await deleted(isStray);
@@ -157,7 +157,7 @@ for (const isStray of [false, true]) {
       await on.reconcileFor(minuteMs);
       assert.ok(on.isBlocked, JSON.stringify(off));
       if (isStray) assert.match(on.recorded(top, "suspend-message") ?? "", /^clock-unsure: /);
-      // By a clock that is behind its time is not over, which is reason enough.
+      // By a clock that is behind the duration is not over, which is reason enough.
       else assert.ok(on.isUnsure || off.server === -8 * dayMs);
       on.set({ server: 0, process: 0 });
       await on.reconcileFor(11 * minuteMs);
@@ -165,7 +165,7 @@ for (const isStray of [false, true]) {
     }
   });
 
-  test(`a volume claim ${what}that a user deleted is kept for its time by the clock that is behind`, async () => {
+  test(`a volume claim ${what}that a user deleted is kept for its duration by the clock that is behind`, async () => {
     const on = await deleted(isStray);
     on.set({ process: -4 * minuteMs });
     await on.reconcileFor(13 * minuteMs);
@@ -175,7 +175,7 @@ for (const isStray of [false, true]) {
   });
 }
 
-test("clock-unsure: a mark of before is taken back, its claim of the ledger ends, and the time goes on", async () => {
+test("clock-unsure: an earlier mark is taken back, its claim in the ledger ends, and the duration goes on", async () => {
   const on = new Clocked("60s");
   await on.suspended();
   const since = on.recorded(top, "suspended-at");
@@ -201,7 +201,7 @@ test("clock-unsure: a mark of before is taken back, its claim of the ledger ends
   assert.deepEqual([on.ledger.claims, on.recorded(top, "suspended-at")], [[], since]);
 });
 
-test("clock-unsure: clocks that part between the mark and the deletion delete nothing", async () => {
+test("clock-unsure: if the clocks diverge between the mark and the deletion, nothing is deleted", async () => {
   const on = new Clocked("60s");
   await on.suspended();
   await on.goOn(61_000);
@@ -214,7 +214,7 @@ test("clock-unsure: clocks that part between the mark and the deletion delete no
   on.assertKept();
 });
 
-test("what no time decides is done while the clocks are unsure: a recover brings the pod back", async () => {
+test("work that depends on no duration is done while the clocks are unsure: a recover brings the pod back", async () => {
   const on = new Clocked("600s");
   await on.suspended();
   on.set({ server: 8 * dayMs });
@@ -225,7 +225,7 @@ test("what no time decides is done while the clocks are unsure: a recover brings
   assert.equal(on.recorded(top, "recover"), undefined);
 });
 
-test("clock-unsure: no pod goes because the wait between two removals is over; the first one needs no wait", async () => {
+test("clock-unsure: no pod goes because a wait between two removals is over; the first removal needs no wait", async () => {
   const on = new Clocked("600s", { "wait-between-removals": "60s" });
   on.set({ server: 8 * dayMs });
   await on.suspended();
@@ -241,7 +241,7 @@ test("clock-unsure: no pod goes because the wait between two removals is over; t
   assert.equal(on.pod("group-b-2"), undefined);
 });
 
-test("no Event warns of a removal that nears by clocks that are unsure, nor by the one that is ahead", async () => {
+test("no Event warns of a coming removal while the clocks are unsure, nor by the clock that is ahead", async () => {
   const on = new Clocked("600s");
   const isWarned = () => on.events.some((event) => event.startsWith("VolumeRemovalNears"));
   await on.suspended();
@@ -252,12 +252,12 @@ test("no Event warns of a removal that nears by clocks that are unsure, nor by t
   await on.reconcileFor(4 * minuteMs);
   assert.ok(!isWarned(), "and by two that are apart");
   on.set({ server: 0 });
-  // A reconcile in the future does not count: its time has begun anew.
+  // A reconcile in the future does not count: the duration has begun anew.
   await on.reconcileFor(6 * minuteMs);
   assert.ok(isWarned());
 });
 
-test("five minutes apart the clocks agree, and a millisecond more they do not", () => {
+test("clocks that differ by five minutes agree, and by a millisecond more they do not", () => {
   const nowMs = Date.UTC(2026, 5, 1);
   for (const sign of [1, -1]) {
     assert.equal(whyClocksUnsure({ nowMs, wallMs: nowMs + sign * 300_000 }), undefined);

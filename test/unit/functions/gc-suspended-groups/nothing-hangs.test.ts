@@ -1,4 +1,6 @@
-/** A removal that cannot go on ends: its claim leaves the ledger, the group goes on, and what is deleted ends after its time. */
+/**
+ * A removal that cannot go on ends: its claim leaves the ledger, the group goes on, and deleted claims end after their time.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -7,7 +9,7 @@ import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 const set = { namespace, name: "group-a" };
 const foreign = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
-/** Both functions and the sweep, once every so many seconds. */
+/** Runs both functions and the sweep, once in this many seconds. */
 async function reconcileFor(on: Volumes, seconds: number, everyMs = 20_000): Promise<void> {
   for (let past = 0; past < seconds * 1_000; past += everyMs) {
     await on.suspend();
@@ -18,7 +20,7 @@ async function reconcileFor(on: Volumes, seconds: number, everyMs = 20_000): Pro
   }
 }
 
-/** Marked for its removal, and nothing is deleted: the process has died in between. */
+/** The claim is marked for removal, but not deleted: the process has died in between. */
 async function marked(): Promise<Volumes> {
   const on = new Volumes("60s");
   await on.suspended();
@@ -28,7 +30,7 @@ async function marked(): Promise<Volumes> {
   return on;
 }
 
-/** A rollout gets to the end of the other zone. */
+/** A rollout reaches the end of the other zone. */
 async function rollsOn(on: Volumes): Promise<void> {
   on.changeImage("app:2");
   for (let round = 0; round < 60 && on.imageOf("group-b-2") !== "app:2"; round++) {
@@ -38,7 +40,7 @@ async function rollsOn(on: Volumes): Promise<void> {
   assert.equal(on.imageOf("group-b-2"), "app:2", on.verdicts.at(-1)?.message);
 }
 
-test("a StatefulSet that goes away after the mark leaves no claim in the ledger: the other zones are rolled", async () => {
+test("a StatefulSet that is deleted after the mark leaves no claim in the ledger: the other zones are rolled", async () => {
   const on = await marked();
   on.world.store.delete("statefulsets", set, { propagationPolicy: "Background" } as never);
   await reconcileFor(on, 400);
@@ -48,7 +50,7 @@ test("a StatefulSet that goes away after the mark leaves no claim in the ledger:
   await rollsOn(on);
 });
 
-test("a StatefulSet that is made again after the mark leaves no claim in the ledger either", async () => {
+test("a StatefulSet that is created again after the mark leaves no claim in the ledger either", async () => {
   const on = await marked();
   const { spec, metadata } = on.world.store.get("statefulsets", set);
   on.world.store.delete("statefulsets", set, { propagationPolicy: "Orphan" } as never);
@@ -62,7 +64,7 @@ test("a StatefulSet that is made again after the mark leaves no claim in the led
   await rollsOn(on);
 });
 
-test("a hold, a wish, a request that goes and the mode None are received between the mark and the deletion, and end the claim", async () => {
+test("a hold, a wish, a withdrawn request or the mode None between the mark and the deletion ends the claim", async () => {
   const message: readonly ((on: Volumes) => void)[] = [
     (on) => on.annotate(top, { hold: "true" }),
     (on) => on.policy("group-a", { hold: "true" }),
@@ -94,7 +96,7 @@ test("recover between the mark and the deletion brings the pod back with the sam
   assert.equal(on.recorded(top, "recover"), undefined);
 });
 
-test("a foreign finalizer on what is deleted holds up its volume claim alone: the claim of the ledger ends", async () => {
+test("a foreign finalizer keeps only its own deleted volume claim: the ledger's claim ends", async () => {
   const on = new Volumes("60s");
   await on.suspended();
   const finalizers = [...(on.claim(top)?.metadata.finalizers ?? []), foreign];
@@ -110,7 +112,7 @@ test("a foreign finalizer on what is deleted holds up its volume claim alone: th
   await rollsOn(on);
 });
 
-/** Of a pod with two volumes: they are marked, their user asks for them no more, and deletes the first of them. */
+/** The two claims of a pod are marked. Then their user withdraws the request, and deletes the first claim. */
 async function markedAndDeleted(on: Volumes, second: string, pods: 2 | 3): Promise<void> {
   on.ask(second);
   await on.suspended();
@@ -135,7 +137,7 @@ const cases: readonly (readonly [what: string, pods: 2 | 3, finalizers: readonly
 ];
 
 for (const [what, pods, finalizers] of cases)
-  test(`one of two volumes is marked and deleted by its user, ${what}: no claim stays in the ledger, and the other volume does`, async () => {
+  test(`one of two volumes is marked and deleted by its user, ${what}: the ledger keeps no claim, and the other volume stays`, async () => {
     const on = new Volumes("60s", {}, { volumes: ["data", "journal"] });
     await markedAndDeleted(on, "journal-group-a-2", pods);
     if (finalizers !== undefined) on.world.store.patch(volumes, { namespace, name: top }, { metadata: { finalizers } });
@@ -145,7 +147,7 @@ for (const [what, pods, finalizers] of cases)
     assert.ok(on.isKept("journal-group-a-2"));
   });
 
-test("a hold that is reported after the deletion was sent ends the claim, too, and keeps the volume", async () => {
+test("a hold after the deletion was sent also ends the ledger's claim, and keeps the volume", async () => {
   const on = await marked();
   on.world.store.delete(volumes, { namespace, name: top });
   on.annotate(top, { hold: "true" });
@@ -157,7 +159,7 @@ test("a hold that is reported after the deletion was sent ends the claim, too, a
   assert.equal(on.claim(top), undefined);
 });
 
-/** `whenDeleted: Delete`, and the StatefulSet is deleted while a volume is suspended for an hour. */
+/** With `whenDeleted: Delete`, the StatefulSet is deleted while a volume is suspended for an hour. */
 async function deletedWithSet(texts: Record<string, string | null> = {}): Promise<Volumes> {
   const on = new Volumes("3600s");
   const spec = { persistentVolumeClaimRetentionPolicy: { whenDeleted: "Delete", whenScaled: "Retain" } };
@@ -173,7 +175,7 @@ async function deletedWithSet(texts: Record<string, string | null> = {}): Promis
   return on;
 }
 
-test("what goes with its StatefulSet is kept for its time, an Event says until when, and then it ends", async () => {
+test("a claim that is deleted with its StatefulSet is kept for its duration, an Event says until when, and then it goes", async () => {
   const on = await deletedWithSet();
   await reconcileFor(on, 3_000, 300_000);
   assert.ok(on.claim(top) !== undefined, "not before its time");
@@ -188,7 +190,7 @@ test("what goes with its StatefulSet is kept for its time, an Event says until w
   assert.equal(on.reclaimPolicyOf(top), "Delete", "a user asked for its removal, and did not take that back");
 });
 
-test("how long it is kept is what its StatefulSet said last; where that is not known, it stays and says what to write", async () => {
+test("its duration is the last one of its StatefulSet; if that is unknown, the claim stays and says what to write", async () => {
   const on = new Volumes("3600s");
   await on.suspended();
   on.policy("group-a", { "suspend-duration": "2h" });
@@ -206,7 +208,7 @@ test("how long it is kept is what its StatefulSet said last; where that is not k
   assert.equal(unknown.claim(top), undefined);
 });
 
-test("a volume claim does not cut short what its StatefulSet said before it went", async () => {
+test("a volume claim does not shorten the duration that its StatefulSet had before it went", async () => {
   const on = await deletedWithSet({ "suspend-duration": "0" });
   await reconcileFor(on, 1_200, 300_000);
   assert.ok(on.claim(top) !== undefined, "its StatefulSet said an hour");
@@ -214,14 +216,14 @@ test("a volume claim does not cut short what its StatefulSet said before it went
   assert.equal(on.claim(top), undefined);
 });
 
-test("a claim whose request was taken away ends as well, and its PersistentVolume is kept", async () => {
+test("a claim whose request was withdrawn goes as well, and its PersistentVolume is kept", async () => {
   const on = await deletedWithSet({ suspend: null });
   await reconcileFor(on, 4_500, 300_000);
   assert.equal(on.claim(top), undefined);
   assert.equal(on.reclaimPolicyOf(top), "Retain");
 });
 
-test("withdrawn: a request that is taken back from a claim without a StatefulSet takes our finalizer away", async () => {
+test("withdrawn: a claim without a StatefulSet loses our finalizer when its request is withdrawn", async () => {
   const on = new Volumes("3600s");
   await on.suspended();
   on.world.store.delete("statefulsets", set, { propagationPolicy: "Background" } as never);
@@ -234,14 +236,14 @@ test("withdrawn: a request that is taken back from a claim without a StatefulSet
   assert.ok(on.verdicts.some(({ guard }) => guard === "withdrawn"));
 });
 
-test("a false mark on what its StatefulSet left behind lets go of nothing before its time", async () => {
+test("a false mark on an orphaned claim releases nothing before its time", async () => {
   const on = await deletedWithSet();
   on.annotate(top, { "suspend-state": "Removing", "removal-claim": "made up" });
   await reconcileFor(on, 1_200, 300_000);
   assert.ok(on.claim(top) !== undefined);
 });
 
-test("a deleted claim whose pod is wanted again, or whose request was taken away, ends after its time, and its PersistentVolume is kept", async () => {
+test("a deleted claim whose pod is wanted again, or whose request was withdrawn, goes after its duration, and its PersistentVolume is kept", async () => {
   for (const change of ["wanted", "withdrawn"]) {
     const on = new Volumes("600s");
     await on.suspended();

@@ -1,4 +1,6 @@
-/** One function says what a volume claim waits for: both look in turn, no other client acts, and the writes end. */
+/**
+ * Only one function writes what a volume claim waits for: if both reconcile in turn, and no other client acts, the writes end.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { reporterOf } from "../../../../functions/shared/suspension/message-reporter.ts";
@@ -8,7 +10,7 @@ import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 type Texts = Readonly<Record<string, string | null>>;
 
-/** How far the suspension of the top pod is. */
+/** Progress of the suspension of the top pod. */
 const states: Readonly<Record<string, (on: Volumes) => Promise<void>>> = {
   asked: async (on) => on.ask(top),
   async Suspending(on) {
@@ -38,7 +40,7 @@ const states: Readonly<Record<string, (on: Volumes) => Promise<void>>> = {
   },
 };
 
-/** What people say of it, on the volume claim; or on its StatefulSet where the name begins with `set `. */
+/** Annotations of users on the volume claim; on its StatefulSet if the name begins with `set `. */
 const annotations: Readonly<Record<string, Texts>> = {
   "a hold": { hold: "true" },
   "a duration that is malformed": { "suspend-duration": "soon" },
@@ -59,7 +61,7 @@ const rarer: typeof annotations = {
   "VOLUME_HOLD=remove": {},
 };
 
-/** Every two of the words, and each of the others beside a malformed duration. */
+/** Every pair of the annotations, and each of the others beside a malformed duration. */
 const scenes: readonly (readonly string[])[] = [
   [],
   ...Object.keys(annotations).flatMap((one, at) => [
@@ -90,7 +92,7 @@ async function rounds(on: Volumes) {
 }
 
 for (const [state, begin] of Object.entries(states))
-  test(`a volume that is ${state}: whatever is reported of it, the writes of both functions to each object come to rest`, async () => {
+  test(`a volume that is ${state}: whatever its annotations are, both functions stop writing to each object`, async () => {
     for (const scene of scenes) {
       const on = new Volumes();
       await begin(on);
@@ -101,12 +103,12 @@ for (const [state, begin] of Object.entries(states))
       }
       const { most, late } = await rounds(on);
       assert.deepEqual(late, [], `${state}, ${scene.join(" and ")}`);
-      // From the first word to the end of a volume there are five steps.
+      // From the request to the end of a volume there are five steps.
       assert.ok(most <= 5, `${state}, ${scene.join(" and ")}: ${most} writes to one object`);
     }
   });
 
-test("a member is reported by one function: its removal by the collector, and its pod, or what Sluice cannot read, by the other", () => {
+test("one function reports a member: the collector reports its removal, and the other one its pod or unreadable annotations", () => {
   const writesAfter = (change: (on: Suspended) => void) => {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 5);
@@ -122,7 +124,7 @@ test("a member is reported by one function: its removal by the collector, and it
   for (const recover of ["true", "perhaps"]) assert.equal(annotated({ recover }), "suspender", recover);
 });
 
-test("a hold is a user's will: a duration that is malformed or missing is reported before it, and then the hold is", async () => {
+test("a malformed or missing duration is reported before a user's hold, and then the hold is", async () => {
   for (const [duration, guard] of [
     ["soon", "duration-malformed"],
     [null, "duration-missing"],

@@ -1,4 +1,4 @@
-/** Which volumes are removed whose owner is no StatefulSet (spec suspend-before-delete 3.3). */
+/** Which volumes are removed if their owner is no StatefulSet (spec suspend-before-delete 3.3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasingPatch } from "../../../../functions/gc-suspended-groups/act.ts";
@@ -17,7 +17,7 @@ function decided(on: Owned): readonly string[] {
   );
 }
 
-test("a volume is removed when its time is over, under a claim that names its uid, and one zone at a time", () => {
+test("a volume is removed when its duration is over, under a claim that names its uid, one zone at a time", () => {
   const on = Owned.of(["a", "b"], 3);
   on.suspend("a-2", 59);
   assert.deepEqual(decided(on), ["suspended"]);
@@ -35,7 +35,7 @@ test("a volume is removed when its time is over, under a claim that names its ui
   );
 });
 
-test("mode-none of the cluster's own settings freezes what has begun, deleted or not, and lets go of it later", () => {
+test("mode-none in the cluster's own settings freezes removals under way, and releases them later", () => {
   const on = Owned.of(["a", "b"], 2);
   on.suspend("a-1", 90);
   on.set({ removalMode: "None" });
@@ -48,7 +48,7 @@ test("mode-none of the cluster's own settings freezes what has begun, deleted or
   assert.deepEqual(decided(on), ["release a-1-data"]);
 });
 
-test("zones-down and zone-scaling-down: none is removed while something of another zone is down, or is let go", () => {
+test("zones-down and zone-scaling-down: no volume is removed while something of another zone is down or going", () => {
   const on = Owned.of(["a", "b"], 2);
   on.suspend("a-1", 90);
   on.unready("b-0");
@@ -59,7 +59,7 @@ test("zones-down and zone-scaling-down: none is removed while something of anoth
   assert.deepEqual(decided(other), ["zone-scaling-down"]);
 });
 
-test("a pod that uses it, drain-lost, on-hold, selector-malformed, duration-missing: each holds a volume whose time is over", () => {
+test("a pod that uses it, drain-lost, on-hold, selector-malformed, duration-missing: each blocks a volume whose duration is over", () => {
   const cases: readonly [string, (on: Owned) => void][] = [
     ["restamp a-1-again", (on) => on.addPod("a-1-again", {}, ["a-1-data"])],
     ["drain-lost", (on) => on.log("a-1-data", { "drained-at": undefined })],
@@ -77,7 +77,7 @@ test("a pod that uses it, drain-lost, on-hold, selector-malformed, duration-miss
   }
 });
 
-test("owner-malformed: a volume claim whose owner Sluice cannot read is kept, and says so", () => {
+test("owner-malformed: a volume claim whose owner Sluice cannot read is kept, and its message says so", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90);
   on.log("a-0-data", { owner: "foundationdb" });
@@ -92,7 +92,7 @@ test("owner-malformed: a volume claim whose owner Sluice cannot read is kept, an
   assert.match(decision.message, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);
 });
 
-test("what is only protected is not touched; deleted, it is removed when its time is over, and let go of then", () => {
+test("a claim that is only protected is not touched; if deleted, it is removed and released when its duration is over", () => {
   const finalizers = ["sluice.dev/volume-protection"];
   const on = Owned.of(["a"], 2);
   on.change("a-1-data", { finalizers });
@@ -108,7 +108,7 @@ test("what is only protected is not touched; deleted, it is removed when its tim
   assert.deepEqual(decided(on), ["release a-1-data"]);
 });
 
-test("the patch that lets go of a volume claim takes the finalizer of its protection away only where the volume claim is deleted", () => {
+test("the patch that releases a volume claim removes the finalizer of its protection only if the volume claim is deleted", () => {
   const finalizers = ["a/b", "sluice.dev/volume-hold", "sluice.dev/volume-protection"];
   const metadata = { name: "a", namespace: "db", uid: "u", resourceVersion: "1", finalizers };
   assert.deepEqual(releasingPatch(parsePvc({ metadata })).finalizers, ["a/b", "sluice.dev/volume-protection"]);

@@ -1,4 +1,4 @@
-/** Passes that remove volumes: what changes between the mark of the removal and the deletion, and whose volume is kept. */
+/** Reconciles that remove volumes: changes between the mark and the deletion, and volumes that are kept. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
@@ -14,7 +14,7 @@ const names = ["data-group-a-1", "journal-group-a-1"];
 const ours = (texts: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`sluice.dev/${name}`, text]));
 
-/** A pod with two volumes that is gone: the next reconcile of the function that removes marks both and deletes them. */
+/** Two volumes whose pod is gone: the next reconcile of gc-suspended-groups marks both and deletes them. */
 class Removals extends Harness {
   static async suspended(changes: Readonly<Record<string, string>> = {}): Promise<Removals> {
     const on = new Removals({ zones: ["a"], replicas: 2, volumes: ["data", "journal"] });
@@ -37,7 +37,10 @@ class Removals extends Harness {
     return outcome.requeueAfterMs;
   }
 
-  /** One reconcile of the function that removes. `between`: what a user does when both are marked, before they are read. */
+  /**
+   * Runs one reconcile of gc-suspended-groups. `between`: what a user does after both volumes are marked and before they are
+   * read again.
+   */
   async remove(between: () => void = () => {}): Promise<void> {
     let isDone = false;
     this.interfere = ({ verb }) => {
@@ -46,7 +49,7 @@ class Removals extends Harness {
       between();
     };
     await this.reconcile(gcSuspendedGroups);
-    assert.ok(isDone, "both were marked and looked at once more");
+    assert.ok(isDone, "both volumes were marked and read again");
   }
 
   get states(): readonly (string | undefined)[] {
@@ -62,7 +65,7 @@ class Removals extends Harness {
   }
 }
 
-test("both volumes of a pod that is gone are marked, looked at once more, and deleted", async () => {
+test("both volumes of a deleted pod are marked, read again, and deleted", async () => {
   const on = await Removals.suspended();
   await on.remove();
   assert.equal(on.deleted, 2);
@@ -80,14 +83,14 @@ const interventions: Readonly<Record<string, (on: Removals) => void>> = {
 };
 
 for (const [what, between] of Object.entries(interventions)) {
-  test(`no revision of a volume claim tells that ${what} under the mark: the second reconcile does, and nothing is deleted`, async () => {
+  test(`${what} after the mark: only the second read shows it, and no volume is deleted`, async () => {
     const on = await Removals.suspended();
     await on.remove(() => between(on));
     assert.equal(on.deleted, 0);
   });
 }
 
-test("one volume is deleted, and the deletion of the other is refused: the ledger has the time of a removal all the same", async () => {
+test("the ledger keeps the time of a removal if one volume is deleted and the API server refuses to delete the other", async () => {
   const on = await Removals.suspended();
   on.interfere = ({ verb, given }) => {
     const { name = "" } = (given[1] ?? {}) as { readonly name?: string };
@@ -109,7 +112,7 @@ test("one volume is deleted, and the deletion of the other is refused: the ledge
   assert.ok(lastRemovalMs >= removedMs - 1_000, `${lastRemovalMs}, and it was removed at ${removedMs}`);
 });
 
-test("a claim that a dead process left is ended by a new one that has known it for ten seconds, and that reconciles again by then", async () => {
+test("a new process ends a dead process's claim after knowing it for ten seconds, and reconciles again by then", async () => {
   const on = await Removals.suspended({ hold: "true" });
   const stampMs = on.context.cluster.serverTimeMs() - 160_000;
   const anchor = { resource: "persistentvolumeclaims", name: names[0] ?? "", annotation: "sluice.dev/removal-claim" };
@@ -127,7 +130,7 @@ test("a claim that a dead process left is ended by a new one that has known it f
   assert.deepEqual(on.ledger.claims, []);
 });
 
-test("retain-pv keeps the volume that is bound to its claim, and changes none that is bound to another one", async () => {
+test("retain-pv keeps the volume that is bound to its claim, and changes no volume that is bound to another claim", async () => {
   for (const [boundTo, policy] of [
     ["own", "Retain"],
     ["another", "Delete"],

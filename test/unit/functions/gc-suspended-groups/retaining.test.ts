@@ -1,4 +1,6 @@
-/** What a user wants kept is kept: the PersistentVolume of a claim that goes gets the reclaim policy Retain in time. */
+/**
+ * A volume that a user wants to keep is kept: the PersistentVolume of a deleted claim gets the reclaim policy Retain in time.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace, refused } from "../../shared/reconcile/harness.ts";
@@ -6,7 +8,7 @@ import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const remove = { settings: { volumeHold: "remove" } } as const;
 
-/** Suspended for an hour, bound, and deleted by a user some minutes later. */
+/** A bound claim that was suspended for an hour, and that a user deleted some minutes later. */
 async function deleted(texts: Record<string, string> = {}): Promise<Volumes> {
   const on = new Volumes("3600s");
   await on.suspended();
@@ -36,7 +38,7 @@ test("with VOLUME_HOLD=remove a volume claim that a user deleted goes only after
   }
 });
 
-test("a volume that cannot get Retain keeps its claim: volume-not-retained says so on it and in an Event, and another look tries again", async () => {
+test("a volume that cannot get Retain keeps its claim: volume-not-retained is reported on it and in an Event, and the next reconcile tries again", async () => {
   const on = await deleted();
   on.restart(remove);
   on.interfere = ({ verb, resource }) => {
@@ -76,7 +78,7 @@ test("no function changes the reclaim policy of a PersistentVolume that is bound
   assert.equal(on.reclaimPolicyOf(top), "Delete");
 });
 
-test("with VOLUME_HOLD=remove the volume of a deleted claim whose StatefulSet is gone is kept, too", async () => {
+test("with VOLUME_HOLD=remove the volume of a deleted claim whose StatefulSet is gone is also kept", async () => {
   const on = await deleted();
   on.world.store.delete("statefulsets", { namespace, name: "group-a" });
   await on.goOn(5_000);
@@ -86,7 +88,7 @@ test("with VOLUME_HOLD=remove the volume of a deleted claim whose StatefulSet is
   assert.equal(on.reclaimPolicyOf(top), "Retain");
 });
 
-test("retain-pv that is reported after the mark and before the deletion is sent is honoured, on the claim and on its StatefulSet", async () => {
+test("retain-pv between the mark and the deletion is honoured, on the claim and on its StatefulSet", async () => {
   for (const where of ["claim", "set"]) {
     const on = new Volumes("60s");
     await on.suspended();
@@ -103,7 +105,7 @@ test("retain-pv that is reported after the mark and before the deletion is sent 
   }
 });
 
-test("retain-pv on a StatefulSet that is reported while its volume is marked is seen by the second reconcile", async () => {
+test("the second reconcile sees retain-pv that a StatefulSet gets while its volume is marked", async () => {
   const on = new Volumes("60s");
   await on.suspended();
   on.bind(top);

@@ -1,4 +1,7 @@
-/** A removal whose claim stands: its time is not known yet, and what a user says before the deletion is sent is honoured. */
+/**
+ * A removal whose claim is still in the ledger: its end is not recorded yet, and a user's wish before the deletion is
+ * honoured.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -14,39 +17,39 @@ function decideOn(on: Suspended, changes: Partial<RemovalSnapshot> = {}) {
   return decide({ ...on.around(by.collector, "volume"), removes: true, ...changes });
 }
 
-/** `KIND POD` of what is done, or the guard. */
+/** `KIND POD` of each act, or the guard. */
 function done(on: Suspended): readonly string[] {
   const verdict = decideOn(on);
   if (verdict.kind === "wait") return [verdict.guard];
   return verdict.targets.map((one) => (one.kind === "tell" ? one.guard : `${one.kind} ${one.member.name}`));
 }
 
-/** Both are over since an hour, of one zone. */
+/** Both durations were over an hour ago, in one zone. */
 function twoOver(): Suspended {
   const on = Suspended.of(["a"], 3, policy);
   for (const ordinal of [2, 1]) on.suspend("a", ordinal, 120);
   return on;
 }
 
-test("what a removal that still stands has taken counts as taken now: the next volume of its zone waits the whole time", () => {
+test("the volume of an unfinished removal counts as removed now: the next volume of its zone waits the whole time", () => {
   const on = twoOver();
   assert.deepEqual(
     done(on).filter((one) => one.startsWith("remove")),
     ["remove db-a-1"],
   );
-  // Its volume claim is gone, and the write that ends the claim and tells the time is still to come.
+  // The volume claim is gone, and the write that ends the ledger's claim and records the time is still to come.
   on.claim("a", by.collector, "volume", 1);
   on.claims.delete("data-db-a-1");
   assert.deepEqual(done(on), ["wait-between-removals"]);
 });
 
-test("the same holds while pods of the zone go by a claim", () => {
+test("the same applies while pods of the zone go under a claim", () => {
   const on = twoOver();
   on.claim("a", by.suspender, "scale-down", 0, "suspension ");
   assert.deepEqual(new Set(done(on)), new Set(["wait-between-removals"]));
 });
 
-test("a removal that was claimed goes on, though a wait would hold it back now", () => {
+test("a claimed removal goes on, even if a wait would block it now", () => {
   const on = twoOver();
   on.claim("a", by.collector, "volume", 2);
   assert.deepEqual(
@@ -55,7 +58,7 @@ test("a removal that was claimed goes on, though a wait would hold it back now",
   );
 });
 
-test("a removal that was claimed and not marked waits while the mode is None, or the wait is malformed", () => {
+test("a claimed but unmarked removal waits while the mode is None, or the wait is malformed", () => {
   for (const [message, guard] of [
     [{ "removal-mode": "None" }, "mode-none"],
     [{ "wait-between-removals": "soon" }, "wait-malformed"],
@@ -67,7 +70,7 @@ test("a removal that was claimed and not marked waits while the mode is None, or
   }
 });
 
-test("suspend-group: no pod of the zone goes while the claim of a removal stands there, and the wait is reported", () => {
+test("suspend-group: no pod of the zone goes while the ledger has the claim of a removal there, and the wait is reported", () => {
   const on = suspending(["a"], [1]);
   on.spec("a", { replicas: 2 });
   on.policy("a", wait);
@@ -88,7 +91,7 @@ const message: Readonly<Record<string, Readonly<Record<string, string | undefine
 };
 
 for (const [what, texts] of Object.entries(message))
-  test(`a volume that is marked and ${what} is taken back by the reconcile that sees it, and not removed beside that`, () => {
+  test(`the removal of a marked volume that ${what} is taken back by the reconcile that sees it, which does not remove it as well`, () => {
     const on = Suspended.of(["a"], 3, policy);
     on.suspend("a", 2, 120);
     on.claim("a", by.collector, "volume", 2);

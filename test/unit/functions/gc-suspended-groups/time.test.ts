@@ -1,4 +1,4 @@
-/** The time of a suspended volume: only what Sluice has seen counts, whichever of the two functions looked (S1). */
+/** The duration of a suspended volume: only what Sluice has seen counts, whichever of the two functions saw it (S1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Volumes } from "../../shared/suspension/volumes.ts";
@@ -37,7 +37,7 @@ const mistakes: Readonly<Record<string, readonly [(volumes: Volumes) => void, (v
 
 for (const [what, [wrong, right]] of Object.entries(mistakes)) {
   for (const who of ["both functions", "suspend-group alone", "gc-suspended-groups alone"] as const) {
-    test(`${who}: ${what}, and the pod works meanwhile: the volume stays for its whole time after the pod has left again`, async () => {
+    test(`${who}: ${what}, and the pod works meanwhile: the volume stays for its whole duration after the pod has left again`, async () => {
       const volumes = new Volumes("1h");
       await volumes.suspended(claim);
       const read = async () => {
@@ -68,7 +68,7 @@ for (const [what, [wrong, right]] of Object.entries(mistakes)) {
   }
 }
 
-test("gc-suspended-groups alone sees the pod back for a week: its volume is not removed when the pod goes", async () => {
+test("only gc-suspended-groups sees the pod back for a week: its volume is not removed when the pod goes", async () => {
   const volumes = new Volumes("1h");
   await volumes.suspended(claim);
   volumes.scale(set, 3);
@@ -87,7 +87,7 @@ test("gc-suspended-groups alone sees the pod back for a week: its volume is not 
   assert.ok(volumes.isKept(claim));
 });
 
-test("a mark of a removal that was never sent counts no longer than its pod is away: a pod that comes back has the time begin anew", async () => {
+test("the mark of a removal that was never sent counts only while its pod is away: if the pod comes back, the duration restarts", async () => {
   const volumes = new Volumes("1h");
   await volumes.suspended(claim);
   await volumes.elapse(hourMs);
@@ -106,12 +106,12 @@ test("a mark of a removal that was never sent counts no longer than its pod is a
   assert.ok(volumes.isKept(claim));
 });
 
-test("a gap of more than two sweeps does not count: what no reconcile has looked at is kept for its whole time after the next reconcile", async () => {
+test("a gap of more than two sweeps does not count: a volume that no reconcile has read is kept for its whole duration after the next one", async () => {
   for (const gapMs of [11 * 60_000, 24 * hourMs]) {
     const volumes = new Volumes("1h");
     await volumes.suspended(claim);
     await volumes.elapse(hourMs / 2);
-    // Sluice is uninstalled, and the pod works; then Sluice is installed again, when the pod has gone.
+    // Sluice is uninstalled while the pod runs, and installed again when the pod has gone.
     volumes.scale(set, 3);
     await volumes.goOn(gapMs - 60_000);
     volumes.scale(set, 2);
@@ -126,7 +126,7 @@ test("a gap of more than two sweeps does not count: what no reconcile has looked
   }
 });
 
-test("looks of suspend-group count as well, and a duration that is shorter than a sweep is kept to", async () => {
+test("reads by suspend-group count as well, and a duration that is shorter than a sweep is kept", async () => {
   const volumes = new Volumes("30s");
   await volumes.suspended(claim);
   const stampMs = Date.parse(volumes.recorded(claim, "suspended-at") ?? "");
@@ -146,7 +146,7 @@ test("looks of suspend-group count as well, and a duration that is shorter than 
   assert.ok(long.timeline.nowMs() - Date.parse(long.recorded(claim, "suspended-at") ?? "") < hourMs + 60_000);
 });
 
-test("what the ledger says of looks counts as nothing where Sluice cannot read it, where it is of the future, and where it is gone", async () => {
+test("the ledger's record of reads counts as missing if it is unreadable, in the future, or gone", async () => {
   const nowMs = Date.parse("2026-01-01T00:00:00Z");
   for (const rounds of [
     "{}",
@@ -165,7 +165,7 @@ test("what the ledger says of looks counts as nothing where Sluice cannot read i
   }
 });
 
-test("suspend-group, which has nothing to say, writes the ledger for its looks once in four minutes, and not at each of them", async () => {
+test("suspend-group, if it has nothing else to write, records its reads in the ledger once in four minutes, and not each time", async () => {
   const volumes = new Volumes("1h");
   await volumes.suspended(claim);
   volumes.forget();
@@ -178,11 +178,11 @@ test("suspend-group, which has nothing to say, writes the ledger for its looks o
   assert.equal(volumes.count("patch persistentvolumeclaims"), 0);
 });
 
-test("a size that another client has changed since makes the time begin anew, though no reconcile saw the pod; one of ours does not", async () => {
+test("a later size change by another client restarts the duration, even if no reconcile saw the pod; one of ours does not", async () => {
   const back = new Volumes("1h");
   await back.suspended(claim);
   await back.elapse(hourMs - 290_000);
-  // An autoscaler has it back for four minutes, between two reconciles, and all events are lost.
+  // An autoscaler brings it back for four minutes, between two reconciles, and all events are lost.
   back.resize(set, 3);
   await back.goOn(240_000);
   assert.ok(back.pod(pod));
@@ -191,7 +191,7 @@ test("a size that another client has changed since makes the time begin anew, th
   await back.goOn(45_000);
   await back.elapse(hourMs - 60_000);
   assert.ok(back.isKept(claim));
-  // Ten minutes more: so late may be the first reconcile after the change, and no pod was seen absent before that.
+  // Ten minutes more: the first reconcile after the change may be that late, and no pod was seen absent before.
   await back.elapse(480_000);
   assert.ok(back.isKept(claim));
   await back.until(
@@ -211,7 +211,7 @@ test("a size that another client has changed since makes the time begin anew, th
   );
 });
 
-test("a size that another client changes under the mark of the removal stops it", async () => {
+test("a size change by another client under the mark of a removal stops the removal", async () => {
   const volumes = new Volumes("1h");
   await volumes.suspended(claim);
   await volumes.elapse(hourMs);
@@ -226,7 +226,7 @@ test("a size that another client changes under the mark of the removal stops it"
   assert.notEqual(volumes.recorded(claim, "suspend-state"), "Removing");
 });
 
-test("VOLUME_HOLD=remove takes the times away with our finalizers: after an install anew within minutes the whole time runs", async () => {
+test("VOLUME_HOLD=remove removes the stamps with our finalizers: after a new install within minutes the whole duration runs", async () => {
   const volumes = new Volumes("1h");
   await volumes.suspended(claim);
   await volumes.elapse(hourMs - 60_000);

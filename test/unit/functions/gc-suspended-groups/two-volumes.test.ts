@@ -1,4 +1,4 @@
-/** A pod with two volumes that differ in one field: what holds either of them holds both, whichever is named first. */
+/** A pod with two volumes that differ in one field: what blocks one of them blocks both, in either order of their names. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -7,7 +7,7 @@ import { minutesAgo, Suspended } from "../../../support/suspended.ts";
 
 type Texts = Readonly<Record<string, string | undefined>>;
 
-/** What one of the two says, and what both wait for then; undefined: nothing of the pod is to be removed. */
+/** Annotation of one of the two, and what both then wait for; undefined: no volume of the pod may be removed. */
 const differences: readonly (readonly [Texts, string | undefined])[] = [
   [{ suspend: undefined }, undefined],
   [{ suspend: "false" }, undefined],
@@ -29,7 +29,7 @@ const outcome = (verdict: ReturnType<typeof decide>): string | undefined => {
   return target === undefined ? undefined : target.kind === "tell" ? target.guard : target.kind;
 };
 
-/** The second template's name is after the first one's, or before it. */
+/** The second template's name sorts after the first one's, or before it. */
 function twoVolumes(second: string, texts: Texts): Suspended {
   const on = Suspended.of(["a"], 3, { "suspend-duration": "1h" });
   on.suspend("a", 2, 120);
@@ -43,7 +43,7 @@ function twoVolumes(second: string, texts: Texts): Suspended {
 const prefixed = (texts: Texts) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`sluice.dev/${name}`, text]));
 
-test("of a StatefulSet's pod: both volumes go together, and what one of them lacks holds both", () => {
+test("pod of a StatefulSet: both volumes go together, and what one of them lacks blocks both", () => {
   for (const second of ["archive", "journal"]) {
     const decided = (texts: Texts) =>
       outcome(decide({ ...twoVolumes(second, texts).around("gc-suspended-groups", "volume"), removes: true }));
@@ -53,7 +53,7 @@ test("of a StatefulSet's pod: both volumes go together, and what one of them lac
   }
 });
 
-test("of two volumes one is marked, and the user wants the other: the mark is taken back, and the claim of the removal with it", () => {
+test("if one of two volumes is marked and the user wants the other, the mark is taken back, with the claim of the removal", () => {
   const removing = { "suspend-state": "Removing", "removal-claim": "x" };
   for (const [second, texts] of [
     ["journal", { recover: "true" }],
@@ -72,7 +72,7 @@ test("of two volumes one is marked, and the user wants the other: the mark is ta
   assert.equal(outcome(decide({ ...on.around("gc-suspended-groups", "volume"), removes: true })), "remove");
 });
 
-test("of another owner's pod: both volumes go together, and what one of them lacks holds both", () => {
+test("pod of another owner: both volumes go together, and what one of them lacks blocks both", () => {
   for (const second of ["a-1-archive", "a-1-journal"]) {
     const decided = (texts: Texts) => {
       const on = Owned.of(["a"], 2);

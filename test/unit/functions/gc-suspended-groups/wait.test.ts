@@ -1,4 +1,4 @@
-/** The wait between removals holds for pods and for volumes, though nothing is left of what was removed last. */
+/** The wait between removals applies to pods and to volumes, even if nothing is left of the last removal. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -11,7 +11,7 @@ function replicasOf(volumes: Volumes, name: string): number {
   return volumes.world.store.get("statefulsets", { namespace, name }).spec.replicas;
 }
 
-/** Looks every second until it is so, and tells when that was. */
+/** Checks every second until the condition holds. Resolves to that time. */
 async function when(volumes: Volumes, isSo: () => boolean): Promise<number> {
   for (let n = 0; n < 300 && !isSo(); n++) {
     await volumes.suspend();
@@ -34,7 +34,7 @@ const takenTogether = async (duration: string): Promise<Volumes> => {
   return volumes;
 };
 
-test("wait-between-removals: the next zone's pod goes no sooner than the wait after the last one has gone, and so do the volumes", async () => {
+test("wait-between-removals: the next zone's pod goes only after the wait since the last one, and so do the volumes", async () => {
   const volumes = await takenTogether("5s");
   await when(volumes, () => replicasOf(volumes, "group-a") === 2);
   const firstMs = await when(volumes, () => volumes.pod("group-a-2") === undefined);
@@ -45,7 +45,7 @@ test("wait-between-removals: the next zone's pod goes no sooner than the wait af
   assert.ok(nextMs - goneMs >= waitMs - 1_000, `volumes: ${nextMs - goneMs} ms`);
 });
 
-test("the wait between two volumes survives the process that ends right after the first one has gone", async () => {
+test("the wait between two volumes survives a process that ends right after the first one has gone", async () => {
   const volumes = await takenTogether("600s");
   await when(volumes, () => [ofA, ofB].every((name) => volumes.recorded(name, "suspend-state") === "Suspended"));
   await volumes.elapse(700_000, () => volumes.suspend());
@@ -62,7 +62,7 @@ test("the wait between two volumes survives the process that ends right after th
   assert.ok((volumes.ledger.lastRemovalMs ?? 0) >= goneMs - 2_000, "the write that ends the claim says it");
 });
 
-test("a last removal that Sluice cannot read, or of the future, counts as now, and is written anew", async () => {
+test("an unreadable or future time of the last removal counts as now, and is written again", async () => {
   for (const text of ["lately", String(Date.parse("2099-01-01T00:00:00Z"))]) {
     const volumes = await takenTogether("5s");
     await volumes.suspend();

@@ -1,4 +1,4 @@
-/** What may become smaller: each promise of the function's README, with the message that its users see. */
+/** What may become smaller: each promise of the function's README, with the message that users see. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
@@ -34,12 +34,12 @@ describe("no-downscale", () => {
       assert.equal(answer.message, messageFor(resource));
     });
 
-    test(`the label of one of the ${resource} that is taken away with the same update counts, and a new one does not`, async () => {
+    test(`for ${resource} a label that the same update removes counts, and a new one does not`, async () => {
       assert.equal((await decideReview(smaller(protection, {}))).guard, "no-downscale");
       assert.equal((await decideReview(smaller({}, protection))).guard, "allowed");
     });
 
-    test(`a dry run for one of the ${resource} is refused like any other`, async () => {
+    test(`a dry run for ${resource} is refused like a real update`, async () => {
       assert.equal((await decideReview({ ...smaller(protection), dryRun: true })).guard, "no-downscale");
     });
 
@@ -58,7 +58,7 @@ describe("no-downscale", () => {
     });
   }
 
-  test("a scale to 0 is a downscale, also where its number is left out", async () => {
+  test("a scale to 0 is a downscale, also if its number is left out", async () => {
     for (const to of [0, undefined, null]) {
       const request = reviewOf(scaleOf(3), scaleOf(to), { subresource: "scale" });
       const answer = await decideReview(request, { get: stored(protection) });
@@ -76,7 +76,7 @@ describe("no-downscale", () => {
     assert.equal((await decideReview(reviewOf(objectOf({ annotations }), objectOf({ replicas: 2 })))).guard, "allowed");
   });
 
-  test("what has the label may stay as large, become larger, and change otherwise: nothing is looked up", async () => {
+  test("a labelled object may keep its size, grow, and change otherwise: nothing is looked up", async () => {
     const labels = protection;
     for (const replicas of [3, 4]) {
       const answer = await decideReview(reviewOf(objectOf({ labels }), objectOf({ labels, replicas })));
@@ -140,8 +140,8 @@ describe("closed: a scale whose object the API server does not show is refused, 
   });
 });
 
-describe("open inside: what Sluice itself cannot read or look up lets a downscale through, with a warning", () => {
-  test("object-unknown: a look-up breaks by a fault of ours", async () => {
+describe("if Sluice itself cannot read or look up something, it allows a downscale, with a warning", () => {
+  test("object-unknown: a look-up fails by a fault of ours", async () => {
     const answer = await decideReview(scaled, { get: async () => Promise.reject(new Error("the sky fell")) });
     const warning =
       "statefulsets/db-a could not be looked up, so that its labels are not known, and it goes through: the sky fell";
@@ -166,13 +166,13 @@ describe("open inside: what Sluice itself cannot read or look up lets a downscal
     }
   });
 
-  test("the function lets through when it breaks, and the API server refuses when it gets no answer", () => {
+  test("the function allows when it breaks, and the API server refuses when it gets no answer", () => {
     assert.equal(guardDownscale.whenBroken, "open");
     assert.equal(guardDownscale.registration.failurePolicy, "Fail");
   });
 });
 
-test("in shadow mode a downscale goes through, with a warning that says what would have been", async () => {
+test("in shadow mode a downscale is allowed, with a warning that says what would have been", async () => {
   const labels = protection;
   const answer = await decideReview(reviewOf(objectOf({ labels }), objectOf({ labels, replicas: 2 })), {
     mode: "shadow",

@@ -1,4 +1,4 @@
-/** A manifest that leaves out the number of replicas: Kubernetes takes 1, although the user did not ask for that. */
+/** A manifest without a number of replicas: Kubernetes sets 1, although the user did not ask for that. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
@@ -21,7 +21,7 @@ const lastApplied = (spec: object) => ({
   "kubectl.kubernetes.io/last-applied-configuration": JSON.stringify({ kind: "StatefulSet", spec }),
 });
 
-/** From 5 replicas to 1, unless told otherwise. */
+/** By default from 5 replicas to 1. */
 function fall(before: Given, after: Given): AdmissionRequest {
   return reviewOf(objectOf({ replicas: 5, ...before }), objectOf({ replicas: 1, ...after }));
 }
@@ -38,7 +38,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
     ["is prepared", { labels: prepared }, /It has its pods told before they go\./],
   ];
   for (const [what, given, text] of cares) {
-    test(`a StatefulSet that ${what} does not fall to 1, and its owner is told what to write`, async () => {
+    test(`a StatefulSet that ${what} does not fall to 1, and the refusal says what to write`, async () => {
       const request = fall({ ...given, managedFields: owners }, { ...given, managedFields: leftOut });
       const answer = await decideReview(request);
       assert.ok(!answer.allowed);
@@ -52,7 +52,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
     });
   }
 
-  test("also where the manifest that leaves it out is the first that follows, or the last", async () => {
+  test("also if the manifest that leaves it out is the first that follows, or the last", async () => {
     const [with_, without] = [{ annotations: follows }, {}];
     assert.equal(
       await guardOf(fall({ ...without, managedFields: owners }, { ...with_, managedFields: leftOut })),
@@ -64,7 +64,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
     );
   });
 
-  test("where a field manager owns the 1, or none owned the number before, 1 is meant", async () => {
+  test("if a field manager owns the 1, or none owned the number before, 1 is intended", async () => {
     const one = async (before: unknown, after: unknown) =>
       guardOf(fall({ annotations: follows, managedFields: before }, { annotations: follows, managedFields: after }));
     assert.equal(await one(owners, owners), "allowed", "a manifest that says 1");
@@ -73,7 +73,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
     assert.equal(await one(owners, [...leftOut, owner("kubectl", "Update", ["replicas"], "scale")]), "allowed");
   });
 
-  test("without managed fields nothing is known, and it goes through", async () => {
+  test("without managed fields nothing is known, and the change is allowed", async () => {
     for (const managedFields of [undefined, null, [], [{}], "none", { 0: owners }, [1, null, [owners]]]) {
       const request = fall({ annotations: follows, managedFields: owners }, { annotations: follows, managedFields });
       assert.equal(await guardOf(request), "allowed", JSON.stringify(managedFields));
@@ -91,7 +91,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
   });
 });
 
-describe("replicas-dropped: kubectl apply keeps the manifest, which said the number before and does not now", () => {
+describe("replicas-dropped: kubectl apply keeps the last manifest, which had the number, and the new one does not", () => {
   const kubectl = [owner("kubectl-client-side-apply", "Update", ["replicas", "template"])];
   const apply = (before: object, after: object, given: Given = { labels: prepared }) =>
     fall(
@@ -108,7 +108,7 @@ describe("replicas-dropped: kubectl apply keeps the manifest, which said the num
     }
   });
 
-  test("a manifest that says 1, or never said a number, or cannot be read, is no reason", async () => {
+  test("a manifest with 1, or that never had a number, or cannot be read, is no reason", async () => {
     assert.equal(await guardOf(apply(lastApplied({ replicas: 5 }), lastApplied({ replicas: 1 }))), "allowed");
     assert.equal(await guardOf(apply(lastApplied({}), lastApplied({}))), "allowed");
     assert.equal(await guardOf(apply({}, lastApplied({}))), "allowed");
@@ -118,7 +118,7 @@ describe("replicas-dropped: kubectl apply keeps the manifest, which said the num
   });
 });
 
-describe("replicas-dropped: a client that writes whole manifests by patches, as Helm does, brings a StatefulSet that follows to 1", () => {
+describe("replicas-dropped: a client that writes whole manifests by patches, as Helm does, sets a follower to 1", () => {
   const helm = [owner("helm", "Update", ["replicas", "template"])];
   const sluice = [owner("helm", "Update", ["template"]), owner("sluice", "Update", ["replicas"])];
 
@@ -136,7 +136,7 @@ describe("replicas-dropped: a client that writes whole manifests by patches, as 
     }
   });
 
-  test("one that only prepares, or no longer follows, may be brought to 1 by such a manifest", async () => {
+  test("a StatefulSet that only prepares, or no longer follows, may be set to 1 by such a manifest", async () => {
     for (const given of [{ labels: prepared }, { annotations: delayed }]) {
       assert.equal(
         await guardOf(fall({ ...given, managedFields: helm }, { ...given, managedFields: helm })),
@@ -149,7 +149,7 @@ describe("replicas-dropped: a client that writes whole manifests by patches, as 
     );
   });
 
-  test("a client that writes the number alone means it", async () => {
+  test("a client that writes only the number intends it", async () => {
     const request = fall(
       { annotations: follows, managedFields: helm },
       { annotations: follows, managedFields: sluice },
@@ -179,7 +179,7 @@ describe("replicas-dropped is not said of", () => {
     assert.equal((await decideReview(scaled, { get })).guard, "allowed");
   });
 
-  test("what has the label against any downscale: that is reported first", async () => {
+  test("an object with the label against any downscale: that guard is reported first", async () => {
     const request = fall({ ...dropped, labels: protection, managedFields: owners }, dropped);
     assert.equal(await guardOf(request), "no-downscale");
   });

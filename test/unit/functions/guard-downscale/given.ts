@@ -1,4 +1,4 @@
-/** Reviews of sizes, as an API server sends them, and who decides them. */
+/** Reviews of sizes as an API server sends them, and the function that decides them. */
 import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { openHandler } from "../../../../functions/shared/admission/shadow.ts";
@@ -74,13 +74,13 @@ export function reviewOf(
 
 export interface ReviewOptions {
   readonly mode?: Context["mode"];
-  /** What is stored; absent: nothing may be asked for. */
+  /** The stored objects; absent: the function must not ask for any. */
   readonly get?: (resource: string, name: string) => Promise<object>;
   readonly sleep?: Cluster["sleep"];
   readonly monotonicMs?: () => number;
 }
 
-/** Checks one review as the shipped function does. */
+/** Decides one review as the shipped function does. */
 export function decideReview(
   request: AdmissionRequest,
   { mode = "act", get, sleep = () => new Promise(() => undefined), monotonicMs = () => 0 }: ReviewOptions = {},

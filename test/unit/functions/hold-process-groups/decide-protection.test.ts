@@ -1,4 +1,4 @@
-/** What is decided about the protection of a FoundationDBCluster's volume claims, and about those that a user has deleted. */
+/** Decisions about the protection of a FoundationDBCluster's volume claims, and about claims that a user has deleted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ClusterStep, decide } from "../../../../functions/hold-process-groups/decide.ts";
@@ -9,7 +9,7 @@ const protection = "sluice.dev/volume-protection";
 const ids = ["storage-1", "storage-2", "storage-3"];
 const option = { "suspend-duration": "7d", "protect-volumes": "true" };
 
-/** `add ID` or `drop ID` of each volume claim that is written by the next step. */
+/** `add ID` or `drop ID` for each volume claim that the next step writes. */
 function changesOf(groups: HeldGroups): readonly string[] {
   const { step } = decide(groups.snapshot);
   return step?.kind === "protect" ? step.changes.map(({ pvc, protection: how }) => `${how} ${pvc.group}`) : [];
@@ -28,7 +28,7 @@ function guards(groups: HeldGroups): readonly string[] {
   return decide(groups.snapshot).events.map(({ guard }) => guard);
 }
 
-/** All of it is protected, and says whose it is. */
+/** Every claim is protected, and names its owner. */
 function protectedGroups(annotations: Readonly<Record<string, string | null>> = option): HeldGroups {
   const groups = new HeldGroups(annotations);
   groups.furnish();
@@ -49,7 +49,7 @@ function outrun(groups: HeldGroups = protectedGroups(), id = "storage-1"): HeldG
   return deleted(groups, id);
 }
 
-/** Its time runs, by our word: nothing is left to be written. */
+/** The duration runs by our annotation, and nothing is left to write. */
 function written(groups: HeldGroups, id = "storage-1"): HeldGroups {
   groups.annotate(id, {
     suspend: "true",
@@ -60,7 +60,7 @@ function written(groups: HeldGroups, id = "storage-1"): HeldGroups {
   return groups;
 }
 
-test("protecting: every volume claim of a cluster that asks gets our finalizer before anything else of it is done", () => {
+test("protecting: every volume claim of a cluster that asks gets our finalizer before anything else is done", () => {
   const groups = new HeldGroups(option);
   groups.remove("storage-1");
   assert.equal(decide(groups.snapshot).guard, "protecting");
@@ -71,7 +71,7 @@ test("protecting: every volume claim of a cluster that asks gets our finalizer b
   assert.deepEqual(changesOf(protectedGroups()), [], "and nothing is written again");
 });
 
-test("the option is a Go boolean; false, or a duration of 0, protects nothing; without a duration it protects, and says what is missing", () => {
+test("the option is a Go boolean; false, or a duration of 0, protects nothing; without a duration it protects, and reports what is missing", () => {
   for (const text of ["1", "t", "T", "TRUE", "true", "True"])
     assert.equal(changesOf(new HeldGroups({ ...option, "protect-volumes": text })).length, 3, text);
   for (const text of ["0", "f", "F", "FALSE", "false", "False"])
@@ -97,7 +97,7 @@ test("protection-malformed: an option that Sluice cannot read is reported, and n
   );
 });
 
-test("a volume claim of another owner gets no finalizer, nor one that is being deleted or is being removed (I9)", () => {
+test("neither a volume claim of another owner, nor one that is being deleted or removed, gets our finalizer (I9)", () => {
   const groups = new HeldGroups(option);
   groups.change("storage-1", { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "x", uid: "uid-other" }] });
   groups.change("storage-2", { deletionTimestamp: minutesAgo(1) });
@@ -107,14 +107,14 @@ test("a volume claim of another owner gets no finalizer, nor one that is being d
   assert.deepEqual(changesOf(groups), [], "nor one that has no owner");
 });
 
-test("a finalizer or a label of it that a user took away comes again", () => {
+test("a finalizer or its label that a user removed is set again", () => {
   const groups = protectedGroups();
   groups.change("storage-1", { labels: {} });
   groups.change("storage-2", { finalizers: [] });
   assert.deepEqual(changesOf(groups), ["add storage-1", "add storage-2"]);
 });
 
-test("releasing: taking the option back takes the finalizer away, but not from what is suspended, or deleted before its time", () => {
+test("releasing: without the option claims lose the finalizer, except suspended ones and those deleted before their time", () => {
   for (const text of [null, "false"]) {
     const groups = protectedGroups({ ...option, "protect-volumes": text });
     groups.annotate("storage-1", { "suspend-state": "Suspended" });
@@ -149,7 +149,7 @@ test("VOLUME_HOLD=remove takes the finalizer from every volume claim, of a clust
   assert.deepEqual(changesOf(bare), []);
 });
 
-test("of a namespace that is being deleted the finalizer goes from what is being deleted, but not from what a user holds", () => {
+test("in a deleted namespace deleted claims lose the finalizer, except those with a user's hold", () => {
   const groups = new HeldGroups(option);
   groups.isNamespaceEnding = true;
   assert.deepEqual(changesOf(groups), [], "none gets it");
@@ -162,7 +162,7 @@ test("of a namespace that is being deleted the finalizer goes from what is being
   assert.deepEqual(changesOf(ending), ["drop storage-1"]);
 });
 
-test("removal-begun: what the operator deletes before our block is reported, kept, and asked to be suspended from its exclusion on", () => {
+test("removal-begun: a claim that the operator deletes before our block is reported, kept, and suspended from its exclusion on", () => {
   const groups = outrun();
   assert.equal(changesOf(groups).length, 0);
   const { guard, step, events } = decide(groups.snapshot);
@@ -175,7 +175,7 @@ test("removal-begun: what the operator deletes before our block is reported, kep
   assert.deepEqual([kept, none], ["removal-begun", undefined], "once its time runs nothing is written");
 });
 
-test("volume-not-retained is the word of gc-suspended-groups, which would write it again: it stays on what is kept", () => {
+test("volume-not-retained is the message of gc-suspended-groups, which would write it again: it stays on kept claims", () => {
   const groups = outrun();
   groups.annotate("storage-1", { "suspend-message": "volume-not-retained: its PersistentVolume does not get Retain" });
   assert.equal(annotationsOf(groups, "storage-1")["suspend-message"], undefined);
@@ -183,13 +183,13 @@ test("volume-not-retained is the word of gc-suspended-groups, which would write 
   assert.match(annotationsOf(groups, "storage-1")["suspend-message"] ?? "", /^removal-begun: /);
 });
 
-test("the owner and the zone stay on a volume claim that is kept: its ledger and its turn go by them", () => {
+test("the owner and the zone stay on a kept volume claim, because its ledger and its turn depend on them", () => {
   const groups = outrun();
   const { owner, zone } = annotationsOf(groups, "storage-1");
   assert.deepEqual([owner, zone], [undefined, undefined]);
 });
 
-test("the word that the data of what is kept is not needed follows the operator's, and an exclusion that was skipped is one", () => {
+test("the statement that a kept claim's data is not needed follows the operator's exclusion, also a skipped one", () => {
   const groups = outrun();
   groups.set("storage-1", { exclusionSkipped: true });
   groups.addPod("storage-1", 5);
@@ -201,7 +201,7 @@ test("the word that the data of what is kept is not needed follows the operator'
   assert.deepEqual(annotationsOf(cancelled, "storage-1"), { "drained-at": null });
 });
 
-test("claim-deleted: what a user deletes of a process group that is to stay is reported, and no time runs", () => {
+test("claim-deleted: a user's deletion of a claim whose process group must stay is reported, and no duration runs", () => {
   const groups = deleted(protectedGroups());
   const { events } = decide(groups.snapshot);
   assert.deepEqual(
@@ -244,7 +244,7 @@ test("neither a suspension, nor a recover, nor its end touches the finalizer whi
   assert.deepEqual(step?.kind === "change-spec" ? step.blocked : undefined, [], "and our block does not wait for it");
 });
 
-test("owner-deleting, owner-gone: what goes with its cluster is kept without an end, each says so, and nothing else is written", () => {
+test("owner-deleting, owner-gone: claims that go with their cluster are kept without an end, each says so, and nothing else is written", () => {
   for (const [guard, change] of [
     ["owner-deleting", (groups: HeldGroups) => (groups.metadata = { deletionTimestamp: minutesAgo(1) })],
     ["owner-gone", (groups: HeldGroups) => (groups.isGone = true)],
@@ -264,7 +264,7 @@ test("owner-deleting, owner-gone: what goes with its cluster is kept without an 
   assert.equal(decide(bare.snapshot).guard, "done");
 });
 
-test("what a cluster of the same name has left behind is reported to be so, and not written to", () => {
+test("claims that an earlier cluster of the same name has left are reported as such, and not written", () => {
   const groups = deleted(protectedGroups());
   groups.change("storage-1", {
     ownerReferences: [{ apiVersion: "v1", kind: "FoundationDBCluster", name: "orders", uid: "uid-before" }],
@@ -274,7 +274,7 @@ test("what a cluster of the same name has left behind is reported to be so, and 
   assert.deepEqual([guard, step, events.map((one) => one.guard)], ["owner-gone", undefined, ["owner-gone"]]);
 });
 
-test("where the API server refuses our finalizer, removals are held back all the same", () => {
+test("if the API server refuses our finalizer, removals are still blocked", () => {
   const groups = new HeldGroups(option);
   groups.furnish();
   groups.remove("storage-1");

@@ -1,4 +1,4 @@
-/** What is decided about the removals of a FoundationDBCluster. */
+/** Decisions about the removals of a FoundationDBCluster. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ClusterStep, decide } from "../../../../functions/hold-process-groups/decide.ts";
@@ -30,12 +30,12 @@ function furnished(...ids: readonly string[]): HeldGroups {
   return groups;
 }
 
-test("a cluster that asks for nothing has nothing written", () => {
+test("nothing is written for a cluster that asks for nothing", () => {
   const { guard, step } = decide(new HeldGroups({}).snapshot);
   assert.deepEqual([guard, step], ["done", undefined]);
 });
 
-test("every volume claim of a cluster that asks says whose it is, its fault domain, and how volumes go", () => {
+test("every volume claim of a cluster that asks gets its owner, its fault domain, and the removal policy", () => {
   const groups = new HeldGroups({ "suspend-duration": "7d", "removal-mode": "Group" });
   assert.equal(decide(groups.snapshot).guard, "annotating");
   assert.deepEqual(annotationsOf(groups, "storage-2"), {
@@ -46,7 +46,7 @@ test("every volume claim of a cluster that asks says whose it is, its fault doma
   });
 });
 
-test("a fault domain that is no zone is left out, and a suspended one keeps its zone", () => {
+test("a fault domain that is no valid zone is left out, and a suspended claim keeps its zone", () => {
   const groups = new HeldGroups();
   groups.set("storage-1", { faultDomain: "a b" });
   assert.equal(annotationsOf(groups, "storage-1").zone, undefined);
@@ -56,7 +56,7 @@ test("a fault domain that is no zone is left out, and a suspended one keeps its 
   assert.equal(annotationsOf(groups, "storage-2").zone, undefined);
 });
 
-test("what a user lists is blocked, and recorded as ours, before its volume claim is asked to be suspended", () => {
+test("a group that a user lists is blocked, and recorded as ours, before the suspension of its volume claim is requested", () => {
   const groups = furnished();
   groups.spec.processGroupsToRemove = ["storage-1"];
   const verdict = decide(groups.snapshot);
@@ -68,14 +68,14 @@ test("what a user lists is blocked, and recorded as ours, before its volume clai
   assert.deepEqual(annotationsOf(groups, "storage-1"), { "removal-held": "true", suspend: "true" });
 });
 
-test("what the operator marks by itself is blocked, too, beside the blocks of others", () => {
+test("a group that the operator marks by itself is also blocked, beside the blocks of others", () => {
   const groups = furnished();
   groups.spec.buggify = { blockRemoval: ["log-1"] };
   groups.set("storage-3", { removalTimestamp: minutesAgo(1) });
   assert.deepEqual(specStep(groups).blocked, ["log-1", "storage-3"]);
 });
 
-test("its data counts as moved once the operator has excluded it, and not a moment longer", () => {
+test("its data counts as moved while the operator has it excluded, and no longer", () => {
   const groups = furnished();
   groups.remove("storage-1");
   groups.hold("storage-1");
@@ -99,7 +99,7 @@ test("a pod that was made after its exclusion may have new data", () => {
   assert.equal(events.length, 1);
 });
 
-test("what counts as excluded though the database has not moved its data keeps its pod; only a duration of 0 lets it go", () => {
+test("a group that counts as excluded before the database has moved its data keeps its pod; only a duration of 0 releases it", () => {
   const groups = furnished("storage-1");
   groups.set("storage-1", { exclusionSkipped: true });
   assert.equal(annotationsOf(groups, "storage-1")["drained-at"], null);
@@ -109,21 +109,21 @@ test("what counts as excluded though the database has not moved its data keeps i
   assert.deepEqual(specStep(groups).blocked, []);
 });
 
-test("what is to be removed without an exclusion is not held back, and the function says so", () => {
+test("a group that must be removed without an exclusion is not blocked, and the function reports that", () => {
   const groups = furnished();
   groups.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
   const { guard, step, events } = decide(groups.snapshot);
   assert.deepEqual([guard, step, events.length], ["exclusion-skipped", undefined, 1]);
 });
 
-test("what the operator takes for excluded without an exclusion is not held back either", () => {
+test("a group that the operator considers excluded without an exclusion is not blocked either", () => {
   const groups = furnished();
   groups.set("storage-1", { removalTimestamp: minutesAgo(1), exclusionSkipped: true });
   const { guard, step } = decide(groups.snapshot);
   assert.deepEqual([guard, step], ["exclusion-skipped", undefined]);
 });
 
-test("the data of one that is not marked, or that is listed to go without an exclusion, does not count as moved", () => {
+test("the data of an unmarked group, or of one listed to go without an exclusion, does not count as moved", () => {
   for (const change of [
     (groups: HeldGroups) => groups.set("storage-1", { removalTimestamp: undefined }),
     (groups: HeldGroups) => {
@@ -136,7 +136,7 @@ test("the data of one that is not marked, or that is listed to go without an exc
   }
 });
 
-test("a block outlives a status that does not list its process group for a while, and its word on the drain does not", () => {
+test("a block survives a status that omits its process group for a while, but the statement about the drain does not", () => {
   const groups = furnished("storage-1");
   groups.spec.processGroupsToRemove = [];
   groups.groups.delete("storage-1");
@@ -146,7 +146,7 @@ test("a block outlives a status that does not list its process group for a while
   assert.deepEqual([guard, step], ["group-unlisted", undefined]);
 });
 
-test("of two pods of one process group the newer one counts", () => {
+test("if a process group has two pods, the newer one counts", () => {
   const groups = furnished("storage-1");
   const old = groups.snapshot.pods.find(({ group }) => group === "storage-1");
   groups.addPod("storage-1", 5);
@@ -157,7 +157,7 @@ test("of two pods of one process group the newer one counts", () => {
   assert.equal(change?.annotations["sluice.dev/drained-at"], null);
 });
 
-test("a user's own word about a volume stays as it is", () => {
+test("a user's own statement about a volume stays the same", () => {
   const groups = furnished("storage-1");
   groups.annotate("storage-1", { suspend: "false" });
   assert.equal(decide(groups.snapshot).step, undefined);
@@ -173,7 +173,7 @@ test("a volume claim that a user has deleted is left alone, and so is one that i
   assert.equal(decide(removed.snapshot).step, undefined);
 });
 
-test("while it is wanted back, each list that names it again is cleared again, and a block that is lost is set again", () => {
+test("while a user wants it back, each list that names it again is cleared again, and a lost block is set again", () => {
   for (const change of [
     (groups: HeldGroups) => {
       groups.spec.processGroupsToRemove = ["storage-1"];
@@ -193,7 +193,7 @@ test("while it is wanted back, each list that names it again is cleared again, a
   }
 });
 
-test("the block that a user set is neither recorded nor followed by anything", () => {
+test("a user's own block is neither recorded nor followed by anything", () => {
   const groups = furnished();
   groups.remove("storage-1");
   groups.set("storage-1", { exclusionTimestamp: minutesAgo(1) });
@@ -204,7 +204,7 @@ test("the block that a user set is neither recorded nor followed by anything", (
   assert.equal(decide(groups.snapshot).guard, "blocked-by-user");
 });
 
-test("one that a user has blocked, whose data is elsewhere and whose pod is gone, is not waited for as a pod that is missing", () => {
+test("a group that a user has blocked, with its data moved and its pod gone, does not count as a missing pod", () => {
   const groups = furnished();
   groups.remove("storage-1");
   groups.set("storage-1", { exclusionTimestamp: minutesAgo(1) });
@@ -213,7 +213,7 @@ test("one that a user has blocked, whose data is elsewhere and whose pod is gone
   assert.deepEqual(annotationsOf(groups, "storage-1"), { owner: null, zone: null });
 });
 
-test("our block is lifted when the volume is gone, and the user's stays beside it", () => {
+test("our block is lifted when the volume is gone, and the user's stays", () => {
   const groups = furnished("storage-1");
   groups.spec.buggify = { blockRemoval: ["storage-2", "storage-1"] };
   groups.claims.delete("storage-1");
@@ -229,7 +229,7 @@ test("while its volume claim is being removed nothing is written", () => {
   assert.deepEqual([guard, step], ["removing", undefined]);
 });
 
-test("a block of ours that a user took away is set again", () => {
+test("a block of ours that a user removed is set again", () => {
   const groups = furnished("storage-1");
   groups.spec.buggify = { blockRemoval: [] };
   const step = specStep(groups);
@@ -268,7 +268,7 @@ test("recover takes the id from both lists, keeps the block, clears the status, 
   assert.deepEqual(specStep(groups).blocked, []);
 });
 
-test("the block of one that is wanted back stays while its pod is not ready, or anything of ours is on its volume claim", () => {
+test("the block of a group that a user wants back stays while its pod is not ready, or anything of ours is on its volume claim", () => {
   for (const unready of [
     (groups: HeldGroups) => groups.addPod("storage-1", 1, false),
     (groups: HeldGroups) => groups.pods.delete("storage-1"),
@@ -305,7 +305,7 @@ test("a status that another client has overwritten is cleared again, and its blo
   assert.ok((step.heldGroups["storage-1"]?.recoveringMs ?? 0) > Date.parse(minutesAgo(1)));
 });
 
-test("a process group whose removal is not wanted any more asks for nothing, and loses our block when nothing is suspended", () => {
+test("a process group whose removal is no longer wanted asks for nothing, and loses our block when nothing is suspended", () => {
   const groups = furnished("storage-1");
   groups.spec.processGroupsToRemove = [];
   groups.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
@@ -318,7 +318,7 @@ test("a process group whose removal is not wanted any more asks for nothing, and
   assert.deepEqual(specStep(groups).heldGroups, {});
 });
 
-test("without a duration nothing is held anew, and what is held stays for a time that Sluice cannot tell", () => {
+test("without a duration no further group is blocked, and blocked ones stay for an unknown time", () => {
   const groups = furnished("storage-1");
   groups.annotateCluster({ "suspend-duration": null });
   assert.deepEqual(annotationsOf(groups, "storage-1"), { "suspend-duration": null });
@@ -328,7 +328,7 @@ test("without a duration nothing is held anew, and what is held stays for a time
   assert.equal(decide(groups.snapshot).step, undefined);
 });
 
-test("a duration that Sluice cannot read is passed on as it is, and nothing is held anew", () => {
+test("an unreadable duration is passed on unchanged, and no further group is blocked", () => {
   const groups = furnished();
   groups.annotateCluster({ "suspend-duration": "soon" });
   assert.deepEqual(annotationsOf(groups, "storage-1"), { "suspend-duration": "soon" });
@@ -338,7 +338,7 @@ test("a duration that Sluice cannot read is passed on as it is, and nothing is h
   assert.deepEqual([guard, step], ["duration-malformed", undefined]);
 });
 
-test("a duration of 0 holds nothing back", () => {
+test("a duration of 0 blocks nothing", () => {
   const groups = new HeldGroups({ "suspend-duration": "0" });
   groups.furnish();
   groups.remove("storage-1");
@@ -359,7 +359,7 @@ test("a record that Sluice cannot read stops everything", () => {
   }
 });
 
-test("what the operator has begun to delete, what does not fit, and what is uninstalled is not held, and each says so", () => {
+test("a group is not blocked if the operator has begun to delete it, if it does not fit, or during an uninstall, and each is reported", () => {
   const deleted = furnished();
   deleted.remove("storage-1");
   deleted.change("storage-1", { deletionTimestamp: minutesAgo(1) });
@@ -379,14 +379,14 @@ test("what the operator has begun to delete, what does not fit, and what is unin
   assert.deepEqual([decide(ending.snapshot).guard, decide(ending.snapshot).step], ["uninstalling", undefined]);
 });
 
-test("of a cluster that is being deleted nothing is written", () => {
+test("nothing is written for a cluster that is being deleted", () => {
   const groups = furnished("storage-1");
   groups.metadata = { deletionTimestamp: minutesAgo(1) };
   const { guard, step } = decide(groups.snapshot);
   assert.deepEqual([guard, step], ["owner-deleting", undefined]);
 });
 
-test("a process group without a volume is not held back", () => {
+test("a process group without a volume is not blocked", () => {
   const groups = furnished();
   groups.claims.delete("storage-1");
   groups.remove("storage-1");

@@ -1,4 +1,4 @@
-/** One process of `hold-process-groups` over a small world in virtual time: a cluster with one process group. */
+/** One process of `hold-process-groups` in a fake cluster in virtual time: a FoundationDBCluster with one process group. */
 import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
 import { type ClusterObject, type GroupStatus, labels } from "../../../support/foundationdb.ts";
 import { Harness, namespace, played } from "../../shared/reconcile/harness.ts";

@@ -1,4 +1,6 @@
-/** A FoundationDBCluster whose pods and volume claims have labels of its own (`spec.labels`), and what is not found. */
+/**
+ * A FoundationDBCluster whose pods and volume claims have labels of its own (`spec.labels`), and objects that are not found.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { labels } from "../../../support/foundationdb.ts";
@@ -9,7 +11,7 @@ const time = "2025-12-31T00:00:00Z";
 const own = { matchLabels: { app: "fdb" }, processGroupIDLabels: ["example.com/id"] };
 const without = { [labels.cluster]: null, [labels.id]: null };
 
-/** Its volume claim and its pod have these labels, in place of the operator's usual ones. */
+/** The volume claim and the pod have these labels instead of the operator's default ones. */
 function relabelled(given: Readonly<Record<string, string>>, spec: object = { labels: own }): FoundationHarness {
   const harness = new FoundationHarness();
   harness.restart({ settings: { volumeHold: "keep" } } as never);
@@ -28,7 +30,7 @@ const blocks = (harness: FoundationHarness) => harness.foundation.spec?.buggify?
 const unfound = (harness: FoundationHarness) =>
   harness.sent("ProcessGroupWaiting").filter((text) => text.startsWith("volume-unfound: "));
 
-test("a removal is held back, and its volume suspended, where the cluster has labels of its own", async () => {
+test("a removal is blocked, and its volume suspended, also if the cluster has labels of its own", async () => {
   const harness = relabelled({ app: "fdb", "example.com/id": id });
   harness.change({ processGroupsToRemove: [id] });
   await harness.reconcile();
@@ -72,7 +74,7 @@ test("volume-unfound: a removal whose volume is not found stays blocked, and an 
   assert.deepEqual([blocks(harness), harness.written("suspend")], [[id], "true"]);
 });
 
-test("volume-unfound: a removal that begins while a volume claim has no label is held back, too", async () => {
+test("volume-unfound: a removal that begins while a volume claim has no label is also blocked", async () => {
   const harness = relabelled({ app: "fdb" });
   harness.change({ processGroupsToRemove: [id] });
   await harness.reconcile();
@@ -83,7 +85,7 @@ test("volume-unfound: a removal that begins while a volume claim has no label is
   assert.deepEqual(blocks(harness), [], "no list asks for its removal any more");
 });
 
-test("labels of wrong types: what the cluster owns is found, and what has no volume waits until a user corrects them", async () => {
+test("labels of wrong types: the cluster's own claims are found, and groups without a volume wait until a user corrects the labels", async () => {
   const harness = relabelled(
     { app: "fdb" },
     { labels: { matchLabels: ["app"], processGroupIDLabels: "example.com/id" } },
@@ -98,7 +100,7 @@ test("labels of wrong types: what the cluster owns is found, and what has no vol
   assert.deepEqual([blocks(harness), harness.written("suspend")], [[id], "true"]);
 });
 
-test("a volume claim whose process group Sluice cannot tell is protected all the same", async () => {
+test("a volume claim of an unknown process group is still protected", async () => {
   const harness = relabelled({});
   harness.world.annotate(
     { namespace, name: "orders" },

@@ -1,4 +1,4 @@
-/** What a FoundationDBCluster's own settings of removals make of its volume claims, and of what is reported. */
+/** The effect of a FoundationDBCluster's own settings of removals on its volume claims, and on reports. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/hold-process-groups/decide.ts";
@@ -11,7 +11,7 @@ function made(...ids: readonly string[]): HeldGroups {
   return groups;
 }
 
-test("removal-mode-unknown: a removalMode of its own that Sluice does not know is reported, by name, while volumes of it are kept", () => {
+test("removal-mode-unknown: an unknown removalMode of the cluster is reported by name while its volumes are kept", () => {
   const groups = made();
   const reported = () => decide(groups.snapshot).events.map(({ id, guard, message }) => `${id} ${guard}: ${message}`);
   groups.spec.automationOptions = { removalMode: "None" };
@@ -24,7 +24,7 @@ test("removal-mode-unknown: a removalMode of its own that Sluice does not know i
   );
 });
 
-test("a volume claim that goes already says still how fast its group may go, and nothing else new", () => {
+test("a volume claim that is already going still gets the removal policy of its group, and nothing else", () => {
   const groups = made("storage-1");
   groups.annotate("storage-1", { "suspend-state": "Removing", "removal-mode": "None", "suspend-duration": "1d" });
   const { step } = decide(groups.snapshot);

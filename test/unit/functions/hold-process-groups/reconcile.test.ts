@@ -8,7 +8,7 @@ import { claim, claims, FoundationHarness, id, key, resource } from "./foundatio
 
 const time = "2025-12-31T00:00:00Z";
 
-test("a removal is blocked under a record first, and then its volume claim asks to be suspended; a second reconcile writes nothing", async () => {
+test("a removal is first recorded and blocked, and then the suspension of its volume claim is requested; a second reconcile writes nothing", async () => {
   const harness = new FoundationHarness();
   await harness.reconcile();
   harness.calls.length = 0;
@@ -24,7 +24,7 @@ test("a removal is blocked under a record first, and then its volume claim asks 
   assert.deepEqual(harness.writes, []);
 });
 
-test("a wish clears each field of the removal by the status subresource, and leaves what others wrote there", async () => {
+test("a wish clears each field of the removal through the status subresource, and keeps what others wrote there", async () => {
   const harness = new FoundationHarness();
   harness.change({ processGroupsToRemove: [id], buggify: { crashLoop: ["x"] } });
   await harness.reconcile();
@@ -61,7 +61,7 @@ test("when it is back, an Event says what to run, by locality or by the addresse
   }
 });
 
-test("what a user blocks between the read and the write stays, and is not taken for ours", async () => {
+test("a user's block between the read and the write stays, and is not recorded as ours", async () => {
   const harness = new FoundationHarness();
   await harness.reconcile();
   harness.change({ processGroupsToRemove: [id] });
@@ -89,7 +89,7 @@ test("a write that the API server refuses is reported, and tried again", async (
   assert.match(harness.problems.join(), /owner-refused: .*storage-1.* 422: not so/);
 });
 
-test("in shadow mode nothing is written, and what would be is told", async () => {
+test("in shadow mode nothing is written, and a report says what would be", async () => {
   const harness = new FoundationHarness();
   harness.change({ processGroupsToRemove: [id] });
   harness.restart({ mode: "shadow" });
@@ -101,7 +101,7 @@ test("in shadow mode nothing is written, and what would be is told", async () =>
   );
 });
 
-test("only clusters that ask for something, or of which something is held, are read; and none where the operator is not installed", async () => {
+test("only clusters that ask for something, or have blocked groups, are read; and none if the operator is not installed", async () => {
   const silent = new FoundationHarness({});
   assert.deepEqual(await silent.keys(), []);
   await silent.reconcile();
@@ -122,7 +122,7 @@ const protection = "sluice.dev/volume-protection";
 const protecting = { "sluice.dev/suspend-duration": "1h", "sluice.dev/protect-volumes": "true" };
 const holds = { settings: { volumeHold: "keep" } };
 
-/** Protected by a first reconcile, which is forgotten. */
+/** The volume is protected by a first reconcile, whose calls are then forgotten. */
 async function protectedHarness(): Promise<FoundationHarness> {
   const harness = new FoundationHarness(protecting);
   harness.restart(holds);
@@ -147,7 +147,7 @@ test("our finalizer is written first, under the uid and the revision that were r
   assert.deepEqual(metadataOf(harness).finalizers, finalizers);
 });
 
-test("what another client writes between the read and the write of our finalizer stays", async () => {
+test("another client's write between the read and the write of our finalizer stays", async () => {
   const harness = new FoundationHarness(protecting);
   harness.restart(holds);
   let isOver = false;
@@ -162,7 +162,7 @@ test("what another client writes between the read and the write of our finalizer
   assert.ok(finalizers.includes("example.com/backup") && finalizers.includes(protection), finalizers.join());
 });
 
-test("where the API server refuses our finalizer, that is reported, and the removal is blocked all the same", async () => {
+test("if the API server refuses our finalizer, that is reported, and the removal is still blocked", async () => {
   const harness = new FoundationHarness(protecting);
   harness.restart(holds);
   harness.change({ processGroupsToRemove: [id] });
@@ -175,7 +175,7 @@ test("where the API server refuses our finalizer, that is reported, and the remo
   assert.match(harness.sent("ProcessGroupWaiting").join(), /owner-refused: .*get our finalizer/);
 });
 
-test("what the operator takes first is reported on the cluster and on the volume claim, once, and its time is asked for", async () => {
+test("a claim that the operator deletes first is reported once on the cluster and on the claim, and its suspension is requested", async () => {
   const harness = await protectedHarness();
   harness.status({ processGroupID: id, removalTimestamp: time, exclusionTimestamp: time });
   harness.world.store.delete("pods", { namespace, name: `orders-${id}` });
@@ -190,7 +190,7 @@ test("what the operator takes first is reported on the cluster and on the volume
   assert.deepEqual(harness.writes, []);
 });
 
-test("a change of a volume claim triggers its cluster, by one read; one that is gone, or of no cluster, triggers none", async () => {
+test("a change of a volume claim triggers its cluster, by one read; a claim that is gone, or has no cluster, triggers none", async () => {
   const harness = new FoundationHarness(protecting);
   const [source] = holdProcessGroups.watches.filter(({ resource: of }) => of === claims);
   assert.equal(source?.selector?.key, labels.cluster);
@@ -219,7 +219,7 @@ test("a cluster that has lost every annotation is found by the label, and its vo
   assert.deepEqual(await harness.keys(), []);
 });
 
-test("of a cluster that is gone the volumes stay, each says so, and the end of the namespace lets them go; with VOLUME_HOLD=remove gc-suspended-groups does", async () => {
+test("the volumes of a cluster that is gone stay, each says so, and the end of the namespace releases them; with VOLUME_HOLD=remove gc-suspended-groups does", async () => {
   for (const end of ["remove", "namespace"]) {
     const harness = await protectedHarness();
     harness.world.store.create("namespaces", "", { metadata: { name: namespace } });
@@ -241,7 +241,7 @@ test("of a cluster that is gone the volumes stay, each says so, and the end of t
   }
 });
 
-test("what is deleted while its recover goes on is not said to be back, though our block is lifted", async () => {
+test("a claim that is deleted during its recovery is not reported as back, though our block is lifted", async () => {
   const harness = await protectedHarness();
   harness.change({ processGroupsToRemove: [id] });
   await harness.reconcile();
@@ -253,7 +253,7 @@ test("what is deleted while its recover goes on is not said to be back, though o
   assert.deepEqual(harness.sent("ProcessGroupRecovered"), []);
 });
 
-test("of a cluster that asks for nothing any more, what is deleted and kept waits for a pod that is newer than its exclusion", async () => {
+test("in a cluster that no longer asks for anything, a deleted claim that is kept waits for a pod that is newer than its exclusion", async () => {
   const harness = await protectedHarness();
   harness.world.annotate(key, { "sluice.dev/suspend-duration": null, "sluice.dev/protect-volumes": null }, resource);
   harness.status({ processGroupID: id, removalTimestamp: time, exclusionTimestamp: time });

@@ -1,4 +1,4 @@
-/** A sweep of ledgers where one group, or one Lease, is not as it should be: the others are swept all the same. */
+/** A sweep of ledgers in which one group, or one Lease, is broken: the others are swept nevertheless. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
@@ -17,7 +17,7 @@ const creates =
   ({ verb, given }: Call) =>
     verb === "create" && (given[2] as { metadata: { name: string } }).metadata.name === name;
 
-test("another client's Lease under a ledger's name is named once, and ends the sweep for no other group", async () => {
+test("another client's Lease with a ledger's name is reported once, and stops the sweep for no other group", async () => {
   const harness = new Harness();
   harness.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha" } });
   for (let round = 0; round < 3; round++) assert.equal(await sweep(harness), undefined);
@@ -29,7 +29,7 @@ test("another client's Lease under a ledger's name is named once, and ends the s
   );
 });
 
-test("a namespace that is ending ends the sweep for no other group, and is reported again once it had been well", async () => {
+test("a terminating namespace stops the sweep for no other group, and is reported again after it was healthy", async () => {
   const harness = new Harness();
   const ending = (call: Call): void => {
     if (creates("sluice-alpha")(call)) throw refused(403, "namespace db is being terminated");
@@ -58,7 +58,7 @@ test("a right that is missing for one group leaves the others swept, and the swe
   assert.equal(harness.problems.length, 1);
 });
 
-test("where three groups in a row get no answer the API server is away, and the rest waits for the next sweep", async () => {
+test("after three groups in a row without an answer the API server counts as away, and the rest waits for the next sweep", async () => {
   const harness = new Harness();
   harness.interfere = ({ verb }) => {
     if (verb === "create") throw refused(503, "away");
@@ -75,7 +75,7 @@ test("where three groups in a row get no answer the API server is away, and the 
   assert.equal(harness.count("create leases"), 20, "an answer in between begins the count anew");
 });
 
-test("Leases of another client in the way of three groups keep no other waiting: only silence means that the API server is away", async () => {
+test("foreign Leases in the way of three groups delay no other: only silence means that the API server is away", async () => {
   const harness = new Harness();
   const many = Array.from({ length: 5 }, (_, index) => ({ namespace, group: `g-${index}` }));
   for (const { group } of many.slice(0, 3))
@@ -84,7 +84,7 @@ test("Leases of another client in the way of three groups keep no other waiting:
   assert.equal(leases(harness).length, 5);
 });
 
-test("an answer that refuses begins the count of those that give none anew", async () => {
+test("a refusal restarts the count of missing answers", async () => {
   const harness = new Harness();
   const many = Array.from({ length: 4 }, (_, index) => ({ namespace, group: `g-${index}` }));
   harness.interfere = (call) => {
@@ -95,7 +95,7 @@ test("an answer that refuses begins the count of those that give none anew", asy
   assert.deepEqual(leases(harness), ["sluice-g-3"]);
 });
 
-test("of several failures the first that matters is thrown, and each is told by whom, in plain words", async () => {
+test("of several failures the first that matters is thrown, and each is reported with its group", async () => {
   const harness = new Harness();
   const problems: string[] = [];
   harness.restart({
@@ -115,7 +115,7 @@ test("of several failures the first that matters is thrown, and each is told by 
   ]);
 });
 
-test("a sweep that goes well forgets what it had said of sweeps, and nothing else that was reported", async () => {
+test("a successful sweep clears what was reported of sweeps, and nothing else", async () => {
   const harness = new Harness();
   const { sentEvents } = harness.context.memoryOf({ namespace, group: "alpha" });
   sentEvents.add("paused a 1");
@@ -123,7 +123,7 @@ test("a sweep that goes well forgets what it had said of sweeps, and nothing els
   assert.deepEqual([...sentEvents], ["paused a 1"]);
 });
 
-test("a Lease with our label whose group is not what its name says is not removed, and holds no other up", async () => {
+test("a Lease with our label whose group does not match its name is not removed, and blocks no other", async () => {
   const harness = new Harness();
   const annotations = { "sluice.dev/group": "other" };
   harness.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha", labels: label, annotations } });
@@ -135,7 +135,7 @@ test("a Lease with our label whose group is not what its name says is not remove
   assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-beta", "sluice-gamma"]);
 });
 
-test("a vanished group whose ledger may not be removed, or cannot be read, holds up no other", async () => {
+test("a vanished group whose ledger may not be removed, or cannot be read, blocks no other", async () => {
   const harness = new Harness();
   await sweep(harness);
   harness.world.annotate({ namespace, name: "sluice-alpha" }, { "sluice.dev/reservations": "{" }, "leases");
@@ -148,7 +148,7 @@ test("a vanished group whose ledger may not be removed, or cannot be read, holds
   assert.equal(harness.problems.length, 2);
 });
 
-/** A group under a budget in each namespace, and the sweep of a process that serves both. */
+/** A group under a budget in each namespace, and the sweep of a process that handles both. */
 async function sweepNamespaces(harness: Harness): Promise<unknown> {
   for (const one of [namespace, "other"]) {
     harness.world.addGroup({ namespace: one, group: "alpha", zones: ["x"], replicas: 1 });
@@ -159,7 +159,7 @@ async function sweepNamespaces(harness: Harness): Promise<unknown> {
   return sweepThere(harness).catch((error: unknown) => error);
 }
 
-test("a namespace that may not be read holds up no other, and the first such answer says that the sweep was not whole", async () => {
+test("a namespace that may not be read blocks no other, and the first such answer says that the sweep was incomplete", async () => {
   const harness = new Harness();
   const isIn = (call: Call, name: string) => (call.given[1] as { namespace?: string }).namespace === name;
   harness.interfere = (call) => {
@@ -175,7 +175,7 @@ test("a namespace that may not be read holds up no other, and the first such ans
   assert.equal(((await sweepNamespaces(neither)) as Error).message, "not here");
 });
 
-test("a group whose ledger may not be made is in another namespace than the others keeps no namespace waiting", async () => {
+test("a group whose ledger may not be created delays no other namespace", async () => {
   const harness = new Harness();
   harness.interfere = (call) => {
     if (call.verb === "create" && call.given[1] === "other") throw refused(500, "broken");
@@ -184,7 +184,7 @@ test("a group whose ledger may not be made is in another namespace than the othe
   assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-group"]);
 });
 
-test("the same holds for groups that budgets select", async () => {
+test("the same applies to groups that budgets select", async () => {
   const harness = new Harness();
   for (const group of ["alpha", "beta"]) harness.world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 1 });
   for (const group of ["alpha", "beta"])

@@ -11,7 +11,7 @@ const reserved = (ordinal: number): Reservation => {
 
 const claim = { kind: "scale-down", zone: "ingester-b" };
 
-test("a group with a StatefulSet gets a ledger where it has none, and keeps the one that it has, whatever that holds", () => {
+test("a group with a StatefulSet gets a ledger if it has none, and keeps an existing one, whatever that holds", () => {
   assert.deepEqual(decide({ key, isLiving: true, ledger: undefined }), { kind: "make" });
   for (const ledger of [empty, { open: [reserved(0)], claims: [claim], besides: ["sluice.dev/some-time"] }])
     assert.deepEqual(decide({ key, isLiving: true, ledger }), { kind: "keep" });
@@ -44,7 +44,7 @@ test("a ledger that holds a claim is never collected: the wait names its zone an
   assert.match(two.kind === "wait" ? two.message : "", / holds the reservation of ingester-a-0 and 1 more: /);
 });
 
-test("a ledger that says something that only another function can end is never collected: the wait names what it is", () => {
+test("a ledger with an entry that only another function can end is never collected: the wait names the entry", () => {
   const besides = ["sluice.dev/last-time", "sluice.dev/some-time"];
   const verdict = decide({ key, isLiving: false, ledger: { ...empty, besides } });
   assert.deepEqual(verdict, {

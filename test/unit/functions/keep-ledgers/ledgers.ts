@@ -1,9 +1,9 @@
-/** A process that keeps the ledgers of a small world: which groups there are, and a sweep over them. */
+/** A process that keeps the ledgers of a fake cluster: its groups, and a sweep over them. */
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
 import { type GroupKey, groupPathOf } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { type Harness, played } from "../../shared/reconcile/harness.ts";
 
-/** Sees to it that there are these groups and no others: those that are new have one StatefulSet without pods. */
+/** Makes these groups exist, and no others. Each new group has one StatefulSet without pods. */
 export function populate({ world }: Harness, groups: readonly GroupKey[]): void {
   const wanted = new Map(groups.map((key) => [groupPathOf(key), key]));
   for (const { metadata } of world.store.list("statefulsets").items) {
@@ -18,12 +18,12 @@ export function populate({ world }: Harness, groups: readonly GroupKey[]): void 
   world.settle();
 }
 
-/** One sweep over the groups of the world. */
+/** One sweep over the groups of the fake cluster. */
 export async function sweep(harness: Harness): Promise<void> {
   await played(harness.timeline, keepLedgers.sweep?.(harness.context, []) ?? Promise.reject(new Error("no sweep")));
 }
 
-/** One sweep over these groups; resolves to what it threw. */
+/** One sweep over these groups. Resolves to the error that it threw. */
 export async function sweepOver(harness: Harness, groups: readonly GroupKey[]): Promise<unknown> {
   populate(harness, groups);
   return sweep(harness).then(
@@ -32,7 +32,7 @@ export async function sweepOver(harness: Harness, groups: readonly GroupKey[]): 
   );
 }
 
-/** The Leases that there are, as `NAMESPACE/NAME`. */
+/** The existing Leases as `NAMESPACE/NAME`. */
 export function leasesOf({ world }: Harness): string[] {
   return world.store
     .list("leases")

@@ -1,4 +1,4 @@
-/** One reconcile of a group that an event named: what it makes and collects, and how seldom it asks. */
+/** One reconcile of a group that an event named: what it creates and collects, and how rarely it asks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
@@ -12,7 +12,7 @@ import { leasesOf, populate } from "./ledgers.ts";
 const reconcile = (harness: Harness, at: GroupKey = key, sweep = false): Promise<ReconcileResult> =>
   played(harness.timeline, keepLedgers.reconcile(harness.context, at, { sweep }));
 
-test("a group that comes has its ledger at once, and one that goes has none any more half a minute later at the latest", async () => {
+test("a new group gets its ledger at once, and the ledger of a removed group is gone half a minute later at the latest", async () => {
   const harness = new Harness();
   assert.deepEqual(await reconcile(harness), { requeueAfterMs: undefined, pendingActs: undefined });
   assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
@@ -26,7 +26,7 @@ test("a group that comes has its ledger at once, and one that goes has none any 
   assert.deepEqual(leasesOf(harness), []);
 });
 
-test("however often a group is learnt of, it is asked for once in half a minute", async () => {
+test("however often a group is reported, its ledger is read once in half a minute", async () => {
   const harness = new Harness();
   await reconcile(harness);
   harness.forget();
@@ -34,7 +34,7 @@ test("however often a group is learnt of, it is asked for once in half a minute"
   assert.deepEqual(harness.requests, []);
 });
 
-test("where watches report, and another function of the process knows the ledger, a reconcile costs no request", async () => {
+test("with watches, and with a ledger that another function of the process knows, a reconcile costs no request", async () => {
   const harness = new Harness();
   const cache = await harness.watch();
   await harness.run();
@@ -45,7 +45,7 @@ test("where watches report, and another function of the process knows the ledger
   await played(harness.timeline, cache.stop());
 });
 
-test("a reconcile that fails is none: the next one asks again, and a missing right is told to who triggers", async () => {
+test("a failed reconcile does not count: the next one asks again, and a missing right is an error of the reconcile", async () => {
   const harness = new Harness();
   const refusal = 'leases is forbidden: User "u" cannot create resource "leases"';
   harness.interfere = ({ verb }) => {
@@ -57,7 +57,7 @@ test("a reconcile that fails is none: the next one asks again, and a missing rig
   assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
-test("a budget that comes makes the ledger of the StatefulSets that it alone governs, and with it the ledger goes", async () => {
+test("a new budget creates the ledger of the StatefulSets that only it governs, and the ledger goes with the budget", async () => {
   const harness = new Harness();
   const spec = { template: { metadata: { labels: { app: "db" } } } };
   for (const name of ["group-a", "group-b"]) {
@@ -77,7 +77,7 @@ test("a budget that comes makes the ledger of the StatefulSets that it alone gov
   assert.deepEqual(leasesOf(harness), []);
 });
 
-test("a group that has just been swept is not looked at once more, and shadow mode asks for nothing (R16)", async () => {
+test("a group that has just been swept is not read again, and shadow mode reads nothing (R16)", async () => {
   const harness = new Harness();
   await reconcile(harness, key, true);
   harness.restart({ mode: "shadow" });

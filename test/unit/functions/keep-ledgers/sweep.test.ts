@@ -45,7 +45,7 @@ test("an empty ledger of a vanished group is removed by uid and resourceVersion"
   assert.deepEqual(deletion?.given[2] as Preconditions, { uid, resourceVersion });
 });
 
-test("a ledger of a vanished group stays while a pod that it has reserved stands, and says so; it goes with the pod", async () => {
+test("the ledger of a vanished group stays while a reserved pod exists, and the wait says so; it goes with the pod", async () => {
   const harness = new Harness({ zones: ["a"], replicas: 1 });
   await sweep(harness);
   const podKey = { namespace, name: "group-a-0" };
@@ -73,7 +73,7 @@ test("a ledger of a vanished group stays while a pod that it has reserved stands
   assert.deepEqual([by, action, object, result], ["keep-ledgers", "collect", "sluice-group", "done"]);
 });
 
-test("a ledger stays while pods stand that all of its StatefulSets have left behind: it knows of their zones (R7)", async () => {
+test("a ledger stays while orphaned pods of all its StatefulSets exist, because it knows their zones (R7)", async () => {
   const harness = new Harness({ zones: ["a", "b"], replicas: 1 });
   await sweep(harness);
   harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
@@ -87,7 +87,7 @@ test("a ledger stays while pods stand that all of its StatefulSets have left beh
   assert.deepEqual(leasesOf(harness), []);
 });
 
-test("a ledger of a vanished group that says what only another function, or a later version, understands is left alone", async () => {
+test("the ledger of a vanished group is left alone if it has entries that only another function, or a later version, understands", async () => {
   for (const annotation of ["sluice.dev/last-time", "sluice.dev/some-time"]) {
     const harness = new Harness();
     await sweep(harness);
@@ -174,7 +174,7 @@ test("a StatefulSet of no group that has its pods told before they leave has a l
   assert.deepEqual(groups.sort(), [groupOfLoneStatefulSet("group-a"), groupOfLoneStatefulSet("group-b")]);
 });
 
-test("a ledger that another client writes, removes or makes anew meanwhile is left alone", async () => {
+test("a ledger that another client writes, deletes or creates again meanwhile is left alone", async () => {
   for (const meanwhile of ["write", "remove"]) {
     const harness = new Harness();
     await sweepOver(harness, [key]);
@@ -196,7 +196,7 @@ test("an unreadable ledger of a vanished group is left for a human", async () =>
   assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
-test("Leases of others are no ledgers: without the label, or without a group, they are not touched", async () => {
+test("other Leases are no ledgers: without the label, or without a group, they are not touched", async () => {
   const harness = new Harness();
   const { store } = harness.world;
   store.create("leases", namespace, { metadata: { name: "a-leader" } });
@@ -242,7 +242,7 @@ function ungrouped(): Harness {
 const removeBudget = (harness: Harness) => {
   harness.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "db" });
 };
-/** The only ledger; `budget:db` is no name for an object. */
+/** The only ledger, because `budget:db` is no valid name of an object. */
 const budgetLedger = { namespace, name: "sluice-afccf086814dbbce" };
 
 test("a sweep makes the ledgers of all groups, and of StatefulSets of none that a budget selects (R1, R4)", async () => {
@@ -291,7 +291,7 @@ test("the ledger of a budget that selects nothing any more goes, by uid and reso
   assert.deepEqual(deletion?.given[2] as Preconditions, { uid, resourceVersion });
 });
 
-test("it stays while a pod that it has reserved is neither gone nor back", async () => {
+test("a budget's ledger stays while a reserved pod is neither gone nor back", async () => {
   const harness = ungrouped();
   await sweep(harness);
   const podKey = { namespace, name: "group-a-0" };
@@ -309,7 +309,7 @@ test("it stays while a pod that it has reserved is neither gone nor back", async
   assert.deepEqual(leasesOf(harness), []);
 });
 
-test("it stays while a StatefulSet has pods that the budget selects, though its template makes none any more", async () => {
+test("a budget's ledger stays while a StatefulSet has pods that the budget selects, even if its template no longer makes such pods", async () => {
   const harness = ungrouped();
   for (const { metadata } of harness.world.store.list("pods").items) harness.world.store.delete("pods", metadata, {});
   harness.world.settle();
@@ -321,7 +321,7 @@ test("it stays while a StatefulSet has pods that the budget selects, though its 
   assert.deepEqual(leasesOf(harness), [`db/${budgetLedger.name}`]);
 });
 
-test("whether it may go is asked of the API server, not of what a watch has told", async () => {
+test("the API server, and not a watch, decides whether it may go", async () => {
   const harness = ungrouped();
   await sweep(harness);
   harness.world.annotate(budgetLedger, { "sluice.dev/settled-through": "1" }, "leases");

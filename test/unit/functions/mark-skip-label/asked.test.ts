@@ -1,9 +1,9 @@
-/** Which owners are held: those that ask for it, and no others. */
+/** Which owners get our finalizer: those that ask for it, and no others. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalizer, ownedCluster, owner } from "./owned-cluster.ts";
 
-test("a RabbitmqCluster without the annotation has no finalizer of ours, loses one of an earlier version, and is deleted at once", async () => {
+test("a RabbitmqCluster without the annotation gets no finalizer, loses one that an earlier version set, and is deleted at once", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": null });
   const process = world.process();
   assert.deepEqual(await process.keys(), []);

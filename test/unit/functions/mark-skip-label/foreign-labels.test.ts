@@ -1,4 +1,4 @@
-/** A user who may write an owner, and no pods, gains no right over their labels. */
+/** A user who may write an owner, but no pods, gains no right over the pods' labels. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isKeyPermitted, parseLabelKeys } from "../../../../functions/shared/annotations/skip-labels.ts";
@@ -49,7 +49,7 @@ test("label-taken: no pod gets a key of the selector or of the template of its S
   assert.match(world.status()?.sentence ?? "", /is in the selector or the template of group-server$/);
 });
 
-test("a key that SKIP_LABEL_KEYS does not list, one of Kubernetes and one of ours with a meaning is given to no pod", async () => {
+test("no pod gets a key that SKIP_LABEL_KEYS does not list, a key of Kubernetes, or a key that Sluice itself reads", async () => {
   const settings = { skipLabelKeys: ["skipPreStopChecks", "sluice.dev/*", "kubernetes.io/*"], skipLabelWaitMs: 0 };
   for (const key of ["role", "kubernetes.io/arch", "sluice.dev/suspendable", "sluice.dev/suspended"]) {
     const world = await ownedCluster({ "sluice.dev/skip-label": key, "sluice.dev/stop-all": "true" });
@@ -62,7 +62,7 @@ test("a key that SKIP_LABEL_KEYS does not list, one of Kubernetes and one of our
   }
 });
 
-test("what is taken away is the key that the pod itself names, whatever the owner's status says", async () => {
+test("the label with the key that the pod itself names is removed, whatever the owner's status says", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   relabel(world, 0, { role: "leader" });
   await world.process().reconcile();
@@ -73,7 +73,7 @@ test("what is taken away is the key that the pod itself names, whatever the owne
   assert.deepEqual([world.labels("role"), world.labels(), stampOf(world, 0)], [{ 0: "leader" }, {}, undefined]);
 });
 
-test("a label that a pod had before is only timed: the pod names no key, and the label stays", async () => {
+test("if a pod had the label before, only the time is noted: the pod names no key, and the label stays", async () => {
   const world = await ownedCluster();
   relabel(world, 2, { skipPreStopChecks: "yes" });
   await world.process().reconcile();

@@ -1,4 +1,7 @@
-/** Namespaces that are deleted, processes that die at any step, two at once, API servers that do not answer (invariant M1). */
+/**
+ * Deleted namespaces, processes that die at any step, two processes at once, and API servers that do not answer (invariant
+ * M1).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -9,7 +12,7 @@ const all = { 0: "true", 1: "true", 2: "true" };
 const ending = { resource: "namespaces", namespace: "", name: namespace } as const;
 const immediately = { skipLabelWaitMs: 0 };
 
-/** The namespace of the cluster is there, as on a real API server, and deleted. */
+/** The namespace of the cluster exists, as on a real API server, and is deleted. */
 function removeNamespace({ harness }: OwnedCluster): void {
   harness.world.store.create("namespaces", "", { metadata: { name: namespace } });
   harness.world.store.delete("namespaces", { namespace: "", name: namespace });
@@ -31,14 +34,14 @@ test("namespace-ending: the pods of each owner are labelled within the five seco
   assert.equal(world.harness.world.store.find("namespaces", ending), undefined, "it does not hold the namespace");
 });
 
-test("an owner that is new in a namespace that is being deleted gets no finalizer of ours", async () => {
+test("a new owner in a namespace that is being deleted gets no finalizer", async () => {
   const world = await ownedCluster();
   removeNamespace(world);
   await world.process().reconcile();
   assert.deepEqual([world.find()?.finalizers ?? [], world.labels()], [[], all]);
 });
 
-test("of a namespace that is not served, and of one that lives, no owner is read", async () => {
+test("no owner is read in a namespace that is not served, or that is not being deleted", async () => {
   const world = await ownedCluster();
   removeNamespace(world);
   await world.process({}, { namespaces: ["another"] }).reconcile(ending);
@@ -50,7 +53,7 @@ test("of a namespace that is not served, and of one that lives, no owner is read
   assert.deepEqual(living.harness.requests, ["get namespaces"]);
 });
 
-test("a process that dies before or after any of its writes leaves what another one ends, and M1 holds", async () => {
+test("when a process dies before or after any of its writes, another process completes the work, and M1 holds", async () => {
   for (let survived = 0; ; survived++) {
     const world = await ownedCluster();
     await world.process(immediately).reconcile();
@@ -82,7 +85,7 @@ test("a process that dies before or after any of its writes leaves what another 
   }
 });
 
-test("two processes at once label each pod once, and let go of the owner once", async () => {
+test("two processes at the same time label each pod once, and release the owner once", async () => {
   const world = await ownedCluster();
   await world.process(immediately).reconcile();
   world.remove();
@@ -101,7 +104,7 @@ test("two processes at once label each pod once, and let go of the owner once", 
   ]);
 });
 
-test("an API server that does not answer for one pod keeps no other from its label, and the reconcile is tried again", async () => {
+test("if the API server does not answer for one pod, the others still get the label, and the reconcile is tried again", async () => {
   const world = await ownedCluster();
   const process = world.process(immediately);
   await process.reconcile();
@@ -115,7 +118,7 @@ test("an API server that does not answer for one pod keeps no other from its lab
   assert.deepEqual(world.find()?.finalizers, [finalizer]);
 });
 
-test("owner-refused: a write to the owner that a webhook refuses is reported, and tried again", async () => {
+test("owner-refused: if a webhook refuses a write to the owner, the refusal is reported and the write tried again", async () => {
   const world = await ownedCluster();
   const process = world.process();
   world.harness.interfere = ({ verb, resource }) => {
@@ -127,7 +130,7 @@ test("owner-refused: a write to the owner that a webhook refuses is reported, an
   assert.match(world.harness.events.join(), /SkipLabelWaiting orders: owner-refused/);
 });
 
-test("where RabbitMQ's operator is not installed there are no owners, and that is no trouble", async () => {
+test("without RabbitMQ's operator there are no owners, and no error is reported", async () => {
   const world = await ownedCluster();
   world.harness.interfere = ({ resource }) => {
     if (resource === "rabbitmqclusters") throw refused(404, "the server could not find the requested resource");

@@ -1,4 +1,4 @@
-/** Where markers can be read in pods, a deleted owner is let go as soon as all of them are there. */
+/** If markers can be read in pods, a deleted owner is released as soon as all of them are there. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster, ObjectKey } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -6,7 +6,7 @@ import { finalizer, ownedCluster } from "./owned-cluster.ts";
 
 const skipLabelMarker = { container: "rabbitmq", path: "/etc/pod-info/skipPreStopChecks" };
 
-/** A deleted owner, and a process that may exec; `seen` are the pods in which the file has a text. */
+/** A deleted owner, and a process that may exec. `seen`: the pods whose file has a text. */
 async function deleted(settings: Readonly<Record<string, unknown>> = { skipLabelMarker }) {
   const world = await ownedCluster();
   const read: string[] = [];
@@ -29,7 +29,7 @@ async function deleted(settings: Readonly<Record<string, unknown>> = { skipLabel
 
 const pods = ["group-server-0", "group-server-1", "group-server-2"];
 
-test("it is gone within seconds once the file in each container has a text, and not before", async () => {
+test("the owner is gone within seconds once the file in each container has a text, and not before", async () => {
   const { world, process, read, seen } = await deleted();
   assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(
@@ -45,7 +45,7 @@ test("it is gone within seconds once the file in each container has a text, and 
   assert.equal(world.find(), undefined);
 });
 
-test("how long it is held at most is reported in one Event, and the 90 s are waited for where Sluice may not exec", async () => {
+test("one Event reports how long the owner is held at most; without the right to exec Sluice waits the full 90 s", async () => {
   const { world, process, seen, breakDown } = await deleted();
   for (const pod of pods) seen.add(pod);
   breakDown(new Error("403"));

@@ -1,4 +1,4 @@
-/** A RabbitmqCluster that owns a StatefulSet of three pods, in virtual time, and processes of `mark-skip-label` beside it. */
+/** A RabbitmqCluster that owns a StatefulSet of three pods, in virtual time, beside processes of `mark-skip-label`. */
 import { markSkipLabel } from "../../../../functions/mark-skip-label/function.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
@@ -12,27 +12,27 @@ export const statefulSet: ObjectRef = { resource: "statefulsets", namespace, nam
 
 export interface OwnedCluster {
   readonly harness: Harness;
-  /** A process that remembers nothing, with these settings. */
+  /** A process with these settings and an empty memory. */
   process(settings?: Readonly<Record<string, unknown>>, changes?: Partial<Context>): Process;
   annotate(annotations: Readonly<Record<string, string | null>>, of?: ObjectRef): void;
   remove(propagationPolicy?: "Background" | "Foreground" | "Orphan", of?: ObjectRef): void;
-  /** Undefined where it is gone. */
+  /** Undefined if it is gone. */
   find(of?: ObjectRef): Metadata | undefined;
-  /** The value of `skipPreStopChecks` by the ordinal of the pod; pods that are gone are left out. */
+  /** The value of `skipPreStopChecks` by the pod's ordinal, without pods that are gone. */
   labels(key?: string): Record<number, string>;
   /** Guard and message of the owner's status. */
   status(of?: ObjectRef): { readonly guard: string; readonly sentence: string } | undefined;
 }
 
 export interface Process {
-  /** One reconcile; answers its last guard. */
+  /** Runs one reconcile. Resolves to its last guard. */
   reconcile(key?: ObjectRef): Promise<string | undefined>;
   run(key?: ObjectRef): Promise<ReconcileResult>;
   /** The names of the keys that a sweep finds. */
   keys(): Promise<readonly string[]>;
 }
 
-/** It asks for what its operator's own hook looks for, unless `given` says otherwise: null takes that away. */
+/** By default it asks for the label that its operator's own hook waits for. `given`: null removes that. */
 export async function ownedCluster(given: Readonly<Record<string, string | null>> = {}): Promise<OwnedCluster> {
   const asked = Object.entries({ "sluice.dev/skip-label": "skipPreStopChecks", ...given });
   const annotations = Object.fromEntries(asked.filter((one): one is [string, string] => one[1] !== null));

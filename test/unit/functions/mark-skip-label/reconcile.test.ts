@@ -1,15 +1,15 @@
-/** A deleted owner is let go once its pods are labelled, and no sooner (invariant M1). */
+/** A deleted owner is released once its pods are labelled, and no sooner (invariant M1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { refused } from "../../shared/reconcile/harness.ts";
 import { finalizer, type OwnedCluster, ownedCluster, owner, statefulSet } from "./owned-cluster.ts";
 
-/** Of the object that a call is about. */
+/** Uid of the object that a call is about. */
 const nameIn = ([, key]: readonly unknown[]) => (key as { name?: string } | undefined)?.name;
 const guardsOf = ({ harness }: OwnedCluster) => harness.verdicts.map(({ guard }) => guard);
 const all = { 0: "true", 1: "true", 2: "true" };
 
-test("a live RabbitmqCluster gets our finalizer beside those that it has, and its pods no label", async () => {
+test("a live RabbitmqCluster keeps its finalizers and gets ours, and its pods get no label", async () => {
   const world = await ownedCluster();
   world.harness.world.store.patch("rabbitmqclusters", owner, { metadata: { finalizers: ["example.com/other"] } });
   assert.equal(await world.process().reconcile(), "done");
@@ -101,7 +101,7 @@ test("label-refused: the owner stays, its status and an Event name the pod and t
   assert.equal(world.find(), undefined);
 });
 
-test("deadline-passed: five minutes after its deletion the owner goes all the same, once its status has said so", async () => {
+test("deadline-passed: five minutes after its deletion the owner is released anyway, once its status has said so", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -125,7 +125,7 @@ test("deadline-passed: five minutes after its deletion the owner goes all the sa
   );
 });
 
-test("of an owner that is found after its deadline the pods have the time to see their labels, and not for ever", async () => {
+test("an owner that is found after its deadline is held until its pods can have seen their labels, and no longer", async () => {
   const world = await ownedCluster();
   await world.process().reconcile();
   world.remove();
@@ -169,7 +169,7 @@ test("a process lets go of an owner by its deadline only after it has warned, ev
   assert.deepEqual([warned, world.find()], [[1], undefined]);
 });
 
-test("an owner that is deleted so that its pods stay is let go at once, and none of its pods is labelled", async () => {
+test("an owner that is deleted with its pods kept is released at once, and none of its pods is labelled", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -227,7 +227,7 @@ test("an owner of the same name and another uid is not taken for the deleted one
   assert.equal(world.find()?.deletionTimestamp, undefined);
 });
 
-test("an owner whose finalizer a user stripped by hand is gone, and nothing makes it again", async () => {
+test("an owner whose finalizer a user removed by hand is gone, and nothing creates it again", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -298,7 +298,7 @@ test("a StatefulSet that opts in with a label of its own is held and let go in t
   assert.equal(world.find(statefulSet), undefined);
 });
 
-test("a process that stood still after its reads does nothing by them, and reconciles again", async () => {
+test("a process that stood still after its reads does not act on them, and reconciles again", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -318,7 +318,7 @@ test("a process that stood still after its reads does nothing by them, and recon
   assert.deepEqual([isStopped, seen, world.find()], [true, [all], undefined]);
 });
 
-test("a label that a user has set before is not taken back, nor written over", async () => {
+test("a label that a user had set before is neither removed nor overwritten", async () => {
   const world = await ownedCluster();
   const pod = { namespace: owner.namespace, name: "group-server-0" };
   world.harness.world.store.patch("pods", pod, { metadata: { labels: { skipPreStopChecks: "false" } } });

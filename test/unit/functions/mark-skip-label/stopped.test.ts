@@ -1,4 +1,4 @@
-/** The pods of an owner that is not deleted are labelled while it asks for that, and no longer (invariant M1). */
+/** The pods of an owner that is not deleted are labelled as long as it asks for that (invariant M1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalizer, ownedCluster, owner, statefulSet } from "./owned-cluster.ts";
@@ -20,7 +20,7 @@ test("stop-all labels the pods of a live owner, and takes the labels back when i
   assert.match(world.harness.events.join("\n"), /SkipLabelsRemoved orders: labels-withdrawn/);
 });
 
-test("the label that pods got goes, though the owner asks for another one by now", async () => {
+test("the label that pods got is removed, although the owner now asks for another label", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().reconcile();
   world.annotate({ "sluice.dev/stop-all": null, "sluice.dev/skip-label": "example.com/another" });
@@ -29,7 +29,7 @@ test("the label that pods got goes, though the owner asks for another one by now
   assert.deepEqual(world.labels(), {});
 });
 
-test("a label that was under way when stop-all was withdrawn goes, too; after a minute the function looks for none any more", async () => {
+test("a label that was being written when stop-all was withdrawn is removed, too; after a minute the function stops searching for such labels", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().reconcile();
   world.annotate({ "sluice.dev/stop-all": null });
@@ -52,7 +52,7 @@ test("a label that was under way when stop-all was withdrawn goes, too; after a 
   assert.deepEqual([world.labels(), world.status()], [{}, undefined]);
 });
 
-test("an owner whose pods are all to stop gets our finalizer like any other that lives: it may be deleted next", async () => {
+test("a live owner with stop-all gets our finalizer like any other, because it may be deleted next", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   assert.equal(await world.process().reconcile(), "stopping");
   assert.deepEqual([world.find()?.finalizers, world.labels()], [[finalizer], all]);
@@ -65,7 +65,7 @@ test("an owner whose pods are all to stop gets our finalizer like any other that
   assert.deepEqual(world.find(statefulSet)?.finalizers, [finalizer], "Sluice cannot tell what it asks for");
 });
 
-test("a label of ours goes again, however far the clock of the process that wrote it was ahead", async () => {
+test("our label is removed again, however far ahead the clock of the process was that wrote it", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().reconcile();
   const ahead = new Date(world.harness.timeline.nowMs() + 28_000).toISOString();

@@ -1,4 +1,4 @@
-/** When a StatefulSet with a delay may be made smaller, by how much, and what holds it. */
+/** When a StatefulSet with a delay may be made smaller, by how much, and what blocks it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type DelaySnapshot, decide } from "../../../../functions/prepare-delayed-downscale/decide.ts";
@@ -6,7 +6,7 @@ import { choosePods, readAnswer } from "../../../../functions/prepare-delayed-do
 import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { delayedOf, type Given, hourMs, nowMs, snapshotOf, statefulSetOf } from "./given.ts";
 
-/** All of these ordinals were told so long ago. */
+/** All of these ordinals were told this long ago. */
 function notified(first: number, last: number, ms: number): Record<number, number> {
   return Object.fromEntries(Array.from({ length: last - first + 1 }, (_, index) => [first + index, ms]));
 }
@@ -15,7 +15,7 @@ function verdictOf(given: Given, changes: Partial<DelaySnapshot> = {}) {
   return decide(snapshotOf([delayedOf(given)], changes));
 }
 
-/** `N` for a size that is asked for, or the guard. */
+/** `N` for a requested size, or the guard. */
 function outcomeOf(given: Given, changes: Partial<DelaySnapshot> = {}): number | string {
   const verdict = verdictOf(given, changes);
   if (verdict.kind === "wait") return verdict.guard;
@@ -46,7 +46,7 @@ test("42 to 46, prepared earlier, go before 40 and 41: the contiguous run from t
   assert.equal(verdict.targets[0]?.target, 42);
   assert.deepEqual(verdict.targets[0]?.claim.members, [{ first: 42, last: 46 }]);
   assert.match(verdict.message, /from 47 to 42.*db-a-40 to db-a-41 leave once each has known it for 3600 s/);
-  // A newer one stops there, though those below it are older.
+  // A pod that was told later stops the downscale there, although pods below it were told earlier.
   assert.equal(outcomeOf({ ...given, notified: { ...notified(40, 46, 2 * hourMs), 45: 60_000 } }), 46);
   assert.equal(outcomeOf({ ...given, notified: { ...notified(40, 46, 2 * hourMs), 46: 60_000 } }), "delay-running");
 });
@@ -186,6 +186,6 @@ test("a pod that is to stay is told so, one that is to leave too, and none that 
   assert.deepEqual(ordinals({ isClaimed: (ordinal) => ordinal === 5 })[1], [4, 3]);
   const pods = new Map([...set.pods].map(([ordinal, pod]) => [ordinal, { ...pod, terminating: ordinal === 4 }]));
   assert.deepEqual(ordinals({ pods })[1], [5, 3]);
-  // Those beyond the size have left already.
+  // The pods beyond the size have left already.
   assert.deepEqual(ordinals({ statefulSet: statefulSetOf({ replicas: 4 }) })[1], [3]);
 });

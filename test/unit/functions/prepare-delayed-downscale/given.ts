@@ -1,4 +1,4 @@
-/** A StatefulSet with a delay and its pods, as a decision has them. */
+/** A StatefulSet with a delay, and its pods, as a decision reads them. */
 
 import type { DelaySnapshot } from "../../../../functions/prepare-delayed-downscale/decide.ts";
 import type { DelayedSet, PrepareAnswer } from "../../../../functions/prepare-delayed-downscale/decide-leaving.ts";
@@ -23,11 +23,14 @@ export interface Given {
   readonly wanted?: number;
   readonly postponed?: DelayedSet["postponed"];
   readonly start?: number;
-  /** By ordinal: how long ago the pod was told, as it says, in milliseconds; or why it failed; absent: it was not asked. */
+  /**
+   * By ordinal: how long ago the pod was told, by its own account, in milliseconds; or why the call failed; absent: it was not
+   * asked.
+   */
   readonly notified?: Readonly<Record<number, number | string>>;
   /** Ordinals without a pod. */
   readonly gone?: readonly number[];
-  /** By ordinal: how long ago it was made, in milliseconds; absent: a day. */
+  /** By ordinal: age of the pod in milliseconds; absent: a day. */
   readonly madeMs?: Readonly<Record<number, number>>;
 }
 

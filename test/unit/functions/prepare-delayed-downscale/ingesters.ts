@@ -1,4 +1,4 @@
-/** One process of this function over a small world whose pods keep the time at which they were told to leave. */
+/** One process of this function in a fake cluster, whose pods keep the time at which they were told to leave. */
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { Delivery } from "../../../../functions/shared/http/calls.ts";
@@ -17,17 +17,17 @@ export interface Asked {
 
 export class Ingesters {
   readonly harness: Harness;
-  /** Since when each pod knows that it leaves, in Unix seconds, by its name: it is on its disk. */
+  /** Since when each pod knows that it leaves, in Unix seconds, by name: it is on the pod's disk. */
   readonly disks = new Map<string, number>();
   readonly asked: Asked[] = [];
   readonly deliveries: Delivery[] = [];
-  /** The most calls that were under way at once. */
+  /** Most calls that were under way at the same time. */
   mostAtOnce = 0;
-  /** What a pod answers in the place of what it would; undefined: what it would. */
+  /** Another answer of a pod; undefined: its usual one. */
   answer: (pod: StoredPod, method: string) => PodReply | undefined = () => undefined;
   #underWay = 0;
 
-  /** Two zones of so many pods, which mirror the size of `source`; its ledger is old enough to permit something. */
+  /** Two zones of this many pods, which mirror the size of `source`. The ledger is old enough to permit something. */
   static async of(replicas = 4, changes: Readonly<Record<string, string | null>> = {}): Promise<Ingesters> {
     const ingesters = new Ingesters(new Harness({ replicas }));
     const { world } = ingesters.harness;
@@ -53,7 +53,7 @@ export class Ingesters {
     this.restart();
   }
 
-  /** A process that remembers nothing. */
+  /** A process with an empty memory. */
   restart(mode: "act" | "shadow" = "act"): void {
     const pods = createWorldPodHttp({
       world: this.harness.world,
@@ -87,7 +87,7 @@ export class Ingesters {
     return { status: 200, body: JSON.stringify({ timestamp: this.disks.get(name) ?? 0 }) };
   }
 
-  /** One reconcile with all its acts. */
+  /** Runs one reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const { timeline, context } = this.harness;
     const outcome = await played(timeline, prepareDelayedDownscale.reconcile(context, key, { sweep }));
@@ -95,7 +95,7 @@ export class Ingesters {
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }
 
-  /** Passes, each when the one before said, for so long. */
+  /** Reconciles for this long, each time when the last one said. */
   async goOn(ms: number): Promise<void> {
     const endMs = this.harness.timeline.nowMs() + ms;
     while (this.harness.timeline.nowMs() < endMs) {
@@ -105,7 +105,7 @@ export class Ingesters {
     }
   }
 
-  /** Says how many are wanted. */
+  /** Sets the wanted size. */
   want(replicas: number): void {
     this.harness.world.scale({ namespace, name: "source-x" }, replicas);
   }

@@ -1,4 +1,4 @@
-/** Pods that have known for the delay that they leave are asked about health all the same (Q1). */
+/** Pods that have known for the delay that they leave are still asked about health (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";

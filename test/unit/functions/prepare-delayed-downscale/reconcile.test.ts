@@ -1,4 +1,4 @@
-/** Reconciles of a small world: who is told what, when a zone is made smaller, and what becomes of the claim. */
+/** Reconciles in a fake cluster: which pods are told what, when a zone is made smaller, and what happens to the claim. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";

@@ -1,4 +1,7 @@
-/** A group whose pods are told before they leave: processes that answer reviews of its sizes, and one that ends what is left. */
+/**
+ * A group whose pods are told before they leave: processes that answer reviews of its sizes, and one that ends unfinished
+ * downscales.
+ */
 import { prepareDownscale } from "../../../../functions/prepare-downscale/function.ts";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
 import type {
@@ -32,7 +35,7 @@ export const settings = {
   [`${prefix}prepare-downscale-http-port`]: "80",
 };
 
-/** The server keeps a tenth of ten seconds back. */
+/** The server keeps back a tenth of ten seconds. */
 const patienceMs = 9_000;
 
 export interface Received {
@@ -41,13 +44,13 @@ export interface Received {
   readonly url: string;
 }
 
-/** The world, and what its pods have received. */
+/** The fake cluster, and the calls that its pods got. */
 export class Downscales {
   readonly harness: Harness;
   readonly received: Received[] = [];
-  /** The uids of pods that think that they leave. */
+  /** Uids of the pods that believe that they leave. */
   readonly prepared = new Set<string>();
-  /** What becomes of a call; undefined: the pod does what it is told. */
+  /** The outcome of a call; undefined: the pod does what it is told. */
   reply: (pod: string, method: string) => PodReply | undefined = () => undefined;
 
   constructor(group: Partial<GroupOptions>) {
@@ -64,7 +67,7 @@ export class Downscales {
     return new Process(this, changes);
   }
 
-  /** The pods that have received something, in order: `POST group-a-4`. */
+  /** The calls that pods got, in order: `POST group-a-4`. */
   get requests(): string[] {
     return this.received.map(({ method, pod }) => `${method} ${pod}`);
   }
@@ -85,7 +88,7 @@ export class Downscales {
     this.harness.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
   }
 
-  /** Another StatefulSet gets the name, and has all that the one before it had but its uid and what is given. */
+  /** Another StatefulSet gets the name, with everything of the old one but its uid and the given changes. */
   replace(name: string, spec: object = {}): void {
     const { store } = this.harness.world;
     const old = store.get("statefulsets", { namespace, name });
@@ -119,7 +122,7 @@ export class Downscales {
   }
 }
 
-/** One process: it may be killed, which is to say that nothing of it goes on. */
+/** A process. It may be killed, and then none of its code runs any more. */
 export class Process {
   readonly calls: Call[] = [];
   interfere: Interference = () => {};
@@ -143,7 +146,7 @@ export class Process {
     this.handler = openHandler(prepareDownscale, this.context);
   }
 
-  /** A review as the server gives it to the function: of the StatefulSet itself. */
+  /** A review of the StatefulSet itself, as the server passes it to the function. */
   request(name: string, to: number, changes: Partial<AdmissionRequest> = {}): AdmissionRequest {
     const old = this.#world.harness.world.store.get("statefulsets", { namespace, name });
     return {
@@ -167,7 +170,7 @@ export class Process {
     return played(this.#world.harness.timeline, this.handler.review(this.request(name, to, changes)));
   }
 
-  /** The same at the scale subresource. */
+  /** The same for the scale subresource. */
   reviewScale(name: string, to: number, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
     const scale = (replicas: number) => ({
       apiVersion: "autoscaling/v1",
@@ -196,7 +199,7 @@ export class Process {
   }
 }
 
-/** A whole group, whose ledger is old beyond doubt (rule R4). */
+/** A healthy group, whose ledger is old enough (rule R4). */
 export async function preparedGroup(group: Partial<GroupOptions> = {}): Promise<Downscales> {
   const world = new Downscales(group);
   const { harness } = world;
@@ -213,7 +216,7 @@ export function denied(answer: AdmissionAnswer): Denied {
   return answer;
 }
 
-/** A claim by a function that has its own way to tell pods. */
+/** A claim of a function that tells pods in its own way. */
 export function foreignClaim(zone: string, uid: string, changes: Partial<Parameters<typeof makeClaim>[0]> = {}) {
   return makeClaim({
     id: "other-1",

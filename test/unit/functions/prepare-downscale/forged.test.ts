@@ -1,11 +1,11 @@
-/** A review is bytes that came over the network: what is called, and what is written, is what the stored StatefulSet says. */
+/** A review is untrusted bytes from the network: the stored StatefulSet decides which pods are called, and what is written. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { key, namespace } from "../../shared/reconcile/harness.ts";
 import { denied, type Process, prefix, preparedGroup, settings } from "./downscales.ts";
 
-/** `REVIEWS=10000 node --test test/unit/functions/prepare-downscale/forged.test.ts` tries as many. */
+/** `REVIEWS=10000 node --test test/unit/functions/prepare-downscale/forged.test.ts` tries this many. */
 const reviews = Number(process.env.REVIEWS ?? 300);
 
 interface Forgeable {
@@ -13,7 +13,7 @@ interface Forgeable {
   readonly spec: Readonly<Record<string, unknown>>;
 }
 
-/** A review whose old object says other things than what is stored. */
+/** A review whose old object differs from the stored one. */
 function forged(replica: Process, name: string, to: number, metadata: object, spec: object = {}) {
   const asked = replica.request(name, to);
   const old = asked.oldObject as Forgeable;

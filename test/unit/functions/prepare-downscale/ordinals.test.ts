@@ -1,4 +1,4 @@
-/** A change of `spec.ordinals.start`: which pods leave by it, who learns of it, and what is refused. */
+/** A change of `spec.ordinals.start`: which pods leave, which are told, and what is refused. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -11,7 +11,7 @@ interface Wanted {
   readonly replicas?: number;
 }
 
-/** A review that changes the first ordinal, beside the number of replicas. */
+/** A review that changes the first ordinal as well as the number of replicas. */
 function move(world: Downscales, process: Process, { start, replicas = 5 }: Wanted) {
   const old = world.harness.world.store.get("statefulsets", { namespace, name });
   const object = { ...old, spec: { ...old.spec, replicas, ordinals: { start } } };

@@ -1,11 +1,14 @@
-/** Rules R18 to R20: claims before calls, one change at a time, and the process that finds it unfinished takes it back. */
+/**
+ * Rules R18 to R20: claims before calls, one change at a time, and a process that takes back a change that it finds
+ * unfinished.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { played } from "../../shared/reconcile/harness.ts";
 import { type Downscales, denied, foreignClaim, type Process, preparedGroup } from "./downscales.ts";
 
-/** From its nth such call on, nothing that the process asks for comes back. */
+/** From the nth such call on, the process gets no answer to anything. */
 function dieAt(process: Process, call: string, nth = 1): void {
   let seen = 0;
   process.interfere = ({ verb, resource }) => {
@@ -260,7 +263,7 @@ test("uid-conflict: a StatefulSet that was made again while its pods were told: 
   const process = world.process((cluster) => ({
     cluster: {
       ...cluster,
-      // It has adopted the pods of the one before.
+      // It has adopted the pods of the earlier one.
       get: (async (resource: never, key: never, ...more: never[]) => {
         const object = await cluster.get(resource, key, ...more);
         if (resource !== ("statefulsets" as never) || world.received.length === 0) return object;

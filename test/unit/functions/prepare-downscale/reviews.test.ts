@@ -1,4 +1,7 @@
-/** Each step of a review of a size, in its order: what is let through unseen, what is refused, and what its pods receive. */
+/**
+ * Each step of a review of a size, in order: what is allowed without reading more, what is refused, and what the pods are
+ * told.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Downscales, denied, prefix, preparedGroup } from "./downscales.ts";

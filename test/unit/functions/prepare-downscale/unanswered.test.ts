@@ -12,7 +12,7 @@ function failure(code: number, verb: string, resource: string): ClusterError {
   return new ClusterError({ code, reason: "Test", message, verb, resource });
 }
 
-/** Has each call of this kind fail. */
+/** Makes each call of this kind fail. */
 function failing(process: Process, code: number, verb: string, resource: string): void {
   process.interfere = (call) => {
     if (call.verb === verb && call.resource === resource) throw failure(code, verb, resource);
@@ -101,7 +101,7 @@ test("whatever call of a review fails, and with whatever code, the size stays an
   await whole.reviewScale("group-a", 4);
   const calls = new Set(whole.calls.map(({ verb, resource }) => `${verb} ${resource}`));
   assert.ok(calls.has("patch leases") && calls.has("list pods") && calls.has("get configmaps"), [...calls].join());
-  // Without its CRD there are no budgets.
+  // Without the CRD there are no budgets.
   const harmless = new Set(["get configmaps 403", "get configmaps 404", "list zoneawarepoddisruptionbudgets 404"]);
   for (const call of calls) {
     const [verb = "", resource = ""] = call.split(" ");

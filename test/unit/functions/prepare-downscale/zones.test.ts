@@ -8,7 +8,7 @@ const minTime = `${prefix}min-time-between-zones-downscale`;
 const last = `${prefix}last-downscale`;
 const minute = 60_000;
 
-/** The RFC 3339 time so many minutes ago, by the clock of the world. */
+/** The RFC 3339 time this many minutes ago, by the clock of the fake cluster. */
 function ago(world: Downscales, minutes: number): string {
   const ms = world.process().cluster.serverTimeMs() - minutes * minute;
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
@@ -185,7 +185,7 @@ test("zone-updating: pods that are on their way out are called so, and not of an
   const at = { namespace, name: "group-b" };
   const status = { ...world.harness.world.store.get("statefulsets", at).status, updatedReplicas: 3 };
   const process = world.process();
-  // Its controller would have corrected it by the time at which it is read.
+  // Its controller would have corrected it before the review reads it.
   process.interfere = ({ verb, resource }) => {
     if (verb === "list" && resource === "statefulsets")
       world.harness.world.store.patch(resource, at, { status }, "status");

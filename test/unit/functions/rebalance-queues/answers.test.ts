@@ -1,4 +1,4 @@
-/** What RabbitMQ may answer, and what becomes of each. */
+/** The possible answers of RabbitMQ, and what follows from each. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ask, readAnswer } from "../../../../functions/rebalance-queues/ask.ts";
@@ -30,7 +30,7 @@ const cases: [PodReply, string, RegExp][] = [
   ["hang", "rebalance-unanswered", /no answer within 5000 ms/],
 ];
 
-test("whatever is not the answer of RabbitMQ is reported, in one Event, and another node is asked 30 s later", async () => {
+test("any answer that is not RabbitMQ's is reported in one Event, and another node is asked 30 s later", async () => {
   for (const [reply, guard, message] of cases) {
     const brokers = await due();
     brokers.reply = () => reply;
@@ -38,7 +38,7 @@ test("whatever is not the answer of RabbitMQ is reported, in one Event, and anot
     assert.equal(await process.run(), guard);
     assert.match(brokers.harness.verdicts.at(-1)?.message ?? "", message);
     assert.deepEqual([brokers.state?.balanced, brokers.state?.claimedMs], [undefined, undefined]);
-    // Another process says the same, from the annotation.
+    // Another process reports the same, from the annotation.
     assert.equal(await brokers.process().run(), guard);
     await brokers.goOn(30_000);
     assert.equal(await process.run(), guard);
@@ -54,7 +54,7 @@ test("whatever is not the answer of RabbitMQ is reported, in one Event, and anot
   }
 });
 
-test("failures for hours: the pauses grow to a quarter of an hour, and each node has its turn", async () => {
+test("after failures for hours the pauses have grown to a quarter of an hour, and each node is asked in turn", async () => {
   const brokers = await due();
   brokers.reply = () => ({ status: 503 });
   await brokers.process().goOn(4 * 3_600_000);
@@ -63,7 +63,7 @@ test("failures for hours: the pauses grow to a quarter of an hour, and each node
   assert.ok(gaps.every((gap, index) => gap >= Math.min(900_000, 30_000 * 2 ** index)));
 });
 
-test("a node that answers later than a call may last has not answered, though it may have done what it was told", async () => {
+test("a node that answers after the time limit counts as silent, although it may have rebalanced", async () => {
   const brokers = await due();
   brokers.slowMs = 2_000;
   const process = brokers.process();
@@ -74,7 +74,7 @@ test("a node that answers later than a call may last has not answered, though it
   assert.deepEqual([brokers.asked.length, await process.run()], [2, "done"]);
 });
 
-test("a call that never ends, whatever its own time limit, ends after 20 s, and the request is given up", async () => {
+test("a call that never returns is given up after 20 s, whatever its own time limit", async () => {
   const brokers = await due();
   let isGivenUp = false;
   const send = (_address: unknown, _request: unknown, options?: { readonly signal?: AbortSignal }) =>
@@ -90,7 +90,7 @@ test("a call that never ends, whatever its own time limit, ends after 20 s, and 
   assert.ok(isGivenUp);
 });
 
-test("credentials-missing: a Secret that is not there, may not be read or says nothing keeps the request from being sent", async () => {
+test("credentials-missing: without a Secret that Sluice can read and that holds credentials, no request is sent", async () => {
   const brokers = new Brokers({ ...usual, "sluice.dev/rebalance-secret": "own" });
   const process = brokers.process();
   await process.goOn(settleMs + 1_000);
@@ -110,7 +110,7 @@ test("credentials-missing: a Secret that is not there, may not be read or says n
   assert.deepEqual(brokers.asked, []);
 });
 
-test("a process that calls no pods says so, and whitespace of others becomes one line of 200 characters", async () => {
+test("a process that calls no pods says so, and a foreign message becomes one line of 200 characters", async () => {
   const { pods: _, ...context } = new Brokers().process().context;
   const endpoint = { url: { scheme: "http", port: 1 }, service: "s", secret: undefined, authority: undefined } as const;
   const refusal = await ask(context, { namespace, group: "g", pod: "p", endpoint });

@@ -1,4 +1,4 @@
-/** A RabbitMQ cluster of three nodes in a small world: processes that have it rebalanced, and what its nodes were asked. */
+/** A RabbitMQ cluster of three nodes in a fake cluster: processes that rebalance it, and the requests that its nodes got. */
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
 import { type RebalanceState, rebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { read } from "../../../../functions/shared/annotations/table.ts";
@@ -35,7 +35,7 @@ export class Brokers {
   readonly harness: Harness;
   readonly asked: Asked[] = [];
   reply: (pod: string) => PodReply = () => ({ status: 204 });
-  /** How long a message to or from a pod is under way. */
+  /** Time that a message to or from a pod takes. */
   slowMs = 1;
 
   constructor(annotations: Readonly<Record<string, string>> = usual, group: Partial<GroupOptions> = {}) {
@@ -59,7 +59,7 @@ export class Brokers {
     return new Process(this, changes);
   }
 
-  /** A pod goes, as by an eviction, and another one comes in its place. */
+  /** A pod goes, as by an eviction, and a replacement comes. */
   async replace(pod: string): Promise<void> {
     const { world, timeline } = this.harness;
     const { uid } = world.store.get("pods", { namespace, name: pod }).metadata;
@@ -110,7 +110,7 @@ export class Brokers {
   }
 }
 
-/** One process; what it is asked for is counted. */
+/** A process, whose requests are counted. */
 export class Process {
   readonly calls: Call[] = [];
   interfere: Interference = () => {};
@@ -135,7 +135,7 @@ export class Process {
     return rebalanceQueues.reconcile(this.context, key, { sweep });
   }
 
-  /** One reconcile: its guard. */
+  /** Runs one reconcile. Resolves to its guard. */
   async run(): Promise<string | undefined> {
     const before = this.#brokers.harness.verdicts.length;
     await played(this.#brokers.harness.timeline, this.start());
@@ -143,12 +143,12 @@ export class Process {
     return verdicts.length > before ? verdicts.at(-1)?.guard : undefined;
   }
 
-  /** One reconcile: when it wants to reconcile again. */
+  /** Runs one reconcile. Resolves to the time at which it wants to reconcile again. */
   async requeue(): Promise<number | undefined> {
     return (await played(this.#brokers.harness.timeline, this.start())).requeueAfterMs;
   }
 
-  /** Passes, each when the one before said, or half a minute later, for so long. */
+  /** Reconciles for this long, each time when the last one said, or after half a minute. */
   async goOn(ms: number): Promise<void> {
     const { timeline } = this.#brokers.harness;
     const endMs = timeline.nowMs() + ms;
@@ -168,7 +168,7 @@ export class Process {
   }
 }
 
-/** A cluster that was rebalanced once, and a process that knows nothing. */
+/** A cluster that was rebalanced once, and a process with an empty memory. */
 export async function balanced(...given: ConstructorParameters<typeof Brokers>): Promise<Brokers> {
   const brokers = new Brokers(...given);
   await brokers.process().goOn(settleMs + 2_000);

@@ -1,4 +1,4 @@
-/** What is decided of a RabbitMQ cluster at one moment. */
+/** Decisions about a RabbitMQ cluster at one moment. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import {
@@ -13,7 +13,7 @@ import type { RebalanceState } from "../../../../functions/shared/annotations/re
 
 const nowMs = Date.UTC(2026, 0, 31, 12, 0, 0, 500);
 const nodes: Nodes = { digest: "now", pods: ["r-0", "r-1", "r-2"], isMixed: false };
-/** Whole and rebalanced for an hour. */
+/** A whole cluster that was rebalanced an hour ago. */
 const atRest: RebalanceState = {
   uid: "u",
   members: "now",
@@ -51,7 +51,7 @@ const word = (changes: Partial<RebalanceSnapshot> = {}) => wordOf(decide(given(c
 const withState = (changes: Partial<RebalanceState>) => word({ state: { ...changed, ...changes } });
 
 suite("whether a cluster is rebalanced", () => {
-  test("at rest it is left alone; other nodes are noted first, then left to settle, then rebalanced", () => {
+  test("an unchanged cluster is left alone; changed nodes are noted first, and rebalanced once they have settled", () => {
     assert.equal(word(), "rest undefined");
     assert.equal(word({ state: undefined }), "note now");
     assert.equal(word({ nodes: { ...nodes, digest: "other" } }), "note other");
@@ -61,17 +61,17 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(word({ state: changed, settleMs: 3_600_000 }), "settling 3540000");
   });
 
-  test("a cluster that is not whole, or has one node, is neither noted nor asked", () => {
+  test("a cluster with missing nodes or with one node is neither noted nor asked", () => {
     assert.equal(word({ nodes: "r-1 is terminating", state: changed }), "pods-not-ready undefined");
     assert.equal(word({ replicas: 1, nodes: "no", state: undefined }), "rest undefined");
     assert.equal(word({ replicas: 0, state: undefined }), "rest undefined");
   });
 
-  test("a wish is served from its moment on, once, and never more often than it settles", () => {
+  test("a user's wish is served once, from its time on, and never within the settle time after a rebalance", () => {
     assert.equal(word({ wantedMs: nowMs }), "rebalance r-0");
     assert.equal(word({ wantedMs: nowMs + 1 }), "rest 1");
     assert.equal(word({ wantedMs: (atRest.balancedMs ?? 0) - 1_000 }), "rest undefined");
-    // People write whole seconds: it may have come after what was done in that second.
+    // Users write whole seconds, so the wish may have come after what was done in that second.
     assert.equal(word({ wantedMs: (atRest.balancedMs ?? 0) - 500 }), "rebalance r-0");
     const state = { ...atRest, balancedMs: nowMs - 10_000 };
     assert.equal(word({ wantedMs: nowMs, state }), "settling 50000");
@@ -93,7 +93,7 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(withState({ claimedMs: nowMs - claimMs, failed: twice }), "rebalance r-2");
     const often = { ...failed, times: 4 };
     assert.equal(withState({ claimedMs: nowMs - claimMs, failed: often }), "rebalance-unanswered 420000");
-    // Where nothing is to be done any more, the function does not wait for it.
+    // If nothing is left to do, the function does not wait for it.
     assert.equal(word({ state: { ...atRest, claimedMs: nowMs } }), "rest undefined");
   });
 
@@ -108,13 +108,13 @@ suite("whether a cluster is rebalanced", () => {
     assert.ok(step.kind === "wait" && step.message.includes("(3 in a row): r-0 answered HTTP 500"));
   });
 
-  test("nodes that change meanwhile take away neither a claim nor a failure", () => {
+  test("if nodes change in the meantime, claims and failures are kept", () => {
     const state = { ...changed, members: "other", claimedMs: nowMs - 5, failed };
     const step = decide(given({ state }));
     assert.deepEqual(step, { kind: "note", state: { ...state, members: "now", sinceMs: nowMs } });
   });
 
-  test("the operator has five minutes from its mark, and from when the cluster is whole", () => {
+  test("the operator has five minutes from its mark, or from when all nodes are ready", () => {
     const blocked = (operatorMs: number, sinceMs = changed.sinceMs) =>
       word({ operatorMs, wantedMs: operatorMs, state: { ...changed, sinceMs } });
     assert.equal(blocked(nowMs), "operator-first 30000");
@@ -125,7 +125,7 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(blocked(nowMs + 9e9, nowMs - 300_000), "rebalance r-0", "a mark from the future");
   });
 
-  test("a state of another StatefulSet, or from the future, is none; clocks may differ by a minute", () => {
+  test("a state of another StatefulSet, or from the future, is ignored; clocks may differ by a minute", () => {
     assert.equal(withState({ uid: "v" }), "note now");
     assert.equal(withState({ sinceMs: nowMs + 60_001 }), "note now");
     assert.equal(withState({ sinceMs: nowMs + 60_000 }), "settling 120000");

@@ -1,4 +1,4 @@
-/** Reconciles of a RabbitMQ cluster in a small world: when it is rebalanced, by which request, and what is written. */
+/** Reconciles of a RabbitMQ cluster in a fake cluster: when it is rebalanced, by which request, and what is written. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
@@ -31,7 +31,7 @@ test("a cluster with the label is rebalanced once it has been the same for a min
   );
 });
 
-test("without the label a reconcile is one GET; at rest it is a GET and a LIST, and a sweep finds only what has it", async () => {
+test("without the label a reconcile sends one GET, with it a GET and a LIST, and a sweep finds only StatefulSets with the label", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   assert.equal(await process.run(), "done");
@@ -48,7 +48,7 @@ test("without the label a reconcile is one GET; at rest it is a GET and a LIST, 
   assert.deepEqual(brokers.asked, []);
 });
 
-test("a pod that was replaced, and a container that started again, are each a reason; each that comes meanwhile begins the minute anew", async () => {
+test("a replaced pod and a restarted container are each a reason, and each new one begins the minute again", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   await brokers.replace("group-a-2");
@@ -69,7 +69,7 @@ test("a pod that was replaced, and a container that started again, are each a re
   assert.deepEqual(brokers.pods, ["group-a-0", "group-a-0"]);
 });
 
-test("pods-not-ready: while a node is away nothing is listed or asked, whatever the time", async () => {
+test("pods-not-ready: while a node is away no pod is listed or asked, whatever the time", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   brokers.harness.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready");
@@ -127,7 +127,7 @@ test("a user's wish is served once, and taken away; a wish in the future waits, 
   }
   assert.equal(brokers.asked.length, 2);
   assert.ok(brokers.events.some((event) => /^MalformedAnnotation group-a: .*"soon"; write a time/.test(event)));
-  // Written again and again, it is served no more often than once in a minute.
+  // A wish that is written again and again is fulfilled at most once a minute.
   for (let second = 0; second < 300; second += 5) {
     brokers.annotate({ [wish]: at(now()) });
     await process.run();
@@ -182,7 +182,7 @@ test("a Secret of its own, another port and https are used as they are written",
   assert.equal(asked?.authorization, `Basic ${btoa("spreader:p:w")}`);
 });
 
-test("a shadow says what it would do, once, and writes and posts nothing", async () => {
+test("in shadow mode the function says once what it would do, and writes and posts nothing", async () => {
   const brokers = new Brokers();
   const process = brokers.process({ mode: "shadow" });
   await process.goOn(settleMs + 200_000);
@@ -206,7 +206,7 @@ test("of a RabbitmqCluster the operator goes first while its mark is there, for 
   const mark = (text: string | null) =>
     world.annotate({ namespace, name: "rabbit" }, { [wish]: text }, "rabbitmqclusters");
   const process = brokers.process();
-  // A rollout: the operator marks, and rebalances by itself. What it has done is done once more, a minute later.
+  // During a rollout the operator sets its mark, and rebalances by itself. Sluice does that again a minute later.
   mark(at(timeline.nowMs()));
   brokers.annotate({ [wish]: at(timeline.nowMs()) });
   await brokers.replace("group-a-2");
@@ -216,7 +216,7 @@ test("of a RabbitmqCluster the operator goes first while its mark is there, for 
   await process.goOn(31_000);
   assert.deepEqual(brokers.pods, ["group-a-0"]);
   assert.notEqual(brokers.set.metadata.annotations?.[wish], undefined, "the operator's copy is its own");
-  // A mark that it never takes away is served, once.
+  // A mark that the operator never removes is handled once.
   await brokers.goOn(60_000);
   mark(at(timeline.nowMs()));
   await process.goOn(250_000);
@@ -230,7 +230,7 @@ test("of a RabbitmqCluster the operator goes first while its mark is there, for 
   assert.equal(process.requests.filter((request) => /^(patch|delete|create) rabbitmqclusters/.test(request)).length, 0);
 });
 
-test("what another StatefulSet's state says, one from the future, and one that is none, is not believed", async () => {
+test("a state of another StatefulSet, from the future, or that Sluice cannot read is ignored", async () => {
   const before = await balanced();
   const state = before.set.metadata.annotations?.[stateKey] ?? "";
   const ahead = "2027-01-01T00:00:00.000Z";
@@ -256,7 +256,7 @@ test("what another StatefulSet's state says, one from the future, and one that i
   }
 });
 
-test("a StatefulSet of one pod has nothing to spread, and one that is gone or going is left alone", async () => {
+test("a StatefulSet of one pod, one that is gone, and one that is being deleted are left alone", async () => {
   const brokers = new Brokers(usual, { replicas: 1 });
   const process = brokers.process();
   assert.equal(await process.run(), "done");

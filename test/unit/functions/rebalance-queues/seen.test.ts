@@ -1,11 +1,11 @@
-/** What a reconcile takes for a cluster that is whole, whose mark it heeds, and which wishes it leaves standing. */
+/** Which cluster a reconcile considers whole, whose mark it obeys, and which wishes it leaves in place. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Brokers, balanced, namespace, setKey, settleMs, usual, wish } from "./brokers.ts";
 
 const at = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 
-test("pods-not-ready: what the status does not say yet, the pods and the generation say", async () => {
+test("pods-not-ready: pods and generation show what the status does not show yet", async () => {
   const cases: [(brokers: Brokers) => void, RegExp][] = [
     [
       ({ harness }) => harness.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready"),
@@ -54,13 +54,13 @@ test("a wish stays until it is served: after a refusal, and while its time has n
   assert.equal(brokers.set.metadata.annotations?.[wish], later);
 });
 
-test("the mark of a RabbitmqCluster that was made again is not that of the StatefulSet's owner", async () => {
+test("the mark of a RabbitmqCluster that was created again does not count for the StatefulSet of the earlier one", async () => {
   const brokers = await balanced();
   const { world, timeline } = brokers.harness;
   const annotations = { [wish]: at(timeline.nowMs()) };
   world.store.create("rabbitmqclusters", namespace, { metadata: { name: "rabbit", annotations }, spec: {} });
   const owner = { apiVersion: "rabbitmq.com/v1beta1", kind: "RabbitmqCluster", name: "rabbit", controller: true };
-  // The object that owned it is gone, and the garbage collector would soon delete it, too.
+  // The owning object is gone, and the garbage collector would soon delete this one as well.
   world.garbageCollector.stop();
   world.store.patch("statefulsets", setKey, { metadata: { ownerReferences: [{ ...owner, uid: "before" }] } });
   await brokers.replace("group-a-1");
@@ -68,7 +68,7 @@ test("the mark of a RabbitmqCluster that was made again is not that of the State
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-test("a shadow sends no Event about what is malformed either", async () => {
+test("shadow mode sends no Event about malformed texts either", async () => {
   const brokers = new Brokers();
   brokers.annotate({ [wish]: "soon" });
   await brokers.process({ mode: "shadow" }).goOn(1_000);

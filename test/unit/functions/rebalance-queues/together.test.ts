@@ -1,11 +1,11 @@
-/** Several processes at once, and processes that end anywhere: one rebalance at a time, and each comes to an end. */
+/** Several processes at once, and processes that end anywhere: one rebalance runs at a time, and each comes to an end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { played, refused } from "../../shared/reconcile/harness.ts";
 import { Brokers, balanced, namespace, settleMs, stateKey, usual, wish } from "./brokers.ts";
 
-/** A cluster whose minute is over: the next process that looks, asks. */
+/** A cluster whose minute is over: the next process that reconciles asks for a rebalance. */
 async function due(): Promise<Brokers> {
   const brokers = new Brokers();
   await brokers.process().run();
@@ -14,7 +14,7 @@ async function due(): Promise<Brokers> {
   return brokers;
 }
 
-test("of eight processes that look at one moment one asks, and the others wait for it", async () => {
+test("of eight processes that reconcile at the same moment one asks, and the others wait for it", async () => {
   const brokers = await due();
   brokers.slowMs = 1_400;
   const processes = Array.from({ length: 8 }, () => brokers.process());
@@ -26,7 +26,7 @@ test("of eight processes that look at one moment one asks, and the others wait f
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-test("rebalance-under-way: while one process asks, another one that looks later waits for it", async () => {
+test("rebalance-under-way: while one process asks, a second that reconciles later waits for it", async () => {
   const brokers = await due();
   brokers.slowMs = 1_500;
   const asking = brokers.process().start();
@@ -37,7 +37,7 @@ test("rebalance-under-way: while one process asks, another one that looks later 
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-/** The calls of a reconcile that rebalances; a process may end before any of them is sent, or after, before it learns of it. */
+/** The calls of a reconcile that rebalances. A process may end before any of them is sent, or after it, without an answer. */
 const calls = [
   "get statefulsets",
   "list pods",
@@ -66,7 +66,7 @@ for (const [index, call] of calls.entries()) {
       await other.goOn(300_000);
       assert.equal(await other.run(), "done");
       assert.equal(brokers.state?.claimedMs, undefined);
-      // What was asked for and not written down is asked for again, and never sooner than a claim is over.
+      // A rebalance that was requested and not recorded is requested again, but not before a claim is over.
       assert.ok(brokers.asked.length >= 1 && brokers.asked.length <= before + 1, `${brokers.asked.length}`);
       const [first, second] = brokers.asked;
       assert.ok(second === undefined || second.atMs - (first?.atMs ?? 0) >= 59_000);
@@ -75,7 +75,7 @@ for (const [index, call] of calls.entries()) {
   }
 }
 
-test("a process that ends over it each time asks with longer and longer pauses", async () => {
+test("a process that dies at each request asks after longer and longer pauses", async () => {
   const brokers = await due();
   for (let second = 0; second < 3_600; second += 10) {
     const dying = brokers.process();
@@ -90,7 +90,7 @@ test("a process that ends over it each time asks with longer and longer pauses",
   assert.deepEqual(new Set(brokers.pods), new Set(["group-a-0", "group-a-1", "group-a-2"]));
 });
 
-test("a client that writes the StatefulSet during the request does not keep its end from being written; what is wished meanwhile is kept", async () => {
+test("if a client writes the StatefulSet during the request, the end is still written, and a new wish is kept", async () => {
   const brokers = await balanced();
   await brokers.goOn(100_000);
   const now = () => new Date(brokers.harness.timeline.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
@@ -108,7 +108,7 @@ test("a client that writes the StatefulSet during the request does not keep its 
   assert.deepEqual([brokers.asked.length, brokers.set.metadata.annotations?.[wish]], [2, undefined]);
 });
 
-test("nodes that are replaced during the request are noted by others, and rebalanced after it", async () => {
+test("other processes note nodes that are replaced during the request, and rebalance after it", async () => {
   const brokers = await due();
   brokers.slowMs = 1_400;
   const asking = brokers.process().start();
@@ -152,7 +152,7 @@ test("a process that comes back does not end a claim that was taken over, nor on
   }
 });
 
-test("state-refused: where the annotation may not be written no pod is asked, and an Event says who refuses", async () => {
+test("state-refused: if the annotation may not be written, no pod is asked, and an Event says who refuses", async () => {
   const brokers = new Brokers(usual);
   const process = brokers.process();
   process.interfere = ({ verb }) => {

@@ -1,4 +1,4 @@
-/** Nothing in a namespace that is being deleted keeps a finalizer of ours, and what has to stay of a volume stays. */
+/** In a deleted namespace nothing keeps a finalizer of ours, and volumes that must be kept are kept. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide, type KeptObject, ourFinalizers } from "../../../../functions/release-namespace/decide.ts";
@@ -9,7 +9,7 @@ import { Harness, namespace, played, refused } from "../../shared/reconcile/harn
 const key: ObjectRef = { resource: "namespaces", namespace: "", name: namespace };
 const [volumeHold = "", protection = "", releaseFinalizer = ""] = ourFinalizers;
 
-/** The API server's own. */
+/** The API server's own finalizer. */
 const theirs = "kubernetes.io/pvc-protection";
 
 function world() {
@@ -47,7 +47,7 @@ function world() {
   return { harness, store, claim, finalizers, policies, round: reconcile };
 }
 
-test("in a namespace that stays nothing is touched, and no key is found", async () => {
+test("in a namespace that is not being deleted nothing is written, and the sweep finds no key", async () => {
   const { harness, round: reconcile, finalizers } = world();
   const before = finalizers();
   assert.equal((await reconcile()).requeueAfterMs, undefined);
@@ -87,7 +87,7 @@ test("a volume on hold that cannot be retained keeps our finalizer, and the othe
   assert.match(harness.problems.join("\n"), /on-hold keeps our finalizer: .* by hand/);
 });
 
-test("what is decided names each object, and no more than five", () => {
+test("the decision names each object, up to five", () => {
   const kept = Array.from(
     { length: 7 },
     (_, index) => ({ shown: `claim ${index}`, finalizers: [volumeHold], isKept: false }) as unknown as KeptObject,
@@ -98,7 +98,7 @@ test("what is decided names each object, and no more than five", () => {
   assert.equal(decide({ nowMs: 1, endingSinceMs: undefined, kept }).guard, "namespace-stays");
 });
 
-test("the words of a StatefulSet hold for the volumes of its pods; where it is gone before it was read, they are retained", async () => {
+test("a StatefulSet's annotations hold for the volumes of its pods; if it is gone before it was read, the volumes are retained", async () => {
   const { harness, store, claim, policies, round: reconcile } = world();
   const [set] = store.list("statefulsets", { namespace }).items;
   const name = set?.metadata.name ?? "";

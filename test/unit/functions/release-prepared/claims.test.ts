@@ -1,4 +1,7 @@
-/** How claims of prepared downscales end: they are over, they stand, or they are taken back, and by whomever (rule R20). */
+/**
+ * How claims of prepared downscales end: they are over, they stay, or a process takes them back, whichever process that is
+ * (rule R20).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
@@ -40,7 +43,7 @@ test("downscale-taken-back: in the phase in which pods are told to stay no revie
   );
 });
 
-test("prepared-untold: while a pod does not answer its DELETE the claim stays, and it is asked again", async () => {
+test("prepared-untold: while a pod does not answer its DELETE, the claim stays and the pod is asked again", async () => {
   const world = await neverCame();
   world.reply = (pod) => (pod === "group-a-3" ? { status: 500 } : undefined);
   const process = world.process();
@@ -54,7 +57,7 @@ test("prepared-untold: while a pod does not answer its DELETE the claim stays, a
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("an Event says once for each claim that a pod has not received that it stays", async () => {
+test("one Event for each claim says that a pod has not been told that it stays", async () => {
   const world = await neverCame();
   world.reply = () => ({ status: 500 });
   for (let sweeps = 0; sweeps < 3; sweeps++) {
@@ -65,7 +68,7 @@ test("an Event says once for each claim that a pod has not received that it stay
   assert.equal(unnotified.length, 1);
 });
 
-test("a pod that knows no DELETE has nothing to take back", async () => {
+test("a pod without the DELETE endpoint has nothing to take back", async () => {
   for (const status of [204, 404, 405, 409]) {
     const world = await neverCame();
     world.reply = () => ({ status });
@@ -73,7 +76,7 @@ test("a pod that knows no DELETE has nothing to take back", async () => {
   }
 });
 
-test("claim-gone: of two processes one ends it, and the other leaves it at that", async () => {
+test("claim-gone: of two processes one ends the claim, and the other does nothing more", async () => {
   const world = await neverCame();
   const [one, other] = [world.process(), world.process()];
   let isFirst = true;
@@ -98,7 +101,7 @@ test("ledger-contended: a process that meets another writer each time tells no p
   assert.deepEqual([writes, world.prepared.size], [5, 2]);
 });
 
-test("shadow mode leaves all claims alone", async () => {
+test("shadow mode changes no claim", async () => {
   const world = await neverCame();
   const shadow = world.process(() => ({ mode: "shadow" }));
   await shadow.sweep();
@@ -116,7 +119,7 @@ test("a sweep finds every ledger that holds a claim, of whatever kind of group, 
   assert.deepEqual(await keys("other"), []);
 });
 
-test("what triggers it often reads the ledger once in five seconds", async () => {
+test("frequent triggers read the ledger once in five seconds", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { timeline } = world.harness;
@@ -128,7 +131,7 @@ test("what triggers it often reads the ledger once in five seconds", async () =>
   assert.ok((requeueAfterMs ?? 0) > 0 && (requeueAfterMs ?? 0) <= 5_000);
 });
 
-test("while a claim stands, what happens in the group is read half a second later: it may be the end", async () => {
+test("while a claim stands, each event of the group leads to a read half a second later, because it may end the claim", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const trigger = () =>
@@ -144,7 +147,7 @@ test("while a claim stands, what happens in the group is read half a second late
   assert.deepEqual(world.claimed, []);
 });
 
-test("what is due is taken back when it is due, though a reconcile has just looked", async () => {
+test("a claim that is due is taken back at that time, although a reconcile has just read the ledger", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { timeline } = world.harness;

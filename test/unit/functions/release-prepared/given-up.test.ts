@@ -1,4 +1,4 @@
-/** A claim of a prepared downscale ends by what it holds itself, or after 30 minutes in which no pod can answer for it. */
+/** A claim of a prepared downscale ends by its own content, or after 30 minutes in which no pod can answer for it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shared/ledger/claim.ts";
@@ -13,7 +13,7 @@ async function neverCame(): Promise<Downscales> {
   return world;
 }
 
-/** Looks every 20 s; answers the last guard. */
+/** Reconciles every 20 s. Resolves to the last guard. */
 async function tryFor(world: Downscales, minutes: number): Promise<string | undefined> {
   let guard: string | undefined;
   for (let tries = 0; tries < minutes * 3; tries++) {
@@ -27,7 +27,7 @@ async function tryFor(world: Downscales, minutes: number): Promise<string | unde
 const refusing = (status: number) => (_pod: string, method: string) => (method === "DELETE" ? { status } : undefined);
 const givenUp = ({ harness }: Downscales) => harness.events.filter((event) => event.startsWith("PreparedGivenUp"));
 
-/** As an earlier version has written it. */
+/** The claim as an earlier version has written it. */
 function withoutAddress({ harness, claims }: Downscales): void {
   const old = claims.flatMap((claim) => {
     if (!claim.isKnown) return [];
@@ -37,7 +37,7 @@ function withoutAddress({ harness, claims }: Downscales): void {
   harness.writeLedger({ "sluice.dev/claims": formatClaims(old) });
 }
 
-test("a claim holds scheme, port, path and Service of those who were told, and their uids, from its first write on", async () => {
+test("from its first write on a claim holds scheme, port, path, Service and uids of the pods that were told", async () => {
   const world = await preparedGroup();
   const seen: unknown[] = [];
   world.reply = (_pod, method) => {
@@ -52,7 +52,7 @@ test("a claim holds scheme, port, path and Service of those who were told, and t
   assert.deepEqual(seen, [["preparing", toldAt, ["group-a", "group-a-4"]]]);
 });
 
-test("where the annotations are gone while a claim stands, its pods are told that they stay where they were told that they leave", async () => {
+test("if the annotations are gone while a claim stands, its pods are told to stay at the address where they were told to leave", async () => {
   const world = await neverCame();
   const [port, path] = ["grafana.com/prepare-downscale-http-port", "grafana.com/prepare-downscale-http-path"];
   world.annotate("group-a", { [port]: null, [path]: "elsewhere" });
@@ -64,7 +64,7 @@ test("where the annotations are gone while a claim stands, its pods are told tha
   assert.deepEqual(urls, ["/ingester/prepare-shutdown", "/ingester/prepare-shutdown"]);
 });
 
-test("prepared-untold: of a claim of an earlier version only its StatefulSet says where; when its pods are others it ends", async () => {
+test("prepared-untold: for a claim of an earlier version only its StatefulSet names the address, and the claim ends once its pods are replaced", async () => {
   const world = await neverCame();
   withoutAddress(world);
   world.annotate("group-a", { "grafana.com/prepare-downscale-http-port": null });
@@ -88,7 +88,7 @@ test("prepared-given-up: after 30 minutes in which each pod says that it knows n
   );
 });
 
-test("prepared-given-up: another pod than the one that was told has nothing to take back, whatever it answers", async () => {
+test("prepared-given-up: a pod that replaced the one that was told has nothing to take back, whatever it answers", async () => {
   const world = await neverCame();
   world.reply = refusing(500);
   world.harness.world.store.delete("pods", { namespace, name: "group-a-3" }, {});
@@ -106,7 +106,7 @@ test("a pod that was told and gives no other answer than a fault of its own hold
   assert.deepEqual([world.claimed, givenUp(world)], [["group-a undoing"], []]);
 });
 
-test("an address that is none makes a claim unreadable, and nothing is sent there", () => {
+test("a claim with an invalid address is unreadable, and nothing is sent there", () => {
   const content = {
     id: "prepared-a",
     kind: "scale-down",

@@ -1,4 +1,4 @@
-/** Scale-downs that never come, and of which nothing tells: they are undone in time, by schedules. */
+/** Scale-downs that never come, and that no event reports: schedules undo them in time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
@@ -7,7 +7,7 @@ import { foreignClaim } from "../prepare-downscale/downscales.ts";
 import { standing } from "./unwoken.ts";
 
 for (const views of ["watch", "list"] as const) {
-  test(`what never comes is undone 90 to 100 s later by the timer of a standalone process, without an event (${views})`, async () => {
+  test(`a downscale that never comes is undone 90 to 100 s later by the timer of a standalone process, without an event (${views})`, async () => {
     const { world, process } = await standing(views);
     assert.equal(await process.guard("group-a", 2), "allowed");
     assert.equal(world.prepared.size, 3);
@@ -19,7 +19,7 @@ for (const views of ["watch", "list"] as const) {
   });
 }
 
-test("the looks between two sweeps are one LIST of Leases each, and nothing else, while no downscale is open", async () => {
+test("while no downscale is open, each check between two sweeps is one LIST of Leases and nothing else", async () => {
   const { world, process } = await standing("watch");
   process.calls.length = 0;
   await world.harness.goOn(60_000);

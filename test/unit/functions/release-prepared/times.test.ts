@@ -1,4 +1,4 @@
-/** `grafana.com/last-downscale` on StatefulSets: only where it is asked for, and never near a change. */
+/** `grafana.com/last-downscale` on StatefulSets: only if it is asked for, and never close to a change. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
@@ -8,7 +8,7 @@ import { type Downscales, type Process, preparedGroup } from "../prepare-downsca
 const annotation = "grafana.com/last-downscale";
 const setName = { namespace, name: "group-a" };
 
-/** A zone that has been made smaller, whose pods are gone; the time of its claim is not in the ledger yet. */
+/** A zone that has been made smaller, and whose pods are gone. The ledger does not have the time of its claim yet. */
 async function lowered(): Promise<Downscales> {
   const world = await preparedGroup();
   assert.equal(await world.process().guard("group-a", 3), "allowed");
@@ -32,7 +32,7 @@ async function requeue(world: Downscales, process: Process): Promise<number | un
   return outcome.requeueAfterMs;
 }
 
-/** As an API server stamps it: `agoMs` before now, by the manager of a subresource. */
+/** An entry of a subresource's manager, as an API server stamps it `agoMs` before now. */
 function stamp(world: Downscales, agoMs: number, subresource?: string): void {
   const time = new Date(world.harness.cluster.serverTimeMs() - agoMs).toISOString().replace(/\.\d+Z$/, "Z");
   const managedFields = [{ manager: "kubectl", operation: "Update", time, subresource }];

@@ -1,4 +1,4 @@
-/** A standalone process over a prepared group, past the sweep of its start and far from the next one. */
+/** A standalone process with a prepared group, after the sweep of its start and long before the next one. */
 import { startStandalone } from "../../../../triggers/standalone.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
@@ -28,7 +28,7 @@ export async function standing(views: "watch" | "list") {
       queueKeys: 10_000,
     },
   });
-  // The sweep of the start is over, and the next one is far.
+  // The sweep of the start is over, and the next one is far away.
   await world.harness.goOn(20_000);
   return { world, process, standalone };
 }

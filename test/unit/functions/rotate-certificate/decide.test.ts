@@ -19,7 +19,7 @@ const minuteMs = 60_000;
 const startMs = Date.parse("2026-11-21T12:00:00Z");
 const name = "rollout-operator.mimir.svc";
 
-/** Valid for 90 minutes from its beginning, so that it is due after 60 and expires after 90. */
+/** Valid for 90 minutes, so that its renewal is due after 60 minutes. */
 function generation(ca: string, beginsMs = startMs, dnsNames: readonly string[] = [name]): Generation {
   const notAfterMs = beginsMs + 90 * minuteMs;
   return { ca, cert: `cert of ${ca}`, key: `key of ${ca}`, dnsNames, notBeforeMs: beginsMs, notAfterMs };
@@ -136,7 +136,7 @@ test("the next certificate is not presented before every configuration was seen 
   assert.deepEqual(ready.previous, [was("A", 90)], "it stays trusted until it expires");
 });
 
-test("a bundle of which one webhook was forgotten, and one that is still empty, are lacking", () => {
+test("a configuration with one webhook left out, and one with an empty bundle, still need our bundle", () => {
   const object = configuration("one", []).object;
   const half: Configuration = { ...configuration("one", []), object, bundles: [["A", "B"], ["A"]] };
   const step = decideAt({ afterMinutes: 61, stored: { next }, configurations: [half], trustedForMs: 9_999 });
@@ -145,13 +145,13 @@ test("a bundle of which one webhook was forgotten, and one that is still empty, 
   assert.equal(decideAt({ configurations: [] }).kind, "done");
 });
 
-test("a configuration whose bundle another client has overwritten gets ours back, and a foreign client's authority goes", () => {
+test("a configuration whose bundle another client has overwritten gets ours back, without that client's authority", () => {
   const step = decideAt({ configurations: [configuration("one", ["A", "X"])] });
   assert.ok(step.kind === "patch");
   assert.deepEqual(step.authorities, ["A"]);
 });
 
-test("authorities from before stay trusted until they expire, and leave a minute later", () => {
+test("earlier authorities stay trusted until they expire, and are removed a minute later", () => {
   const previous = [was("P", 30)];
   const living = decideAt({ afterMinutes: 29, stored: { previous } });
   assert.ok(living.kind === "patch");
@@ -213,7 +213,7 @@ test("where others write the bundles none is written, and the next certificate w
   assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60, configurations: [] }).kind, "promote");
 });
 
-test("a Secret that this account may not make is searched for every five seconds, and no keys are made for it", () => {
+test("a Secret that this account may not create is looked up every five seconds, and no keys are made for it", () => {
   const step = decide({
     nowMs: startMs,
     dnsName: name,
@@ -232,7 +232,7 @@ test("a Secret that this account may not make is searched for every five seconds
   );
 });
 
-test("who waits for others reconciles again in half a minute, or when the certificate in use is about to expire", () => {
+test("while the function waits for others, it reconciles again in half a minute, or when the certificate in use is about to expire", () => {
   const given = { updatesBundles: false, stored: { next } };
   const requeueAt = (afterMinutes: number) => {
     const step = decideAt({ ...given, afterMinutes, configurations: [] });
@@ -272,7 +272,7 @@ test("a configuration that can be told is told, whichever other one refuses", ()
   );
 });
 
-test("when the certificate has expired nothing is waited for", () => {
+test("after the certificate has expired the function waits for nothing", () => {
   const step = decideAt({ afterMinutes: 90 });
   assert.ok(step.kind === "generate" && step.as === "presented");
   const staged = decideAt({ afterMinutes: 90, stored: { next }, trustedForMs: 0 });
@@ -280,7 +280,7 @@ test("when the certificate has expired nothing is waited for", () => {
   assert.deepEqual(staged.previous, []);
 });
 
-test("another name makes a new certificate at once, for both names, so that replicas with the old setting want none", () => {
+test("a changed name leads to a new certificate at once, for both names, so that replicas with the old setting need no other", () => {
   const renamed = decideAt({ dnsName: "sluice.ops.svc" });
   assert.ok(renamed.kind === "generate" && renamed.as === "next");
   assert.deepEqual(renamed.dnsNames, ["sluice.ops.svc", name]);

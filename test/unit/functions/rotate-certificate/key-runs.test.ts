@@ -1,4 +1,4 @@
-/** Review keys in whole runs: how they come into the Secret, from there into paths, and what becomes of them. */
+/** Review keys in complete runs: how they get into the Secret and from there into paths, and how they end. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
@@ -23,7 +23,7 @@ function dataIn(world: CertificateWorld): Readonly<Record<string, string>> {
   return (world.store.get("secrets", settings.secret) as SecretObject).data ?? {};
 }
 
-/** A Secret as an older version leaves it, with a certificate that began `ageMs` ago. */
+/** A Secret as an older version leaves it, with a certificate that became valid `ageMs` ago. */
 async function olderSecret(world: CertificateWorld, ageMs: number, more: object = {}): Promise<void> {
   const generation = await generationOf(world.timeline.nowMs(), { ageMs });
   world.addSecret({ ...dataOf("presented", generation), ...more });
@@ -155,7 +155,7 @@ test("a new certificate in an emptied Secret brings another key, and the old one
   assert.ok(current !== undefined && current !== old && previous === old);
 });
 
-test("a plain path that a tool writes back, and a foreign key, give way to the key at the next run", async () => {
+test("the next run replaces a plain path that a tool wrote back, and a foreign key", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
@@ -198,7 +198,7 @@ test("a configuration without the label keeps its paths, whatever they are, and 
   world.assertTrusted();
 });
 
-test("replicas that upgrade at one moment agree on one key, and the paths have it", async () => {
+test("replicas that upgrade at the same moment agree on one key, and the paths get it", async () => {
   const world = new CertificateWorld();
   await olderSecret(world, 0);
   const runs = [world.start(), world.start(), world.start()];
@@ -226,7 +226,7 @@ test("a user who writes the Secret between our read and our write of a key keeps
   assert.equal(dataIn(world)["review-key"], theirs);
 });
 
-test("a process that is killed at any write leaves a key that the next one brings into every path", async () => {
+test("if a process is killed at any write, the next one brings its key into every path", async () => {
   const beginnings = {
     upgrade: (world: CertificateWorld) => olderSecret(world, 0),
     renewal: (world: CertificateWorld) => world.addRunning(31_000, keyed),
@@ -252,7 +252,7 @@ function refusal(code: number, message: string): ClusterError {
   return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });
 }
 
-test("a policy that refuses the key does not keep the bundle and the certificate back, and is reported", async () => {
+test("a policy that refuses the key is reported, and delays neither bundle nor certificate", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
@@ -285,7 +285,7 @@ test("a policy that refuses the key does not keep the bundle and the certificate
   assert.deepEqual(world.paths("one"), pathsUnder(world.storedKeys().current));
 });
 
-test("a key that the Secret loses and gets back is known anew: a replica may have missed it", async () => {
+test("a key that the Secret loses and gets back must be known for 20 s again, because a replica may have missed it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });

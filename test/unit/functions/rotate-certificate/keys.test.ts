@@ -1,4 +1,4 @@
-/** The decision about review keys: which configuration gets the key in its paths, when, and what does not wait for that. */
+/** Decisions about review keys: which configuration gets the key into its paths, when, and what does not wait for that. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -16,7 +16,7 @@ const startMs = Date.parse("2026-11-21T12:00:00Z");
 const { current } = known.reviewKeys;
 const other = "d".repeat(64);
 
-/** Valid for 90 minutes, so that it is due after 60. */
+/** Valid for 90 minutes, so that its renewal is due after 60. */
 function generation(ca: string, beginsMs = startMs): Generation {
   const dates = { notBeforeMs: beginsMs, notAfterMs: beginsMs + 90 * minuteMs };
   return { ca, cert: `cert of ${ca}`, key: `key of ${ca}`, dnsNames: [name], ...dates };
@@ -95,7 +95,7 @@ test("a bundle is written without the key while the key spreads, and with it whe
   assert.deepEqual(patched(decideAt(configurations)), { names: ["both"], reviewKey: current });
 });
 
-test("a promotion waits for no path, whether its key spreads or is refused", () => {
+test("a promotion does not wait for paths, whether its key spreads or is refused", () => {
   const stored = { presented: generation("A"), next, previous: [] };
   const given = { bundles: [["A", "B"]] };
   const spreading = [configuration("plain", [undefined], given)];
@@ -106,7 +106,7 @@ test("a promotion waits for no path, whether its key spreads or is refused", () 
   assert.equal(decideAt(refused, { stored, trustedForMs: 5_000 }, 61).kind, "promote");
 });
 
-test("a key that was refused leaves the bundle to be written alone, and is reported while nothing else is to be done", () => {
+test("after a key was refused the bundle is written without it, and the refusal is reported while nothing else is due", () => {
   const refused = configuration("plain", [undefined], { keyRefusal: "plain was refused with 422: no" });
   const step = decideAt([refused]);
   assert.deepEqual(waited(step), ["configuration-refused", 30_000]);

@@ -1,4 +1,4 @@
-/** The rotation of certificates at the very moments that its rules name. */
+/** The rotation of certificates exactly at the times of its rules. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -52,7 +52,7 @@ function decideAt(nowMs: number, stored: object, changes: Partial<CertificateSna
 const requeueOf = (step: RotationStep): number | undefined => (step.kind === "wait" ? step.requeueAfterMs : undefined);
 const lastMomentMs = first.notAfterMs - 10_000;
 
-test("what cannot be done now is tried again after thirty seconds, and at the last moment of the old certificate at the latest", () => {
+test("a failed step is tried again after thirty seconds, at the latest in the last moment of the old certificate", () => {
   const unreadable = decideAt(startMs, {}, { stored: { unreadable: "its data key key is missing" } });
   assert.equal(requeueOf(unreadable), 30_000);
   const configurations = [configuration(["A"], "it was refused")];
@@ -63,7 +63,7 @@ test("what cannot be done now is tried again after thirty seconds, and at the la
   assert.equal(refused(lastMomentMs).kind, "promote");
 });
 
-test("five seconds of trust end early where the old certificate does", () => {
+test("the five seconds of trust end early if the old certificate expires before", () => {
   assert.equal(requeueOf(decideAt(lastMomentMs - 5_001, { next: second })), 5_000);
   assert.equal(requeueOf(decideAt(lastMomentMs - 4_999, { next: second })), 4_999);
 });
@@ -101,7 +101,7 @@ test("what is presented after the next is trusted keeps every authority that has
   assert.deepEqual(empty.previous, [was("P", nowMs + 1)]);
 });
 
-test("in the moment that an authority expires no configuration has to trust it, and one that does may", () => {
+test("at the moment an authority expires no configuration must trust it, but each may", () => {
   const nowMs = startMs + 10 * minuteMs;
   const previous = [{ ca: "Z", notAfterMs: nowMs }];
   for (const trusted of [["A"], ["A", "Z"]]) {

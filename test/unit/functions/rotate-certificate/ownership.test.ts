@@ -1,4 +1,4 @@
-/** After a configuration is written, Sluice owns no field of it: clients that apply manifests meet no conflict. */
+/** After writing a configuration, Sluice owns no field of it, so that clients which apply manifests get no conflict. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { patchAll } from "../../../../functions/rotate-certificate/configurations.ts";
@@ -14,7 +14,7 @@ interface Written {
 const helm = { manager: "helm", operation: "Apply" };
 const sluice = { manager: "sluice", operation: "Update" };
 
-/** The patches of one configuration. `answers` are the codes of those that give up the ownership, one after the other. */
+/** The patches of one configuration. `answers`: codes of those that give up the ownership, in order. */
 async function patchesOf(answers: readonly (200 | 403 | 404 | 409 | 500)[]) {
   const left = [...answers];
   const patches: Written[] = [];
@@ -71,13 +71,13 @@ test("the entry of Sluice is taken out of what the write answered, on that versi
   assert.deepEqual(results, ["done"]);
 });
 
-test("where another client writes in between, the configuration is read by a patch without a change, and tried again", async () => {
+test("if another client writes in between, the configuration is read by a patch without a change, and tried again", async () => {
   const { patches, results } = await patchesOf([409, 409, 200]);
   assert.deepEqual(patches.slice(1), [given("2"), {}, given("3"), {}, given("4")]);
   assert.deepEqual(results, ["done"]);
 });
 
-test("it ends when others write without end, and a refusal or a deletion costs no bundle", async () => {
+test("the attempts end if others keep writing, and after a refusal or a deletion the bundle stays written", async () => {
   assert.equal((await patchesOf([409, 409, 409, 409, 409])).error, undefined);
   for (const code of [403, 404] as const) {
     const { patches, results, error } = await patchesOf([code]);

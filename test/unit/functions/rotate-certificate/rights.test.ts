@@ -1,4 +1,4 @@
-/** The rotation with fewer rights than it could use: what it may not make, may not write, or is told not to. */
+/** The rotation with fewer rights than it could use: what it may not create or write, or is configured not to. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { dataOf } from "../../../../functions/shared/certificates/secret.ts";
@@ -9,7 +9,7 @@ function forbidden(message: string): ClusterError {
   return new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource: "" });
 }
 
-test("where there is no Secret and none may be made, that is reported with the command, and one made empty is filled", async (context) => {
+test("a missing Secret that Sluice may not create is reported with the command, and one that a user creates empty is filled", async (context) => {
   const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   world.addConfiguration("one");
@@ -38,7 +38,7 @@ test("where there is no Secret and none may be made, that is reported with the c
   world.assertTrusted();
 });
 
-test("in a namespace that is not there the certificate waits for it, by its name, and with the same keys", async (context) => {
+test("in a missing namespace the certificate waits for the namespace, names it, and keeps the same keys", async (context) => {
   const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   let isThere = false;
@@ -116,7 +116,7 @@ test("with UPDATE_CA_BUNDLE=false no configuration is written, and a renewal wai
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const resource = "validatingwebhookconfigurations";
-  // Others fill it: it need not say that we may.
+  // Other clients fill it, so it need not permit us to.
   world.store.delete(resource, { namespace: "", name: "two" });
   world.addConfiguration("two", { labels: { "grafana.com/namespace": "mimir" } });
   const run = world.start({ updatesBundles: false });

@@ -9,7 +9,7 @@ function refusal(code: number, message: string): ClusterError {
   return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });
 }
 
-test("with nothing there a certificate is made, stored as rollout-operator does, and trusted by our configurations", async () => {
+test("without a Secret a certificate is made, stored as rollout-operator does, and trusted by our configurations", async () => {
   const world = new CertificateWorld();
   world.addConfiguration("ours");
   world.addConfiguration("elsewhere", {
@@ -73,7 +73,7 @@ test("a renewal is stored, trusted, read back, waited for, and only then present
   assert.deepEqual(reasons, ["CertificateRotated"]);
 });
 
-test("five seconds begin anew where a configuration comes, or changes, in between", async () => {
+test("the five seconds begin again if a configuration is added or changed in between", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const run = world.start();
@@ -84,7 +84,7 @@ test("five seconds begin anew where a configuration comes, or changes, in betwee
   assert.deepEqual([guard, requeueAfterMs], ["trust-spreading", 5_000]);
 });
 
-test("a process that is killed at any write leaves what the next one finishes, and never an untrusted certificate", async () => {
+test("if a process is killed at any write, the next one finishes its work, and no untrusted certificate is presented", async () => {
   let kills = 0;
   for (const when of ["before", "after"] as const) {
     for (let write = 1; ; write++) {
@@ -157,14 +157,14 @@ test("no two certificates have the same keys", async () => {
   for (const one of keysOf(first)) for (const other of keysOf(next)) assert.ok(!one.equals(other));
 });
 
-test("what others do between our two reads is not undone: an authority is in the Secret before it is in a bundle", async () => {
+test("changes by others between our two reads are not undone: an authority is in the Secret before it is in a bundle", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0);
-  // For the one nothing is due yet, while the other wants another name.
+  // For one process nothing is due yet, while the other wants another name.
   const [run, other] = [world.start(), world.start({ dnsName: "sluice.ops.svc" })];
   let reads = 0;
   world.onRead = async (what) => {
-    // Between the lists and the Secret, in whichever order they are read.
+    // Between the lists and the Secret, in either order of the reads.
     if (what === "list mutatingwebhookconfigurations" || ++reads !== 2) return;
     world.onRead = () => {};
     assert.equal((await other()).guard, "trust-spreading");
@@ -228,7 +228,7 @@ test("a configuration that is refused is reported and tried again, and the other
   world.assertTrusted();
 });
 
-test("a fault of the API server at one configuration keeps the others from nothing, and comes out of the run", async () => {
+test("an API-server error at one configuration does not affect the others, and the run fails with it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   world.onWrite = (when, what) => {
@@ -262,7 +262,7 @@ test("shadow mode says what it would do, and writes nothing", async () => {
   assert.deepEqual(world.writes, []);
 });
 
-test("who undoes whatever is written is not fought without a pause", async () => {
+test("if a client undoes every write, Sluice pauses between its writes", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0);
   const overwrite = () => {

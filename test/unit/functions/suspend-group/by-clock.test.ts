@@ -1,4 +1,4 @@
-/** What holds by a clock is not written over another wait: two processes whose clocks differ would write in turn. */
+/** A wait by a clock does not overwrite another wait, because two processes whose clocks differ would write in turn. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { now, nowMs } from "../../../support/suspended.ts";

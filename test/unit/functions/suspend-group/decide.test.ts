@@ -1,4 +1,4 @@
-/** What is done about members that are to be suspended, or are wanted back: one snapshot, one verdict (spec 3.2, 3.3). */
+/** Decisions about members that users want suspended or back: one snapshot, one verdict (spec 3.2, 3.3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideMember } from "../../../../functions/suspend-group/decide-member.ts";
@@ -186,7 +186,7 @@ test("wanted-again: the time of a suspended pod that a user scaled back begins a
   assert.deepEqual(decided(on), ["pod-missing"]);
 });
 
-/** As either function leaves it. */
+/** The state that either function leaves. */
 function begunAnew(on: Suspended): void {
   on.annotate("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
 }

@@ -1,4 +1,4 @@
-/** What others say of a pod's data, and what that holds: one snapshot, one verdict (spec 3.2, invariant I11). */
+/** What others say about a pod's data, and what that blocks: one snapshot, one verdict (spec 3.2, invariant I11). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideMember } from "../../../../functions/suspend-group/decide-member.ts";
@@ -6,7 +6,7 @@ import type { SuspendSnapshot } from "../../../../functions/suspend-group/loweri
 import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decided, decideOn, suspending } from "./given.ts";
 
-/** The members of a group, with what others said of the data of each member that was asked about. */
+/** The members of a group, with the answers of others about the data of each member that was asked about. */
 const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "not-asked"): Partial<SuspendSnapshot> => {
   const drain =
     state === "not-asked" ? undefined : { pod: "db-a-0", health: { state, detail: "HTTP 1" }, agreeing: ["db-a-0"] };

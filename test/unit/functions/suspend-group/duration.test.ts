@@ -1,4 +1,4 @@
-/** How long volumes are kept, before their time runs: their StatefulSet says the least of it. */
+/** How long volumes are kept, before their time runs: their StatefulSet sets the minimum. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Suspended } from "../../../support/suspended.ts";

@@ -1,11 +1,11 @@
-/** The mark of a removal counts only under the claim of the ledger that it names, for the uid of its volume claim. */
+/** The mark of a removal counts only together with the ledger's claim that it names, for the uid of its volume claim. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { key, namespace, played } from "../../shared/reconcile/harness.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
-/** Passes of both functions for a while. */
+/** Reconciles both functions for a while. */
 async function reconcileFor(on: Volumes, seconds: number): Promise<void> {
   for (let past = 0; past < seconds; past += 10) {
     await on.suspend();

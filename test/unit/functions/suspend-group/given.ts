@@ -1,4 +1,4 @@
-/** Decisions of suspend-group over small groups, in words. */
+/** Decisions of suspend-group over small groups, as words. */
 import { decide, type SuspensionTarget } from "../../../../functions/suspend-group/decide.ts";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/lowering.ts";
 import { Suspended } from "../../../support/suspended.ts";
@@ -15,7 +15,7 @@ export const decideOn = (on: Given, changes: Partial<SuspendSnapshot> = {}) =>
     ...changes,
   });
 
-/** `KIND OBJECT` of each target but what is only told; `GUARD` of what each volume claim is told. */
+/** `KIND OBJECT` of each target that is more than a message; `GUARD` of each message to a volume claim. */
 export function decided(on: Given, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
   const verdict = decideOn(on, changes);
   const targets: readonly SuspensionTarget[] = verdict.kind === "take" ? verdict.targets : [];
@@ -27,7 +27,7 @@ export function decided(on: Given, changes: Partial<SuspendSnapshot> = {}): read
   return verdict.kind === "wait" ? [verdict.guard] : [...new Set(described)];
 }
 
-/** Asked for, and protected: the pods stand. */
+/** Members that are asked to go and protected, and whose pods still run. */
 export function suspending(zones: readonly string[] = ["a", "b"], ordinals: readonly number[] = [2]): Suspended {
   const on = Suspended.of(zones);
   for (const zone of zones)

@@ -1,4 +1,4 @@
-/** What a volume claim says it waits for changes no more often than every ten seconds by one process, and is right in the end. */
+/** One process changes a volume claim's message at most every ten seconds, and the message is right in the end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide as decideRemoval } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -10,7 +10,7 @@ import { decideOn, suspending } from "./given.ts";
 const volumeClaim = `uid-${top.replace("group", "db")}`;
 const recentMessages = new Set([volumeClaim]);
 
-/** db-a-2 is to go, and another zone is down. */
+/** db-a-2 must go, and another zone is down. */
 function waiting(text: string): Suspended {
   const on = suspending(["a"]);
   on.annotate("a", 2, {
@@ -46,7 +46,7 @@ test("the function that removes keeps a word of a moment ago, and reconciles aga
   assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptMessageMs, `${verdict.requeueAfterMs} ms`);
 });
 
-/** Writes to the volume claim while something turns every second for a minute. */
+/** Number of writes to the volume claim while something alternates every second for a minute. */
 async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, observe: () => Promise<void>): Promise<number> {
   let writes = 0;
   for (let second = 0; second < 60; second++) {
@@ -59,7 +59,7 @@ async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, observe: ()
   return writes;
 }
 
-/** What the function writes while something turns, and what the volume claim says when it has come to rest. */
+/** What the function writes while something alternates, and the volume claim's message when that has stopped. */
 async function atRest(on: Volumes, turn: (isOdd: boolean) => void, observe: () => Promise<void>): Promise<string> {
   const writes = await writesOf(on, turn, observe);
   assert.ok(writes > 2 && writes <= 7, `${writes} writes`);

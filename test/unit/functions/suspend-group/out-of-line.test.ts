@@ -1,4 +1,4 @@
-/** Each volume claim says what its own pod waits for. */
+/** The message on each volume claim says what its own pod waits for. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Suspended } from "../../../support/suspended.ts";

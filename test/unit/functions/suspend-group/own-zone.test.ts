@@ -1,4 +1,6 @@
-/** A pod is taken only while its own zone is whole within budget (Z2), and while it says that it is not needed (Q1). */
+/**
+ * A pod is taken only while its own zone is whole within its budget (Z2), and while the pod says that it is not needed (Q1).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Owned } from "../../../support/owned.ts";
@@ -9,7 +11,7 @@ import { decided, suspending } from "./given.ts";
 
 const low = "data-group-a-1";
 
-/** Passes for a while; the pods of zone a that are left. */
+/** Reconciles for a while. Resolves to the remaining pods of zone a. */
 async function left(on: Volumes, rounds = 8): Promise<readonly string[]> {
   for (let round = 0; round < rounds; round++) {
     await on.suspend();

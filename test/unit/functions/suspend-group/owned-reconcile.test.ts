@@ -1,4 +1,6 @@
-/** Reconciles of pods whose owner is no StatefulSet: what is written, in which order, and what another client does in between. */
+/**
+ * Reconciles of pods whose owner is no StatefulSet: what is written, in which order, and what another client does in between.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -14,7 +16,7 @@ const claim = { namespace, name: "a-0-data" };
 const pod = { namespace, name: "a-0" };
 const claims = "persistentvolumeclaims";
 
-/** One pod with a volume claim whose zone a label of the pod says; asked for, under a ledger that permits. */
+/** A pod with a volume claim, and a label that names its zone. It is asked to go, under a ledger that permits. */
 class OwnedHarness extends Harness {
   constructor() {
     super({ zones: ["a"], replicas: 1, volumes: ["data"] });
@@ -32,12 +34,12 @@ class OwnedHarness extends Harness {
   makePod(): void {
     const volumes = [{ name: "data", persistentVolumeClaim: { claimName: claim.name } }];
     const spec = { containers: [{ name: "db", image: "db:1" }], volumes };
-    // No object of its owner is in this world, so that it says itself that it may go.
+    // The fake cluster has no object of the pod's owner, so the pod itself says that it may go.
     const labels = { zone: "a", "sluice.dev/suspendable": "true" };
     this.world.store.create("pods", namespace, { metadata: { name: pod.name, labels }, spec } as never);
   }
 
-  /** Protected, with an old ledger: the next reconcile lets the pod go. */
+  /** The pod is protected, and the ledger is old: the next reconcile lets the pod go. */
   async ready(): Promise<this> {
     await this.goOn(2_000);
     await this.reconcile();
@@ -140,7 +142,7 @@ test("a volume claim is not cleared while its pod may go by what was claimed aft
     ...{ zone: "a", members: [{ first: 0, last: 2 ** 31 - 2 }], stampMs: harness.cluster.serverTimeMs() },
   });
   harness.interfere = ({ resource }) => {
-    // The last that is read before it decides.
+    // The last object that is read before the decision.
     if (resource !== "namespaces") return;
     harness.world.annotate(lease, { "sluice.dev/claims": formatClaims([claimed]) }, "leases");
   };

@@ -1,4 +1,7 @@
-/** Which pods of another owner than a StatefulSet go by words on volume claims: a user of those gains no right over pods. */
+/**
+ * Which pods of an owner other than a StatefulSet go because of annotations on volume claims: a user of those gains no right
+ * over pods.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

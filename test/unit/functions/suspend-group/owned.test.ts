@@ -1,4 +1,4 @@
-/** What is decided about volumes whose owner is no StatefulSet (spec suspend-before-delete 3.2 to 3.5). */
+/** Decisions about volumes whose owner is no StatefulSet (spec suspend-before-delete 3.2 to 3.5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/lowering.ts";

@@ -1,4 +1,4 @@
-/** A word on the drain says nothing of the data of a pod, or of a volume claim, that was made after it. */
+/** A statement that a volume is drained says nothing about a pod, or about a volume claim, that was created after it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -14,7 +14,7 @@ async function both(on: Volumes, rounds: number, ms = 10_000): Promise<void> {
   }
 }
 
-/** Recovered a week ago, on which a pod has worked since; then the same two annotations are written again. */
+/** The volume was recovered a week ago, and a pod has used it since; then the same two annotations are written again. */
 async function writtenAgain(): Promise<Volumes> {
   const on = new Volumes("60s");
   await on.goOn(5_000);
@@ -30,7 +30,7 @@ async function writtenAgain(): Promise<Volumes> {
   return on;
 }
 
-/** Nothing is removed by the annotations that stand there, and a new answer about the drain ends the wait. */
+/** The existing annotations remove nothing, and a new statement about the drain ends the wait. */
 async function staysUntilAskedAnew(on: Volumes): Promise<void> {
   await both(on, 30);
   assert.ok(on.claim(top) !== undefined);

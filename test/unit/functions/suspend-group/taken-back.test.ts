@@ -1,4 +1,4 @@
-/** A claim of which this function did nothing, while another client takes the same pods: it protects them all the same. */
+/** The function did nothing under its claim, while another client takes the same pods: it still protects their volumes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -8,7 +8,7 @@ const zone = { namespace, name: "group-a" };
 const topPod = { namespace, name: "group-a-2" };
 const claimed = (on: Volumes) => on.ledger.claims.map((claim) => claim.zone);
 
-/** Another client changes the zone between the claim and the GET before the size is changed; its pods take a minute to go. */
+/** Another client changes the zone between the claim and the GET before the size is changed. Its pods take a minute to go. */
 async function changedMeanwhile(change: (on: Volumes) => void): Promise<Volumes> {
   const on = new Volumes();
   on.world.annotate(topPod, { "test.sluice.dev/gone-after-ms": "60000" }, "pods");

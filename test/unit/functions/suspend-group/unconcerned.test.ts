@@ -1,4 +1,4 @@
-/** How often a function reads a group in which nothing is suspended. Each reconcile lists all volume claims of the namespace. */
+/** How often a function reads a group in which nothing is suspended. Each read lists all volume claims of the namespace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
@@ -17,7 +17,7 @@ class Triggered extends Harness {
     this.#definition = definition;
   }
 
-  /** One reconcile, and whether it has looked at the volume claims. */
+  /** Runs one reconcile. Resolves to whether it has read the volume claims. */
   async trigger(sweep = false): Promise<ReconcileResult & { readonly hasReconciled: boolean }> {
     const before = this.count(`list ${pvcs}`);
     const outcome = await played(this.timeline, this.#definition.reconcile(this.context, key, { sweep }));
@@ -33,7 +33,7 @@ class Triggered extends Harness {
 for (const definition of [suspendGroup, gcSuspendedGroups]) {
   const { name } = definition;
 
-  test(`${name} reads a group of no concern once in 30 s, and what is received meanwhile is served by the read after that`, async () => {
+  test(`${name} reads a group without suspended volumes once in 30 s, and serves events of that time at the next read`, async () => {
     const group = new Triggered(definition);
     assert.equal((await group.trigger()).hasReconciled, true);
     await group.goOn(10_000);
@@ -41,12 +41,12 @@ for (const definition of [suspendGroup, gcSuspendedGroups]) {
     assert.deepEqual([hasReconciled, absorbsEvents, Math.round((requeueAfterMs ?? 0) / 1_000)], [false, true, 20]);
     group.ask();
     assert.equal((await group.trigger(true)).hasReconciled, true, "a sweep always looks");
-    assert.equal((await group.trigger()).hasReconciled, true, "and what it has found is of concern from then on");
+    assert.equal((await group.trigger()).hasReconciled, true, "once it has found a request, it reads each time");
     await group.goOn(31_000);
     assert.equal((await group.trigger()).hasReconciled, true);
   });
 
-  test(`${name} is never delayed where something is asked for, or where watches remember the group`, async () => {
+  test(`${name} does not wait if a suspension is requested, or if watches keep the group in memory`, async () => {
     const asked = new Triggered(definition);
     asked.ask();
     for (let triggers = 0; triggers < 3; triggers++) assert.equal((await asked.trigger()).hasReconciled, true);
@@ -55,11 +55,11 @@ for (const definition of [suspendGroup, gcSuspendedGroups]) {
     for (let triggers = 0; triggers < 2; triggers++) assert.equal((await watching.trigger()).hasReconciled, true);
     watching.ask();
     assert.equal((await watching.trigger()).hasReconciled, true);
-    assert.notEqual(watching.guard, undefined, "fresh work is found by the first trigger");
+    assert.notEqual(watching.guard, undefined, "the first trigger finds new work");
     await cache.stop();
   });
 
-  test(`${name} looks at once at a group of no concern in whose ledger it knows a claim of its own`, async () => {
+  test(`${name} reads a group without suspended volumes at once if its ledger holds a claim of the function`, async () => {
     const group = new Triggered(definition);
     await group.run(true);
     await group.trigger();

@@ -1,4 +1,4 @@
-/** The answers to a review: what the API server's client is told, and how. */
+/** The answers to a review: what the API server's client gets, and in which form. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -1,4 +1,4 @@
-/** An answer that ends a drain (400, 403, 404, 409) rests on what the API server says now, and on no memory. */
+/** An answer that ends a drain (400, 403, 404, 409) rests on what the API server reports now, and on no cache. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupCache, GroupView } from "../../../../functions/shared/cache/cache.ts";
@@ -6,7 +6,7 @@ import { createListReader } from "../../../../functions/shared/cache/listing.ts"
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { type Harness, key, namespace, played } from "../reconcile/harness.ts";
 
-/** A process whose memory stands still: what it read once it goes on to show, until it is asked to look at everything anew. */
+/** A process whose cache shows the same old objects until a caller asks for a consistent read. */
 async function forgetful(harness: Harness): Promise<Replica> {
   const listing = createListReader(harness.cluster, undefined);
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
@@ -20,7 +20,7 @@ async function forgetful(harness: Harness): Promise<Replica> {
   return new Replica(harness, () => ({ cache }));
 }
 
-test("too-few-zones is not said by a memory that has not received that the second zone is back", async () => {
+test("a cache that has not received the second zone's return does not lead to too-few-zones", async () => {
   const harness = await governedGroup();
   const { metadata, spec } = harness.world.store.get("statefulsets", { namespace, name: "group-b" });
   harness.world.removeStatefulSet(metadata);
@@ -33,7 +33,7 @@ test("too-few-zones is not said by a memory that has not received that the secon
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
-test("never-possible is not said after the budget has been raised", async () => {
+test("a cache with an old budget does not lead to never-possible after the budget was raised", async () => {
   const harness = await governedGroup({ maxUnavailable: 0 });
   const replica = await forgetful(harness);
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["never-possible"]);
@@ -42,7 +42,7 @@ test("never-possible is not said after the budget has been raised", async () => 
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
-test("several-budgets is not said after one of them has gone", async () => {
+test("a cache with an old second budget does not lead to several-budgets after that budget was deleted", async () => {
   const harness = await governedGroup();
   const { spec } = harness.world.store.get("zoneawarepoddisruptionbudgets", { namespace, name: "budget" });
   harness.world.store.create("zoneawarepoddisruptionbudgets", namespace, { metadata: { name: "second" }, spec });
@@ -52,7 +52,7 @@ test("several-budgets is not said after one of them has gone", async () => {
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
-test("what is asked again after is reported from memory: a refusal costs no LIST", async () => {
+test("a refusal that the caller retries is answered from memory, without a LIST", async () => {
   const harness = await governedGroup();
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache }));

@@ -1,4 +1,7 @@
-/** Clients that go, and answers that come too late: nothing stays reserved for them, and they are answered at their deadline. */
+/**
+ * Clients that disconnect, and answers that come too late: nothing stays reserved for them, and they are answered at their
+ * deadline.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
@@ -14,7 +17,7 @@ test("an eviction whose client goes while it is written is not granted: the next
     if (isWrite(call)) leaving.abort();
   };
   const gone = replica.review("group-a-0", { signal: leaving.signal });
-  // The client has gone and receives no answer; the next one does.
+  // The client has disconnected and gets no answer; the next one does.
   void gone.catch(() => undefined);
   await harness.goOn(1_000);
   replica.interfere = () => {};

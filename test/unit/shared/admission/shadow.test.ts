@@ -1,4 +1,4 @@
-/** What shadow mode makes of answers (R16): one wrapper around the handler of each function that decides reviews. */
+/** The effect of shadow mode on answers (R16): one wrapper around the handler of each function that decides reviews. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { allow, badRequest } from "../../../../functions/shared/admission/answers.ts";

@@ -1,4 +1,4 @@
-/** How large a list or a map may be that others write: 100 entries and 4 KiB. What Sluice writes has bounds of its own. */
+/** The largest list or map that other clients may write: 100 entries and 4 KiB. What Sluice writes has bounds of its own. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Annotation, Malformed } from "../../../../functions/shared/annotations/entry.ts";
@@ -24,7 +24,7 @@ const asText = (count: number) =>
     .map((pair) => pair.join("="))
     .join();
 
-/** Labels that are so many bytes together, in the way of an annotation. */
+/** Labels with this many bytes together, in the form of an annotation. */
 function textOf(bytes: number): string {
   const parts = Array.from({ length: 40 }, (_, index) => `key-${String(index).padStart(2, "0")}=${"v".repeat(63)}`);
   const text = parts.join();

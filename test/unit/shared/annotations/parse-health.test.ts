@@ -1,4 +1,4 @@
-/** What a StatefulSet says of the questions that its pods are asked: its grammar, and what is taken where it is wrong. */
+/** A StatefulSet's annotations about questions to its pods: their grammar, and the defaults for malformed ones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseQuestion } from "../../../../functions/shared/annotations/parse-health.ts";

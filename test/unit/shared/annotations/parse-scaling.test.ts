@@ -10,7 +10,7 @@ import {
 import * as keys from "../../../../functions/shared/annotations/scaling.ts";
 import { parseTime } from "../../../../functions/shared/clock/durations.ts";
 
-/** What is read of a StatefulSet with these labels and annotations, by the last part of their keys. */
+/** The fields of a StatefulSet with these labels and annotations, by the last part of their keys. */
 function given(annotations: Readonly<Record<string, string>>, labels: Readonly<Record<string, string>> = {}): Scaling {
   const named = (texts: Readonly<Record<string, string>>) =>
     Object.fromEntries(Object.entries(texts).map(([key, text]) => [`grafana.com/${key}`, text]));

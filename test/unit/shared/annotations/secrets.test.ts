@@ -1,4 +1,4 @@
-/** A URL may hold a password: no Event, no message and no mistake shows an account or a query of one, nor a URL that is none. */
+/** A URL may contain a password: no Event, message or error shows its account or its query, nor a malformed URL. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -17,7 +17,7 @@ import { readTracing } from "../../../../triggers/telemetry/tracing-settings.ts"
 import { Harness, ledgerKey, namespace } from "../reconcile/harness.ts";
 
 const password = "p4ssw0rd";
-/** Each holds the password, and a part of them is no URL. */
+/** Each contains the password, and some are no URLs. */
 const urls = [
   `http://user:${password}@pod:8080/prepare`,
   `http://user:${password}@:8080/prepare{pod}`,
@@ -36,7 +36,7 @@ function metadataWith(texts: Readonly<Record<string, string>>) {
   return { name: "a", namespace, uid: "u", resourceVersion: "1", annotations: texts, labels: texts };
 }
 
-/** What is reported of a StatefulSet with this text, whatever reads it. */
+/** The reports about a StatefulSet with this text, whatever reads it. */
 function messagesOf(entryKey: string, text: string): string[] {
   const entry = annotationTable.find((one) => one.key === entryKey);
   assert.ok(entry !== undefined, entryKey);

@@ -13,7 +13,7 @@ import {
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import { podObject } from "../../functions/advance-zone-rollout/given.ts";
 
-/** Reads an entry from an object that carries `text` for it, with the warnings that came of it. */
+/** Reads an entry from an object with `text` for it. Returns the value and the warnings. */
 function readText<T>(entry: Annotation<T>, text: string | undefined) {
   const malformed: Malformed[] = [];
   const table = text === undefined ? {} : { [entry.key]: text };

@@ -1,4 +1,4 @@
-/** Text of the cluster, where a terminal or a page shows it: nothing that is stored there moves a cursor or forges a line. */
+/** Stored text on a terminal or a page: it must move no cursor and forge no line. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
@@ -7,7 +7,7 @@ import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics
 import { sluice } from "../../triggers/plugin/terminal.ts";
 import { Harness, namespace } from "../reconcile/harness.ts";
 
-/** Colours, a forged line, the end of a line in other ways, C1, and letters from right to left. */
+/** Colours, a forged line, other line ends, C1 controls, and marks of right-to-left text. */
 const hostile = "red\u001b[31m\nforged\r\u0085\u2028\u009b2J\u202egnp\u2066x\u200f\u061c\u007f";
 const moving = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u;
 const plain = "red\\u001b[31m\\u000aforged\\u000d\\u0085\\u2028\\u009b2J\\u202egnp\\u2066x\\u200f\\u061c\\u007f";
@@ -24,7 +24,7 @@ test("control and direction characters become escapes, and all other letters sta
   assert.equal(JSON.parse(escapeLines(JSON.stringify({ hostile }, undefined, 2))).hostile, hostile);
 });
 
-/** A group whose ledger has a message that another client has written there. */
+/** A group whose ledger has a message that another client has written. */
 async function withForgedLedger(): Promise<Harness> {
   const harness = await new Harness().prepare();
   const at = harness.cluster.serverTimeMs();

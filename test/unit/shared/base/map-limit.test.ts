@@ -25,7 +25,7 @@ test("as many as may be are under way, begun in their order, and each that ends 
 test("a failure keeps none from its turn, and the first in the order of the items is thrown when all were tried", async () => {
   const tried: number[] = [];
   const all = mapLimit([0, 1, 2, 3, 4], 2, async (item) => {
-    // The second one fails later than those after it.
+    // The second item fails later than those after it.
     for (let turns = 0; turns < (item === 1 ? 10 : 1); turns++) await setImmediate();
     tried.push(item);
     if (item > 0 && item < 4) throw new Error(`${item} failed`);

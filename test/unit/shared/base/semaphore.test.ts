@@ -1,4 +1,4 @@
-/** Who is asked next, while others never answer: by the turns alone, and over real connections. */
+/** Which call is next while others never answer: with the semaphore alone, and over real connections. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Semaphore, type SemaphoreOptions } from "../../../../functions/shared/base/semaphore.ts";
@@ -7,7 +7,7 @@ import { clock, get, rejection, until, withPods } from "../../../support/played-
 const bounds = { mostAtOnce: 32, mostGroups: 1_000, mostPerGroup: 8, mostWaiting: 1_000 };
 const never = { sleep: () => new Promise<void>(() => {}) };
 
-/** Turns, and the calls that have had theirs, by their names and in order. */
+/** A semaphore, and the names of the calls that have had a slot, in order. */
 function play(options: Partial<SemaphoreOptions> = {}) {
   const turns = new Semaphore({ clock: never, ...bounds, ...options });
   const begun: string[] = [];

@@ -1,4 +1,4 @@
-/** Characters without a shape of their own: none of them reaches a terminal, a log, a page or an object as it is. */
+/** Characters without a visible shape: none of them reaches a terminal, a log, a page or an object unescaped. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -19,11 +19,11 @@ const ofCategories = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const shapeless = Array.from({ length: 0x110000 }, (_, point) => point)
   .filter((point) => ofCategories.test(String.fromCodePoint(point)) || (point >= 0xe0000 && point <= 0xe007f))
   .map((point) => String.fromCodePoint(point));
-/** Without the ends of the lines that Sluice itself prints. */
+/** Without the line ends that Sluice itself prints. */
 const raw = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u;
 
 const some = fc.oneof(fc.constantFrom(...shapeless), fc.string({ unit: "binary", maxLength: 8 }));
-/** Text as an account may store it. The API server takes no half of a pair. */
+/** Text that an account may store. The API server accepts no half of a surrogate pair. */
 const text = fc
   .array(some, { minLength: 1, maxLength: 12 })
   .map((parts) => `t${parts.join("")}`)

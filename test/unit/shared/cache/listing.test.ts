@@ -1,4 +1,6 @@
-/** What one object asks of the API server where nothing is kept: its owner, its group, the pods made for it; and all groups. */
+/**
+ * The requests to the API server for one object without a cache: its owner, its group, the pods made for it; and all groups.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";
@@ -29,7 +31,7 @@ import {
   statefulSetObject,
 } from "../../functions/advance-zone-rollout/given.ts";
 
-/** An API server with these objects, which says what it was asked for. */
+/** An API server with these objects, which records its requests. */
 function serving(statefulSets: readonly StatefulSetObject[], pods: readonly PodObject[] = []) {
   const asked: string[] = [];
   const cluster = {
@@ -126,7 +128,10 @@ test("every group is named once: of the namespaces that are served, of one of th
 const key = { namespace, group: "group" };
 const fresh = { permitSinceMs: undefined, consistent: true, settledThrough: undefined, membersThrough: undefined };
 
-/** Whether a StatefulSet is read again after its pods, which were made so many milliseconds before it was listed. */
+/**
+ * Whether a StatefulSet is read again after its pods, the newest of which was created this many milliseconds before it was
+ * listed.
+ */
 async function readsAgain(...pods: readonly { readonly madeMs: number; readonly revision: string }[]) {
   const made = pods.map(({ madeMs, revision }, index) => {
     const creationTimestamp = Number.isNaN(madeMs) ? undefined : new Date(nowMs - madeMs).toISOString();

@@ -1,4 +1,4 @@
-/** What reviews of pods that memory does not have cost the API server, and what they cost those of pods that it has. */
+/** What reviews of pods that the cache lacks cost the API server, and what they cost reviews of pods that it has. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
@@ -85,7 +85,7 @@ test("a pod that is new is never let go undecided: it has its turn, or is to be 
   assert.equal(calm[0]?.guard, "no-statefulset", "afterwards it is decided at once");
 });
 
-/** The rate by itself: what became of so many reads that are asked for at once, and when, in milliseconds. */
+/** The rate alone: the outcome of this many reads that are requested at once, and its time in milliseconds. */
 async function ended(count: number): Promise<{ readonly read: number[]; readonly refused: number[] }> {
   const timeline = new VirtualTimeline();
   const startMs = timeline.nowMs();
@@ -170,7 +170,7 @@ test("after silence the LIST that a review is decided by serves for the pods of 
 
 test("after silence a flood of names that no pod has holds up none that memory has: each of those is read once in a second", async () => {
   const { goTo, review, calls } = await reviewing();
-  // No bookmark comes in this world: the watches have been silent for more than 30 s.
+  // No bookmark comes here: the watches have been silent for more than 30 s.
   await goTo(60);
   const forged: AdmissionAnswer[] = [];
   for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);

@@ -1,4 +1,7 @@
-/** Budgets kept by a watch: when they are served from memory, when they are listed, and which of two tellings is newer. */
+/**
+ * Budgets in a cache that a watch feeds: when they are served from memory, when they are listed, and which of two versions is
+ * newer.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ObjectStore } from "../../../../functions/shared/cache/object-store.ts";
@@ -15,7 +18,7 @@ const thing = (name: string, resourceVersion: number, changes: Partial<Metadata>
   return { text, metadata: { name, namespace: "db", uid, resourceVersion: `${resourceVersion}`, ...metadata } };
 };
 
-/** A store with a clock that stands still until it is set, and a server whose lists are what `served` is. */
+/** A store with a clock that the test sets, and a server whose lists are `served`. */
 function createTestStore() {
   const state = { nowMs: 0, lists: 0, served: [] as readonly Thing[], seen: [] as string[] };
   const store = new ObjectStore<string, Thing>({

@@ -1,4 +1,4 @@
-/** Watches that stand still, and events that report what they do not. */
+/** Watches that stand still, and events that report what the watches do not. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Resource } from "../../../../functions/shared/kubernetes/cluster.ts";

@@ -1,4 +1,4 @@
-/** Views of a function that watches on demand, over a small world in virtual time, and what is asked of the API server. */
+/** Views of a function that watches on demand, in a fake cluster in virtual time, and its requests to the API server. */
 
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createOnDemandCache, type OnDemandOptions } from "../../../../functions/shared/cache/on-demand.ts";
@@ -9,13 +9,13 @@ import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 export const idleMs = 5_000;
 const types = ["pods", "statefulsets", "zoneawarepoddisruptionbudgets"];
 export const opening = [...types.map((type) => `list ${type}`), ...types.map((type) => `watch ${type}`)].sort();
-/** What one reconcile asks that lists: the members and the budgets, and the pods of each of two StatefulSets. */
+/** The requests of one reconcile that lists: the members and the budgets, and the pods of each of two StatefulSets. */
 export const listing = ["list pods", "list pods", "list statefulsets", "list zoneawarepoddisruptionbudgets"];
 export const lists = (requests: readonly string[]) => requests.filter((word) => word !== "get statefulsets");
 
 export async function started(options: Partial<OnDemandOptions> = {}, given?: Harness) {
   const harness = given ?? (await new Harness().prepare());
-  // No pod of theirs is so new that its StatefulSet is read again for it.
+  // No pod of theirs is so new that its StatefulSet is read again because of it.
   await harness.goOn(60_000);
   const triggered: string[] = [];
   const troubles: string[] = [];
@@ -34,7 +34,7 @@ export async function started(options: Partial<OnDemandOptions> = {}, given?: Ha
       harness.timeline,
       cache.read(of, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
-  /** What is asked while something is done, without an order. */
+  /** The requests that are sent meanwhile, in no order. */
   const asked = async (act: () => Promise<unknown>): Promise<string[]> => {
     harness.forget();
     await act();
@@ -48,7 +48,7 @@ export const at = (name: string) => ({ namespace, name });
 export const refusal = (code: number, resource: Resource, message = "refused") =>
   new ClusterError({ code, reason: "Test", message, verb: "watch", resource });
 
-/** A cluster whose watches report nothing while they are told to. */
+/** A cluster whose watches deliver nothing on request. */
 export function deafening(cluster: Cluster) {
   const watched = { isDeaf: false };
   const watch = ((resource, query, options) =>

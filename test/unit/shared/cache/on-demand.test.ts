@@ -1,4 +1,4 @@
-/** Views of a function that watches on demand: when it watches, when it lets go, and what it does with watches of no use. */
+/** Views of a function that watches on demand: when it opens and closes watches, and what it does with useless ones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type GroupView, membersNeed } from "../../../../functions/shared/cache/cache.ts";

@@ -1,4 +1,4 @@
-/** What a memory keeps of pods, for how long, and what of it proves something. */
+/** What a cache keeps of pods, for how long, and what of it proves something. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods } from "../../../../functions/shared/cache/cache.ts";

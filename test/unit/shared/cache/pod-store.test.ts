@@ -1,4 +1,4 @@
-/** What watches have reported, and the views made of it. */
+/** What watches have delivered, and the views made of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods } from "../../../../functions/shared/cache/cache.ts";

@@ -1,4 +1,4 @@
-/** What a process that watches asks the API server for before a decision, and what it takes from memory (R5). */
+/** What a process with watches asks the API server for before a decision, and what it takes from memory (R5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -8,7 +8,7 @@ import { type Call, Harness, key, namespace, played } from "../reconcile/harness
 
 const notOlderThan = ({ given }: Call) => (given[1] as ListQuery).notOlderThan;
 
-/** A process whose watches can be made deaf, type by type, without its knowledge. */
+/** A process whose watches of each type can be silenced without its knowledge. */
 async function listening() {
   const harness = await new Harness({ replicas: 2 }).prepare();
   const deaf = new Set<string>();

@@ -1,4 +1,4 @@
-/** The loop of one watch: what it does when the watch ends, breaks, is too old, or has nothing to watch. */
+/** The loop of one watch: what it does when the watch ends, breaks or is too old, or when there is nothing to watch. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { reflect } from "../../../../functions/shared/cache/reflector.ts";
@@ -12,7 +12,7 @@ import {
 } from "../../../../functions/shared/kubernetes/cluster.ts";
 
 type Event = WatchEvent<{ readonly metadata: Metadata }>;
-/** What one watch reports before it ends, or breaks. A number is how long nothing comes, in milliseconds. */
+/** The events of one watch before it ends or breaks. A number is a silence in milliseconds. */
 type Watch = readonly (Event | ClusterError | number)[];
 
 const metadata = (resourceVersion: string): Metadata => ({ name: "one", uid: "u", resourceVersion });
@@ -26,7 +26,7 @@ const failure = (code: number) =>
 interface Circumstances {
   readonly resource?: Resource;
   readonly optional?: boolean;
-  /** How long the answer to a list takes. */
+  /** Time that the answer to a list takes. */
   readonly listMs?: number;
   /** The pause in which the caller asks for a list. */
   readonly relistIn?: string;

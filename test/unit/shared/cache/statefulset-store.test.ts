@@ -1,4 +1,4 @@
-/** Which StatefulSets there are, as a watch and LISTs show, and how that is proved (R5). */
+/** Which StatefulSets exist by a watch and by LISTs, and how that is proved (R5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -1,4 +1,4 @@
-/** What a process has not learnt of yet: a zone that joined, pods of a newer template, pods that have no owner for a while. */
+/** What a process has not learnt yet: a zone that joined, pods of a newer template, pods that have no owner for a while. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -11,7 +11,7 @@ import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 import { addBudget, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 
-/** A process whose watches of one type tell everything late, as a half-open connection or a slow watch cache does. */
+/** A process whose watches of one type deliver everything late, as a half-open connection or a slow watch cache does. */
 class LateProcess {
   lateMs = 0;
   readonly harness: Harness;
@@ -214,7 +214,7 @@ test("zone-departed ends with the reserved pod where its zone has moved to anoth
   await harness.run();
   assert.equal(harness.guard, "zone-departed");
   await harness.goOn(5_000);
-  // What comes instead never gets ready: a matter of the other group.
+  // The replacement never becomes ready, which concerns only the other group.
   harness.world.kubelet.breakPod({ namespace, name: "group-a-0" });
   await harness.goOn(100);
   harness.forget();

@@ -1,4 +1,4 @@
-/** The edges of what a view of memory needs: how long silence may last, how long a GET serves, and what a LIST proves (R5). */
+/** The limits of a view's needs: how long silence may last, how long a GET serves, and what a LIST proves (R5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -24,7 +24,7 @@ const set = (name: string, revision: number, updateRevision = "new", labels = { 
 const notFound = () =>
   new ClusterError({ code: 404, reason: "NotFound", message: "no", verb: "get", resource: "statefulsets" });
 
-/** A memory that has been told what the API server holds, and an API server that may hold something else since. */
+/** A cache with the API server's objects, and an API server whose objects may have changed since. */
 function make(statefulSets: readonly StatefulSetObject[] = [set("a", 3)], pods: readonly PodObject[] = [at("a-0", 4)]) {
   const clock = createVirtualClock();
   const server = { statefulSets, pods, revision: 20 };

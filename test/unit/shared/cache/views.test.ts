@@ -1,4 +1,4 @@
-/** Views made of LISTs: what is asked for, what counts as seen, and what a LIST proves (R4, R5, R8). */
+/** Views made of LISTs: what is requested, what counts as seen, and what a LIST proves (R4, R5, R8). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { getPod, indexPods, listBudgets, listPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";
@@ -15,7 +15,7 @@ const at = (name: string, revision: number, more: Partial<PodObject["metadata"]>
 const [a, b] = [statefulSet("a"), statefulSet("b")];
 const key = { namespace, group: "group" };
 
-/** Answers each LIST with the pods that its selector is for, at the revision that is given for it. */
+/** Answers each LIST with the pods of its selector, at the revision that is given for it. */
 function serving(revisions: Readonly<Record<string, number>>, ...pods: PodObject[]) {
   const queries: ListQuery[] = [];
   const cluster = {

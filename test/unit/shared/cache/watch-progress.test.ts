@@ -1,4 +1,4 @@
-/** What counts as the same object: a needless trigger costs a reconcile, and without a trigger a change waits for a sweep. */
+/** Which objects count as equal: a needless trigger costs a reconcile, and without a trigger a change waits for a sweep. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isSame, sameButRevision } from "../../../../functions/shared/cache/watch-progress.ts";

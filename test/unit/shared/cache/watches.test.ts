@@ -1,4 +1,4 @@
-/** What watches of a process trigger, which namespaces and types they are of, and what is learnt beside them. */
+/** What the watches of a process trigger, which namespaces and types they cover, and what else is learnt. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -21,7 +21,7 @@ async function watching(options: Partial<WatchingOptions> = {}, harness = new Ha
   await played(harness.timeline, cache.ready);
   await harness.goOn(10);
   harness.forget();
-  /** The groups that are triggered by what is done. */
+  /** The groups that `act` triggers. */
   const watches = async (act: () => unknown) => {
     await harness.goOn(10);
     triggered.clear();
@@ -248,7 +248,7 @@ test("when the views have stopped, no watch is left", async () => {
         try {
           yield* harness.cluster.watch(resource, query, options);
         } finally {
-          // What was under way is answered first.
+          // The request under way is answered first.
           await harness.cluster.sleep(50);
           open--;
         }

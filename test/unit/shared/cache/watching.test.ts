@@ -1,4 +1,4 @@
-/** Views kept by watches over a small world: what they cost, when they list, and what they survive. */
+/** Views from watches in a fake cluster: what they cost, when they list, and what they survive. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";

@@ -1,4 +1,4 @@
-/** The key of API servers is read from the Secret, and found in a path; whatever is not exactly a key is none. */
+/** The key of API servers is read from the Secret and found in a path; anything else counts as no key. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";

@@ -13,7 +13,7 @@ import { podObject, reservation } from "../../functions/advance-zone-rollout/giv
 import { withServer } from "../kubernetes/server.ts";
 import { Harness } from "../reconcile/harness.ts";
 
-/** A machine whose two clocks a test moves. */
+/** A machine with two clocks that a test moves. */
 class Machine {
   monotonicMs = 5_000;
   wallMs = Date.UTC(2026, 0, 1);
@@ -126,7 +126,7 @@ describe("after a sleep", () => {
       const answer = await arrived.promise;
       const notAfterMs = cluster.monotonicMs() + 5_000;
       const act = rejection(cluster.delete("pods", { namespace: "ns", name: "web-1" }, { uid: "u" }, { notAfterMs }));
-      // By now it was in time for the first reconcile, and waits for the only connection.
+      // It was in time for the first reconcile, and waits for the only connection by now.
       for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
       machine.sleep(3_600_000);
       answer();

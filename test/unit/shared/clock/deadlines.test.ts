@@ -1,4 +1,4 @@
-/** Those who wait until a moment: when they are told, and what that costs. */
+/** Waits until a deadline: when they end, and what that costs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Deadlines, withinDeadline } from "../../../../functions/shared/clock/deadlines.ts";

@@ -8,7 +8,7 @@ function dateHeader(serverMs: number): string {
   return new Date(Math.floor(serverMs / 1000) * 1000).toUTCString();
 }
 
-/** Lets a server whose clock is `offsetMs` ahead of ours answer at these monotonic times, after `delayMs` each way. */
+/** A server whose clock is `offsetMs` ahead of ours answers at these monotonic times, after `delayMs` each way. */
 function observed(time: ServerTime, offsetMs: number, atMs: readonly number[], delayMs = 2): ServerTime {
   for (const ms of atMs) time.observe(dateHeader(ms + offsetMs), ms - delayMs, ms + delayMs);
   return time;

@@ -1,4 +1,4 @@
-/** Which of several is named, and that a budget is one of its namespace alone. */
+/** Which of several budgets is named, and that a budget counts only in its own namespace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { governing, isMember, parseStoredBudget } from "../../../../functions/shared/groups/governing.ts";

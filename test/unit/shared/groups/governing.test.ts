@@ -1,4 +1,4 @@
-/** Which budget governs a pod, what it allows, and whose ledger keeps it. */
+/** Which budget governs a pod, what it allows, and which ledger keeps it. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-/** What is down of a partition besides the pod that is to go, over all zones. */
+/** Which pods of a partition are down, over all zones, besides the pod that must go. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -15,7 +15,7 @@ function budgetOf(spec: object = {}): ZoneBudget {
   return "budget" in parsed ? parsed.budget : assert.fail(parsed.message);
 }
 
-/** Of partition 0, when `a-0` is to go. */
+/** In partition 0, when `a-0` must go. */
 function count(zones: readonly Zone[], budget = budgetOf()) {
   const leaving = zones[0]?.pods.find(({ name }) => name === "a-0");
   assert.ok(leaving);

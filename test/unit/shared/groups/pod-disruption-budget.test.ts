@@ -136,7 +136,7 @@ test("a budget that wants all of its pods healthy never allows one to go, and sa
 
 test("a number of pods to be healthy is held against the pods that are wanted, not against those that are there (R25)", () => {
   const spec = { selector: { matchLabels: { app: "db" } }, minAvailable: 3 };
-  // One of four is away: its controller expects no more than there are.
+  // One pod of four is away: its controller expects only the existing ones.
   const status = { desiredHealthy: 3, expectedPods: 3 };
   const of = (replicas: number, app = "db") => statefulSet("a", { replicas, podLabels: { app } });
   const never = (...sets: ReturnType<typeof of>[]) => neverAllows(budget({ spec, status }), sets);

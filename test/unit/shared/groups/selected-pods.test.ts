@@ -1,4 +1,7 @@
-/** A budget selects pods: the labels of the templates and of the pods say which StatefulSets it governs, not their own (S4). */
+/**
+ * A budget selects pods: the labels of templates and pods say which StatefulSets it governs, and not the StatefulSets' own
+ * (S4).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addBudget, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
@@ -44,7 +47,7 @@ test("a budget over two groups is refused also where only the pods' labels repor
   assert.deepEqual(await both(), ["budget-spans-groups", "budget-spans-groups"]);
 });
 
-/** A StatefulSet with labels of its own, and others for its pods. */
+/** A StatefulSet with labels of its own, and other labels for its pods. */
 function statefulSetOf(name: string, own: object, forPods: object): object {
   const labels = { ...forPods, name };
   const containers = [{ name: "app", image: "app:1" }];

@@ -1,4 +1,4 @@
-/** Pods of a small world that are asked before they go, and what each of them says. */
+/** Pods of a fake cluster that are asked before they go, and the answer of each. */
 import type { PodHttp } from "../../../../functions/shared/http/pod-http.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { PodReply } from "../../../fake-cluster/pod-http.ts";
@@ -12,20 +12,20 @@ export const critical: PodReply = {
   body: '{"status":"failed","queues":[{"name":"orders","readable_name":"queue \'orders\' in vhost \'/\'"}]}',
 };
 
-/** What RabbitMQ's users write. */
+/** The annotations that RabbitMQ's users write. */
 export const rabbit = { "health-question": "rabbitmq", "health-secret": "rabbit-user" };
 
 export class AskedPods {
-  /** `POD at PORT: PATH AUTHORIZATION`, in the order in which they were asked. */
+  /** `POD at PORT: PATH AUTHORIZATION`, in the order of the requests. */
   readonly asked: string[] = [];
   readonly replies = new Map<string, PodReply>();
-  /** What all others say. */
+  /** Answer of all other pods. */
   others: PodReply = yes;
-  /** How long an answer is under way, in milliseconds. */
+  /** Time that an answer takes, in milliseconds. */
   slowMs = 1;
   readonly #harness: Harness;
 
-  /** Has these StatefulSets ask, and gives them a Service and a Secret. */
+  /** Makes these StatefulSets ask their pods, and creates a Service and a Secret. */
   constructor(
     harness: Harness,
     sets: readonly string[] = ["group-a"],
@@ -43,7 +43,7 @@ export class AskedPods {
     }
   }
 
-  /** HTTP to them for a process that has this connection, and its clock. */
+  /** The HTTP client to the pods for a process with this connection and its clock. */
   http(cluster: Cluster): PodHttp {
     return createWorldPodHttp({
       world: this.#harness.world,
@@ -56,7 +56,7 @@ export class AskedPods {
     });
   }
 
-  /** The names of those who were asked since the last reconcile. */
+  /** Names of the pods that were asked since the last reconcile. */
   takeAsked(): string[] {
     return this.asked.splice(0).map((line) => line.replace(/ .*$/, ""));
   }

@@ -1,4 +1,4 @@
-/** A pod is asked over https, with a certificate of a private authority that a Secret or a ConfigMap names. */
+/** A pod is asked over https, with a certificate of a private authority from a Secret or a ConfigMap. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { type AuthorityRef, parseAuthorityRef } from "../../../../functions/shared/annotations/health.ts";
@@ -23,7 +23,7 @@ before(async () => {
 
 type Data = Readonly<Record<string, string>>;
 
-/** A process that has these objects before it, by \`RESOURCE NAME\`, and counts how often they are read. */
+/** A process with these objects by \`RESOURCE NAME\`, whose reads are counted. */
 class Asking {
   readonly objects = new Map<string, Data | ClusterError>();
   readonly #cluster: Cluster;

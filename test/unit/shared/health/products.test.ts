@@ -1,4 +1,4 @@
-/** What the answers of each product say, the wrong ones too. */
+/** The meaning of each product's answers, including wrong ones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { healthQuestion } from "../../../../functions/shared/annotations/health.ts";

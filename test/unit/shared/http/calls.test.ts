@@ -175,7 +175,7 @@ describe("bounds of an answer", limit, () => {
       assert.deepEqual([error.failed, error.sent, error.status], ["size", true, 200]);
       assert.match(error.message, /more than 100000 bytes$/);
       await until(() => sockets.every(({ destroyed }) => destroyed));
-      // What a kernel holds for both ends of a connection was poured all the same.
+      // The kernel's buffers of both ends of a connection are filled anyway.
       assert.ok(offered < 20_000_000, `${offered}`);
     });
   });

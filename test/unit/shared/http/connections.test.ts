@@ -112,7 +112,7 @@ describe("connections", limit, () => {
         await pods.send(address, { method: "DELETE", path: "/prepare", body: "{}" });
         await pods.send(address, post);
       }
-      // undici opens a second one when the first has only just been answered.
+      // undici opens a second connection if the first has only just been answered.
       assert.ok(sockets.length <= 2, `${sockets.length}`);
     });
   });

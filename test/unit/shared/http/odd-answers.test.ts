@@ -1,4 +1,4 @@
-/** Answers that no server of HTTP would send by itself: pieces of a byte, trailers without a body, early answers without end. */
+/** Answers that no HTTP server sends by itself: pieces of a byte, trailers without a body, endless early answers. */
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { get, type PlayedPods, rejection, withPods } from "../../../support/play
 const limit = { timeout: 30_000 };
 const chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/** Has every call answered by these words, to the byte, and then by `more` for as long as the connection stands. */
+/** Every call is answered with exactly these bytes, and then with `more` as long as the connection lasts. */
 function play({ answer }: PlayedPods, text: string, more?: string): void {
   answer(({ request: { socket } }) => {
     socket.on("error", () => {});

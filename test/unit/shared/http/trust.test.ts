@@ -1,4 +1,4 @@
-/** Whose certificates a client of pods trusts, for which name, and what it says of a host. */
+/** Which certificates a client of pods trusts, for which name, and how it reports a host. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createAuthority } from "../../../support/certificates.ts";

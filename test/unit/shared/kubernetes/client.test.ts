@@ -116,7 +116,7 @@ describe("what is sent", () => {
         await cluster.delete("pods", key, { uid: "u" });
         await cluster.patch("pods", key, conditional);
       }
-      // undici opens a second one when the first has only just been answered.
+      // undici opens a second connection if the first has only just been answered.
       assert.ok(server.connections() <= 2, `${server.connections()}`);
     });
   });

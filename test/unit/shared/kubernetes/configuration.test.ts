@@ -78,7 +78,7 @@ describe("credentials", () => {
     });
   });
 
-  /** Answers 401 to every token but the newest one of those that were issued. */
+  /** Answers 401 to every token but the newest one that was issued. */
   const accepting =
     (token: () => string) =>
     (exchange: Exchange): void => {

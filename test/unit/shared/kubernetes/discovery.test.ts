@@ -9,15 +9,15 @@ import { type Exchange, refuse, withServer } from "./server.ts";
 
 const group = "example.com";
 
-/** An API server's discovery that is counted and held back, over a clock that is set. */
+/** An API server's discovery, whose requests are counted and delayed, over a clock that the test sets. */
 class PlayedDiscovery {
   readonly asked: string[] = [];
   nowMs = 0;
-  /** What is answered, by path; an error is thrown, and a path without an answer is 404. */
+  /** Answers by path. An error is thrown, and a path without an answer is 404. */
   documents: Record<string, unknown> = {};
-  /** While it is there, answers wait for it. */
+  /** While it is set, answers wait for it. */
   blockedUntil: Promise<void> | undefined;
-  /** How many are under way now, and were at once. */
+  /** Requests under way now, and at most. */
   underWay = 0;
   most = 0;
   readonly discovery = new Discovery({
@@ -59,7 +59,7 @@ class PlayedDiscovery {
     );
   }
 
-  /** How many documents were asked for since this was last called. */
+  /** Number of documents that were requested since the last call. */
   takeAsked(): number {
     return this.asked.splice(0).length;
   }
@@ -224,7 +224,7 @@ test("what is no name of a group never becomes a path, and long names are cut in
   assert.deepEqual(played.asked, []);
 });
 
-/** Answers as a group of one kind, and to all else with 404. */
+/** Answers for a group of one kind, and 404 for everything else. */
 function answerTemplates(exchange: Exchange): void {
   const { request, response } = exchange;
   const resources = [
@@ -251,7 +251,7 @@ test("the client asks for the documents of the group, and then for the objects w
       server.requests.map(({ url }) => url),
       [`/apis/${group}`, `/apis/${group}/v1`, `/apis/${group}/v1/namespaces/ns/templates/a%20b/scale`],
     );
-    // Names of groups are users': they are no labels of a metric before the API server serves them.
+    // Users choose the names of groups, so these are no labels of a metric before the API server serves them.
     assert.deepEqual(labels, ["/apis/GROUP", "/apis/GROUP/VERSION", `${group}/v1/templates object scale subresource`]);
   });
 });

@@ -1,4 +1,4 @@
-/** An object that is not there is an answer; whatever else the API server says is an error. */
+/** A missing object is an answer; any other refusal of the API server is an error. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";

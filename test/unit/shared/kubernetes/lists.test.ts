@@ -1,4 +1,4 @@
-/** LISTs over real HTTP: their pages, how much of them is kept, and what makes them begin again. */
+/** LISTs over real HTTP: their pages, how much of them is kept, and when they begin again. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { rejection } from "../../../support/rejection.ts";

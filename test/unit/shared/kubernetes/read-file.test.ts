@@ -1,4 +1,4 @@
-/** A file in a container is read over a WebSocket, whose messages begin with the number of a channel. */
+/** Reads a file in a container over a WebSocket, whose messages begin with the number of a channel. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
@@ -12,7 +12,7 @@ import { acceptWebSocket, webSocketMessage } from "../../../support/container-fi
 const success = '{"status":"Success"}';
 const failure = '{"status":"Failure","reason":"NonZeroExitCode"}';
 
-/** Reads from an API server that takes the connection and answers so. */
+/** Reads from an API server that accepts the connection and sends this answer. */
 async function read(context: TestContext, answer: (socket: Duplex) => void, status = 101) {
   const asked: IncomingMessage[] = [];
   const sockets: Duplex[] = [];

@@ -27,7 +27,7 @@ function ok({ response }: Exchange): void {
   response.end('{"metadata":{"resourceVersion":"1"},"items":[]}');
 }
 
-/** Answers the first request badly and the others well; how many came, and what the call's outcome was. */
+/** Fails the first request and answers the others well. Resolves to their number, and to the call's outcome. */
 async function afterOne(bad: (exchange: Exchange) => unknown, call: Call): Promise<{ tries: number; code: number }> {
   let outcome = { tries: 0, code: 200 };
   await withServer({}, async ({ cluster, server }) => {
@@ -75,7 +75,7 @@ describe("retries", () => {
     test(`${code} is an answer`, async () => {
       for (const [name, call] of Object.entries(everything)) {
         const { tries, code: given } = await afterOne((exchange) => refuse(exchange, code, ""), call);
-        // 401 is tried once more with fresh credentials, and the list of a 410 begins anew.
+        // A 401 is retried once with fresh credentials, and a list begins anew after 410.
         const again = code === 401 || (code === 410 && name === "list");
         assert.deepEqual([tries, given], again ? [2, 200] : [1, code], name);
       }

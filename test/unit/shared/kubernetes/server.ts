@@ -17,7 +17,7 @@ export interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly body: string;
-  /** How many requests came before this one. */
+  /** Number of requests before this one. */
   readonly index: number;
 }
 
@@ -31,7 +31,7 @@ export interface RecordedRequest {
 export interface PlayedServer {
   readonly url: string;
   readonly requests: RecordedRequest[];
-  /** How many connections were opened. */
+  /** Number of connections that were opened. */
   connections(): number;
   /** Sets how requests are answered from now on. */
   answer(handler: (exchange: Exchange) => unknown): void;
@@ -43,7 +43,7 @@ export interface Played {
   readonly kubeconfig: string;
 }
 
-/** Runs a test against a server of its own. `user` is the kubeconfig's. */
+/** Runs a test against a server of its own. `user`: the kubeconfig's user. */
 export async function withServer(
   options: Partial<ConnectOptions> & { readonly user?: object },
   run: (played: Played) => Promise<void>,

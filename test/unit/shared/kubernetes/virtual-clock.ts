@@ -1,15 +1,15 @@
-/** The clock of the servers in virtual time: minutes pass in microseconds, and in the same order on every run. */
+/** The clock of the servers in virtual time: minutes pass in microseconds, and in the same order in every run. */
 import type { Clock } from "../../../../functions/shared/clock/clock.ts";
 import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
 
 export interface VirtualClock extends Clock {
-  /** Lets time go on to `ms` after the start, with all that happens until then. */
+  /** Lets time pass until `ms` after the start, with everything that happens until then. */
   goTo(ms: number): Promise<void>;
-  /** How many sleeps have not ended. */
+  /** Number of sleeps that have not ended. */
   readonly pending: number;
 }
 
-/** Node's timers fire at once where they are asked for too long a time, or for none. */
+/** Node's timers fire at once if the time is too long, or missing. */
 const longestTimerMs = 2 ** 31 - 1;
 
 export function createVirtualClock(): VirtualClock {

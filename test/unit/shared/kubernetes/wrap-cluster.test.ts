@@ -9,7 +9,7 @@ import { withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };
 
-/** The methods of a cluster: those of its class, and those that it has itself. */
+/** The methods of a cluster: those of its class, and its own. */
 const methodsOf = (cluster: object): string[] =>
   [...Object.getOwnPropertyNames(Object.getPrototypeOf(cluster)), ...Object.keys(cluster)].filter(
     (name) => name !== "constructor" && typeof Reflect.get(cluster, name) === "function",

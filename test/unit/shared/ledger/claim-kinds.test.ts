@@ -34,7 +34,7 @@ function claim(kind: KindName, changes: Partial<ClaimContent> = {}) {
   });
 }
 
-/** The pods are given by ordinal and as they differ from ready ones that the claim names. */
+/** Pods by ordinal, given by their difference from ready ones that the claim names. */
 function where(
   replicas: number,
   pods: Readonly<Record<number, Parameters<typeof pod>[1]>>,
@@ -114,7 +114,7 @@ describe("process", () => {
   test("is settled when each member is ready since another time than when it was claimed, or another pod is", () => {
     assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", readySinceMs: nowMs - 1 } })));
     assert.ok(!isSettled("process", where(5, { 3: again, 4: before })));
-    // A kubelet's clock may be behind that of the API server, and then it was ready again before it was claimed.
+    // A kubelet's clock may be behind that of the API server: then the pod seems to have been ready again before the claim.
     assert.ok(isSettled("process", where(5, { 3: again, 4: { readySinceMs: nowMs - 5_000 } })));
     assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", ...before } })), "by another clock, perhaps");
     assert.ok(!isSettled("process", where(5, { 3: again, 4: { readySinceMs: undefined } })));

@@ -1,4 +1,4 @@
-/** Claims in a ledger: what is read of them, what is refused, and that no function changes what is not its own. */
+/** Claims in a ledger: what is read of them, what is refused, and that no function changes the claims of others. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";

@@ -1,4 +1,4 @@
-/** What is not measured of a ledger is so small that it need not be. */
+/** The parts of a ledger that are not measured are so small that they need not be. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerGroup } from "../../../../functions/shared/annotations/table.ts";

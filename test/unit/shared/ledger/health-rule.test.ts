@@ -1,4 +1,4 @@
-/** What an answer about health permits, beside what a ledger holds (rule R22). */
+/** What an answer about health permits, in addition to what a ledger holds (rule R22). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Health, type OpenLedger, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";

@@ -1,4 +1,6 @@
-/** The fields of JSON in annotations keep their names, whatever the code calls them: users and other versions read them. */
+/**
+ * The JSON fields in annotations keep their names, whatever the code calls them, because users and other versions read them.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { formatStatus, skipStatus } from "../../../../functions/shared/annotations/skip-labels.ts";

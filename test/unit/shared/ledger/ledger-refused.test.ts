@@ -1,4 +1,4 @@
-/** A ledger that grows, or that the API server refuses to write, hangs no function: it is kept small, or a guard says why. */
+/** A ledger that grows, or that the API server refuses to write, blocks no function: it is kept small, or a guard says why. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";

@@ -12,7 +12,7 @@ import { leaseObject, namespace, nowMs, reservation } from "../../functions/adva
 const verdict = { guard: "budget", zone: "a", sentence: "one of three is down", since: nowMs, at: nowMs };
 const refusals = (count: number, message = "no") =>
   Array.from({ length: count }, (_, index) => ({ uid: `u-${index}`, pod: `a-${index}`, message, stampMs: index }));
-/** What entries of an object take in JSON: without the braces, and each with its comma, it is one byte less. */
+/** Size of an object's entries in JSON: without the braces, and with a comma for each, it is one byte less. */
 const jsonBytes = (entries: object): number => Buffer.byteLength(JSON.stringify(entries));
 
 describe("sizes", () => {

@@ -1,4 +1,7 @@
-/** A refuser behind Sluice that is no PodDisruptionBudget: what is allowed again and again, and never goes, lapses (R10, R12). */
+/**
+ * Something behind Sluice that is no PodDisruptionBudget refuses: a pod that is allowed again and again and never goes lapses
+ * (R10, R12).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AdmissionAnswer } from "../../../../functions/shared/admission/definition.ts";
@@ -15,7 +18,10 @@ import { type Harness, namespace } from "../reconcile/harness.ts";
 const guard = "eviction-not-carried-out";
 const by = "evaluate-eviction";
 
-/** Asks for a pod every `everyMs` for so long, by the replicas in turn: the answers' guards, with when they were first given. */
+/**
+ * Asks for a pod every `everyMs` for this long, at the replicas in turn. Resolves to the guards, with the time of their first
+ * answer.
+ */
 async function pursue(
   replicas: readonly Replica[],
   pod: string,

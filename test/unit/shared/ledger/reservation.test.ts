@@ -25,7 +25,7 @@ function ledgerOf(more: Readonly<Record<string, string>>): StoredLedger {
   return parseLedger(key, leaseObject("sluice-group", { ...annotations, ...more }));
 }
 
-/** A cluster of which a test says only what it needs; everything else throws. */
+/** A cluster with only the verbs that a test gives; all others throw. */
 function clusterOf(verbs: Partial<Cluster>): Cluster {
   return { serverTimeMs: () => nowMs, ...verbs } as Cluster;
 }

@@ -1,4 +1,4 @@
-/** Ledgers that report revisions which this cluster has not got to: from a backup, or from another cluster (H3). */
+/** Ledgers with revisions that this cluster has not reached: from a backup, or from another cluster (H3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
@@ -7,7 +7,7 @@ import { Harness, key, played, refused } from "../reconcile/harness.ts";
 const elsewhere = "900000000";
 const tooLarge = () => refused(504, "Too large resource version: 900000000, current: 77");
 
-/** A real API server answers so when it is asked for a state that is newer than its own. */
+/** A real API server answers like this if it is asked for a state that is newer than its own. */
 function refusesTheFuture(harness: Harness): void {
   harness.interfere = ({ verb, given }) => {
     const { notOlderThan } = given[1] as { notOlderThan?: string };
@@ -57,7 +57,7 @@ test("ledger-elsewhere: evictions are refused with 429 for ten seconds, and not 
   const answer = await replica.answer(replica.review("group-a-3"));
   assert.deepEqual([answer.guard, answer.allowed ? 0 : answer.code], ["ledger-elsewhere", 429]);
   await harness.goOn(10_100);
-  // What it reserves counts, whatever cluster wrote it.
+  // Its reservations count, whatever cluster has written it.
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zone-budget"]);
   assert.deepEqual(await replica.guards(replica.review("group-a-3")), ["allowed"]);
   assert.deepEqual(reserved(harness), ["group-a-3 by evaluate-eviction"]);

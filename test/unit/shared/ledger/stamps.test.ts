@@ -1,4 +1,4 @@
-/** Stamps of a clock that was ahead of the API server's: they count from when they were first seen, and no longer. */
+/** Stamps of a clock that was ahead of the API server's count from when they were first seen, and no longer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { clockSkewMs } from "../../../../functions/shared/clock/skew.ts";
@@ -158,8 +158,7 @@ test("a clock that is set forward by hours makes no reservation old that this pr
   const cache = await harness.watch();
   const one = new Replica(harness, () => ({ cache }));
   assert.deepEqual(await one.guards(one.review("group-a-0")), ["allowed"]);
-  // Another process, another API server: its clock has just been set forward. The eviction is still under way.
-  // A review that has to wait is refused at once: the test looks at why.
+  // Another process uses another API server, whose clock has just been set forward. The eviction is still under way.
   const two = new Replica(harness, (cluster) => ({
     cache,
     settings: { evictionWaitMs: 0 },

@@ -1,4 +1,4 @@
-/** What is sent to the API server for each target, how each answer is told, and when it is read again. */
+/** What is sent to the API server for each target, how each answer is reported, and when the group is read again. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { actOn } from "../../../../functions/advance-zone-rollout/act.ts";
@@ -28,7 +28,7 @@ function targetOf(harness: Harness, action: Action, name?: string): RolloutTarge
     : { action, statefulSet, pod, cause: "in CrashLoopBackOff" };
 }
 
-/** Carries targets out, and may do so for so long: when to reconcile again. */
+/** Carries targets out within this time. Resolves to the time of the next reconcile. */
 function carryOut(harness: Harness, targets: readonly RolloutTarget[], changes: Partial<ActRun> = {}) {
   const deadlineMs = harness.cluster.monotonicMs() + 5_000;
   const ledger = { sole: new Map(), isOfLedger: () => false };
@@ -36,7 +36,7 @@ function carryOut(harness: Harness, targets: readonly RolloutTarget[], changes: 
   return played(harness.timeline, carryOutAll(run, targets.map(actOn)));
 }
 
-/** Carries one out that is answered with an error: when to reconcile again, and how it is told. */
+/** Carries out a target whose call fails. Resolves to the time of the next reconcile, and to the report. */
 async function answered(action: Action, error: ClusterError, changes: Partial<ActRun> = {}) {
   const harness = new Harness();
   harness.interfere = ({ resource }) => {
@@ -46,7 +46,7 @@ async function answered(action: Action, error: ClusterError, changes: Partial<Ac
   return { harness, requeueAfterMs, results: harness.acts.map(({ result }) => result) };
 }
 
-/** An answer of the API server to the last of so many tries. */
+/** The API server's answer to the last of this many tries. */
 const answers = (code: number, attempts = 1, message = "no") =>
   new ClusterError({ code, reason: "Test", message, verb: "delete", resource: "pods", attempts });
 

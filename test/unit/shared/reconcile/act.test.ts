@@ -1,4 +1,4 @@
-/** How an act ends when the API server does not do what it is asked. */
+/** How an act ends if the API server does not do what it is asked. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { failureMessage } from "../../../../triggers/workqueue/worker.ts";

@@ -1,4 +1,4 @@
-/** Acts and words that a function brings: what `perform` does about them, whatever they are. */
+/** Acts and messages of any function: what `perform` does about them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
@@ -26,7 +26,7 @@ interface Zone {
   readonly pods: readonly Pod[];
 }
 
-/** A gate over what it observes, with these acts for whatever is decided. */
+/** A reconciler with these acts for every decision. */
 function reconcilerOf(
   decide: (observed: GroupObservation) => Verdict<Zone>,
   actOn: (zone: Zone) => Act,
@@ -37,7 +37,7 @@ function reconcilerOf(
 const zoneOf = ({ zones: [zone] }: GroupObservation): Zone => zone ?? assert.fail("no zone");
 const takeFirst = (observed: GroupObservation) => take([zoneOf(observed)], "the first zone goes", { zone: "group-a" });
 
-/** Both pods of a zone are labelled, together: reserved both, or none. */
+/** Both pods of a zone are labelled, and reserved together or not at all. */
 function labelling(carried: string[], carryOut: Act["carryOut"] = async () => undefined) {
   return ({ workload, pods }: Zone): Act => ({
     name: "label",
@@ -141,7 +141,7 @@ test("a function's Events have its own reasons: a suspension never announces tha
 test("a guard that a function meets when all is well is no Event before it has held for a minute, another's is one at once", async () => {
   for (const [guard, events] of [
     ["volume-busy", 0],
-    // A rollout is quiet about it; this function is not.
+    // A rollout does not report this guard; this function does.
     ["zone-settling", 1],
   ] as const) {
     const harness = await new Harness().prepare();
@@ -232,7 +232,7 @@ test("the ledger has room for so many ranges of claims: an act that does not fit
   const claim = { kind: "scale-down", phase: "preparing", terms: "asked" } as const;
   const ranges = (count: number) =>
     Array.from({ length: count }, (_, index) => ({ first: 2 * index, last: 2 * index }));
-  /** Which zones had their turn, where the claim of each has so many ranges and others have claimed so many before. */
+  /** Which zones had their turn, if each claim has this many ranges and others have made this many before. */
   const done = async (sizes: readonly number[], before = 0) => {
     const harness = await new Harness().prepare();
     const stands = claimOf("group-b:0", "process", { members: ranges(before) });

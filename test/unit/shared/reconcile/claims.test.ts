@@ -1,4 +1,4 @@
-/** Passes and reviews over ledgers that hold claims or are of another format: they wait, and change nothing of them. */
+/** Reconciles and reviews over ledgers with claims or with another format: they wait, and change nothing in them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";

@@ -1,4 +1,7 @@
-/** One process of `advance-zone-rollout` over a small world in virtual time: reconciles are run by hand and requests counted. */
+/**
+ * One process of `advance-zone-rollout` in a fake cluster in virtual time. Tests run its reconciles, and its requests are
+ * counted.
+ */
 import assert from "node:assert/strict";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import type { GroupCache } from "../../../../functions/shared/cache/cache.ts";
@@ -26,14 +29,14 @@ export interface Call extends Omit<ClusterCall, "verb" | "writes"> {
   readonly verb: ClusterCall["verb"] | "watch";
 }
 
-/** What a test does just before a call is sent. What it throws is the call's answer. */
+/** Called just before a call is sent. An error that it throws becomes the call's answer. */
 export type Interference = (call: Call) => void | Promise<void>;
 
 export function refused(code: number, message = "no"): ClusterError {
   return new ClusterError({ code, reason: "Test", message, verb: "delete", resource: "pods" });
 }
 
-/** A cluster that writes down what it is asked for. */
+/** A cluster that records its calls. */
 export function counting(cluster: Cluster, calls: Call[], interfere: () => Interference): Cluster {
   const counted = wrapCalls(cluster, async (call, send) => {
     calls.push(call);
@@ -48,7 +51,7 @@ export function counting(cluster: Cluster, calls: Call[], interfere: () => Inter
   });
 }
 
-/** Lets a virtual timeline go on until a promise is settled. */
+/** Lets a virtual timeline go on until a promise has settled. */
 export async function played<T>(timeline: VirtualTimeline, promise: Promise<T>): Promise<T> {
   let settled = false;
   const done = () => {
@@ -102,13 +105,13 @@ export class Harness {
     return this.#context;
   }
 
-  /** A process that remembers nothing, or one that differs in what is given. */
+  /** A process with an empty memory, and with the given differences. */
   restart(changes: Partial<Context> = {}): void {
-    // What a process knows of the ages of ledgers belongs to its connection.
+    // A process's knowledge of the ages of ledgers belongs to its connection.
     this.#context = { ...this.#context, cluster: { ...this.cluster }, memoryOf: createMemory(), ...changes };
   }
 
-  /** Views fed by watches in place of lists. */
+  /** Views from watches instead of lists. */
   async watch(): Promise<WatchCache> {
     const cache = createWatchCache({
       cluster: this.cluster,
@@ -125,7 +128,7 @@ export class Harness {
     this.#context = { ...this.#context, cache };
   }
 
-  /** One reconcile with all its acts. */
+  /** Runs one reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const outcome = await played(this.timeline, advanceZoneRollout.reconcile(this.#context, key, { sweep }));
     const acted = outcome.pendingActs === undefined ? undefined : await played(this.timeline, outcome.pendingActs);
@@ -140,7 +143,7 @@ export class Harness {
     await this.timeline.run(() => over);
   }
 
-  /** A ledger that exists for long enough to permit something (rule R4), and a group that wants another revision. */
+  /** A ledger that has existed for long enough to permit something (rule R4), and a group that wants another revision. */
   async prepare(image = "app:2"): Promise<this> {
     await this.run(true);
     await this.goOn(11_000);
@@ -159,7 +162,7 @@ export class Harness {
     this.conflicts = 0;
   }
 
-  /** The calls since {@link forget} as words, watches left out. */
+  /** The calls since {@link forget} as words, without watches. */
   get requests(): string[] {
     return this.calls.filter(({ verb }) => verb !== "watch").map(({ verb, resource }) => `${verb} ${resource}`);
   }

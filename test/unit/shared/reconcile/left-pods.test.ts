@@ -1,4 +1,6 @@
-/** A zone whose StatefulSet was deleted without its pods stands as long as they do: what is down of them is down (R7). */
+/**
+ * A zone whose StatefulSet was deleted without its pods exists as long as they do: its pods that are down count as down (R7).
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Harness, namespace, played } from "./harness.ts";
@@ -8,7 +10,7 @@ const broken = { namespace, name: "group-b-0" };
 const message =
   /^group-b-0 is not ready, and its StatefulSet group-b is gone; .* make group-b again, or delete the pods that it left behind$/;
 
-/** Three zones, the second of which is deleted without its pods while the first of them is broken. */
+/** Three zones, the second of which is deleted without its pods while its first pod is broken. */
 async function leaveBehind(watches: boolean) {
   const harness = await new Harness({ zones: ["a", "b", "c"], replicas: 2 }).prepare("app:1");
   const cache = watches ? await harness.watch() : undefined;
@@ -109,7 +111,7 @@ test("while a StatefulSet that is being deleted lets go of its pods, those that 
   const { harness, makeAgain } = await leaveBehind(false);
   harness.world.statefulSetController.stop();
   makeAgain();
-  // The finalizer of another client keeps it.
+  // Another client's finalizer keeps it.
   harness.world.store.patch("statefulsets", left, { metadata: { finalizers: ["example.com/kept"] } });
   harness.world.store.delete("statefulsets", left);
   await harness.goOn(100);

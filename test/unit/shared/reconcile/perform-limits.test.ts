@@ -1,4 +1,4 @@
-/** One reconcile at its limits: its deadline, a full ledger, zones that join while it looks, and when it reconciles again. */
+/** One reconcile at its limits: its deadline, a full ledger, zones that join meanwhile, and the time of the next reconcile. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { actOn, eventPolicy } from "../../../../functions/advance-zone-rollout/act.ts";
@@ -14,7 +14,7 @@ import { Harness, key, namespace, played, refused } from "./harness.ts";
 const by = "advance-zone-rollout";
 const podKey = (name: string) => ({ namespace, name });
 
-/** Views that only a reconcile which may permit something has read StatefulSets for, as where watches report them. */
+/** Views that read StatefulSets only for a reconcile that may permit something, as views from watches do. */
 function watchLike(harness: Harness, received: (view: GroupView, mayPermit: boolean) => GroupView): void {
   const { cache } = harness.context;
   harness.use({
@@ -47,7 +47,7 @@ test("no act is sent later than 5 s after the StatefulSets were read that it res
   ] as const) {
     const harness = await new Harness().prepare();
     harness.interfere = async ({ verb, resource }) => {
-      // What comes after the StatefulSets were asked for, and before the ledger is written.
+      // Called after the StatefulSets were read, and before the ledger is written.
       if (verb === "list" && resource === "pods" && harness.count("list pods") === 1) await harness.goOn(listMs);
     };
     await harness.run();
@@ -142,7 +142,7 @@ test("under a new ledger a group that would wait in any case says for what, and 
   assert.equal(paused.count("patch leases"), 0);
 });
 
-/** As many reservations as a ledger may hold, at ordinals of a zone that nothing settles. */
+/** As many reservations as a ledger may hold, of ordinals of a zone that nothing settles. */
 function fill(harness: Harness): void {
   const stamp = harness.cluster.serverTimeMs();
   const zone = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [100 + at, [`uid-${at}`, "other", stamp]]));

@@ -1,4 +1,4 @@
-/** One reconcile, from the ledger to the acts, over a small world. */
+/** One reconcile, from the ledger to the acts, in a fake cluster. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Harness, ledgerKey, namespace, refused } from "./harness.ts";
@@ -45,7 +45,7 @@ test("a new ledger's first decision uses consistent LISTs (R4)", async () => {
   const later = harness.calls.filter(({ verb, resource }) => verb === "list" && resource === "pods");
   const revisions = later.map(({ given }) => (given[1] as { notOlderThan?: string }).notOlderThan);
   const { settledThrough } = harness.ledger;
-  // What is left behind of zones that left is asked for as it is now.
+  // The pods that departed zones left behind are read in their current state.
   assert.deepEqual(revisions, [String(settledThrough), String(settledThrough), undefined]);
 });
 
@@ -165,7 +165,7 @@ test("ledger-unreadable: a malformed ledger permits nothing, is not overwritten,
   assert.equal(harness.guard, "rolling");
 });
 
-/** `count` reservations at ordinals that nothing settles. */
+/** `count` reservations of ordinals that nothing settles. */
 function reservationsOf(count: number): string {
   const stamp = Date.UTC(2026, 0, 1, 0, 1);
   const zone = Object.fromEntries(Array.from({ length: count }, (_, at) => [100 + at, [`uid-${at}`, "other", stamp]]));

@@ -1,4 +1,4 @@
-/** The order of a reconcile that ends its own claims first: what is read, what is written, and what it does when that fails. */
+/** The order of a reconcile that ends its own claims first: what is read and written, and what it does when that fails. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
@@ -35,7 +35,7 @@ class Claiming extends Harness {
     actOn: () => assert.fail("nothing is taken"),
   };
 
-  /** Under a ledger that may be written, and that holds these claims of the function. */
+  /** The observation under a ledger that may be written, and that holds these claims of the function. */
   static async holding(...ids: readonly string[]): Promise<Claiming> {
     const harness = await new Claiming({ zones: ["a"], replicas: 3 }).prepare();
     const made = ids.map((id, ordinal) =>

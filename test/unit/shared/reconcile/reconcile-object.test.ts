@@ -1,4 +1,4 @@
-/** The order of a reconcile of an object, whatever the function that brings its steps. */
+/** The order of a reconcile of an object, whatever function gives its steps. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
@@ -23,16 +23,16 @@ const writes = (kind: string): ObjectVerdict => ({
 });
 
 interface Played {
-  /** The verdict of each reconcile; the last one stands for all that follow. */
+  /** The verdict of each reconcile; the last one repeats. */
   readonly verdicts: readonly ObjectVerdict[];
   readonly eventResult?: WriteResult;
   readonly written?: WriteResult;
   readonly mode?: Context["mode"];
-  /** How long each reconcile takes, in milliseconds. */
+  /** Duration of each reconcile, in milliseconds. */
   readonly readMs?: number;
 }
 
-/** One reconcile: what was done and reported, in its order, and when it is to be read again. */
+/** One reconcile: what was done and reported, in order, and when the next one is due. */
 async function reconcileOnce({ verdicts, eventResult, written = "done", mode = "act", readMs = 0 }: Played) {
   const history: string[] = [];
   let [nowMs, rounds] = [0, 0];

@@ -1,4 +1,7 @@
-/** When a verdict is worth a write of its own, since when it holds, and which Kubernetes Events it deserves: to the moment. */
+/**
+ * When a verdict is worth a write of its own, since when it has lasted, and which Kubernetes Events it deserves: to the
+ * millisecond.
+ */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { eventPolicy } from "../../../../functions/advance-zone-rollout/act.ts";
@@ -22,7 +25,7 @@ const paused: RecordedVerdict = {
 };
 const done: RecordedVerdict = { ...paused, guard: "done", zone: "", sentence: "all pods are new" };
 
-/** A reconcile of a group whose ledger says that `written` was reported last, or nothing. */
+/** A reconcile of a group whose ledger has `written` as its last verdict, or none. */
 function reconcile(
   written: RecordedVerdict | undefined,
   {
@@ -65,7 +68,7 @@ function reconcile(
   };
 }
 
-/** How long until a record is written alone, so long after this process last wrote. */
+/** Time until a record is written alone, this long after this process last wrote. */
 function writtenIn(observed: GroupObservation, record: RecordedVerdict, quietMs = Number.POSITIVE_INFINITY) {
   const { context } = new Harness();
   const memory = context.memoryOf(key);
@@ -200,7 +203,7 @@ test("the hundred newest refusals are kept, a rollout's and given-up reservation
 });
 
 describe("which Events", () => {
-  /** What is reported when this is recorded after that. */
+  /** The reports when one verdict is recorded after another. */
   async function recordedAfter(
     before: RecordedVerdict | undefined,
     record: RecordedVerdict,

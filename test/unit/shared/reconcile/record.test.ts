@@ -9,7 +9,7 @@ import { Harness, namespace, refused } from "./harness.ts";
 const by = "advance-zone-rollout";
 const podKey = (name: string) => ({ namespace, name });
 
-/** Both zones paused: the group waits behind `paused`, or `paused-zone-down` while a pod is broken. */
+/** Both zones are paused: the group waits behind `paused`, or behind `paused-zone-down` while a pod is broken. */
 async function pausedGroup(): Promise<Harness> {
   const harness = await new Harness({ paused: true }).prepare();
   await harness.run();
@@ -232,7 +232,7 @@ test("a refusal of long ago is forgotten: a group at rest is not written to beca
   assert.equal(harness.ledger.resourceVersion, before);
 });
 
-/** Says that an eviction was refused for a zone's budget, or another reason, and lets it be sent. */
+/** Notes that an eviction was refused for a zone's budget, or for another reason, and lets it be sent. */
 async function refuseEviction(harness: Harness, guard = "zone-budget", zone = "group-a"): Promise<void> {
   const owner = parseStatefulSet(harness.world.store.get("statefulsets", podKey(zone)));
   recordRefusal(

@@ -1,4 +1,4 @@
-/** What a review says of an object's size: the rules are those of rollout-operator, and what cannot be read holds none back. */
+/** What a review shows of an object's size: the rules are those of rollout-operator, and an unreadable value blocks nothing. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";

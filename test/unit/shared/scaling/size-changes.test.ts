@@ -1,4 +1,4 @@
-/** Which reviews of a size join an open scale-down, and which are held until it has ended (rule R19). */
+/** Which reviews of a size join an open scale-down, and which are refused until it has ended (rule R19). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Claim, formatMembers } from "../../../../functions/shared/ledger/claim.ts";
@@ -12,7 +12,7 @@ import { claimOf, foreignClaim } from "../../functions/advance-zone-rollout/give
 
 const confirmed = (place: string, changes: Parameters<typeof claimOf>[2] = {}) =>
   claimOf(place, "scale-down", { uids: { a: "uid-of-a" }, phase: "confirmed", ...changes });
-/** From 5 to 3 replicas of `a`, unless told otherwise. */
+/** By default from 5 to 3 replicas of `a`. */
 interface Changes extends Partial<Pick<SizeChange, "zone" | "uid" | "pods">> {
   readonly start?: number;
   readonly newStart?: number;

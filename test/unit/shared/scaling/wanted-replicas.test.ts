@@ -90,7 +90,7 @@ test("3.1.3: it gets more replicas at once, or only when its leader is ready whe
 test("3.1.4: it gets fewer when the newest downscale of another zone is longer ago than its own label says", () => {
   const at = (minTime: string | undefined, ...last: string[]) => {
     const labels = minTime === undefined ? {} : { "min-time-between-zones-downscale": minTime };
-    // Its own time is not looked at.
+    // Its own time is not read.
     const own = { "last-downscale": "2026-01-31T11:59:59Z" };
     const [first = "", ...rest] = last;
     const leader = set("a", { replicas: 1, ready: 0, annotations: first === "" ? {} : { "last-downscale": first } });

@@ -1,4 +1,4 @@
-/** Who is asked about the data of a member, and what becomes of those who say nothing. */
+/** Which pods are asked about the data of a member, and what follows from missing answers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
@@ -20,7 +20,7 @@ function made(replicas = 3, annotations: Readonly<Record<string, string>> = {}):
   return on;
 }
 
-/** A context whose pods answer as `says` has it: a status, or nothing at all; and what they were asked. */
+/** A context whose pods answer as `says` has it, with a status or not at all, and the requests that they got. */
 function contextOf(answers: Readonly<Record<string, number | "silent">> = {}, nowMs = 0) {
   const asked: string[] = [];
   const clock = { monotonicMs: () => 0, serverTimeMs: () => nowMs, sleep: () => new Promise<never>(() => {}) };

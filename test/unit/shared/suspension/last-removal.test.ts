@@ -1,4 +1,4 @@
-/** When something of a group last went, by what its volume claims say. */
+/** When something of a group last went, by the annotations of its volume claims. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lastRemovalOf } from "../../../../functions/shared/suspension/looks.ts";

@@ -1,4 +1,4 @@
-/** Passes of suspend-group and gc-suspended-groups over a small world in virtual time: volumes are suspended and removed. */
+/** Reconciles of suspend-group and gc-suspended-groups in a fake cluster in virtual time: volumes are suspended and removed. */
 import assert from "node:assert/strict";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
 import type { PvcObject } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -7,7 +7,7 @@ import type { GroupOptions } from "../../../fake-cluster/world.ts";
 import { Harness, key, namespace, played, refused } from "../reconcile/harness.ts";
 
 export const volumes = "persistentvolumeclaims" as const;
-/** Of the highest pod of zone a. */
+/** The volume claim of the highest pod of zone a. */
 export const top = "data-group-a-2";
 
 const of = (name: string): string => `sluice.dev/${name}`;
@@ -20,12 +20,12 @@ export class Volumes extends Harness {
       this.policy(metadata.name, { "suspend-duration": duration, "wait-between-removals": "0s", ...policy });
   }
 
-  /** Our annotations of a volume claim, without their prefix; null takes one away. */
+  /** Sets our annotations of a volume claim, given without their prefix; null removes one. */
   annotate(name: string, texts: Texts): void {
     this.world.annotate({ namespace, name }, prefixed(texts), volumes);
   }
 
-  /** The same of a StatefulSet. */
+  /** Sets those of a StatefulSet. */
   policy(name: string, texts: Texts): void {
     this.world.annotate({ namespace, name }, prefixed(texts));
   }
@@ -48,17 +48,17 @@ export class Volumes extends Harness {
     return claim !== undefined && claim.metadata.deletionTimestamp === undefined;
   }
 
-  /** A client other than Sluice gives a StatefulSet another size. */
+  /** A client other than Sluice changes the size of a StatefulSet. */
   scale(name: string, replicas: number): void {
     this.world.scale({ namespace, name }, replicas);
   }
 
-  /** A user asks for it now, and says that its data is not needed. */
+  /** A user asks for the suspension, and states that the data is not needed. */
   ask(name: string): void {
     this.annotate(name, { suspend: "true", "drained-at": new Date(this.timeline.nowMs()).toISOString() });
   }
 
-  /** The PersistentVolume of a volume claim, bound to the uid that is given. */
+  /** A PersistentVolume that is bound to the volume claim with this uid. */
   bind(name: string, uid = this.claim(name)?.metadata.uid, volume = `pv-${name}`): void {
     this.world.store.patch(volumes, { namespace, name }, { spec: { volumeName: volume } });
     const spec = { persistentVolumeReclaimPolicy: "Delete", claimRef: { namespace, name, uid } };
@@ -79,7 +79,7 @@ export class Volumes extends Harness {
     await this.#reconcile(gcSuspendedGroups, sweep);
   }
 
-  /** What a sweep of the collector does besides triggering groups. */
+  /** The part of the collector's sweep besides triggering groups. */
   async sweepStrays(): Promise<void> {
     await played(this.timeline, gcSuspendedGroups.sweep?.(this.context, []) ?? Promise.resolve());
   }
@@ -89,7 +89,7 @@ export class Volumes extends Harness {
     if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
   }
 
-  /** Passes every two seconds until something is so. */
+  /** Reconciles every two seconds until the condition holds. */
   async until(isSo: () => boolean, step: () => Promise<void>, most = 100): Promise<void> {
     for (let tries = 0; tries < most && !isSo(); tries++) {
       await step();
@@ -99,7 +99,7 @@ export class Volumes extends Harness {
     assert.ok(isSo(), `it has not come to pass: ${last.join(" | ")}`);
   }
 
-  /** Time goes on, and sweeps look every five minutes, as they do in a cluster. */
+  /** Lets time pass, with a sweep every five minutes, as in a cluster. */
   async elapse(ms: number, run: () => Promise<void> = () => this.collect()): Promise<void> {
     for (let leftMs = ms; leftMs > 0; leftMs -= 300_000) {
       await run();
@@ -107,14 +107,14 @@ export class Volumes extends Harness {
     }
   }
 
-  /** A client other than Sluice writes the size of a StatefulSet, as the API server notes it. */
+  /** A client other than Sluice writes the size of a StatefulSet, with managedFields as the API server keeps them. */
   resize(name: string, replicas: number, manager = "kube-controller-manager"): void {
     const time = new Date(this.timeline.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
     const managedFields = [{ manager, operation: "Update", time, fieldsV1: { "f:spec": { "f:replicas": {} } } }];
     this.world.store.patch("statefulsets", { namespace, name }, { metadata: { managedFields }, spec: { replicas } });
   }
 
-  /** Its pod is gone, and its time runs. */
+  /** The pod of the claim is gone, and its duration runs. */
   async suspended(name = top): Promise<void> {
     this.ask(name);
     await this.until(

@@ -1,4 +1,4 @@
-/** Where reserved pods are that no view shows, what their StatefulSet has left behind, and how new a view must be (R5, R6). */
+/** The state of reserved pods that no view shows, the orphans of their StatefulSet, and how new a view must be (R5, R6). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -237,7 +237,7 @@ test("a reservation of a member that the view has none of says that the view is 
   assert.equal(isMissing(undefined, statefulSet("b", { group: "other" })), false);
 });
 
-/** What a ledger is decided on where the API server answers so; `answers` in the order of the questions. */
+/** The ledger that a decision rests on, with these answers of the API server, in the order of the requests. */
 async function asNew(through: Partial<Ledger>, ...answers: (GroupView["consistentAt"] | ClusterError)[]) {
   const needs: ViewNeed[] = [];
   const cache = {

@@ -1,11 +1,14 @@
-/** The clocks of API servers are set forward while a scale-down is on its way: its claim does not look given up by that. */
+/**
+ * The clocks of API servers are set forward while a scale-down is on its way: its claim must not look abandoned because of
+ * that.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findEnd } from "../../../../functions/shared/transaction/claims.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { Harness, key, played } from "../reconcile/harness.ts";
 
-/** A claim that was written a second ago, by the API servers' clock as it was. */
+/** A claim that was written a second ago, by the API servers' clock before it was set. */
 function written() {
   const harness = new Harness({ replicas: 3 });
   let setMs = 0;

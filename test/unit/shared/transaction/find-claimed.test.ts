@@ -1,4 +1,4 @@
-/** Where everything is that a claim names (rules R10a and R21). */
+/** Finds all objects that a claim names (rules R10a and R21). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readClaimedObjects } from "../../../../functions/shared/transaction/claimed-objects.ts";

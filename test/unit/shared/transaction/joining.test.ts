@@ -1,4 +1,4 @@
-/** Zones that join a group: from another one, whose ledger may have reserved their pods, or made a moment ago. */
+/** Zones that join a group: from another group, whose ledger may have reserved their pods, or made a moment ago. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
@@ -9,7 +9,7 @@ import { nowMs, statefulSet } from "../../functions/advance-zone-rollout/given.t
 import { addBudget, governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 
-/** Two groups of two zones under a budget each; nothing is wrong, and the ledgers of both are old. */
+/** Two healthy groups of two zones, under a budget each. Both ledgers are old. */
 async function twoGroups(): Promise<Harness> {
   const harness = new Harness({ replicas: 2 });
   harness.world.addGroup({ namespace, group: "other", zones: ["x", "y"], replicas: 2 });
@@ -31,7 +31,7 @@ test("zone-joined: nothing goes for ten seconds after a zone has come whose pod 
   for (const watches of [false, true]) {
     const harness = await twoGroups();
     const cache = watches ? await harness.watch() : undefined;
-    // A review that has to wait is refused at once: the test looks at why.
+    // A review that must wait is refused at once, so that the test sees the reason.
     const settings = { evictionWaitMs: 0 };
     const replica = new Replica(harness, () => ({ settings, ...(cache === undefined ? {} : { cache }) }));
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
@@ -43,7 +43,7 @@ test("zone-joined: nothing goes for ten seconds after a zone has come whose pod 
     assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zone-joined"]);
     await harness.goOn(9_900);
     assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zone-joined"]);
-    // As late as an eviction may be that the other group's ledger holds.
+    // The latest time at which an eviction from the other group's ledger may arrive.
     harness.world.store.delete("pods", { namespace, name: "other-x-0" }, { gracePeriodSeconds: 0 });
     await harness.goOn(200);
     assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zones-down"]);

@@ -1,4 +1,4 @@
-/** How one process comes by a group's ledger: how old it is, whose copy it has, and which answers to a write are a conflict. */
+/** How a process gets a group's ledger: how old it is, whose copy it has, and which answers to a write are a conflict. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
@@ -17,7 +17,7 @@ import { type GroupObservation, observeGroup } from "../../../../functions/share
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { Harness, key, played, refused } from "../reconcile/harness.ts";
 
-/** A connection whose monotonic clock is set by hand. */
+/** A connection whose monotonic clock the test sets. */
 function clockAt(startMs = 0): { cluster: Cluster; set(ms: number): void } {
   let atMs = startMs;
   const cluster = { monotonicMs: () => atMs } as Cluster;
@@ -30,7 +30,10 @@ function clockAt(startMs = 0): { cluster: Cluster; set(ms: number): void } {
 const ledger = { uid: "u", resourceVersion: "1", name: "sluice-group", createdMs: nowMs } as StoredLedger;
 
 describe("how old a ledger is (R4)", () => {
-  /** How long it is still new, made so long ago by the API server's clock and known here for so long. */
+  /**
+   * Time for which the ledger still counts as new, by its age on the API server's clock and by how long it has been known
+   * here.
+   */
   function newFor(madeAgoMs: number, knownForMs: number | undefined): number | undefined {
     const { cluster, set } = clockAt();
     if (knownForMs !== undefined) noteLedger(cluster, "u");

@@ -1,4 +1,6 @@
-/** One read of a group: what is read once more before it counts, what is old enough to be dropped, and which refusals hold. */
+/**
+ * One read of a group: what is read again before it counts, what is old enough to be dropped, and which refusals still hold.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -21,13 +23,13 @@ import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 const by = "evaluate-eviction";
 type Need = Parameters<typeof observeGroup>[2];
 
-/** A group with a ledger that is old, and what one process of it makes of ledgers that a test thinks up. */
+/** A group with an old ledger, and what a process makes of invented ledgers. */
 class Transactions {
   readonly harness: Harness;
-  /** What the API server's clock and the process's own say, where they do not go as the world's do. */
+  /** Differences of the API server's clock and the process's own from those of the fake cluster. */
   serverMs = 0;
   ownMs = 1_000_000;
-  /** What is known to have been asked about by a GET of the pod. */
+  /** The pods that a GET has been made for. */
   readonly asked: Reservation[] = [];
   readonly context: Context;
 
@@ -56,7 +58,7 @@ class Transactions {
     return played(this.harness.timeline, observeGroup(this.context, ledger, asked));
   }
 
-  /** A reservation of a pod that stands, of which only this much time has passed by the API server's clock. */
+  /** A reservation of an existing pod, of which only this much time has passed by the API server's clock. */
   reserve(pod: string, ageMs: number, changes: Partial<Reservation> = {}): Reservation {
     const { uid } = this.harness.world.store.get("pods", { namespace, name: pod }).metadata;
     const [statefulSet = "", ordinal = ""] = pod.split(/-(?=\d+$)/);
@@ -69,7 +71,7 @@ class Transactions {
   }
 }
 
-/** Views of which all but consistent LISTs are from before some change. */
+/** Views in which everything but consistent LISTs is from before some change. */
 function lateViews(harness: Harness, before: (view: GroupView) => GroupView, needs: ViewNeed[] = []): Partial<Context> {
   const { cache } = harness.context;
   return {
@@ -96,7 +98,7 @@ async function threeZones(): Promise<Harness> {
   return new Harness({ zones: ["a", "b", "c"], replicas: 2 }).prepare();
 }
 
-/** A pod that is gone, and that the StatefulSet controller does not make again. */
+/** A pod that is gone, and that the StatefulSet controller does not create again. */
 function lose(harness: Harness, pod: string): void {
   harness.world.statefulSetController.stop();
   harness.world.store.delete("pods", { namespace, name: pod }, { gracePeriodSeconds: 0 });
@@ -135,7 +137,7 @@ test("what leaves the group between two such looks is searched for where it is n
     const kept = transactions.reserve("group-c-1", 1_000);
     lose(harness, "group-b-1");
     moveAway(harness, "group-b");
-    // It is listed afresh for a member that it does not know, or for one that the ledger has not counted yet.
+    // Pods are listed again for a member that the view does not know, or that the ledger has not counted yet.
     const members = isSeen ? ["group-a", "group-b"] : ["group-a", "group-b", "group-c"];
     const observed = await transactions.observe({ reservations: [moved, kept], members }, { permitSinceMs: 0 });
     assert.deepEqual(
@@ -180,7 +182,7 @@ test("a GET is spent only on what is 150 s old and stands, as far as the view sh
   assert.deepEqual(names(open), ["group-a-1", "group-b-0", "group-b-1", "group-c-0"]);
 });
 
-/** A process that lives on, whose views say so. */
+/** A long-lived process, as its views show. */
 async function lasting(): Promise<Transactions> {
   const harness = await threeZones();
   return new Transactions(harness, { cache: { ...harness.context.cache, isLasting: true } });
@@ -208,7 +210,7 @@ test("a reservation that was taken out and stands again has been known since the
   assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 1);
 });
 
-/** What the next write of this reconcile makes of the ledger's reservations. */
+/** The ledger's reservations after the next write of this reconcile. */
 const written = ({ open }: GroupObservation): Partial<StoredLedger> => ({ reservations: open });
 
 test("a process that comes and goes does not take a reservation for old by its stamp alone: the clock may have been set (R10)", async () => {

@@ -1,4 +1,7 @@
-/** The functions of one process have one copy of a group's ledger: no write of one makes the next of another a conflict. */
+/**
+ * The functions of one process share one copy of a group's ledger: a write of one causes no conflict for the next write of
+ * another.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
@@ -11,7 +14,7 @@ import { type Call, key, played } from "../reconcile/harness.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
-/** A rollout and an eviction function of one process: one connection, the same views, one copy of the ledger. */
+/** A rollout and an eviction function of one process, with the same connection, views and copy of the ledger. */
 async function oneProcess(replicas = 4) {
   const harness = await governedGroup({ maxUnavailable: 2 }, { replicas, maxUnavailable: 2 });
   const cache = await harness.watch();
@@ -26,7 +29,7 @@ async function oneProcess(replicas = 4) {
 test("a rollout and evictions in one process write one ledger without a conflict, and both come to their end", async () => {
   const { world, cluster, start, goTo, changeTemplates, isRolled, calls, reporting } = createTestWorld({
     admissions: [evaluateEviction],
-    // A review gets its answer at once: an eviction that waits is let go beside a reconcile.
+    // A review gets its answer at once, because an eviction that waits would be decided during a reconcile.
     settings: { evictionWaitMs: 0 },
   });
   world.store.create("zoneawarepoddisruptionbudgets", "app", {
@@ -38,7 +41,7 @@ test("a rollout and evictions in one process write one ledger without a conflict
   changeTemplates("app:2");
   let evicted = 0;
   for (let second = 46; second < 120; second++) {
-    // Between two reconciles, as reviews and events come: nothing is under way at the same moment.
+    // Between two reconciles, as reviews and events come: nothing runs at the same time.
     await goTo(second + 0.5);
     const name = `ingester-${"abc"[second % 3]}-${second % 2}`;
     const pod = world.store.find("pods", { namespace: "app", name });

@@ -1,4 +1,4 @@
-/** Deletions that the API server refuses for good: which reservations their maker takes out, and which it must leave (R10). */
+/** Deletions that the API server refuses for good: which reservations their function removes, and which it must keep (R10). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -11,13 +11,13 @@ function isDeletionOf(pod: string, { verb, resource, given }: Call): boolean {
   return verb === "delete" && resource === "pods" && (given[1] as { name: string }).name === pod;
 }
 
-/** The answer of a webhook that says no, to the last of so many tries. */
+/** The answer of a webhook that denies, to the last of this many tries. */
 function refusedAfter(attempts: number): ClusterError {
   const refusal = { code: 403, reason: "Forbidden", message: "a webhook said no", verb: "delete", resource: "pods" };
   return new ClusterError({ ...refusal, attempts });
 }
 
-/** Runs the rollout until that pod is replaced: how long it took in milliseconds. */
+/** Runs the rollout until that pod is replaced. Resolves to the milliseconds that this took. */
 async function waitFor(harness: Harness, pod: string): Promise<number> {
   const startMs = harness.timeline.nowMs();
   for (let round = 0; round < 400 && harness.imageOf(pod) !== "app:2"; round++) {

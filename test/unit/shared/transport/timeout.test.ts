@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { withTimeout } from "../../../../functions/shared/transport/timeout.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 
-/** Work that takes so long, and fails as soon as it is ended. */
+/** Work that takes this long, and fails as soon as it is aborted. */
 function lasting(clock: ReturnType<typeof createVirtualClock>, ms: number) {
   return async (ending: AbortSignal) => {
     await clock.sleep(ms, ending);

@@ -1,4 +1,4 @@
-/** Which volume claims and pods are a FoundationDBCluster's, by the labels that it names itself. */
+/** Which volume claims and pods belong to a FoundationDBCluster, by the labels that it defines itself. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Metadata } from "../../../../functions/shared/kubernetes/cluster.ts";

@@ -1,4 +1,4 @@
-/** Two volumes of one pod of another owner: they are one member also when the pod has gone that no function let go. */
+/** Two volumes of one pod of another owner are one member, even if the pod has gone without a function's decision. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -7,7 +7,7 @@ import { decide as decideToSuspend } from "../../../../functions/suspend-group/d
 import { Owned, owner } from "../../../support/owned.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
 
-/** A pod with two volumes that was to go, and went by itself before it was let go: nothing names its uid. */
+/** A pod with two volumes that should go, and went by itself before it was released: nothing names its uid. */
 function gone(together: string | undefined): Owned {
   const on = Owned.of(["a"], 2);
   on.addClaim("a-1-journal", { owner, zone: "a", "suspend-duration": "1h" });

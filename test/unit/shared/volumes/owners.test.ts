@@ -1,4 +1,4 @@
-/** The zones of an owner that is no StatefulSet: what is counted, and what is a member. */
+/** The zones of an owner that is no StatefulSet: what counts, and what a member is. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeDown, isUnsettled, ofStatefulSets } from "../../../../functions/shared/groups/zones.ts";

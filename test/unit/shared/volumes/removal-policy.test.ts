@@ -1,4 +1,4 @@
-/** What a FoundationDBCluster says itself of how its process groups go, and what annotations make of it. */
+/** A FoundationDBCluster's own settings about removing process groups, and the effect of annotations on them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseOwnerRemovalPolicy } from "../../../../functions/shared/volumes/removal-policy.ts";

@@ -80,7 +80,7 @@ test("the reasons that only another revision mends are those six and no others",
   }
 });
 
-/** Its kubelet's words: when it started, and since when it is not Ready. */
+/** The kubelet's report: when the pod started, and since when it is not Ready. */
 const never = (phase: string, startTime: string | undefined, since: string | undefined, status = "False") => {
   const condition = { type: "Ready", status, ...(since === undefined ? {} : { lastTransitionTime: since }) };
   return parsePod(podObject("a-0", { status: { phase, conditions: [condition], ...(startTime && { startTime }) } }))

@@ -1,4 +1,4 @@
-/** What kubectl sluice why reports claims. */
+/** How kubectl sluice why reports claims. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupInspection } from "../../../../triggers/plugin/inspection.ts";

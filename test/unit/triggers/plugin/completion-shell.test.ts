@@ -1,4 +1,4 @@
-/** What the Tab key does with names that an account may choose: a real bash, with the completion scripts that kubectl brings. */
+/** The Tab key with names that an account may choose: a real bash, with the completion scripts of kubectl. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
@@ -15,7 +15,7 @@ const scripts = ["1.8.1", "1.10.2"].map((version) =>
   join(import.meta.dirname, `../../../fixtures/completion/cobra-${version}.bash`),
 );
 
-/** Each would make a file `ran` in the folder that the shell stands in. */
+/** Each would create a file `ran` in the shell's folder if it ran. */
 const hostile = [
   "-n",
   "--kubeconfig",
@@ -42,7 +42,7 @@ const hostile = [
 ];
 const honest = ["budget:guarded", "group", "owner:Deployment.apps/web", "UPPER_case.1-2"];
 
-/** What the plugin prints for the words after `kubectl sluice`, over a namespace with ledgers of such groups. */
+/** What the plugin prints for the words after `kubectl sluice`, in a namespace with ledgers of such groups. */
 async function offered(words: readonly string[], groups: readonly string[]): Promise<string> {
   const harness = await new Harness().prepare();
   for (const group of groups) if (group !== "group") addLedger(harness, group);
@@ -70,11 +70,11 @@ printf '%s\\n' "\${COMPREPLY[@]}"
 
 interface Pressed {
   readonly names: readonly string[];
-  /** The files that the shell's folder has got. */
+  /** The new files in the shell's folder. */
   readonly made: readonly string[];
 }
 
-/** What the shell offers where kubectl prints `text`. `type` is bash's: 9 lists, 37 goes through what there is. */
+/** What the shell offers if kubectl prints `text`. `type` is bash's: 9 lists the choices, 37 cycles through them. */
 async function press(context: TestContext, script: string, text: string, type: number): Promise<Pressed> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-tab-"));
   context.after(() => rm(folder, { recursive: true, force: true }));

@@ -5,7 +5,7 @@ import { complete, readWritten } from "../../../../triggers/plugin/completion.ts
 import { Harness } from "../../shared/reconcile/harness.ts";
 import { sluice, writes } from "./terminal.ts";
 
-/** A bar is where the word begins that is being written; what was looked up is told, too. */
+/** A bar marks the start of the word that is being typed. The look-ups are returned as well. */
 async function offered(line: string): Promise<readonly string[]> {
   const listed: string[] = [];
   const found = async <T>(what: string, names: T): Promise<T> => {

@@ -1,4 +1,4 @@
-/** Leases that have the label of a ledger, and any other words of an account: every command goes on with the other groups. */
+/** Leases with the label of a ledger and arbitrary text of an account: every command goes on with the other groups. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
@@ -8,7 +8,7 @@ import { sluice } from "./terminal.ts";
 
 const long = "x".repeat(200_000);
 
-/** A group with a ledger of its own, and one of which only the ledger is left. */
+/** A group with a ledger of its own, and a group of which only the ledger is left. */
 async function twoGroups(): Promise<Harness> {
   const harness = await new Harness().prepare();
   addLedger(harness, "other");
@@ -49,7 +49,7 @@ test("of many such Leases one line tells: how many there are, and the name of th
   ]);
 });
 
-/** What an account may have written into a ledger whose name is right. */
+/** Texts that an account may have written into a ledger with a correct name. */
 const contents: readonly Readonly<Record<string, string>>[] = [
   { "sluice.dev/reservations": "no JSON" },
   { "sluice.dev/reservations": "[]", "sluice.dev/claims": "{" },

@@ -8,7 +8,7 @@ const by = "advance-zone-rollout";
 const podKey = { namespace, name: "group-a-0" };
 const line = "release group group-a-0";
 
-/** A group in which `group-a-0` is reserved, and stands: its deletion never arrived. */
+/** A group in which `group-a-0` is reserved and still exists: its deletion never arrived. */
 async function reserved(): Promise<Harness> {
   const harness = await new Harness().prepare();
   harness.interfere = ({ verb, resource }) => {
@@ -20,7 +20,7 @@ async function reserved(): Promise<Harness> {
   return harness;
 }
 
-/** The same, and its pod has been terminating ever since, on a node that is gone. */
+/** The same, but its pod has been terminating ever since, on a node that is gone. */
 async function terminating(): Promise<Harness> {
   const harness = await new Harness().prepare();
   harness.world.kubelet.stop();
@@ -127,7 +127,7 @@ test("where the StatefulSet is gone, it is released when no function can act any
   assert.deepEqual(reservedPods(harness), []);
   const pod = harness.world.store.get("pods", podKey);
   assert.notEqual(pod.metadata.deletionTimestamp, undefined);
-  // Were the StatefulSet made again, no view from before the deletion would do.
+  // If the StatefulSet were made again, no view from before the deletion would do.
   assert.ok((harness.ledger.settledThrough ?? 0) >= Number(pod.metadata.resourceVersion));
 });
 

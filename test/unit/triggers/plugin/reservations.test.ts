@@ -1,4 +1,4 @@
-/** What becomes of a reservation, for every state that it can be in. */
+/** What happens to a reservation in each state that it can have. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { outlook, type Situation } from "../../../../triggers/plugin/reservations.ts";
@@ -6,7 +6,7 @@ import { formatSpan } from "../../../../triggers/plugin/span.ts";
 import { formatOrdinals } from "../../../../triggers/plugin/text.ts";
 import { nowMs, pod, reservation, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 
-/** A reservation of `a-1` by the rollout, a second old, of the pod that stands there. */
+/** A reservation of the existing pod `a-1` by the rollout, a second old. */
 function described(changes: Partial<Situation> = {}): string {
   const situation: Situation = {
     reservation: reservation("a-1"),

@@ -1,4 +1,4 @@
-/** What kubectl sluice shows of suspended volumes, and what it writes to have one back. */
+/** What kubectl sluice shows of suspended volumes, and what it writes to recover one. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Harness, namespace, refused } from "../../shared/reconcile/harness.ts";
@@ -7,7 +7,7 @@ import { sluice, writes } from "./terminal.ts";
 const claim = "data-group-a-1";
 const at = { namespace, name: claim };
 
-/** A volume claim of a zone of one pod, as suspend-group leaves it. */
+/** A volume claim of a zone with one pod, as suspend-group leaves it. */
 function suspended(annotations: Readonly<Record<string, string>> = {}): Harness {
   const harness = new Harness({ replicas: 1, volumes: ["data"] });
   const { world } = harness;

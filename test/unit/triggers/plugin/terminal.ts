@@ -1,4 +1,4 @@
-/** `kubectl sluice` over a small world in virtual time: a command line in, what is printed and the exit code out. */
+/** `kubectl sluice` in a fake cluster in virtual time: it gets a command line, and returns its output and exit code. */
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type ExitCode, run } from "../../../../triggers/plugin/command.ts";
 import { type Harness, namespace, played } from "../../shared/reconcile/harness.ts";
@@ -6,11 +6,11 @@ import { type Harness, namespace, played } from "../../shared/reconcile/harness.
 export interface Printed {
   readonly code: ExitCode;
   readonly out: string;
-  /** What went to standard error, line by line. */
+  /** Lines on standard error. */
   readonly err: readonly string[];
 }
 
-/** Runs a command line against the world of `passes`, or against another cluster on the same timeline. */
+/** Runs a command line against the cluster of `passes`, or against another cluster on the same timeline. */
 export async function sluice(harness: Harness, line: string, cluster: Cluster = harness.cluster): Promise<Printed> {
   let out = "";
   const reported: string[] = [];

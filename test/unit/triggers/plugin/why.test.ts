@@ -16,7 +16,7 @@ async function inspect(harness: Harness, line = "why group -o json"): Promise<Gr
   return JSON.parse(out);
 }
 
-/** A group of two zones of two, in which the first pod is on its way to another revision. */
+/** A group of two zones of two pods, in which the first pod is on its way to another revision. */
 async function rolling(): Promise<Harness> {
   const harness = await new Harness().prepare();
   await harness.run();
@@ -128,7 +128,7 @@ test("without a group, one line for each: by label, by budget, and those of whic
   const gone = await sluice(harness, "why gone");
   assert.match(gone.out, /^gone in namespace db: no StatefulSet is in it any more$/m);
   assert.match((await sluice(harness, "why budget:lonely")).out, /^lonely +\d\/1 +/m);
-  // Nothing is rolled there, so that no rollout has anything to say of it.
+  // Nothing is rolled there, so no rollout reports anything about it.
   assert.deepEqual((await inspect(harness, "why budget:lonely -o json")).functions, []);
 });
 

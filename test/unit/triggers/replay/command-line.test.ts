@@ -1,4 +1,4 @@
-/** `npm start -- --replay FILE` as a process: what it prints where, and how it ends. */
+/** `npm start -- --replay FILE` as a process: where it prints what, and how it ends. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -49,7 +49,7 @@ describe("npm start -- --replay FILE", () => {
     return { code: code as number | null, stdout, stderr };
   }
 
-  /** An API server that does what it is told with a request, and what was asked of it. */
+  /** An API server that answers requests as a test says, and the requests that it got. */
   async function play(answer: Parameters<typeof createServer>[1]): Promise<{ server: HttpServer; file: string }> {
     const server = createServer(answer as never).listen(0, "127.0.0.1");
     await once(server, "listening");

@@ -1,4 +1,4 @@
-/** Every recorded request of test/fixtures, replayed on the embedded world over HTTP. */
+/** Every recorded request of test/fixtures, replayed against the fake cluster over HTTP. */
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ const certificate: CertificateSettings = {
   lifetimeMs: 365 * 24 * 3_600_000,
   updatesBundles: true,
 };
-/** Controls other than the ends of lines, and what changes the direction of letters. */
+/** Control characters other than line ends, and marks that change the direction of text. */
 const moving = /(?!\n)[\p{Cc}\p{Bidi_Control}]/u;
 const folder = new URL("../../../fixtures/", import.meta.url).pathname;
 const rolling = [
@@ -42,7 +42,7 @@ const reserving = (pod: string, path = "/pods/eviction/pin") => [
 ];
 const event = (result: string) => ["request   POST /", `answer    ${result}`];
 
-/** What each of them comes to in a group whose template has just changed. */
+/** The result of each request in a group whose template has just changed. */
 const expected: Readonly<Record<string, readonly string[]>> = {
   "statefulset-update.json": [...event("204, queued"), ...rolling],
   "statefulset-update-structured.json": [...event("204, queued"), ...rolling],
@@ -126,7 +126,7 @@ describe("a recorded request is replayed", () => {
     });
   }
 
-  /** What was asked of the API server, but for what the kubelets and controllers of the world do by themselves. */
+  /** Requests to the API server, without those of the kubelets and controllers of the fake cluster. */
   const verbs = () => new Set(stage.served.requests().map(({ verb }) => verb));
 
   test("every fixture is decided by the function that it is for, with zone, guard, message and what it would do", async () => {
@@ -155,7 +155,7 @@ describe("a recorded request is replayed", () => {
     assert.deepEqual(stage.world.store.list("leases").items, before.items);
   });
 
-  /** A fixture with something else in it. */
+  /** A fixture with another content. */
   async function changed(name: string, change: (text: string) => string): Promise<string> {
     const file = join(scratch, name);
     await writeFile(file, change(await readFile(`${folder}${name}`, "utf8")));

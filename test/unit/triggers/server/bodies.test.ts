@@ -1,4 +1,4 @@
-/** What is posted at a server: how much of it may be in memory, and how long it may take. */
+/** Bodies that clients post: how much of them may be in memory, and how long they may take. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -23,7 +23,7 @@ async function serve(context: TestContext, options: Parameters<typeof createTest
 
 interface Begun {
   readonly socket: Socket;
-  /** The status that came, as soon as there is one. */
+  /** The status, as soon as it has come. */
   status(): string | undefined;
 }
 
@@ -82,7 +82,7 @@ test("while all bodies together are too many, the largest has to come again, and
   const begun = await Promise.all(
     Array.from({ length: 60 }, () => begin(context, port, { length: mebibyte, body: `["${large}` })),
   );
-  // 60 of them are 54 MB, and 16 MiB may be read at once. Each takes a whole MiB of memory: 16 stay.
+  // 60 of them have 54 MB together, and 16 MiB may be read at once. Each takes a whole MiB of memory, so 16 stay.
   await eventually("some refused", 3_000, async () => (statuses(begun).length >= 40 ? true : undefined));
   assert.ok(statuses(begun).length <= 46, `${statuses(begun).length} were refused`);
   assert.ok(statuses(begun).every((status) => status === "503"));
@@ -106,10 +106,10 @@ test("reviews have a budget of bodies, and no flood of events takes it from them
   assert.equal((await fetch(`${url}${reviewPath}`, asked)).status, 200);
 });
 
-/** A body in pieces of one byte, as it is on the wire. */
+/** A body in pieces of one byte, as on the wire. */
 const inBytes = (length: number) => `${"1\r\n \r\n".repeat(length)}0\r\n\r\n`;
 
-/** Sends it without telling its length, and resolves to the status of the answer. */
+/** Sends it without a length. Resolves to the status of the answer. */
 async function postChunked(context: TestContext, port: number, path: string, chunks: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   context.after(() => socket.destroy());
@@ -123,7 +123,7 @@ async function postChunked(context: TestContext, port: number, path: string, chu
 
 test("a body in pieces of one byte counts for its bytes: an honest one is taken beside others", async (context) => {
   const { port, triggered } = await serve(context);
-  // 300,000 pieces were 77 MB when each counted for 256 bytes.
+  // 300,000 pieces were 77 MB when each counted as 256 bytes.
   const answers = Array.from({ length: 3 }, () => postChunked(context, port, "/", inBytes(100_000)));
   assert.deepEqual(await Promise.all(answers), ["204", "204", "204"]);
   assert.equal(triggered.length, 3);
@@ -145,7 +145,7 @@ test("a body of 5 MiB is read, and one of 5 MiB and one byte is 413, whether its
   }
 });
 
-/** A server with little room for bodies, of any length each. */
+/** A server with little room for bodies, whose length does not matter. */
 function serveBodies(mostBytes: number) {
   const bodies = new Bodies(mostBytes);
   const malformed = (because: string) => new HTTPException(400, { message: because });

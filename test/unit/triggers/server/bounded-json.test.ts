@@ -1,11 +1,11 @@
-/** JSON of unproven clients: what is read, and what is not because of how it is nested. */
+/** JSON of unproven clients: what is read, and what is refused because of its nesting. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deepestJson, mostJsonValues, parseBoundedJson } from "../../../../triggers/server/bounded-json.ts";
 
 const parse = (text: string) => parseBoundedJson(Buffer.from(text));
 const nested = (depth: number, filler = "") => `${"[".repeat(depth)}${filler}${"]".repeat(depth)}`;
-/** So much that the server does not take the body for a short one. */
+/** Enough that the server does not treat the body as a short one. */
 const long = JSON.stringify("x".repeat(mostJsonValues));
 
 test("what is nested too deep is not read, in a short body and in a long one, by lists and by objects", () => {

@@ -34,7 +34,7 @@ async function createFiles(context: TestContext) {
   return { files, write, replace };
 }
 
-/** A watch whose looks are let through one by one. */
+/** Watches a certificate in files. The test releases its reads one by one. */
 async function createWatch(context: TestContext) {
   const pairs: KeyPair[] = [];
   const troubles: string[] = [];
@@ -131,7 +131,7 @@ function serialShown(port: number): Promise<string> {
   });
 }
 
-/** Resolves to the client's own port: the same one, the same connection. */
+/** Resolves to the client's own port, which identifies the connection. */
 function ask(port: number, agent: Agent): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     get({ port, host: "127.0.0.1", path: "/healthz", agent }, (response) => {

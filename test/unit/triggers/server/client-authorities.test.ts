@@ -1,4 +1,4 @@
-/** Which clients may post reviews: none on the plain port, and on the TLS port those whose certificate is asked for. */
+/** Which clients may post reviews: none on the plain port, and on the TLS port those with a requested certificate. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:https";
@@ -30,7 +30,7 @@ async function createFiles(context: TestContext) {
   return files;
 }
 
-/** A source of pairs, as the TLS port has it, and what it complains of. */
+/** A source of pairs for the TLS port, and its complaints. */
 async function createSource(context: TestContext) {
   const files = await createFiles(context);
   const troubles: string[] = [];
@@ -103,7 +103,7 @@ test("a client that shows a certificate of the authorities is answered, and no o
   );
   const foreign = await ask(port, shown(await others.issue()));
   assert.equal(foreign.status, 401, foreign.text);
-  // What is no review is no secret, and a probe has no certificate.
+  // Only reviews are secret, and a probe has no certificate.
   assert.equal((await ask(port, { agent: false }, "/healthz")).status, 404);
 });
 

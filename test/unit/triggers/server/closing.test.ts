@@ -1,4 +1,4 @@
-/** Which connections hold up the end of a process, and which do not. */
+/** Which connections delay the end of a process, and which do not. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

@@ -13,7 +13,7 @@ function postStructured(testApp: TestApp, event: unknown, contentType = "applica
   return post(testApp, { "content-type": contentType }, JSON.stringify(event));
 }
 
-/** A refusal is one message of plain text. */
+/** A refusal is one message in plain text. */
 async function assertRefused(response: Response, status: number, message: RegExp): Promise<void> {
   const body = await response.text();
   assert.equal(response.status, status, body);
@@ -94,7 +94,7 @@ test("what is of the whole cluster needs no namespace, and triggers whatever nam
   await assertRefused(await post(testApp, { ...node, "ce-name": "../x" }, "{}"), 400, /is no name of an object/);
 });
 
-/** Of a webhook configuration, as captured from Knative's adapter: what is of no namespace has an empty one. */
+/** An event of a webhook configuration, as captured from Knative's adapter: a cluster-wide object has an empty namespace. */
 const ofConfiguration = {
   ...binaryHeaders,
   "ce-apiversion": "admissionregistration.k8s.io/v1",

@@ -1,4 +1,4 @@
-/** What clients of a port may hold: connections, requests on each, answers that they do not read. */
+/** What clients of a port may use: connections, requests on each, and answers that they do not read. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -31,7 +31,7 @@ async function serve(context: TestContext, options: Partial<ListenOptions> = {})
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
 
-/** All that is sent until the other side ends the connection. */
+/** Everything that is sent until the other side ends the connection. */
 async function readAll(socket: Socket): Promise<string> {
   const chunks: Buffer[] = [];
   socket.on("data", (chunk) => chunks.push(chunk));

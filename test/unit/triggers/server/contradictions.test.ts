@@ -1,4 +1,4 @@
-/** A review whose objects are of another namespace or name than it says: 400 at each server, and no function decides by it. */
+/** A review whose objects have another namespace or name than the review: 400 at each server, and no function decides by it. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";

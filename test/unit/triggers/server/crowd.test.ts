@@ -1,4 +1,4 @@
-/** Which connection makes room: the choice alone, without a socket. */
+/** Which connection makes room: only the choice, without a socket. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { addressOf, type ConnectionStanding, chooseToGo, type Placed } from "../../../../triggers/server/crowd.ts";
@@ -10,7 +10,7 @@ interface Named extends Omit<Placed, "crowd"> {
 
 const most = 1_000;
 
-/** Connections of an address, the first one the oldest. */
+/** Connections of an address, the oldest first. */
 function many(count: number, address: string, standing: ConnectionStanding, more: Partial<Placed> = {}): Named[] {
   const usual = { isAnswered: standing === "idle" || standing === "moving", isProved: false };
   return Array.from({ length: count }, (_, index) => ({

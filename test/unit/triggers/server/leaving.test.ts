@@ -1,4 +1,7 @@
-/** A client that leaves while its review is under way: the function learns of it, and of no client that has got an answer. */
+/**
+ * A client disconnects while its review is under way: the function learns of that, but not if the client has its answer
+ * already.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -14,7 +17,7 @@ const review = {
   request: { uid: "u-1", operation: "CREATE", namespace: "mimir", name: "ingester", object: {} },
 };
 
-/** A function that answers when it is told to, and the port where it is asked. */
+/** A function that answers when the test says so, and its port. */
 async function testApp() {
   const asked: { request: AdmissionRequest; answer: (answer: AdmissionAnswer) => void }[] = [];
   const handler = {

@@ -1,4 +1,4 @@
-/** While a key is asked for, clients that have not shown it have few places, and those that have keep theirs. */
+/** While a key is required, clients that have not shown it have few places, and clients that have keep theirs. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

@@ -5,7 +5,7 @@ import { listen } from "../../../../triggers/server/server.ts";
 import { createTestApp } from "../../../support/app.ts";
 import { createAuthority } from "../../../support/certificates.ts";
 
-/** Resolves to the protocol and the suite that were agreed on, or to the code of the error. */
+/** Resolves to the protocol and the suite that both ends agreed on, or to the code of the error. */
 function handshake(port: number, options: ConnectionOptions): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false, ...options }, () => {
@@ -16,7 +16,7 @@ function handshake(port: number, options: ConnectionOptions): Promise<string> {
   return promise;
 }
 
-/** Both ends agree on nothing else, or on nothing. */
+/** Both ends agree on this and nothing else, or on nothing. */
 function only(version: SecureVersion, ciphers?: string): ConnectionOptions {
   const suites = ciphers === undefined ? {} : { ciphers: `${ciphers}:@SECLEVEL=0` };
   return { minVersion: version, maxVersion: version, ...suites };

@@ -1,4 +1,7 @@
-/** The key of API servers is asked for while every webhook configuration has it. A client without it learns and costs nothing. */
+/**
+ * The key of API servers is required while every webhook configuration has it. A client without it learns nothing and costs
+ * nothing.
+ */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
@@ -22,7 +25,7 @@ function configurationOf(path: string, namespace = "mimir", labelled?: string): 
   return { metadata: { name: "one", labels }, webhooks: [webhook] } as never;
 }
 
-/** Under a clock that stands still, but where it is told to go on. */
+/** The clock stands still unless the test moves it. */
 function createKeys(paths = [eviction, downscale]) {
   let nowMs = 1_000;
   const sleeps: (() => void)[] = [];
@@ -137,7 +140,7 @@ test("while the keys or the configurations are not known no key is asked for", (
   assert.ok(!keys.asks(eviction) && !keys.asks("/nothing/here") && !keys.asksEverywhere());
 });
 
-/** The app of the TLS port, which asks for the key. */
+/** The app of the TLS port, which requires the key. */
 function createServer() {
   const { keys, see, goOn } = createKeys(validation.definition.paths as string[]);
   const [path = ""] = validation.definition.paths;

@@ -16,7 +16,7 @@ async function serve(
   return { ...testApp, listening, url: `http://127.0.0.1:${listening.port}` };
 }
 
-/** All that a server sends on a connection until it closes it. */
+/** Everything that a server sends on a connection until it closes it. */
 async function readAll(socket: Socket): Promise<string> {
   const chunks: Buffer[] = [];
   socket.on("data", (chunk) => chunks.push(chunk));

@@ -1,4 +1,4 @@
-/** What a client may take of a port before a request of it was answered, and whose place it takes. */
+/** What a client may use of a port before one of its requests was answered, and whose place it takes. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -45,7 +45,7 @@ async function serve(context: TestContext, options: Partial<ListenOptions> = {})
   return { triggered, cuts, open, openTls };
 }
 
-/** Resolves to the status of the next answer; undefined where the connection ends without one. */
+/** Resolves to the status of the next answer; undefined if the connection ends without one. */
 async function statusOf(socket: Socket): Promise<number | undefined> {
   const ended = once(socket, "close").then(() => [""]);
   const [data] = await Promise.race([once(socket, "data"), ended]);
@@ -53,7 +53,7 @@ async function statusOf(socket: Socket): Promise<number | undefined> {
   return status === undefined ? undefined : Number(status);
 }
 
-/** Sends so many bytes every so often until the connection ends. Resolves to how long that took, in milliseconds. */
+/** Sends this many bytes at each interval until the connection ends. Resolves to the duration in milliseconds. */
 async function trickle(socket: Socket, text: string, everyMs: number, bytes = 1): Promise<number> {
   const startedMs = performance.now();
   let at = 0;
@@ -131,7 +131,7 @@ test("a request that was answered before it had come whole proves nothing", asyn
 
 test("one address with slow bodies takes no place of another one, whose requests go on, and new ones are answered", async (context) => {
   const { cuts, open } = await serve(context, { bounds: { mostConnections: 40, placesForGets: 0 } });
-  // Connections that have ended count no more.
+  // Ended connections no longer count.
   for (const socket of await Promise.all(Array.from({ length: 36 }, () => open(honest)))) socket.destroy();
   await delay(50);
   const begun = await Promise.all(Array.from({ length: 3 }, () => open(honest, `${postHead(2)}{`)));

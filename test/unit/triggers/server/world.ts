@@ -1,4 +1,4 @@
-/** The servers over the embedded world, in virtual time. */
+/** The servers in front of the fake cluster, in virtual time. */
 
 import type { AdmissionDefinition } from "../../../../functions/shared/admission/definition.ts";
 import type { FunctionDefinition } from "../../../../functions/shared/contract/definition.ts";
@@ -17,7 +17,7 @@ export interface Call {
   readonly name: string;
 }
 
-/** The look of a function's own schedule, which goes on whatever happens. */
+/** The timer of a function's own schedule, which goes on whatever happens. */
 export const isOfSchedule = ({ verb, resource }: Call): boolean => verb === "list" && resource === "leases";
 
 export interface TestWorldOptions {
@@ -29,7 +29,7 @@ export interface TestWorldOptions {
   readonly beforeCall?: (call: Call) => void;
 }
 
-/** A settled world with one group of three zones, and the servers, which are yet to be started. */
+/** A settled fake cluster with one group of three zones, and the servers, which the test must start. */
 export function createTestWorld(options: TestWorldOptions = {}) {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
@@ -69,7 +69,7 @@ export function createTestWorld(options: TestWorldOptions = {}) {
       },
     });
   const startMs = timeline.nowMs();
-  /** Lets the world go on to `seconds` after its start. */
+  /** Lets time pass until `seconds` after the start. */
   const goTo = async (seconds: number): Promise<void> => {
     let arrived = false;
     timeline.after(startMs + seconds * 1000 - timeline.nowMs(), () => {

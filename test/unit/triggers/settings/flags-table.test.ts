@@ -9,13 +9,13 @@ function check<T>(parse: (text: string) => T | undefined, cases: readonly Case<T
   for (const [text, value] of cases) assert.equal(parse(text), value, JSON.stringify(text));
 }
 
-test("booleans are those of Go, and no others", () => {
+test("exactly Go's booleans are accepted", () => {
   for (const text of ["1", "t", "T", "TRUE", "true", "True"]) assert.equal(parseGoBoolean(text), true, text);
   for (const text of ["0", "f", "F", "FALSE", "false", "False"]) assert.equal(parseGoBoolean(text), false, text);
   for (const text of ["", "yes", "no", "on", "tRUE", "2", " true"]) assert.equal(parseGoBoolean(text), undefined, text);
 });
 
-test("integers are those of Go, with its prefixes and underscores", () => {
+test("integers are accepted as in Go, with prefixes and underscores", () => {
   check(parseGoInteger, [
     ["0", 0],
     ["8001", 8001],
@@ -40,7 +40,7 @@ test("integers are those of Go, with its prefixes and underscores", () => {
   ]);
 });
 
-test("numbers have decimals and an exponent", () => {
+test("numbers may have decimals and an exponent", () => {
   check(parseGoFloat, [
     ["5", 5],
     ["0.5", 0.5],
@@ -73,7 +73,7 @@ test("Prometheus durations are whole numbers with units from the largest to the 
     ["10", undefined],
     ["1us", undefined],
     ["1Y", undefined],
-    // What Go can hold, and no more.
+    // The largest duration that Go can hold.
     ["292y", 292 * 365 * 24 * hour],
     ["293y", undefined],
     ["99999999y", undefined],

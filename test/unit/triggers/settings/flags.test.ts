@@ -5,7 +5,7 @@ import { readFlags } from "../../../../triggers/settings/flags.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
 import { readSettings, type Settings } from "../../../../triggers/settings/settings.ts";
 
-/** What a command line comes to: the settings that are not as they would be without it, and the warnings. */
+/** The result of a command line: the settings that differ from the defaults, and the warnings. */
 function understood(line: string, environment: Environment = {}) {
   const read = readFlags(line === "" ? [] : line.split(" "), environment);
   const { settings, mistakes } = readSettings(read.environment);
@@ -22,11 +22,11 @@ function mistakesOf(line: string, environment: Environment = {}): readonly strin
   return [...read.mistakes, ...readSettings(read.environment).mistakes];
 }
 
-/** With a flag, this is what is not said otherwise. */
+/** With a flag, these settings are the default for the others. */
 const usual = { port: 8001 };
 const year = 365 * 24 * 3_600_000;
 
-/** One flag, what it sets beside {@link usual}, and whether something is warned of. */
+/** A flag, what it sets in addition to {@link usual}, and whether it causes a warning. */
 const accepted: readonly [string, Partial<Settings>, RegExp?][] = [
   ["-log.format=logfmt", {}, /^-log\.format=logfmt: log lines are JSON$/],
   ["-log.format=json", {}],
@@ -165,7 +165,7 @@ test("the API server's address and the kubeconfig come together", () => {
   assert.deepEqual(understood("-kubernetes.api-url= -kubernetes.config-file=").access, {});
 });
 
-/** A command line, and how each line of what is reported begins. */
+/** A command line, and how each line of its report begins. */
 const refused: readonly [string, ...string[]][] = [
   ["-server.prot=1", "-server.prot: there is no such flag; similar: -server.port"],
   ["--namespace=mimir", "-namespace: there is no such flag; similar: -kubernetes.namespace"],
@@ -246,6 +246,18 @@ test("help is asked for as Go's programs are asked for it", () => {
     const { help, mistakes, environment } = readFlags([argument], {});
     assert.deepEqual({ help, mistakes, environment }, { help: true, mistakes: [], environment: {} }, argument);
   }
+});
+
+test("--check-uninstall takes no value, beside any flag of rollout-operator's", () => {
+  for (const line of ["--check-uninstall", "-check-uninstall", "--check-uninstall -log.level=debug"]) {
+    const { checksUninstall, mistakes } = readFlags(line.split(" "), {});
+    assert.deepEqual({ checksUninstall, mistakes }, { checksUninstall: true, mistakes: [] }, line);
+  }
+  assert.equal(readFlags([], {}).checksUninstall, false);
+  assert.deepEqual(mistakesOf("--check-uninstall=false"), ['-check-uninstall is "false"; write -check-uninstall']);
+  assert.deepEqual(mistakesOf("-check-uninstal"), [
+    "-check-uninstal: there is no such flag; similar: -check-uninstall",
+  ]);
 });
 
 test("--replay takes a file, or - for standard input, and is no flag of rollout-operator's that moves the port", () => {

@@ -200,6 +200,7 @@ test("the help names every setting with its default, and every flag with what be
     assert.ok(text.replaceAll(/\s+/g, " ").includes(`(default: ${fallback})`), fallback);
   }
   assert.match(text, /--replay FILE/);
+  assert.match(text, /^--check-uninstall lists/m);
   assert.ok(text.split("\n").every((line) => line.length <= 112));
 });
 

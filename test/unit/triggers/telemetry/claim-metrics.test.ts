@@ -17,7 +17,7 @@ import {
 
 const key = { namespace, group: "group" };
 
-/** The series of a metric for a ledger that holds these claims, as `KIND FUNCTION: VALUE`. */
+/** The series of a metric for a ledger with these claims, as `KIND FUNCTION: VALUE`. */
 async function seriesOf(name: string, claims: readonly Claim[], zones: GroupStanding["zones"] = []): Promise<string[]> {
   const registry = new Registry();
   const text = claims.map(({ line }) => line).join("\n");

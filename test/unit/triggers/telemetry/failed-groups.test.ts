@@ -1,4 +1,4 @@
-/** What rollout-operator's users alert on: groups that are not OnDelete, and groups that are no more. */
+/** What rollout-operator's users alert on: groups that are not OnDelete, and groups that no longer exist. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createListReader } from "../../../../functions/shared/cache/listing.ts";
@@ -7,7 +7,7 @@ import { createTestWorld } from "../server/world.ts";
 
 type TestWorld = ReturnType<typeof createTestWorld>;
 
-/** The values of a metric's series that are of this group. */
+/** The values of a metric's series for this group. */
 async function valuesOf(
   { reporting: { metrics } }: TestWorld,
   name: keyof TestWorld["reporting"]["metrics"],

@@ -18,11 +18,11 @@ const waitingSince = "sluice_waiting_since_timestamp_seconds";
 const progress = "sluice_group_last_progress_timestamp_seconds";
 
 interface SceneOptions extends TestWorldOptions {
-  /** What becomes of the replica's LISTs of ledgers in place of an answer. */
+  /** What happens to the replica's LISTs of ledgers instead of an answer. */
   readonly listLedgers?: (namespace: string | undefined) => Promise<never> | undefined;
 }
 
-/** A settled world of one group, with a function that rolls it and a replica that answers reviews, which is scraped. */
+/** A settled fake cluster with one group, a function that rolls it, and a replica that answers reviews and is scraped. */
 async function createScene(options: SceneOptions = {}) {
   const testWorld = createTestWorld(options);
   const { world, cluster, goTo } = testWorld;
@@ -88,7 +88,7 @@ function samplesOf(text: string) {
       .join(",")}}`;
   return {
     value: (name: string, labels: object) => samples.get(labelled(name, labels)),
-    /** The series whose name begins so. */
+    /** The series whose names begin like this. */
     of: (name: string) => [...samples.keys()].filter((series) => series.startsWith(name)),
   };
 }

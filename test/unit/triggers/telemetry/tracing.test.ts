@@ -12,7 +12,7 @@ import { namespace, newImage, type ServedGroup, serveGroup } from "../../../supp
 import { launchServer, Server } from "../../../support/server.ts";
 import { type Collector, type ReceivedSpan, spanKinds, startCollector } from "../../../support/tracing-collector.ts";
 
-/** Longer than any test: whatever a collector has was sent because the process ended. */
+/** Longer than any test, so that a collector gets spans only because the process ends. */
 const notBeforeTheEnd = { OTEL_BSP_SCHEDULE_DELAY: "600000" };
 const hop = { traceId: "0af7651916cd43dd8448eb211c80319c", spanId: "b7ad6b7169203331" };
 const origin = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" };
@@ -52,7 +52,7 @@ describe("traces of a rollout, a review and their requests", () => {
     return (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).status;
   }
 
-  /** Two events about one group, that come together, and a review. Ends when the rollout has begun. */
+  /** Sends two events about one group at the same time, and a review. Ends when the rollout has begun. */
   async function play(server: Server): Promise<void> {
     await server.ready();
     const [first, second] = stage.group.statefulSets.map(({ name }) => name);
@@ -75,7 +75,7 @@ describe("traces of a rollout, a review and their requests", () => {
 
   test("they join their callers, are linked to what triggered them, reach the API server, and are sent at SIGTERM", async () => {
     const server = await start({
-      // Both events, and nothing but them, trigger the second reconcile.
+      // Both events, and nothing else, trigger the second reconcile.
       GATHER_MS: "1000",
       ...notBeforeTheEnd,
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -133,7 +133,7 @@ describe("traces of a rollout, a review and their requests", () => {
     return triggered;
   }
 
-  /** What the reconcile asked of the API server is in it, and the API server was told so. */
+  /** Each request of the reconcile is a span of its trace, and carried the id of that span. */
   function assertRequests(spans: readonly ReceivedSpan[], reconcile: ReceivedSpan): void {
     const inReconcile = spans.filter(({ parentSpanId }) => parentSpanId === reconcile.spanId);
     const names = new Set(inReconcile.map(({ name }) => name));

@@ -1,4 +1,4 @@
-/** What a process that lives reports about suspended volumes, while every function is at zero. */
+/** What a process reports about suspended volumes while every function is scaled to zero. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
@@ -6,7 +6,7 @@ import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts
 import { createSuspendedMetrics, createVolumeReader } from "../../../../triggers/telemetry/volume-metrics.ts";
 import { minutesAgo, nowMs, Suspended } from "../../../support/suspended.ts";
 
-/** What a cluster lists that has these objects, and how often it was asked for what. */
+/** A cluster that lists these objects, and counts the requests. */
 function scene(on: Suspended) {
   const asked: string[] = [];
   const refusing = new Set<string>();

@@ -1,4 +1,4 @@
-/** Functions that cron triggers are triggered by events about objects of certain types, and only by these. */
+/** Functions with a cron schedule: events about objects of the types that they watch trigger them as well, and no others do. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { webhookNamespace } from "../../../../functions/shared/annotations/table.ts";

@@ -1,4 +1,4 @@
-/** Any client in a cluster can post events: what floods of them may cost, in virtual time. */
+/** Any client in a cluster can post events: the cost of floods of them, in virtual time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -15,7 +15,7 @@ import { createTestWorld, isOfSchedule, type TestWorldOptions } from "../server/
 
 const lists: TestWorldOptions = { settings: { views: "list" } };
 
-/** Servers after their first sweep, and nothing counted yet. */
+/** Servers after their first sweep, with the counts at zero. */
 async function started(options: TestWorldOptions) {
   const testWorld = createTestWorld(options);
   const standalone = testWorld.start();
@@ -23,7 +23,7 @@ async function started(options: TestWorldOptions) {
   testWorld.calls.length = 0;
   const statefulSet = (namespace: string, name: string) =>
     standalone.enqueuer.changed("statefulsets", { namespace, name });
-  /** For ten seconds, every millisecond one event, of whatever `nameOf` says. */
+  /** Sends one event each millisecond for ten seconds, with the names of `nameOf`. */
   const flood = async (nameOf: (event: number) => string): Promise<Record<string, number>> => {
     const results: Record<string, number> = {};
     for (let event = 0; event < 10_000; event++) {
@@ -59,7 +59,7 @@ test("a flood of a group's own StatefulSet costs a bounded number of passes", as
   assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
   const harness = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
   assert.ok(harness > 100 && harness <= 100 + 10 * 10 + groupFunctions.length, `${harness} passes in ten seconds`);
-  // A function that has other keys than groups looks it up.
+  // A function with other keys than groups looks it up.
   const others = calls.filter(({ verb }) => verb !== "list").map(({ verb, name }) => `${verb} ${name}`);
   assert.ok(others.length <= 3 && others.every((call) => call === "get ingester-a"), others.join());
 });

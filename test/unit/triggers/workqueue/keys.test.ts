@@ -23,7 +23,7 @@ const lists: TestWorldOptions["settings"] = { views: "list" };
 const nothing = { requeueAfterMs: undefined, pendingActs: undefined };
 type Parts<K extends Key> = Pick<FunctionDefinition<K>, "name" | "keyedBy" | "watches" | "listKeys">;
 
-/** A function that remembers for which keys it ran, and which lists of keys its sweeps were given. */
+/** A function that remembers the keys of its runs, and the lists of keys that its sweeps got. */
 function recording<K extends Key>(parts: Parts<K>) {
   const reconciled: string[] = [];
   const swept: string[][] = [];
@@ -94,7 +94,7 @@ type TestWorld = ReturnType<typeof createTestWorld>;
 
 function owned(testWorld: TestWorld, name: string): void {
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u", controller: true }];
-  // Its owner is none, and it would soon be gone, too.
+  // Its owner does not exist, so it would soon be gone as well.
   testWorld.world.garbageCollector.stop();
   testWorld.world.store.create("configmaps", "app", { metadata: { name, ownerReferences } });
 }
@@ -216,7 +216,7 @@ test("one whose keys are StatefulSets learns of those with its label by a watch 
   // The look-up, and the reconcile.
   assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
   assert.deepEqual(groups.reconciled, [], "no other function is triggered by that watch");
-  // What any client may post costs nothing where watches report.
+  // An event that any client may post costs nothing while watches report changes.
   assert.equal(testWorld.changed("statefulsets", { namespace: "app", name: "forged" }), "ignored");
   // The sweep has reported this one: its group has a reconcile, from memory.
   assert.equal(testWorld.changed("statefulsets", { namespace: "app", name: "ingester-b" }), "queued");

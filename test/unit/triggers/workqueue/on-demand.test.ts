@@ -117,7 +117,7 @@ test("a StatefulSet that was looked up for an event is known from then on", asyn
 });
 
 test("right after a start what events name is not looked up where the first sweep sees it, and is where it does not", async () => {
-  // The one reads its groups in its reconciles; the other needs no more than the list that finds them.
+  // One function reads its groups in its reconciles; the other needs only the list that finds them.
   for (const definition of [followReplicas, keepLedgers]) {
     const testWorld = createTestWorld({ definitions: [definition], settings: { views: "list" } });
     const { enqueuer } = testWorld.start();

@@ -4,7 +4,7 @@ import { KeyedQueue, type QueueOptions } from "../../../../triggers/workqueue/qu
 import { type RateLimit, RateLimiter } from "../../../../triggers/workqueue/rate-limiter.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
-/** A queue of strings whose runs take no time; `runs` are `key@ms`. */
+/** A queue of strings whose runs take no time. `runs`: `key@ms`. */
 function createQueue(options: Partial<QueueOptions<string>>) {
   const clock = createVirtualClock();
   const runs: string[] = [];

@@ -1,4 +1,4 @@
-/** Group commit when something fails: the ledger, the API server, a write whose answer never comes, the decision itself. */
+/** Group commit when something fails: the ledger, the API server, a write without an answer, or the decision itself. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerNewMs } from "../../../../../functions/shared/ledger/reservation.ts";
@@ -8,7 +8,7 @@ import { addBudget, governedGroup, Replica, reserved } from "./reviews.ts";
 const by = "evaluate-eviction";
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
-test("ledger-contended: after five conflicts in a row the answer is a 429 (R3), and the next question begins anew", async () => {
+test("ledger-contended: after five conflicts in a row the answer is a 429 (R3), and the next review begins anew", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   let writes = 0;
@@ -22,7 +22,7 @@ test("ledger-contended: after five conflicts in a row the answer is a 429 (R3), 
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
 });
 
-test("a ledger that is removed and made anew meanwhile is a conflict, and a new ledger permits nothing (R3, R4)", async () => {
+test("a ledger that is deleted and created again meanwhile is a conflict, and a new ledger permits nothing (R3, R4)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   replica.interfere = (call) => {
@@ -33,7 +33,7 @@ test("a ledger that is removed and made anew meanwhile is a conflict, and a new 
   assert.deepEqual(reserved(harness), []);
 });
 
-test("a write without an answer is a 429; what it may have reserved counts, and the same pod may be asked for again", async () => {
+test("a write without an answer is a 429; its possible reservation counts, and the same pod may be asked for again", async () => {
   for (const arrives of [true, false]) {
     const harness = await governedGroup();
     const replica = new Replica(harness);
@@ -67,7 +67,7 @@ test("a write that never arrived undoes nothing of what another process reserved
   assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`]);
 });
 
-test("ledger-new: a ledger that is made by the first question permits nothing for ten seconds, and is not written (R4)", async () => {
+test("ledger-new: a ledger that the first review creates permits nothing for ten seconds, and is not written (R4)", async () => {
   const harness = new Harness();
   addBudget(harness);
   const replica = new Replica(harness);
@@ -93,7 +93,7 @@ test("ledger-unreadable: a ledger that another client has broken permits nothing
   assert.deepEqual(replica.writes, []);
 });
 
-test("api-server-away, right-missing: what the API server would not do is a 429 that says what it was", async () => {
+test("api-server-away, right-missing: a call that the API server refuses is a 429 that says which call", async () => {
   for (const [code, guard] of [
     [503, "api-server-away"],
     [0, "api-server-away"],
@@ -116,7 +116,7 @@ test("api-server-away, right-missing: what the API server would not do is a 429 
   }
 });
 
-test("credentials-refused: a 401 is a 429 that names the credentials, and is over with the first call that succeeds", async () => {
+test("credentials-refused: a 401 becomes a 429 that names the credentials, until the first call that succeeds", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   replica.interfere = ({ verb, resource }) => {
@@ -132,7 +132,7 @@ test("credentials-refused: a 401 is a 429 that names the credentials, and is ove
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
 });
 
-test("pod-unseen: of a group that has vanished no ledger is made", async () => {
+test("pod-unseen: no ledger is created for a group that has vanished", async () => {
   const harness = new Harness();
   const replica = new Replica(harness);
   const eviction = { name: "gone-0", uid: "u", isPinned: true, pin: [] };
@@ -142,7 +142,7 @@ test("pod-unseen: of a group that has vanished no ledger is made", async () => {
   assert.deepEqual(replica.writes, []);
 });
 
-test("a decision that throws fails the reviews that asked for it, and no later one", async () => {
+test("a decision that throws fails its own reviews, and no later one", async () => {
   const harness = await governedGroup();
   let isBroken = true;
   const shipped = new Replica(harness);
@@ -158,7 +158,7 @@ test("a decision that throws fails the reviews that asked for it, and no later o
   assert.deepEqual(await shipped.guards(shipped.submit("group-a-0")), ["allowed"]);
 });
 
-test("ledger-unwritable: what could not be read again is not written, the answer is a 429, and the next review is decided", async () => {
+test("ledger-unwritable: a ledger that could not be read again is not written, the answer is a 429, and the next review is decided", async () => {
   const harness = await governedGroup();
   let ordinal = 1e30;
   const decide: ConstructorParameters<typeof Replica>[2] = {

@@ -1,4 +1,7 @@
-/** Reviews that wait for one group: which are decided on, what is withdrawn of each, and that no look is taken without one. */
+/**
+ * Reviews that wait for one group: which are decided, which reservations are withdrawn, and that nothing is read without a
+ * review.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
@@ -12,7 +15,7 @@ const by = "evaluate-eviction";
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 const allowed = { allowed: true, guard: "allowed", warnings: [] } as const;
 
-/** Asks for a pod and is told too late, so that what was written for it is to be withdrawn. */
+/** Asks for a pod and gets the answer too late, so that the reservation must be withdrawn. */
 async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise<void> {
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(1_000) : undefined);
   const deadlineMs = replica.cluster.monotonicMs() + 500;
@@ -22,7 +25,7 @@ async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise
   await replica.harness.goOn(2_000);
 }
 
-/** A process that allows whatever it is asked for, and reserves it. */
+/** A process that allows and reserves every pod that it is asked for. */
 function generous(harness: Harness, changes: Partial<BatchDecider<EvictionSnapshot>> = {}): Replica {
   const decide = ({ asked }: EvictionSnapshot): Decision[] =>
     asked.map(({ eviction: { name, uid } }) => {
@@ -32,7 +35,7 @@ function generous(harness: Harness, changes: Partial<BatchDecider<EvictionSnapsh
   return new Replica(harness, () => ({}), { decide, ...changes });
 }
 
-test("only what was told too late is withdrawn: what else the same write reserved stays, and what stood before", async () => {
+test("only the reservation of a late answer is withdrawn: others of the same write stay, and so do earlier ones", async () => {
   const harness = await governedGroup({ maxUnavailable: 4 }, { replicas: 8 });
   const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-7"));
@@ -50,7 +53,7 @@ test("only what was told too late is withdrawn: what else the same write reserve
   );
 });
 
-test("what another process has renewed meanwhile is not withdrawn: that allowance is under way (R12)", async () => {
+test("a reservation that another process has renewed meanwhile is not withdrawn, because that eviction is under way (R12)", async () => {
   const harness = await governedGroup({ maxUnavailable: 2 });
   const one = new Replica(harness);
   const two = new Replica(harness);
@@ -62,7 +65,7 @@ test("what another process has renewed meanwhile is not withdrawn: that allowanc
   assert.deepEqual(reservationOf(harness, "group-a-0"), renewed);
 });
 
-test("nor is what another function has made of it at the same moment", async () => {
+test("nor is one that another function has taken over at the same moment", async () => {
   const harness = await governedGroup({ maxUnavailable: 2 });
   const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");
@@ -74,7 +77,7 @@ test("nor is what another function has made of it at the same moment", async () 
   assert.deepEqual(reserved(harness), ["group-a-0 by advance-zone-rollout", `group-a-1 by ${by}`]);
 });
 
-test("a conflict undoes no withdrawal: the write that comes through takes it out", async () => {
+test("a conflict cancels no withdrawal: the next successful write removes the reservation", async () => {
   const harness = await governedGroup({ maxUnavailable: 2 });
   const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");
@@ -86,7 +89,7 @@ test("a conflict undoes no withdrawal: the write that comes through takes it out
   assert.deepEqual([writes, reserved(harness)], [2, [`group-a-1 by ${by}`]]);
 });
 
-test("after a write without an answer nothing is withdrawn any more: another process may have reserved the same pod", async () => {
+test("after a write without an answer nothing is withdrawn, because another process may have reserved the same pod", async () => {
   const harness = await governedGroup({ maxUnavailable: 2 });
   const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");
@@ -118,7 +121,7 @@ test("a reservation renews the one of its own ordinal, whatever else is reserved
   assert.ok(stampMs >= nowMs);
 });
 
-test("a review that was told meanwhile that it is too late is not decided on again, and reserves nothing", async () => {
+test("a review that was answered as too late meanwhile is not decided again, and reserves nothing", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   replica.interfere = async (call) => {
@@ -133,7 +136,7 @@ test("a review that was told meanwhile that it is too late is not decided on aga
   assert.deepEqual(reserved(harness), []);
 });
 
-test("what came too late for the five seconds is written once, and not again and again (R9)", async () => {
+test("a reservation that is too late for the five seconds is written once, and not again and again (R9)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(5_010) : undefined);
@@ -143,7 +146,7 @@ test("what came too late for the five seconds is written once, and not again and
   assert.equal(replica.count("patch leases"), 1);
 });
 
-test("an answer that would come at the very deadline is not given, and nothing is written a second time for it (R9)", async () => {
+test("an allowance that would come exactly at the deadline is not given, and nothing is written a second time for it (R9)", async () => {
   const harness = await governedGroup();
   let stoppedMs: number | undefined;
   const replica = new Replica(harness, (cluster) => ({
@@ -158,7 +161,7 @@ test("an answer that would come at the very deadline is not given, and nothing i
   assert.equal(replica.count("patch leases"), 1);
 });
 
-test("where a view does not tell when its StatefulSets were read, the five seconds count from the write (R9)", async () => {
+test("if a view does not say when its StatefulSets were read, the five seconds count from the write (R9)", async () => {
   for (const [writeMs, guard] of [
     [4_900, "allowed"],
     [5_100, "late"],
@@ -176,7 +179,7 @@ test("where a view does not tell when its StatefulSets were read, the five secon
   }
 });
 
-test("one write carries 500 reviews at most: those behind them are decided on next", async () => {
+test("one write has at most 500 reviews: the others are decided next", async () => {
   const harness = await governedGroup();
   const sizes: number[] = [];
   const replica = generous(harness, {
@@ -190,7 +193,7 @@ test("one write carries 500 reviews at most: those behind them are decided on ne
   assert.deepEqual(sizes, [1, 500, 1]);
 });
 
-test("where one of several is refused for good, all are decided on again from a consistent LIST", async () => {
+test("if one of several reviews is refused for good, all are decided again from a consistent LIST", async () => {
   const harness = await governedGroup();
   await harness.goOn(1_000);
   const final = { allowed: false, guard: "no", message: "", zone: "", code: 403, reason: "", cause: "", field: "" };
@@ -210,7 +213,7 @@ test("where one of several is refused for good, all are decided on again from a 
   assert.deepEqual(lists.map(isConsistent).slice(-2), [true, true]);
 });
 
-test("a dry run beside an eviction does not keep a ledger from being made for it (R4, R16)", async () => {
+test("a dry run beside an eviction does not prevent the creation of its ledger (R4, R16)", async () => {
   const harness = new Harness();
   addBudget(harness);
   const replica = new Replica(harness);
@@ -220,7 +223,7 @@ test("a dry run beside an eviction does not keep a ledger from being made for it
   assert.deepEqual(replica.writes, ["create leases"]);
 });
 
-test("a new ledger is not written to set right the stamps of a clock that was ahead (R4)", async () => {
+test("a new ledger is not written to correct the stamps of a clock that was ahead (R4)", async () => {
   const harness = new Harness();
   addBudget(harness);
   const replica = new Replica(harness);
@@ -234,7 +237,7 @@ test("a new ledger is not written to set right the stamps of a clock that was ah
   assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
-/** A process that counts how often it has waited for time to pass. */
+/** A process that counts how often it sleeps. */
 function sleepy(harness: Harness, decider: Partial<BatchDecider<EvictionSnapshot>> = {}) {
   const slept = { times: 0 };
   const counted = (cluster: Cluster): Partial<Cluster> => ({
@@ -247,7 +250,7 @@ function sleepy(harness: Harness, decider: Partial<BatchDecider<EvictionSnapshot
   return { replica, slept };
 }
 
-test("who waits is looked after by one watch, however many they are, and by none when all are answered", async () => {
+test("one timer serves all waiting reviews, and none runs when all are answered", async () => {
   const harness = await governedGroup();
   const { replica, slept } = sleepy(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(1_000) : undefined);
@@ -260,7 +263,7 @@ test("who waits is looked after by one watch, however many they are, and by none
   assert.equal(slept.times, times);
 });
 
-test("a watch sleeps until the first deadline, and ends with the last answer that it gives", async () => {
+test("the timer sleeps until the first deadline, and ends with its last answer", async () => {
   const harness = await governedGroup();
   const { replica, slept } = sleepy(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(60_000) : undefined);
@@ -269,7 +272,7 @@ test("a watch sleeps until the first deadline, and ends with the last answer tha
   assert.equal(slept.times, 1);
 });
 
-test("nor is a watch left behind by a decision that breaks", async () => {
+test("a decision that throws leaves no timer behind", async () => {
   const harness = await governedGroup();
   const { replica, slept } = sleepy(harness, {
     decide: () => {
@@ -283,7 +286,7 @@ test("nor is a watch left behind by a decision that breaks", async () => {
   assert.equal(slept.times, times);
 });
 
-test("a review that asks after one whose reservation is still to be withdrawn is answered by its own deadline", async () => {
+test("a review behind one whose reservation must still be withdrawn is answered by its own deadline", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");

@@ -1,4 +1,4 @@
-/** Group commit: reviews of a group are decided together, written once, and answered in time or not at all. */
+/** Group commit: the reviews of a group are decided together, written once, and answered in time or not at all. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Call, Harness, namespace, refused } from "../../../shared/reconcile/harness.ts";
@@ -7,7 +7,7 @@ import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./re
 const by = "evaluate-eviction";
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
-/** One process, and one question under way, so that what is asked next is gathered behind it. */
+/** A process with one review under way, so that further reviews gather behind it. */
 async function busyReplica(maxUnavailable: number, replicas = 8) {
   const harness = await governedGroup({ maxUnavailable }, { replicas });
   const replica = new Replica(harness);
@@ -27,7 +27,7 @@ test("reviews that come while others are decided are decided together, in their 
   );
 });
 
-test("what is reserved stands in the ledger before any review is answered", async () => {
+test("reservations are in the ledger before any review is answered", async () => {
   const { harness, replica, first } = await busyReplica(1);
   await replica.answer(first);
   assert.deepEqual(reserved(harness), [`group-a-0 by ${by}`]);
@@ -62,7 +62,7 @@ test("where watches report pods, StatefulSets are read after the ledger, and a v
   await cache.stop();
 });
 
-test("what others said in the ledger stays as it is", async () => {
+test("what others have written in the ledger stays the same", async () => {
   const harness = await governedGroup();
   harness.writeLedger({ "sluice.dev/refusals": `{"uid":["group-a-1","no",${harness.timeline.nowMs()}]}` });
   const { verdicts, refusals } = harness.ledger;
@@ -94,7 +94,7 @@ test("a dry run is decided, writes nothing, and does not count for those after i
   assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
-test("a dry run, and shadow mode, do not even make a ledger (R16)", async () => {
+test("a dry run and shadow mode do not even create a ledger (R16)", async () => {
   for (const mode of ["act", "shadow"] as const) {
     const harness = new Harness();
     addBudget(harness);
@@ -115,7 +115,7 @@ test("in shadow mode nothing is written, and nothing counts", async () => {
   assert.deepEqual(replica.writes, []);
 });
 
-test("a conflict on the ledger starts the decision again, on what the ledger says then (R3)", async () => {
+test("after a conflict on the ledger the decision starts again, from the new ledger (R3)", async () => {
   const harness = await governedGroup();
   const one = new Replica(harness);
   const two = new Replica(harness);
@@ -145,7 +145,7 @@ test("late: an answer after the deadline is a 429, and the next write withdraws 
   assert.deepEqual(reserved(harness), [`group-b-3 by ${by}`]);
 });
 
-test("what a late answer had renewed stands again: the earlier allowance may still be under way", async () => {
+test("a reservation that a late answer had renewed gets its old stamp back, because the earlier eviction may still be under way", async () => {
   const harness = await governedGroup({ maxUnavailable: 2 });
   const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-0"));
@@ -161,7 +161,7 @@ test("what a late answer had renewed stands again: the earlier allowance may sti
   assert.deepEqual(reservationOf(harness, "group-a-0"), before);
 });
 
-test("where two ask for one pod and one of them is answered too late, its reservation stays", async () => {
+test("if two reviews ask for one pod and one is answered too late, the reservation stays", async () => {
   const { harness, replica, first } = await busyReplica(2);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(2_000) : undefined);
   const nowMs = replica.cluster.monotonicMs();
@@ -185,7 +185,7 @@ test("no review is allowed later than 5 s after the write was sent, whatever the
   }
 });
 
-test("nor later than 5 s after the StatefulSets were read that it rests on", async () => {
+test("nor is one allowed later than 5 s after the StatefulSets that it rests on were read", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   replica.interfere = ({ verb, resource }) => {
@@ -195,7 +195,7 @@ test("nor later than 5 s after the StatefulSets were read that it rests on", asy
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
 });
 
-test("a review that waits behind a decision that takes long is answered at its deadline all the same", async () => {
+test("a review behind a slow decision is still answered at its deadline", async () => {
   const { replica, first } = await busyReplica(2);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(60_000) : undefined);
   const nowMs = replica.cluster.monotonicMs();
@@ -222,7 +222,7 @@ test("a pod that holds a reservation is allowed again only by a write that renew
   assert.equal(harness.ledger.reservations.length, 1);
 });
 
-test("a pod that a rollout has reserved may be evicted: its slot is taken over, and given back by a late answer", async () => {
+test("a pod that a rollout has reserved may be evicted: the reservation is taken over, and given back by a late answer", async () => {
   const harness = await governedGroup();
   harness.changeImage("app:2");
   await harness.goOn(100);
@@ -245,7 +245,7 @@ test("a pod that a rollout has reserved may be evicted: its slot is taken over, 
   assert.deepEqual(reserved(harness), ["group-a-0 by advance-zone-rollout", `group-a-2 by ${by}`]);
 });
 
-test("what is back is settled by the next write, and no longer counts (R6)", async () => {
+test("a pod that is back is settled by the next write, and no longer counts (R6)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-0"));
@@ -257,7 +257,7 @@ test("what is back is settled by the next write, and no longer counts (R6)", asy
   assert.deepEqual(reserved(harness), [`group-b-0 by ${by}`]);
 });
 
-test("what was allowed and never happened is dropped after two minutes and a half, and no sooner (R10)", async () => {
+test("an allowed eviction that never happens is dropped after two and a half minutes, and no sooner (R10)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-0"));

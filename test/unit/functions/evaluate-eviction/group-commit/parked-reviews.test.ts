@@ -1,4 +1,4 @@
-/** Reviews that wait their turn: in their order, let go in the moment in which a pod is back, and no longer than they may. */
+/** Reviews that wait for their turn: in order, answered as soon as a pod is back, and no longer than permitted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -10,14 +10,14 @@ import { type Call, Harness, namespace, played, refused } from "../../../shared/
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
-/** How long a pod of the world is away. */
+/** Time that a pod of the fake cluster is away. */
 const awayMs = 1_505;
 
-/** A process that lives on, and people who evict: what is allowed happens. */
+/** A process that keeps running, and users who evict: the API server carries out what is allowed. */
 class Drains {
   readonly harness: Harness;
   readonly replica: Replica;
-  /** What was answered, in that order, with the time since the start. */
+  /** The answers in order, with the time since the start. */
   readonly answered: {
     readonly pod: string;
     readonly guard: string;
@@ -60,7 +60,7 @@ class Drains {
 
 const pods = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => `group-a-${from + index}`);
 
-test("an eviction that the budget does not allow now waits, and goes in the moment in which a pod is back", async () => {
+test("an eviction that the budget does not allow now waits, and is allowed as soon as a pod is back", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const asked = pods(0, 4).map((pod) => drains.evict(pod));
   assert.deepEqual(await drains.guards(...asked), ["allowed", "allowed", "allowed", "allowed"]);
@@ -75,7 +75,7 @@ test("an eviction that the budget does not allow now waits, and goes in the mome
   }
 });
 
-test("while an eviction waits nothing of it stands in the ledger, and its stamp is of the moment in which it is let go (R8, R9)", async () => {
+test("a waiting eviction has nothing in the ledger, and its stamp is the time at which it is allowed (R8, R9)", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   const firstMs = reservationOf(drains.harness, "group-a-0")?.stampMs ?? Number.NaN;
@@ -87,7 +87,7 @@ test("while an eviction waits nothing of it stands in the ledger, and its stamp 
   assert.ok(laterMs >= 1_000 && laterMs <= 2_000, `${laterMs} ms after the first, by a clock of whole seconds`);
 });
 
-test("it waits as long as the setting says, and is then refused with its reason", async () => {
+test("an eviction waits as long as the setting says, and is then refused with its reason", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 1_200 } });
   const asked = [drains.evict("group-a-0"), drains.evict("group-a-1")];
   assert.deepEqual(await drains.guards(...asked), ["allowed", "zone-budget"]);
@@ -107,7 +107,7 @@ test("EVICTION_WAIT of 0 refuses at once", async () => {
   assert.deepEqual(drains.harness.holds, []);
 });
 
-test("a setting that is longer than the time-out leaves is cut to 1.5 s less, and that is reported once", async () => {
+test("a setting that is too long for the timeout is cut to 1.5 s less than the timeout, and that is reported once", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 60_000 } });
   const deadlineMs = drains.replica.cluster.monotonicMs() + 2_500;
   const asked = pods(0, 3).map((pod) => drains.evict(pod, { deadlineMs }));
@@ -118,7 +118,7 @@ test("a setting that is longer than the time-out leaves is cut to 1.5 s less, an
   assert.match(drains.harness.problems[0] ?? "", /EVICTION_WAIT is 60 s, .* evictions wait for 1\.0 s at most/);
 });
 
-test("a webhook that is registered with one second has its evictions refused at once", async () => {
+test("evictions of a webhook with a timeout of one second are refused at once", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const deadlineMs = drains.replica.cluster.monotonicMs() + 900;
   const asked = pods(0, 3).map((pod) => drains.evict(pod, { deadlineMs }));
@@ -127,7 +127,7 @@ test("a webhook that is registered with one second has its evictions refused at 
   assert.match(drains.harness.problems[0] ?? "", /no eviction waits.* timeoutSeconds of 11/);
 });
 
-test("32 reviews of a group wait; each one that comes then is refused at once, and told its place in the line", async () => {
+test("32 reviews of a group wait; each further one is refused at once, with its place in the queue", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 40 });
   const asked = pods(0, 36).map((pod) => drains.evict(pod));
   await drains.harness.goOn(20);
@@ -147,7 +147,7 @@ test("32 reviews of a group wait; each one that comes then is refused at once, a
   await drains.guards(...asked);
 });
 
-test("64 of all groups wait in one process, and a group that finds no room there is refused as it was before", async () => {
+test("64 reviews of all groups wait in one process, and a group without room there is refused at once", async () => {
   const harness = new Harness({ replicas: 20 });
   const groups = ["group", "group-1", "group-2", "group-3", "group-4"];
   for (const group of groups.slice(1)) harness.world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 20 });
@@ -176,7 +176,7 @@ test("64 of all groups wait in one process, and a group that finds no room there
   assert.equal(harness.holds.at(-1)?.parked, 0);
 });
 
-test("10,000 reviews at once: as many wait as may, those who came first, and all others are answered", async () => {
+test("10,000 reviews at once: the first ones wait, as many as may, and all others are answered", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 40 });
   const answers: string[] = [];
   const order = Array.from({ length: 10_000 }, (_, index) => `group-a-${index % 40}`);
@@ -190,7 +190,7 @@ test("10,000 reviews at once: as many wait as may, those who came first, and all
   assert.equal(answers.length, 10_000);
 });
 
-test("a client that has gone leaves the line, and nothing is reserved for it", async () => {
+test("the review of a client that has gone leaves the queue, and nothing is reserved for it", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const leaving = new AbortController();
   const first = drains.evict("group-a-0");
@@ -203,7 +203,7 @@ test("a client that has gone leaves the line, and nothing is reserved for it", a
   assert.deepEqual(drains.outcomes, ["gone", "allowed"]);
 });
 
-test("what is written for one who goes in that moment is withdrawn", async () => {
+test("a reservation for a client that disconnects at that moment is withdrawn", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   const leaving = new AbortController();
@@ -218,7 +218,7 @@ test("what is written for one who goes in that moment is withdrawn", async () =>
   assert.deepEqual(reserved(drains.harness), ["group-a-2 by evaluate-eviction"]);
 });
 
-test("a process that ends answers all reviews that wait at once, with 429, and makes none wait any more", async () => {
+test("an ending process answers all waiting reviews at once with 429, and lets no further one wait", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const asked = pods(0, 4).map((pod) => drains.evict(pod));
   await drains.harness.goOn(500);
@@ -234,7 +234,7 @@ test("a process that ends answers all reviews that wait at once, with 429, and m
   assert.equal(drains.harness.holds.at(-1)?.parked, 0);
 });
 
-test("a dry run, shadow mode and a process that only lists make no review wait", async () => {
+test("no review waits in a dry run, in shadow mode, or in a process that only lists", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   assert.deepEqual(await drains.guards(drains.evict("group-a-1", { dryRun: true })), ["zone-budget"]);
@@ -247,18 +247,18 @@ test("a dry run, shadow mode and a process that only lists make no review wait",
   assert.deepEqual(drains.harness.holds, []);
 });
 
-test("a pod that cannot go for a reason of another kind is refused at once, and holds up no pod behind it", async () => {
+test("a pod that cannot go for another kind of reason is refused at once, and delays no pod behind it", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const first = drains.evict("group-a-0");
   const [waits, other] = [drains.evict("group-a-1"), drains.evict("group-b-0")];
   await drains.harness.goOn(100);
-  // Scaled away, so that no budget lets it go: and the one behind it goes as soon as it can.
+  // The pod is scaled away, so that no budget lets it go. The review behind it is allowed as soon as possible.
   drains.harness.world.store.delete("pods", { namespace, name: "group-a-1" });
   assert.deepEqual(await drains.guards(first, waits), ["allowed", "exempt"]);
   assert.deepEqual(await drains.guards(other), ["allowed"]);
 });
 
-test("the pod that replaces one that waited is not let go in its place", async () => {
+test("the replacement of a pod that waited is not allowed in its place", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   const waits = drains.replica.review("group-a-1", { path: "/pods/eviction" });
@@ -267,7 +267,7 @@ test("the pod that replaces one that waited is not let go in its place", async (
   assert.deepEqual(await drains.guards(waits), ["pod-unseen"]);
 });
 
-test("a budget that changes meanwhile counts from then on", async () => {
+test("a budget that changes meanwhile applies from then on", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const asked = [drains.evict("group-a-0"), drains.evict("group-a-1"), drains.evict("group-a-2")];
   await drains.harness.goOn(200);
@@ -289,7 +289,7 @@ test("a second review of a pod that waits already goes with the first, by one re
   assert.deepEqual(reserved(drains.harness), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("what ends by time alone is waited for where the time is enough, and refused at once where it is not", async () => {
+test("a review waits for what ends by time alone if the time is enough, and is refused at once otherwise", async () => {
   const harness = new Harness({ replicas: 4 });
   addBudget(harness);
   const cache = await harness.watch();
@@ -303,7 +303,7 @@ test("what ends by time alone is waited for where the time is enough, and refuse
   assert.ok(afterMs >= 10_000 && afterMs < 10_200, `${afterMs} ms`);
 });
 
-test("a ledger that others write all the time is waited for, and asked less often than it changes", async () => {
+test("reviews wait for a ledger that others write all the time, and read it less often than it changes", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const contended = () => drains.harness.writeLedger({ noise: String(Math.random()) });
   drains.replica.interfere = (call) => (isWrite(call) ? contended() : undefined);
@@ -315,7 +315,7 @@ test("a ledger that others write all the time is waited for, and asked less ofte
   assert.deepEqual(await drains.guards(waits), ["allowed"]);
 });
 
-test("the API server that fails once is no reason to send everybody away", async () => {
+test("a single failure of the API server does not refuse all waiting reviews", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const first = drains.evict("group-a-0");
   const waits = drains.evict("group-a-1");
@@ -328,9 +328,9 @@ test("the API server that fails once is no reason to send everybody away", async
   assert.equal(failures, 2);
 });
 
-test("a line without a waiting review is read no more, and a review that waits costs few requests", async () => {
+test("for a queue without a waiting review nothing is read, and a waiting review costs few requests", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
-  // It is allowed to go, and does not.
+  // The pod may go, but does not.
   await drains.guards(drains.replica.review("group-a-0"));
   drains.harness.forget();
   const waits = drains.evict("group-a-1");
@@ -343,14 +343,14 @@ test("a line without a waiting review is read no more, and a review that waits c
   assert.deepEqual(drains.harness.requests, []);
 });
 
-test("a review that would wait longer than it may, at the rate of those before it, is refused early and the line goes on", async () => {
+test("a review that would wait too long, at the rate of those before it, is refused early, and the queue goes on", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 24 });
   const asked = pods(0, 17).map((pod) => drains.evict(pod));
   await drains.harness.goOn(2 * awayMs);
   assert.equal(drains.answered.length, 2, "nothing is known of the rate yet");
   await drains.harness.goOn(700);
   const refused = drains.answered.filter(({ guard }) => guard !== "allowed");
-  // 7.5 s less those that have passed, one pod each 1.5 s: three of those who wait may have a chance.
+  // Of 7.5 s some have passed, and a pod goes each 1.5 s: three of the waiting reviews may have a chance.
   assert.deepEqual(
     refused.map(({ pod }) => pod),
     pods(6, 17),

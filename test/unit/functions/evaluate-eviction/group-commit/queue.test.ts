@@ -1,4 +1,4 @@
-/** The lines of those who ask, by themselves: who serves them is the test. */
+/** The queues of reviews alone: the test plays the code that serves them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as immediate } from "node:timers/promises";
@@ -20,7 +20,7 @@ const withdrawnOne = { reservation, before: undefined };
 
 const key = { namespace: "app", group: "ingester" };
 
-/** Batches are served until the test ends them, in their order. */
+/** Batches are served in order, until the test ends them. */
 function createLines() {
   const served: { readonly batch: readonly WaitingReview[]; readonly end: () => void }[] = [];
   const cluster = { monotonicMs: () => 0, sleep: () => new Promise<void>(() => {}) };
@@ -41,9 +41,9 @@ function createLines() {
   return { lines, served, ask };
 }
 
-test("a queue is served by one at a time, also when a review of a queue that was forgotten is answered meanwhile", async () => {
+test("one batch of a queue is served at a time, also if a review of a forgotten queue is answered meanwhile", async () => {
   const { lines, served, ask } = createLines();
-  // Its reservation was written too late to say so: it is answered at its deadline, whatever has become of its line.
+  // Its reservation was written too late, so it is answered at its deadline, whatever happens to its queue.
   const late = ask();
   served[0]?.end();
   await immediate();
@@ -60,7 +60,7 @@ test("a queue is served by one at a time, also when a review of a queue that was
   assert.deepEqual(served[2]?.batch, [third]);
 });
 
-/** One who waits, over a clock of the test; each reconcile takes `tookMs`. */
+/** A waiting review over a clock of the test. Each reconcile takes `tookMs`. */
 function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = []) {
   const refusal = notYet("another-zone-down", "wait");
   const clock = createVirtualClock();
@@ -99,7 +99,7 @@ function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = [])
   return { clock, begun, join, answerAll, change: () => change(), sleeps: () => sleeps };
 }
 
-test("what changes during a reconcile has those who wait looked at again 25 ms after it, and nothing triggers until then", async () => {
+test("after a change during a reconcile waiting reviews are decided again 25 ms after its end, and nothing triggers until then", async () => {
   const { clock, begun, change, sleeps } = createWaiting(900);
   await clock.goTo(901);
   await clock.goTo(1_950);
@@ -115,7 +115,7 @@ test("what changes during a reconcile has those who wait looked at again 25 ms a
   assert.deepEqual(begun, [0, 1_900, 2_825]);
 });
 
-test("what changes is gathered for 25 ms after the first change, however many follow", async () => {
+test("changes are gathered for 25 ms after the first one, however many follow", async () => {
   for (const changes of [1, 3, 100]) {
     const { clock, begun, change } = createWaiting(0);
     for (let n = 0; n < changes && n < 25; n++) {
@@ -127,7 +127,7 @@ test("what changes is gathered for 25 ms after the first change, however many fo
   }
 });
 
-test("a review that comes while a change is gathered is read with those that wait, and none is read before", async () => {
+test("a review that comes while changes are gathered is decided with the waiting ones, and none is decided before", async () => {
   const { clock, begun, change, join } = createWaiting(0);
   await clock.goTo(100);
   change();
@@ -139,8 +139,8 @@ test("a review that comes while a change is gathered is read with those that wai
   assert.deepEqual(begun, [0, 125, 300], "where nothing has changed it is read once");
 });
 
-test("a review that comes to a line that all have left since something changed is read without delay", async () => {
-  // A reservation that is still to be withdrawn keeps the line.
+test("a review that comes to a queue that emptied after a change is decided without delay", async () => {
+  // A reservation that must still be withdrawn keeps the queue.
   const { clock, answerAll, begun, change, join } = createWaiting(0, [withdrawnOne]);
   await clock.goTo(100);
   change();

@@ -1,4 +1,4 @@
-/** Processes that decide evictions over a small world in virtual time, beside the one that rolls out in {@link Harness}. */
+/** Processes that decide evictions in a fake cluster in virtual time, beside the rollout process of {@link Harness}. */
 
 import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
 import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
@@ -31,13 +31,13 @@ import {
 
 type GroupOptions = ConstructorParameters<typeof Harness>[0];
 
-/** How long the API server waits for a webhook, less what the server keeps back. */
+/** Time that the API server waits for a webhook, less what the server keeps back. */
 const patienceMs = 9_000;
 
-/** Settings by which a review that has to wait is refused at once, unless a test gives other settings. */
+/** Settings by which a review that must wait is refused at once, unless a test sets others. */
 const atOnce = { evictionWaitMs: 0 };
 
-/** One process that decides evictions. */
+/** A process that decides evictions. */
 export class Replica {
   readonly calls: Call[] = [];
   interfere: Interference = () => {};
@@ -66,20 +66,20 @@ export class Replica {
     this.handler = openHandler(evaluateEviction, this.context);
   }
 
-  /** A review for the pod of that name as it stands now. */
+  /** A review for the current pod of that name. */
   submit(pod: string, changes: Partial<EvictionReview> & Partial<Eviction> = {}): Promise<AdmissionAnswer> {
     const { dryRun = false, deadlineMs = this.cluster.monotonicMs() + patienceMs, ...more } = changes;
     const eviction = { name: pod, uid: this.uidOf(pod), isPinned: true, pin: [], ...more };
     return this.commit.submit(key, { eviction, dryRun, deadlineMs });
   }
 
-  /** A review of an eviction, as the server gives it to the function. */
+  /** A review of an eviction, as the server passes it to the function. */
   review(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
     const deadlineMs = this.cluster.monotonicMs() + patienceMs;
     return this.handler.review(askedOf({ namespace, name: pod }, { uid: "review", deadlineMs, ...changes }));
   }
 
-  /** Lets time go on until all are answered: guards, in the order of the questions. */
+  /** Lets time pass until all reviews are answered. Resolves to the guards in the order of the reviews. */
   async guards(...asked: readonly Promise<AdmissionAnswer>[]): Promise<string[]> {
     const answers = await played(this.harness.timeline, Promise.all(asked));
     return answers.map(({ guard }) => guard);
@@ -117,7 +117,7 @@ export function addBudget(harness: Harness, spec: object = { maxUnavailable: 1 }
   });
 }
 
-/** A whole group under a budget, with a ledger that has been decided on and is old beyond doubt (rule R4). */
+/** A healthy group under a budget, with a ledger that has been used and is old enough (rule R4). */
 export async function governedGroup(spec?: object, group: GroupOptions = { replicas: 4 }): Promise<Harness> {
   const harness = new Harness(group);
   addBudget(harness, spec);

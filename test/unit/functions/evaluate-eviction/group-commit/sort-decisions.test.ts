@@ -1,4 +1,4 @@
-/** What becomes of the reviews of one batch: which are written to the ledger, and which leave no trace. */
+/** Sorts the reviews of a batch: which are written to the ledger, and which leave no trace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -14,21 +14,21 @@ const reviews = [real, dry, refused];
 const allowed: Decision = { answer: allow("allowed"), reserve };
 const decisions: readonly Decision[] = [allowed, allowed, { answer: askAgain("zone-budget", "not now") }];
 
-test("an allowance is reserved before it is given, and a dry run reserves nothing (R16)", () => {
+test("an allowed pod is reserved before the answer, and a dry run reserves nothing (R16)", () => {
   const { granted, traceless, unreserved } = sortDecisions(reviews, decisions, { mode: "act", tooNew: undefined });
   assert.deepEqual(granted, [{ waiting: real, ...allowed }]);
   assert.deepEqual([...traceless], [[dry, allowed.answer]]);
   assert.deepEqual([...unreserved], [[refused, decisions[2]?.answer]]);
 });
 
-test("in shadow mode nothing is reserved, and an allowance says that it would have been (R16)", () => {
+test("in shadow mode nothing is reserved, and an allowing answer says what would have been (R16)", () => {
   const { granted, traceless, unreserved } = sortDecisions(reviews, decisions, { mode: "shadow", tooNew: undefined });
   assert.deepEqual(granted, []);
   assert.deepEqual([...traceless.values()], [{ ...allowed.answer, otherwise: "reserved" }, allowed.answer]);
   assert.deepEqual([...unreserved.keys()], [refused]);
 });
 
-test("a ledger that is new reserves nothing for any review, and says for how long (R4)", () => {
+test("a new ledger reserves nothing for any review, and the answer says for how long (R4)", () => {
   const tooNew = wait("ledger-new", "it is new", { requeueAfterMs: 9_000 });
   for (const mode of ["act", "shadow"] as const) {
     const { granted, traceless, unreserved } = sortDecisions(reviews, decisions, { mode, tooNew });

@@ -1,0 +1,181 @@
+/** `--check-uninstall`: Sluice may go only when the API server has answered that nothing has a finalizer of ours. */
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import {
+  ClusterError,
+  KindNotServedError,
+  type OtherObject,
+  type Resource,
+} from "../../../../functions/shared/kubernetes/cluster.ts";
+import { readSettings } from "../../../../triggers/settings/settings.ts";
+import { groupFunctions, table } from "../../../../triggers/table.ts";
+import { checkUninstall } from "../../../../triggers/uninstall/check.ts";
+
+const [release, hold, protection] = ["release-prestop", "volume-hold", "volume-protection"].map(
+  (name) => `sluice.dev/${name}`,
+);
+
+function object(name: string, ...finalizers: (string | undefined)[]): OtherObject {
+  const ours = finalizers.filter((one) => one !== undefined);
+  return { metadata: { name, namespace: "mimir", uid: name, resourceVersion: "1", finalizers: ours } };
+}
+
+type Lists = Partial<Record<Resource, readonly OtherObject[] | ClusterError>>;
+
+/** What the API server has at a time, in milliseconds from the start. */
+type Played = (nowMs: number) => Lists;
+
+async function check(environment: Readonly<Record<string, string>>, played: Lists | Played) {
+  const { settings, mistakes } = readSettings({ NAMESPACE: "mimir", ...environment });
+  assert.deepEqual(mistakes, []);
+  let nowMs = 0;
+  const asked = new Set<string>();
+  const listsAt = typeof played === "function" ? played : () => played;
+  const cluster = {
+    monotonicMs: () => nowMs,
+    async sleep(ms: number) {
+      nowMs += ms;
+    },
+    async list(resource: Resource) {
+      asked.add(resource);
+      const found = listsAt(nowMs)[resource] ?? failed(404);
+      if (found instanceof ClusterError) throw found;
+      return { items: found, resourceVersion: "1" };
+    },
+    async resourceOf(group: string, kind: string) {
+      if (kind === "Missing") throw new KindNotServedError(group, kind);
+      return { resource: `/apis/${group}/v1/${kind.toLowerCase()}s` };
+    },
+  };
+  const namespaces = settings.namespaces as readonly string[];
+  const options = { cluster: cluster as never, settings, namespaces, definitions: groupFunctions };
+  const { mayGo, lines } = await checkUninstall(options);
+  return { mayGo, lines, text: lines.join("\n"), tookMs: nowMs, asked: [...asked].sort() };
+}
+
+function failed(code: number, message = `HTTP ${code}`): ClusterError {
+  return new ClusterError({ code, reason: "Because", message, verb: "list", resource: "persistentvolumeclaims" });
+}
+
+const nothing: Lists = { persistentvolumeclaims: [], statefulsets: [], rabbitmqclusters: [] };
+
+suite("the check before an uninstall", () => {
+  test("where nothing has a finalizer of ours it ends at once, whatever finalizers of others there are", async () => {
+    const claims = [object("data-db-0", "kubernetes.io/pvc-protection"), object("data-db-1")];
+    const { mayGo, text, tookMs } = await check({}, { ...nothing, persistentvolumeclaims: claims });
+    assert.deepEqual([mayGo, tookMs], [true, 0]);
+    assert.equal(text, "no object of namespace mimir has a finalizer of Sluice");
+  });
+
+  test("each object is named with its finalizers and the setting that takes them off", async () => {
+    const lists = {
+      persistentvolumeclaims: [object("data-db-0", "kubernetes.io/pvc-protection", hold, protection)],
+      statefulsets: [object("db", release)],
+      rabbitmqclusters: [object("orders", release)],
+    };
+    const { mayGo, lines, text, tookMs } = await check({}, lists);
+    assert.deepEqual([mayGo, tookMs], [false, 0]);
+    assert.match(text, /^3 objects have a finalizer of Sluice/);
+    for (const expected of [
+      "persistentvolumeclaims data-db-0 in mimir has sluice.dev/volume-hold, which VOLUME_HOLD=remove takes off; and sluice.dev/volume-protection, which VOLUME_HOLD=remove takes off",
+      "statefulsets db in mimir has sluice.dev/release-prestop, which SKIP_LABEL_FINALIZER=remove takes off",
+      "rabbitmqclusters orders in mimir has sluice.dev/release-prestop, which SKIP_LABEL_FINALIZER=remove takes off",
+    ])
+      assert.ok(lines.includes(expected), text);
+    assert.match(
+      lines.at(-1) ?? "",
+      /set uninstall\.prepare=true in the chart, after `helm rollback` to the revision that is there, or /,
+    );
+    assert.match(lines.at(-1) ?? "", /VOLUME_HOLD=remove/);
+    assert.match(lines.at(-1) ?? "", /SKIP_LABEL_FINALIZER=remove/);
+  });
+
+  test("twenty objects are named, and the others counted", async () => {
+    const claims = Array.from({ length: 23 }, (_, index) => object(`data-db-${index}`, hold));
+    const { lines } = await check({}, { ...nothing, persistentvolumeclaims: claims });
+    assert.equal(lines.filter((line) => line.startsWith("persistentvolumeclaims data-db-")).length, 20);
+    assert.match(lines[0] ?? "", /^23 objects have/);
+    assert.ok(lines.includes("and 3 more"));
+  });
+
+  test("it lists what the served functions put finalizers on, and no more", async () => {
+    const asked = async (FUNCTION: string, more = {}) => (await check({ FUNCTION, ...more }, nothing)).asked;
+    assert.deepEqual(await asked("advance-zone-rollout,keep-ledgers,release-namespace"), []);
+    assert.deepEqual(await asked("suspend-group"), ["persistentvolumeclaims"]);
+    assert.deepEqual(await asked("hold-process-groups"), ["persistentvolumeclaims"]);
+    assert.deepEqual(await asked("mark-skip-label"), ["rabbitmqclusters", "statefulsets"]);
+    const kinds = { SKIP_LABEL_KINDS: "Broker.example.com,Missing.example.com" };
+    assert.deepEqual(await asked("mark-skip-label", kinds), [
+      "/apis/example.com/v1/brokers",
+      "rabbitmqclusters",
+      "statefulsets",
+    ]);
+  });
+
+  test("a finalizer of a function that is not served, or that no function knows, is not passed over", async () => {
+    const claims = [object("data-db-0", protection), object("data-db-1", "sluice.dev/of-tomorrow")];
+    const settings = { FUNCTION: "suspend-group", VOLUME_HOLD: "remove" };
+    const { mayGo, text, tookMs } = await check(settings, { persistentvolumeclaims: claims });
+    assert.deepEqual([mayGo, tookMs], [false, 0]);
+    assert.match(text, /volume-protection, which only hold-process-groups takes off, with VOLUME_HOLD=remove/);
+    assert.match(text, /serve hold-process-groups as well, set uninstall\.prepare=true/);
+    assert.match(text, /of-tomorrow, which this version of Sluice does not know/);
+  });
+
+  test("what is just being taken off is waited for, for two minutes", async () => {
+    const settings = { VOLUME_HOLD: "remove", SKIP_LABEL_FINALIZER: "remove" };
+    const gone = (afterMs: number) => (nowMs: number) => ({
+      ...nothing,
+      persistentvolumeclaims: nowMs < afterMs ? [object("data-db-0", hold)] : [],
+    });
+    const soon = await check(settings, gone(30_000));
+    assert.deepEqual([soon.mayGo, soon.tookMs], [true, 30_000]);
+    const never = await check(settings, gone(1e9));
+    assert.deepEqual([never.mayGo, never.tookMs], [false, 120_000]);
+    assert.match(never.text, /data-db-0 in mimir has .*, which goes because VOLUME_HOLD is remove\n.*its log says why/);
+    const kept = await check({ ...settings, VOLUME_HOLD: "keep" }, gone(30_000));
+    assert.deepEqual([kept.mayGo, kept.tookMs], [false, 0]);
+  });
+
+  test("an API server that is away is waited for, and nothing is guessed from its silence", async () => {
+    for (const code of [0, 401, 429, 500, 503]) {
+      const away = (untilMs: number) => (nowMs: number) => ({
+        ...nothing,
+        persistentvolumeclaims: nowMs < untilMs ? failed(code, "it is away") : [],
+      });
+      const back = await check({}, away(60_000));
+      assert.deepEqual([back.mayGo, back.tookMs], [true, 60_000], `${code}`);
+      const never = await check({}, away(1e9));
+      assert.deepEqual([never.mayGo, never.tookMs], [false, 120_000], `${code}`);
+      assert.match(
+        never.text,
+        /^whether an object of namespace mimir has a finalizer of Sluice is not known: .*it is away/,
+      );
+    }
+  });
+
+  test("a right that is missing is named at once", async () => {
+    const message = 'persistentvolumeclaims is forbidden: User "a" cannot list resource "persistentvolumeclaims"';
+    const { mayGo, text, tookMs } = await check({}, { ...nothing, persistentvolumeclaims: failed(403, message) });
+    assert.deepEqual([mayGo, tookMs], [false, 0]);
+    assert.match(text, /is not known: Sluice lacks the right to list persistentvolumeclaims/);
+  });
+});
+
+test("each finalizer that a function may write is one that some function says how to take off", () => {
+  const written = table.flatMap(({ needs, kindNeeds = [] }) =>
+    [...needs, ...kindNeeds].flatMap(({ changes = [] }) =>
+      changes.flatMap((path) => /^metadata\.finalizers\[(.*)\]$/.exec(path)?.[1] ?? []),
+    ),
+  );
+  const ends = table.flatMap(({ finalizers = [] }) => finalizers.map(({ name }) => name));
+  assert.deepEqual([...new Set(written)].sort(), [...new Set(ends)].sort());
+  assert.deepEqual([...new Set(ends)].sort(), [release, hold, protection]);
+});
+
+test("a function with such a setting says which finalizers it is about", () => {
+  for (const { name, settings = {}, finalizers = [] } of table) {
+    const removing = Object.values(settings).filter(({ grammar }) => grammar === "keep or remove");
+    assert.deepEqual([...new Set(finalizers.map(({ setting }) => setting))], removing, name);
+  }
+});

@@ -1,0 +1,25 @@
+/** What a process serves, by its settings: which functions, and in which namespaces. */
+import type { CronDefinition } from "../functions/shared/contract/definition.ts";
+import type { KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
+import type { Settings } from "./settings/settings.ts";
+import { cronFunctions, table } from "./table.ts";
+
+/** What this process is, for logs and for the API server: its functions, or `all`, which a bundle of one is not. */
+export function servingOf({ functions }: Settings): string {
+  return table.length > 1 && functions.length === table.length ? "all" : functions.join(",");
+}
+
+export function servedBy({ functions }: Settings): (definition: { readonly name: string }) => boolean {
+  return ({ name }) => functions.includes(name);
+}
+
+/** A process with a certificate file, or without a TLS port, renews none; a function that was asked for by name runs. */
+export function cronsOf(settings: Settings): readonly CronDefinition[] {
+  const isRenewed = settings.tlsPort !== "off" && settings.tlsCertFile === "";
+  return isRenewed || servingOf(settings) !== "all" ? cronFunctions.filter(servedBy(settings)) : [];
+}
+
+export function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly string[] | undefined {
+  if (settings.namespaces === "all") return undefined;
+  return settings.namespaces === "own" ? [cluster.namespace] : settings.namespaces;
+}

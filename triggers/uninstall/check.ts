@@ -1,0 +1,119 @@
+/** Looks for what an uninstall would leave with a finalizer of ours, and waits for what is just being done about it. */
+import { ours } from "../../functions/shared/annotations/paths.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
+import type { Definition } from "../../functions/shared/contract/definition.ts";
+import {
+  apiMessage,
+  type Cluster,
+  ClusterError,
+  isKnown,
+  isRightMissing,
+  isTransient,
+  lackOf,
+  type OtherObject,
+  type Resource,
+} from "../../functions/shared/kubernetes/cluster.ts";
+import { listIfServed } from "../../functions/shared/kubernetes/find.ts";
+import { findOwnerTypes } from "../../functions/shared/reconcile/owner-kinds.ts";
+import { type Settings, settingsTable } from "../settings/settings.ts";
+import { decideUninstall, type FinalizerEnd, type LeftObject, type UninstallVerdict } from "./decide.ts";
+
+interface UninstallCheck {
+  readonly cluster: Pick<Cluster, "list" | "resourceOf"> & Clock;
+  readonly settings: Settings;
+  /** Undefined: all of them. */
+  readonly namespaces: readonly string[] | undefined;
+  /** Also of functions that are not served: these may have left something behind. */
+  readonly definitions: readonly Definition[];
+}
+
+interface CheckResult {
+  readonly mayGo: boolean;
+  readonly lines: readonly string[];
+}
+
+/** How long it waits for the API server, and for finalizers that are just being taken off, in milliseconds. */
+const patienceMs = 120_000;
+const pauseMs = 2_000;
+
+/**
+ * True only if the API server has answered that no object of the served namespaces has a finalizer of ours. It reads the types
+ * that the served functions put finalizers on. While the API server does not answer, and while all that is left is just being
+ * taken off, it reads again for two minutes. It never throws.
+ */
+export async function checkUninstall(check: UninstallCheck): Promise<CheckResult> {
+  const { cluster } = check;
+  const deadlineMs = cluster.monotonicMs() + patienceMs;
+  for (;;) {
+    const found = await observe(check);
+    const isFinal = found.kind !== "going" && found.kind !== "unanswered";
+    if (isFinal || cluster.monotonicMs() >= deadlineMs) return { mayGo: found.kind === "clear", lines: found.lines };
+    await cluster.sleep(pauseMs);
+  }
+}
+
+type Found = UninstallVerdict | { readonly kind: "unanswered" | "refused"; readonly lines: readonly string[] };
+
+async function observe(check: UninstallCheck): Promise<Found> {
+  const { namespaces, settings, definitions } = check;
+  const where = namespaces === undefined ? "all namespaces" : `namespace ${namespaces.join(", ")}`;
+  try {
+    return decideUninstall(where, await leftObjects(check), endsOf(definitions, settings));
+  } catch (error) {
+    if (!(error instanceof ClusterError)) throw error;
+    const why = isRightMissing(error) ? lackOf(error) : apiMessage(error);
+    const lines = [`whether an object of ${where} has a finalizer of Sluice is not known: ${why}`];
+    return { kind: isTransient(error) ? "unanswered" : "refused", lines };
+  }
+}
+
+/** Throws ClusterError. */
+async function leftObjects({ cluster, settings, namespaces, definitions }: UninstallCheck): Promise<LeftObject[]> {
+  const served = definitions.filter(({ name }) => settings.functions.includes(name));
+  const types = await typesOf(cluster, settings, served);
+  const lists = types.flatMap((resource) =>
+    (namespaces ?? [undefined]).map(async (namespace) => {
+      const items: readonly OtherObject[] = await listIfServed(cluster, resource, namespace);
+      return items.map(({ kind, metadata }) => {
+        const type = isKnown(resource) ? resource : (kind ?? resource);
+        const finalizers = metadata.finalizers?.filter((one) => one.startsWith(ours)) ?? [];
+        return { shown: `${type} ${metadata.name} in ${metadata.namespace}`, finalizers };
+      });
+    }),
+  );
+  return (await Promise.all(lists)).flat().filter(({ finalizers }) => finalizers.length > 0);
+}
+
+/**
+ * The types that the served functions put finalizers on, by the changes that they declare. Their accounts may list these. Throws
+ * ClusterError.
+ */
+async function typesOf(
+  cluster: UninstallCheck["cluster"],
+  { skipLabelKinds }: Settings,
+  served: readonly Definition[],
+): Promise<readonly Resource[]> {
+  const keeping = served.filter(({ finalizers = [] }) => finalizers.length > 0);
+  const isFinalized = ({ changes = [] }: { readonly changes?: readonly string[] }) =>
+    changes.some((path) => path.startsWith("metadata.finalizers["));
+  const known = keeping.flatMap(({ needs }) => needs.filter(isFinalized).map(({ resource }) => resource));
+  const hasOwners = keeping.some(({ kindNeeds = [] }) => kindNeeds.some(isFinalized));
+  const owners = hasOwners ? (await findOwnerTypes(cluster, skipLabelKinds)).resources : [];
+  return [...new Set<Resource>([...known.filter(isKnown), ...owners])];
+}
+
+function endsOf(definitions: readonly Definition[], settings: Settings): readonly FinalizerEnd[] {
+  const all = definitions.flatMap(({ name, finalizers = [] }) => finalizers.map((one) => ({ ...one, by: name })));
+  return [...Map.groupBy(all, ({ name }) => name)].map(([finalizer, keepers]) => {
+    const [{ setting } = { setting: { name: "" } }] = keepers;
+    const functions = keepers.map(({ by }) => by);
+    const isServed = functions.some((name) => settings.functions.includes(name));
+    const state = settingOf(settings, setting.name) === "remove" ? "remove" : "keep";
+    return { finalizer, setting: setting.name, functions, state: isServed ? state : "unserved" };
+  });
+}
+
+function settingOf(settings: Settings, name: string): unknown {
+  const [field] = Object.entries(settingsTable).find(([, one]) => one.name === name) ?? [];
+  return field === undefined ? undefined : settings[field as keyof Settings];
+}
