@@ -61,7 +61,6 @@ export interface Installation {
 }
 
 interface Walk extends Omit<Installation, "objects" | "play"> {
-  readonly controlPlane: ControlPlane;
   readonly objects: readonly Built[];
   readonly kubectl: Kubectl;
   readonly scene: Scene;
@@ -108,9 +107,8 @@ const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk
 ];
 
 /** Users run the plugin in a pod. */
-async function ask({ controlPlane, scene, namespace, asker }: Walk): Promise<void> {
-  if (asker === undefined) return;
-  await askWhy(scene.group, await kubeconfigOf(controlPlane, scene.api, namespace, asker));
+async function ask({ scene, namespace, asker }: Walk): Promise<void> {
+  if (asker !== undefined) await askWhy(scene, namespace, asker);
 }
 
 function userOf(namespace: string, account: string): string {
@@ -148,9 +146,7 @@ export async function walk(
     for (const [needed, part] of parts) {
       if (!needed.every((name) => functions.includes(name))) continue;
       const where = needed.includes("rotate-certificate") ? [home] : scenes;
-      await Promise.all(
-        where.map((scene) => part({ ...installation, controlPlane, objects, kubectl, scene, ingesters, cast })),
-      );
+      await Promise.all(where.map((scene) => part({ ...installation, objects, kubectl, scene, ingesters, cast })));
     }
     await Promise.all(scenes.map((scene) => scene.end()));
     for (const name of accountsOf(objects)) {
