@@ -1,0 +1,323 @@
+/** The swap by Helm, each command as the document has it, with a release called `prod` that has the operator as its subchart. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
+import { type Api, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { freePort } from "../controlplane/ports.ts";
+import { TcpProxy } from "../support/drain-proxy.ts";
+import { chartOfThisMachine, Helm, skipWithoutHelm } from "../support/helm.ts";
+import { Ingesters } from "../support/ingester.ts";
+import { askedBy, kubeconfigOf } from "../support/installed.ts";
+import { Kubectl } from "../support/kubectl.ts";
+import { Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import { type Configuration, deploymentOf, installed } from "./deployed.ts";
+import { chartWithOperator, operatorsWebhooks } from "./operator-chart.ts";
+import { Replicas } from "./replicas.ts";
+
+const root = join(import.meta.dirname, "../..");
+const migration = readFileSync(join(root, "knative/from-rollout-operator.md"), "utf8");
+const betweenZonesMs = 12_000;
+
+/** The commands of a chapter, by its heading, that begin with this word. */
+function commandsOf(heading: string, program: string): string[] {
+  const [, part = assert.fail(heading)] =
+    new RegExp(`^#+ ${heading}\n([^]*?)(?:^#+ |(?![^]))`, "m").exec(migration) ?? [];
+  const lines = [...part.matchAll(/```sh\n([^`]*)```/g)].flatMap(([, block = ""]) => block.trim().split("\n"));
+  return lines.filter((line) => line.startsWith(`${program} `));
+}
+
+const operators = "app.kubernetes.io/name=rollout-operator";
+const longAgo = "grafana.com/last-downscale=2020-01-01T00:00:00Z";
+
+/** Labels and annotations of StatefulSets whose pods answer at a port before they leave. */
+function prepared(port: number) {
+  return {
+    labels: {
+      asked: "yes",
+      "grafana.com/prepare-downscale": "true",
+      "grafana.com/min-time-between-zones-downscale": `${betweenZonesMs / 1000}s`,
+    },
+    annotations: {
+      "grafana.com/prepare-downscale-http-path": "ingester/prepare-shutdown",
+      "grafana.com/prepare-downscale-http-port": String(port),
+    },
+  };
+}
+
+interface Operator {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly serviceAccountName: string;
+        readonly containers: readonly {
+          readonly image: string;
+          readonly args: readonly string[];
+          readonly env: readonly { readonly name: string; readonly value: string }[];
+        }[];
+      };
+    };
+  };
+}
+
+/** What is scaled, and which StatefulSets follow, in the fixture of a chart. */
+const charts = {
+  "mimir-classic": {
+    scaled: "replicatemplates.rollout-operator.grafana.com/ingester",
+    followers: ["ingester-zone-a", "ingester-zone-b", "ingester-zone-c"],
+  },
+  loki: { scaled: "statefulset/ingester-zone-a", followers: ["ingester-zone-b", "ingester-zone-c"] },
+  tempo: {
+    scaled: "replicatemplates.rollout-operator.grafana.com/live-store",
+    followers: ["live-store-zone-a", "live-store-zone-b"],
+  },
+} as const;
+
+/** Resolves when a webhook configuration has an authority that Sluice has made. */
+function trusted(api: Api, path: string): Promise<true> {
+  return eventually("an authority of Sluice trusted", 30_000, async () => {
+    const { webhooks } = await api.get<Configuration>(path);
+    return (webhooks[0]?.clientConfig.caBundle ?? "YQ==") === "YQ==" ? undefined : true;
+  });
+}
+
+const pathOf = (called: string, namespace: string, kind: string) =>
+  `/apis/admissionregistration.k8s.io/v1/${kind.toLowerCase()}webhookconfigurations/${called}-${namespace}`;
+
+suite("the swap by Helm", {
+  skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
+  concurrency: 2,
+}, () => {
+  let controlPlane: ControlPlane;
+  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  let kubectl: Kubectl;
+  let parent: Awaited<ReturnType<typeof chartWithOperator>>;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    opened = await Helm.open(controlPlane.kubeconfig);
+    kubectl = await Kubectl.open(controlPlane);
+    parent = await chartWithOperator();
+  });
+
+  after(async () => {
+    await parent?.remove();
+    await kubectl?.close();
+    await opened?.close();
+    await controlPlane?.stop();
+  });
+
+  /** Types a command of the document, with this machine's folders for its charts. */
+  async function type(line: string, helm: Helm, namespace: string, folder: string, port = 443): Promise<string> {
+    const asked = port === 443 ? "never" : "yes";
+    const rollout_operator = { enabled: true, webhooks: { port, asked } };
+    const mine = await kubectl.file(`${namespace}-values.yaml`, JSON.stringify({ rollout_operator }));
+    const words = line.replace("--namespace mimir", `--namespace ${namespace}`).split(" ").slice(1);
+    const known: Readonly<Record<string, string>> = {
+      "sluice/knative/chart": folder,
+      "grafana/mimir-distributed": parent.folder,
+      "grafana/loki": parent.folder,
+      "grafana/tempo": parent.folder,
+      "YOUR-VALUES.yaml": mine,
+      "image.repository=YOUR-REGISTRY/sluice": "image.repository=registry.example/sluice",
+    };
+    const typed = words.map((word) => known[word] ?? word.replace(/^sluice\/knative/, join(root, "knative")));
+    return helm.run(...typed);
+  }
+
+  /** Applies what a chart has in a namespace, and scales what its zones mirror. Resolves when all of them follow. */
+  async function mirror(scene: Scene, chart: keyof typeof charts): Promise<void> {
+    const { scaled, followers } = charts[chart];
+    const { namespace } = scene.group;
+    await kubectl.run("-n", namespace, "apply", "-f", join(root, `test/fixtures/charts/${chart}.yaml`));
+    await kubectl.run("-n", namespace, "scale", scaled, "--replicas=4");
+    for (const name of followers)
+      await eventually(`${name} follows`, 20_000, async () => {
+        const { spec } = await scene.api.get<{ spec: { replicas: number } }>(scene.statefulSetPath(name));
+        return spec.replicas === 4 ? true : undefined;
+      });
+  }
+
+  const scale = async (namespace: string, name: string, replicas: number): Promise<string> => {
+    const given = ["-n", namespace, "patch", "statefulset", name, "--patch", JSON.stringify({ spec: { replicas } })];
+    return kubectl.run(...given).catch(({ stderr }: { stderr: string }) => stderr);
+  };
+
+  /** A zone gets smaller, and the next one waits for the time between zones, and no longer. */
+  async function shrinkInTurn({ group: { namespace, statefulSets } }: Scene, ingesters: Ingesters): Promise<void> {
+    const [one = "", other = ""] = statefulSets;
+    await eventually("a prepared downscale allowed", 30_000, async () =>
+      (await scale(namespace, one, 1)).includes("patched") ? true : undefined,
+    );
+    const shrunkMs = Date.now();
+    assert.deepEqual(
+      ingesters.calls.filter(({ method }) => method === "POST").map(({ pod }) => pod),
+      [`${one}-1`],
+    );
+    const refusals: string[] = [];
+    await eventually("the next zone allowed", betweenZonesMs + 15_000, async () => {
+      const said = await scale(namespace, other, 1);
+      if (said.includes("patched")) return true;
+      refusals.push(said);
+      return undefined;
+    });
+    const waitedMs = Date.now() - shrunkMs;
+    assert.ok(waitedMs > betweenZonesMs - 2_000 && waitedMs < betweenZonesMs + 10_000, `it waited ${waitedMs} ms`);
+    assert.match(refusals.at(-1) ?? "", /the time between two zones is 12 s: try again after/);
+  }
+
+  for (const major of ["4", "3"])
+    test(`Helm ${major}: Sluice takes the place of Mimir's subchart, and leaves the operator's certificate alone before`, async () => {
+      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const namespace = `mimir-${major}`;
+      const service = await TcpProxy.start();
+      const { folder, remove } = await chartOfThisMachine(service.port);
+      const ingesters = await Ingesters.open();
+      const following = new AbortController();
+      const scene = await Scene.set(controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
+      const { api } = scene;
+      const followed = ingesters.followPods(api, namespace, following.signal);
+      try {
+        await helm.run("install", "prod", parent.folder, "--namespace", namespace);
+        await kubectl.run("-n", namespace, "rollout", "status", "deployment", "-l", operators);
+        const bundle = [{ op: "add", path: "/webhooks/0/clientConfig/caBundle", value: "YQ==" }];
+        const paths = Object.entries(operatorsWebhooks).map(([called, { kind }]) => pathOf(called, namespace, kind));
+        for (const path of paths) await api.request("PATCH", path, bundle, "application/json-patch+json");
+
+        const typeAll = async (heading: string) => {
+          for (const line of commandsOf(heading, "helm"))
+            if (!line.includes(" > ")) await type(line, helm, namespace, folder);
+        };
+        await typeAll("1\\. Install Sluice beside the operator");
+        const { account, settings } = await installed(api, namespace);
+        const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, account);
+        const own = { NODE_OPTIONS: ingesters.nodeOptions };
+        const replicas = await Replicas.start(scene, kubeconfig, service, { ...settings, ...own });
+        await eventually("the certificate made", 30_000, async () => {
+          const secret = `/api/v1/namespaces/${namespace}/secrets/${usualSecretName}`;
+          return (await api.get<{ data?: { cert?: string } }>(secret)).data?.cert ? true : undefined;
+        });
+        await scene.waitForEvent("StandingBy");
+        const [command = ""] = commandsOf("6\\. Say when zones were made smaller", "kubectl");
+        await kubectl.shell(command.replace("mimir", namespace));
+        for (const path of paths) {
+          const { webhooks } = await api.get<Configuration>(path);
+          assert.equal(webhooks[0]?.clientConfig.caBundle, "YQ==", path);
+        }
+
+        await typeAll("3\\. Switch the operator off");
+        const left = await helm.run("get", "manifest", "prod", "--namespace", namespace);
+        assert.equal(left.trim(), "");
+        for (const path of paths) await assert.rejects(api.get(path), /404|not found/);
+
+        await typeAll("4\\. Guard evictions again");
+        assert.equal((await deploymentOf(api, namespace)).spec.replicas, 2);
+        await replicas.replace({ ...(await installed(api, namespace)).settings, ...own });
+        await trusted(api, pathOf("prepare-downscale", namespace, "Mutating"));
+        await mirror(scene, "mimir-classic");
+        await shrinkInTurn(scene, ingesters);
+
+        const [writes = "", uninstall = "", back = ""] = commandsOf("Go back to Mimir's subchart", "helm");
+        await type(writes, helm, namespace, folder);
+        const { settings: writing } = await installed(api, namespace);
+        assert.equal(writing.WRITE_LAST_DOWNSCALE, "true");
+        await type(uninstall, helm, namespace, folder);
+        await type(back, helm, namespace, folder);
+        for (const path of paths) await api.get(path);
+      } finally {
+        following.abort();
+        await followed.catch(() => undefined);
+        await scene.close();
+        await ingesters.close();
+        await service.close();
+        await remove();
+      }
+    });
+
+  for (const [major, chart] of [
+    ["4", "loki"],
+    ["3", "tempo"],
+  ] as const)
+    test(`Helm ${major}: with ${chart}.yaml the subchart of the release runs Sluice, under its account and its arguments`, async () => {
+      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const namespace = `with-${chart}`;
+      const ingesters = await Ingesters.open();
+      const following = new AbortController();
+      const scene = await Scene.set(controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
+      const { api } = scene;
+      const followed = ingesters.followPods(api, namespace, following.signal);
+      try {
+        for (const definition of ["replicatemplates", "zoneawarepoddisruptionbudgets"])
+          await kubectl.run("apply", "--server-side", "-f", `knative/base/crds/${definition}.yaml`);
+        await kubectl.waitForDefinitions();
+        await helm.run("install", "prod", parent.folder, "--namespace", namespace);
+        // As the operator has made it.
+        await kubectl.run("-n", namespace, "create", "secret", "generic", "certificate");
+        const [, bound = ""] = /```yaml\n([^`]*operator-account[^`]*)```/.exec(migration) ?? [];
+        await kubectl.applyKustomization(bound.replaceAll("mimir", namespace));
+        const port = await freePort();
+        const [line = ""] = commandsOf("Loki and Tempo by Helm", "helm");
+        await type(line.replaceAll("loki", chart), helm, namespace, "", port);
+        const [status = ""] = commandsOf("Loki and Tempo by Helm", "kubectl");
+        await kubectl.shell(status.replace("mimir", namespace));
+        await eventually("the pod of the operator gone", 30_000, async () => {
+          const images = ["get", "pods", "-l", operators, "-o", "jsonpath={.items[*].spec.containers[*].image}"];
+          return (await kubectl.run("-n", namespace, ...images)).includes("rollout-operator") ? undefined : true;
+        });
+        const path = `/apis/apps/v1/namespaces/${namespace}/deployments/prod-rollout-operator`;
+        const { spec } = (await api.get<Operator>(path)).spec.template;
+        assert.equal(spec.serviceAccountName, "rollout-operator");
+        const [{ image, args, env } = assert.fail("no container")] = spec.containers;
+        assert.equal(image, "registry.invalid/sluice:0.1.0");
+        const settings = Object.fromEntries(env.map(({ name, value }) => [name, value]));
+        const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, spec.serviceAccountName);
+        const ports = [`-server.port=${await freePort()}`, `-server-tls.port=${port}`];
+        const server = await scene.serve(
+          { ...settings, NODE_OPTIONS: ingesters.nodeOptions, PORT: "", NAMESPACE: "" },
+          { kubeconfig, args: [...args, ...ports] },
+        );
+        await server.ready();
+        await trusted(api, pathOf("prepare-downscale", namespace, "Mutating"));
+        await mirror(scene, chart);
+        await kubectl.run("-n", namespace, "annotate", "statefulsets", ...scene.group.statefulSets, longAgo);
+        await shrinkInTurn(scene, ingesters);
+        assert.deepEqual((await askedBy(controlPlane, 0, namespace, "rollout-operator")).forbidden, []);
+      } finally {
+        following.abort();
+        await followed.catch(() => undefined);
+        await scene.close();
+        await ingesters.close();
+      }
+    });
+
+  for (const major of ["4", "3"])
+    test(`Helm ${major} takes over what our manifests have installed`, async () => {
+      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const namespace = `taken-${major}`;
+      await kubectl.run("create", "namespace", namespace);
+      const objects = await kubectl.buildIn(namespace, "standalone");
+      await kubectl.apply(objects.filter(({ kind }) => kind === "CustomResourceDefinition"));
+      await kubectl.waitForDefinitions();
+      const rest = await kubectl.file(
+        `${namespace}.yaml`,
+        JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }),
+      );
+      await kubectl.run("apply", "-f", rest);
+      for (const line of commandsOf("From our manifests to our chart", "kubectl"))
+        await kubectl.shell(line.replace("mimir", namespace));
+      const [line = ""] = commandsOf("From our manifests to our chart", "helm");
+      const more = major === "4" ? " --force-conflicts" : "";
+      await type(`${line}${more}`, helm, namespace, join(root, "knative/chart"));
+      await helm.run("uninstall", "sluice", "--namespace", namespace);
+      const left = await kubectl.existing(
+        objects.filter(({ kind }) => !/^(Namespace|CustomResourceDefinition)$/.test(kind)),
+      );
+      // Other namespaces may share these.
+      assert.deepEqual(left.map(({ kind, metadata }) => `${kind}/${metadata.name}`).sort(), [
+        "ClusterRole/sluice-operator",
+        "ClusterRole/sluice:sluice",
+      ]);
+    });
+});
