@@ -26,7 +26,7 @@ function commandsOf(heading: string, program: string): string[] {
   const [, part = assert.fail(heading)] =
     new RegExp(`^#+ ${heading}\n([^]*?)(?:^#+ |(?![^]))`, "m").exec(migration) ?? [];
   const lines = [...part.matchAll(/```sh\n([^`]*)```/g)].flatMap(([, block = ""]) => block.trim().split("\n"));
-  return lines.filter((line) => line.startsWith(`${program} `));
+  return lines.filter((line) => new RegExp(`^${program} `).test(line));
 }
 
 const operators = "app.kubernetes.io/name=rollout-operator";
@@ -88,7 +88,8 @@ const pathOf = (called: string, namespace: string, kind: string) =>
 
 suite("the swap by Helm", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
-  concurrency: 2,
+  // They wait more than they compute.
+  concurrency: 3,
 }, () => {
   let controlPlane: ControlPlane;
   let opened: Awaited<ReturnType<typeof Helm.open>>;
@@ -127,6 +128,12 @@ suite("the swap by Helm", {
     return helm.run(...typed);
   }
 
+  /** Does work with a folder for kustomizations that no other test writes to. */
+  async function apart<T>(work: (own: Kubectl) => Promise<T>): Promise<T> {
+    const own = await Kubectl.open(controlPlane);
+    return work(own).finally(() => own.close());
+  }
+
   /** Applies what a chart has in a namespace, and scales what its zones mirror. Resolves when all of them follow. */
   async function mirror(scene: Scene, chart: keyof typeof charts): Promise<void> {
     const { scaled, followers } = charts[chart];
@@ -158,9 +165,9 @@ suite("the swap by Helm", {
     );
     const refusals: string[] = [];
     await eventually("the next zone allowed", betweenZonesMs + 15_000, async () => {
-      const said = await scale(namespace, other, 1);
-      if (said.includes("patched")) return true;
-      refusals.push(said);
+      const output = await scale(namespace, other, 1);
+      if (output.includes("patched")) return true;
+      refusals.push(output);
       return undefined;
     });
     const waitedMs = Date.now() - shrunkMs;
@@ -187,8 +194,10 @@ suite("the swap by Helm", {
         for (const path of paths) await api.request("PATCH", path, bundle, "application/json-patch+json");
 
         const typeAll = async (heading: string) => {
-          for (const line of commandsOf(heading, "helm"))
-            if (!line.includes(" > ")) await type(line, helm, namespace, folder);
+          for (const line of commandsOf(heading, "(?:helm|kubectl)")) {
+            if (line.startsWith("kubectl")) await kubectl.shell(line.replace("mimir", namespace));
+            else await type(line.replace(/ > .*/, ""), helm, namespace, folder);
+          }
         };
         await typeAll("1\\. Install Sluice beside the operator");
         const { account, settings } = await installed(api, namespace);
@@ -256,7 +265,7 @@ suite("the swap by Helm", {
         // As the operator has made it.
         await kubectl.run("-n", namespace, "create", "secret", "generic", "certificate");
         const [, bound = ""] = /```yaml\n([^`]*operator-account[^`]*)```/.exec(migration) ?? [];
-        await kubectl.applyKustomization(bound.replaceAll("mimir", namespace));
+        await apart((own) => own.applyKustomization(bound.replaceAll("mimir", namespace)));
         const port = await freePort();
         const [line = ""] = commandsOf("Loki and Tempo by Helm", "helm");
         await type(line.replaceAll("loki", chart), helm, namespace, "", port);
@@ -292,13 +301,14 @@ suite("the swap by Helm", {
       }
     });
 
-  for (const major of ["4", "3"])
-    test(`Helm ${major} takes over what our manifests have installed`, async () => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+  // One after the other: both namespaces share two ClusterRoles.
+  test("each Helm takes over what our manifests have installed", async () => {
+    for (const helm of opened.helms) {
+      const { major } = helm;
       const namespace = `taken-${major}`;
       await kubectl.run("create", "namespace", namespace);
-      const objects = await kubectl.buildIn(namespace, "standalone");
-      await kubectl.apply(objects.filter(({ kind }) => kind === "CustomResourceDefinition"));
+      const objects = await apart((own) => own.buildIn(namespace, "standalone"));
+      await apart((own) => own.apply(objects.filter(({ kind }) => kind === "CustomResourceDefinition")));
       await kubectl.waitForDefinitions();
       const rest = await kubectl.file(
         `${namespace}.yaml`,
@@ -311,13 +321,14 @@ suite("the swap by Helm", {
       const more = major === "4" ? " --force-conflicts" : "";
       await type(`${line}${more}`, helm, namespace, join(root, "knative/chart"));
       await helm.run("uninstall", "sluice", "--namespace", namespace);
-      const left = await kubectl.existing(
-        objects.filter(({ kind }) => !/^(Namespace|CustomResourceDefinition)$/.test(kind)),
+      const left = await apart((own) =>
+        own.existing(objects.filter(({ kind }) => !/^(Namespace|CustomResourceDefinition)$/.test(kind))),
       );
       // Other namespaces may share these.
       assert.deepEqual(left.map(({ kind, metadata }) => `${kind}/${metadata.name}`).sort(), [
         "ClusterRole/sluice-operator",
         "ClusterRole/sluice:sluice",
       ]);
-    });
+    }
+  });
 });
