@@ -29,7 +29,7 @@ export interface TablePanel {
 export const where = '{namespace=~"$namespace"}';
 export const whereGroup = '{namespace=~"$namespace", rollout_group=~"$group"}';
 /** The requests that are reviews. */
-export const reviews = '{namespace=~"$namespace", route=~"admission.*|pods_eviction"}';
+export const reviews = '{namespace=~"$namespace", route=~"admission.*|pods_eviction.*"}';
 
 /** The filter of series with these labels. */
 function filterOf(labels: string): string {

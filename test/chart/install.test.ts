@@ -1,14 +1,17 @@
 /** The chart on the real API server: installed, at work under its own account, upgraded, and uninstalled. */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
-import { type Api, eventually } from "../controlplane/api.ts";
+import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { runPlugin } from "../support/ask-why.ts";
 import { TcpProxy } from "../support/drain-proxy.ts";
 import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "../support/helm.ts";
-import { askedBy, kubeconfigOf } from "../support/installed.ts";
-import type { Built } from "../support/kubectl.ts";
+import { askedBy, kubeconfigOf, tokenOf } from "../support/installed.ts";
+import { type Built, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import {
   type Configuration,
@@ -22,6 +25,7 @@ import {
 } from "./deployed.ts";
 import { drainEachSecond, Replicas } from "./replicas.ts";
 
+const root = join(import.meta.dirname, "../..");
 const budgetDefinition =
   "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/zoneawarepoddisruptionbudgets.rollout-operator.grafana.com";
 
@@ -146,6 +150,35 @@ suite("the chart on the real API server", {
         await helm.run("uninstall", "prod", "--namespace", namespace);
       });
     });
+
+  test("the three commands of the README lead from an empty cluster to the first answer of why", async () => {
+    const readme = await readFile(join(root, "README.md"), "utf8");
+    const three = /^docker push .+\n\n(helm install .+) --wait\n(kubectl .+ apply .+)\n(kubectl .+ exec .+)\n```$/m;
+    const typed = (three.exec(readme) ?? assert.fail("no three commands")).slice(1);
+    const words = typed.map((line) =>
+      line
+        .replace(/ +#.*$/, "")
+        .replace("YOUR-REGISTRY", "registry.example")
+        .replace(/ sluice\//, ` ${root}/`)
+        .split(" ")
+        .slice(1),
+    );
+    const [install = [], apply = [], exec = []] = words;
+    const [helm = assert.fail()] = opened.helms;
+    // No pod runs here, so that the release has nothing to wait for.
+    await helm.run(...install);
+    const kubectl = await Kubectl.open(controlPlane);
+    await kubectl.run(...apply);
+    await kubectl.close();
+    const [node, program, ...asked] = exec.slice(exec.indexOf("--") + 1);
+    assert.deepEqual([node, program], ["/nodejs/bin/node", "/sluice/kubectl-sluice"]);
+    const api = await Api.open(controlPlane, { userAgent: "sluice-test-readme" });
+    const { account } = await installed(api, "mimir");
+    const answer = await runPlugin(controlPlane, asked, "mimir", await tokenOf(api, "mimir", account));
+    assert.match(answer, /ingester-zone-c/);
+    await api.close();
+    await helm.run("uninstall", "sluice", "--namespace", "mimir");
+  });
 
   for (const major of ["4", "3"])
     test(`Helm ${major} installs nothing where a ServiceMonitor is asked for and its CRD is missing, and leaves the CRDs of another owner alone`, async () => {

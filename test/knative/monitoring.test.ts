@@ -10,6 +10,7 @@ import { dashboard } from "../../knative/render/dashboard.ts";
 import { prometheusRule } from "../../knative/render/monitoring.ts";
 import { repositoryOf } from "../../knative/render/package-fields.ts";
 import manifest from "../../package.json" with { type: "json" };
+import { routeOf } from "../../triggers/server/server.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
 import { createMetrics } from "../../triggers/telemetry/metrics.ts";
 import { ensureAlerting, groupingsOf, queriesOfDashboard } from "./alerting.ts";
@@ -113,6 +114,14 @@ test("each panel says what it shows, and the first one is the table of what wait
   assert.ok(panels[0]?.targets?.[0]?.expr.includes(`by (${labels.join(", ")})`));
   const names = contents.templating.list.map(({ name }) => name);
   assert.deepEqual(names, ["datasource", "namespace", "group"]);
+});
+
+test("the panels about reviews show each path that a function answers", () => {
+  const filters = [...JSON.stringify(dashboard()).matchAll(/route=~\\*"([^"\\]+)/g)].map(([, filter = ""]) => filter);
+  assert.ok(filters.length > 0);
+  for (const filter of filters)
+    for (const path of admissionFunctions.flatMap(({ paths }) => paths))
+      assert.match(routeOf(path), new RegExp(`^(?:${filter})$`), path);
 });
 
 test("an expired certificate shows: no axis ends at 0, and what is below it is red", () => {

@@ -155,8 +155,8 @@ async function lengthOf(response: Response): Promise<number> {
   return response.body === null ? 0 : (await response.clone().arrayBuffer()).byteLength;
 }
 
-/** As rollout-operator labels its routes. */
-function routeOf(path: string): string {
+/** The label `route` of a path in metrics, as rollout-operator makes it: `admission_pod_eviction`. */
+export function routeOf(path: string): string {
   return (
     path
       .replaceAll(/[^a-z0-9]+/gi, "_")

@@ -8,7 +8,7 @@ import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 import type { StandBy } from "../../functions/shared/contract/stand-by.ts";
 import type { NewEvent } from "../../functions/shared/events/event.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
-import { isNewEvent, recordEvent, tryCreateEvent } from "../../functions/shared/events/recorder.ts";
+import { isNewEvent, isNewIn, recordEvent, tryCreateEvent } from "../../functions/shared/events/recorder.ts";
 import {
   apiMessage,
   ClusterError,
@@ -109,8 +109,7 @@ async function recordStandBy(
 ): Promise<void> {
   const { sentEvents } = context.otherOperator ?? { sentEvents: new Set<string>() };
   const what = `${groupPathOf(key)} ${identity}`;
-  if (sentEvents.has(what)) return;
-  sentEvents.add(what);
+  if (!isNewIn(sentEvents, what)) return;
   const text = { type: "Warning", reason: eventReasons.standingBy, message: `${guard}: ${message}` } as const;
   const about = await objectToBlame(context, key);
   const isSent = await tryCreateEvent(context, definition.name, key, { about, ...text, identity });

@@ -4,7 +4,11 @@ import { createEvent, type NewEvent } from "./event.ts";
 
 /** True for an Event that this process has not sent about a key, as far as it remembers. Remembers it. */
 export function isNewEvent(context: Context, key: Key, identity: string): boolean {
-  const { sentEvents } = context.memoryOf(key);
+  return isNewIn(context.memoryOf(key).sentEvents, identity);
+}
+
+/** The same for Events that are remembered in a set of their own. */
+export function isNewIn(sentEvents: Set<string>, identity: string): boolean {
   if (sentEvents.has(identity)) return false;
   sentEvents.add(identity);
   return true;
