@@ -14,6 +14,8 @@ export async function mirror(scene: Scene, { delayed, follower }: Cast, ingester
   const { namespace } = group;
   const path = `/apis/${budgets}/namespaces/${namespace}/replicatemplates`;
   const metadata = { name: "mirrored" };
+  // The size is written back once, maybe before the second group is made.
+  const start = await auditPosition(controlPlane.auditLog);
   await api.post(path, { apiVersion: budgets, kind: "ReplicaTemplate", metadata, spec: { replicas: 2 } });
   const from = "grafana.com/rollout-mirror-replicas-from-resource";
   const mirrors = {
@@ -37,7 +39,6 @@ export async function mirror(scene: Scene, { delayed, follower }: Cast, ingester
     const own = { ...annotations, ...slowly };
     await createGroup(controlPlane, { name, namespace, zones: 1, pods: 2, annotations: own });
   }
-  const start = await auditPosition(controlPlane.auditLog);
   const readers = new Set([delayed, follower]).size;
   await eventually(
     "each scale read by its readers, and a size written back",
