@@ -31,6 +31,8 @@ export interface CertificateSnapshot {
   /** Why a Secret could not be made lately; undefined where it may be tried. */
   readonly creationRefused: string | undefined;
   readonly configurations: readonly Configuration[];
+  /** Configurations that lead to another Service than the certificate is for, and stay as they are; by `RESOURCE/NAME`. */
+  readonly elsewhere: readonly string[];
   /** False where others write the bundles. */
   readonly updatesBundles: boolean;
   /** Why configurations could not be listed; undefined where they were. */
@@ -266,11 +268,13 @@ function carries(bundle: readonly string[], authorities: readonly string[], welc
   return authorities.every((ca) => bundle.includes(ca)) && bundle.every((ca) => welcome.has(ca));
 }
 
-function rest({ presented, nowMs }: Renewal): Done {
+function rest({ presented, nowMs, dnsName, elsewhere }: Renewal): Done {
   const preparedMs = (presented.notBeforeMs + presented.notAfterMs) / 2;
   const prepare = nowMs >= preparedMs;
   const requeueAfterMs = (prepare ? renewalMs(presented) : preparedMs) - nowMs;
-  const message = "the certificate holds, and every webhook configuration trusts it";
+  const trusted = "the certificate holds, and every webhook configuration trusts it";
+  const other = `${elsewhere.join(", ")}: the certificate is for ${dnsName}, and another Service is named there`;
+  const message = elsewhere.length === 0 ? trusted : `${trusted}, except for ${other}`;
   return { kind: "done", message, requeueAfterMs, prepare };
 }
 

@@ -73,7 +73,7 @@ export async function observe(
   memory: CertificateMemory,
 ): Promise<Observation> {
   // The Secret is read after them. An authority of ours is in the Secret before it is in a bundle, so that none looks foreign.
-  const { configurations, unseen } = await listConfigurations(cluster, settings, memory);
+  const { configurations, elsewhere, unseen } = await listConfigurations(cluster, settings, memory);
   const secret = await find(cluster, "secrets", settings.secret);
   const stored = secret === undefined ? undefined : parse(secret, settings);
   const readable = stored === undefined || "unreadable" in stored ? undefined : stored;
@@ -82,7 +82,7 @@ export async function observe(
   const trustedForMs = watchTrust(memory, awaited, readable?.next?.ca, cluster.monotonicMs());
   const creationRefused = standing(memory.creation, cluster.monotonicMs());
   const { dnsName, updatesBundles } = settings;
-  const seen = { configurations, unseen, trustedForMs };
+  const seen = { configurations, elsewhere, unseen, trustedForMs };
   const keys = observeKeys(secret, memory, cluster.monotonicMs());
   return { secret, snapshot: { nowMs, dnsName, updatesBundles, stored, creationRefused, ...seen, ...keys } };
 }
@@ -119,27 +119,43 @@ function parse(
 
 async function listConfigurations(
   cluster: Cluster,
-  { secret: { namespace }, updatesBundles }: CertificateSettings,
+  { secret: { namespace }, dnsName, updatesBundles }: CertificateSettings,
   memory: CertificateMemory,
-): Promise<{ configurations: Configuration[]; unseen: string | undefined }> {
+): Promise<Pick<CertificateSnapshot, "configurations" | "elsewhere" | "unseen">> {
   // A configuration that others fill needs no label that permits us to write.
   const ours = updatesBundles ? `${injectCertificateAuthority.key}=true,` : "";
   const labelSelector = `${ours}${webhookNamespace.key}=${namespace}`;
   const resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
   const configurations: Configuration[] = [];
+  const elsewhere: string[] = [];
   let unseen: string | undefined;
   for (const resource of resources) {
     try {
       const { items } = await cluster.list(resource, { labelSelector });
       forget(memory, resource, items);
-      configurations.push(...items.map((object) => configurationOf(resource, object, memory, cluster.monotonicMs())));
+      const here = items.filter((object) => leadsTo(dnsName, object));
+      configurations.push(...here.map((object) => configurationOf(resource, object, memory, cluster.monotonicMs())));
+      elsewhere.push(...items.filter((object) => !here.includes(object)).map((object) => pathOf({ resource, object })));
     } catch (error) {
       // A certificate is of use even without the right to list them.
       if (!hasCode(error, 403)) throw error;
       unseen ??= error.message;
     }
   }
-  return { configurations, unseen };
+  return { configurations, elsewhere, unseen };
+}
+
+/** A name such as `rollout-operator.mimir.svc`. Any other name names no Service. */
+const serviceName = /^[^.]+\.[^.]+\.svc$/;
+
+/**
+ * Whether one of its webhooks leads to the Service that our certificate is for. A release of rollout-operator's chart has the
+ * same labels, and a Service of another name. With our bundle the API server would not trust that operator any more.
+ */
+function leadsTo(dnsName: string, { webhooks = [] }: WebhookConfigurationObject): boolean {
+  if (!serviceName.test(dnsName)) return true;
+  const services = webhooks.map(({ clientConfig }) => clientConfig.service);
+  return services.some((one) => one === undefined || `${one.name}.${one.namespace}.svc` === dnsName);
 }
 
 /** Forgets what was refused of configurations that are gone. */

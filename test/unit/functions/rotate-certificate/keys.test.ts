@@ -48,6 +48,7 @@ function decideAt(
     configurations,
     creationRefused: undefined,
     updatesBundles: true,
+    elsewhere: [],
     unseen: undefined,
     trustedForMs: 0,
     ...known,

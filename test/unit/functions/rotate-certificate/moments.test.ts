@@ -41,6 +41,7 @@ function decideAt(nowMs: number, stored: object, changes: Partial<CertificateSna
     configurations: [configuration(["A", "B"])],
     creationRefused: undefined,
     updatesBundles: true,
+    elsewhere: [],
     unseen: undefined,
     trustedForMs: 0,
     ...known,

@@ -283,3 +283,21 @@ test("if a client undoes every write, Sluice pauses between its writes", async (
   const { guard, requeueAfterMs } = await world.start()();
   assert.deepEqual([guard, requeueAfterMs], ["contended", 1_000]);
 });
+
+test("a configuration that leads to another Service, as rollout-operator's release may have it, keeps its bundle", async () => {
+  const world = new CertificateWorld();
+  world.addConfiguration("ours");
+  world.addConfiguration("operators", { caBundle: "theirs" });
+  const path = (name: string) => (client: object) => ({ ...client, service: { namespace: "mimir", name, path: "/a" } });
+  world.rewrite("operators", path("prod-rollout-operator"));
+  const bundlesOf = () => world.store.get("validatingwebhookconfigurations", { namespace: "", name: "operators" });
+  const before = JSON.stringify(bundlesOf());
+  const { guard, message } = await world.start()();
+  assert.equal(guard, "done");
+  assert.match(message, /, except for validatingwebhookconfigurations\/operators: .*rollout-operator\.mimir\.svc/);
+  assert.equal(JSON.stringify(bundlesOf()), before);
+  assert.equal(world.bundles("ours").flat().length, 2);
+  world.rewrite("operators", path("rollout-operator"));
+  await world.start()();
+  assert.deepEqual(world.bundles("operators"), world.bundles("ours"));
+});
