@@ -53,7 +53,8 @@ function readHttp(answer: PodAnswer, expected: ExpectedField | undefined): Healt
     const fields = fieldsOf(at) ?? {};
     at = Object.hasOwn(fields, name) ? fields[name] : undefined;
   }
-  if (at === undefined || at === null || typeof at === "object")
+  // By its type null is an object, too.
+  if (at === undefined || typeof at === "object")
     return unknownHealth(`HTTP ${answer.status} without a field ${place}: ${answer.body.trim()}`);
   if (String(at) === value) return { state: "good", detail: `${place} is ${value}` };
   return { state: "bad", detail: `${place} is ${String(at)}, and not ${value}`.slice(0, longestDetail) };

@@ -8,7 +8,14 @@ import {
   refuseOwnZone,
   refuseScaleDown,
 } from "../../../../functions/shared/groups/refuse-claim.ts";
-import { claimOf, foreignClaim, pod, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
+import {
+  claimOf,
+  foreignClaim,
+  mostReplicas,
+  pod,
+  reservation,
+  zone,
+} from "../../functions/advance-zone-rollout/given.ts";
 
 function around(zones: LedgerSurroundings["zones"], changes: Partial<LedgerSurroundings> = {}): LedgerSurroundings {
   return { zones, departed: [], strayClaims: [], ...changes };
@@ -174,4 +181,32 @@ test("the pods of a claim are those at its ordinals, and those that it names by 
   assert.deepEqual(names({}), ["a-2", "a-3"]);
   assert.deepEqual(names({ "a-0": "uid-of-a-0" }), ["a-0", "a-2", "a-3"]);
   assert.deepEqual(names({ "a-0": "uid of another pod" }), ["a-2", "a-3"]);
+});
+
+test("ordinals that stay without a pod limit what leaves, those that leave do not, and 2^31 of them cost nothing (Z2)", () => {
+  const refusal = (own: string, members: string, changes: Parameters<typeof zone>[2] = {}) =>
+    refuseScaleDown(around([zone("a", own, changes)]), claimOf(`a:${members}`, "scale-down"))?.guard;
+  assert.equal(refusal(".nnn", "3"), "budget");
+  assert.equal(refusal(".nnn", "3", { maxUnavailable: 2 }), undefined);
+  assert.equal(refusal(".nnn", "3", { maxUnavailable: 0 }), "budget");
+  assert.equal(refusal("nn.n", "2-3"), undefined);
+  assert.equal(refusal("wwnw", "3"), undefined, "no pod that is up leaves");
+  const last = mostReplicas - 1;
+  assert.equal(refusal("", `${last}`, { replicas: mostReplicas, extra: [pod(`a-${last}`)] }), "budget");
+});
+
+test("a pod that leaves by its uid, and a reserved ordinal that leaves, are none of those that stay", () => {
+  const byUid = claimOf("a:3", "scale-down", { uids: { "a-0": "uid-of-a-0" } });
+  assert.equal(refuseOwnZone({ zones: [zone("a", "wnnn")] }, byUid), undefined);
+  const reserved = zone("a", "nn.n", { reserved: [reservation("a-2")] });
+  assert.equal(refuseOwnZone({ zones: [reserved] }, claimOf("a:2-3", "scale-down")), undefined);
+});
+
+test("the lowest ordinal that stays is named, with a pod or without one", () => {
+  const named = (own: string) =>
+    refuseOwnZone({ zones: [zone("a", own, { isOrdered: true })] }, claimOf("a:4", "scale-down"))?.message.split(
+      ",",
+    )[0];
+  assert.equal(named(".wwnn"), "a-0 is missing");
+  assert.equal(named("nw.nn"), "a-1 is not ready");
 });
