@@ -121,10 +121,7 @@ class Play {
     await this.#until(1_500_000);
   }
 
-  /**
-   * What is left of us in the end, which must be nothing: records, blocks, and annotations on volume claims. A claim is
-   * excepted if it was deleted while the operator made its pod again, because only a user who deletes that pod can end this.
-   */
+  /** Our records, blocks and annotations in the end: none, but on a claim deleted while the operator remade its pod. */
   left(): readonly string[] {
     const { spec, metadata } = this.#cluster;
     const ids = new Set(this.#pods.map((pod) => pod.metadata.labels?.[labels.id] ?? ""));
