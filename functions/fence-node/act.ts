@@ -12,8 +12,9 @@ import {
   type WriteResult,
 } from "../shared/reconcile/reconcile-object.ts";
 import type { AgentSeen, FenceStep, FenceVerdict, RecordSeen } from "./decide.ts";
+import { agentName, recordName } from "./lease-names.ts";
 import { type FenceObservation, fencingNamespace, name } from "./observe.ts";
-import { agentName, outOfServiceValue, recordBody, recordName } from "./record.ts";
+import { outOfServiceValue, recordBody } from "./record.ts";
 
 export type FenceAttempt = ObjectAttempt<FenceObservation, FenceVerdict>;
 

@@ -6,6 +6,7 @@
 import type { AgentMode, ArmedFence, FenceEvidence, FencePhase, NotedAgent } from "../shared/annotations/fencing.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
+import { longestNodeName } from "./lease-names.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 
 /** A Node as a GET has it. */
@@ -107,9 +108,6 @@ export interface FenceVerdict {
   /** What holds the fence, for the record and the Node; absent: nothing does. */
   readonly hold?: string;
 }
-
-/** The most characters of a Node's name, because `agent-NODE` has to be the name of a Lease. */
-const longestNodeName = 247;
 
 /** True where the pods and the VolumeAttachments of the node have to be known. */
 export function needsBound({ record, node }: Pick<FenceSnapshot, "record" | "node">): boolean {

@@ -3,8 +3,9 @@
  *
  * It has no timers of its own. `main.ts` calls {@link Agent.renew} and {@link Agent.tick}.
  */
+
+import { type ArmedFence, fenceArmed, formatArmed } from "../../shared/annotations/fencing.ts";
 import { messageOf } from "../../shared/base/error-message.ts";
-import { type ArmedFence, formatArmed, parseArmed } from "../keys.ts";
 import { decideFeeding, mayDisarm } from "./decide-feeding.ts";
 import {
   annotationsOf,
@@ -54,7 +55,7 @@ export class Agent {
     if (memory?.bootId !== outside.bootId) return;
     this.#permitMs = memory.permitMs;
     this.#renewals = memory.renewals ?? 0;
-    this.#fence = parseArmed(memory.armed);
+    this.#fence = memory.armed === undefined ? undefined : fenceArmed.parse(memory.armed);
     this.#isTainted = this.#fence !== undefined && memory.isTainted === true;
     this.#isDeviceStarted = memory.isDeviceStarted === true;
   }

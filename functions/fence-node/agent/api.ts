@@ -5,7 +5,7 @@ import { Agent as Connections, request } from "node:https";
 import { join } from "node:path";
 import { messageOf } from "../../shared/base/error-message.ts";
 import { fieldsOf, parseFields } from "../../shared/base/fields.ts";
-import { agentLeaseOf } from "../keys.ts";
+import { agentName } from "../lease-names.ts";
 import { hasFenceTaint, type LeaseAnnotations } from "./decide-renewal.ts";
 import type { AgentApi, AgentLease, ApiAnswer } from "./outside.ts";
 import type { AgentSettings } from "./settings.ts";
@@ -34,7 +34,7 @@ export class HttpsApi implements AgentApi {
   constructor(settings: AgentApiSettings) {
     this.#settings = settings;
     this.#leases = `/apis/coordination.k8s.io/v1/namespaces/${settings.namespace}/leases`;
-    this.#lease = agentLeaseOf(settings.node);
+    this.#lease = agentName(settings.node);
   }
 
   readLease(timeoutMs: number): Promise<ApiAnswer<AgentLease>> {

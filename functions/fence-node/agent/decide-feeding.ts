@@ -1,5 +1,5 @@
 /** Whether the agent feeds the watchdog now. Pure. */
-import type { ArmedFence } from "../keys.ts";
+import type { ArmedFence } from "../../shared/annotations/fencing.ts";
 
 /** How long after the last feed a watchdog of time W must have fired: 2 W. */
 const overdueTimes = 2;

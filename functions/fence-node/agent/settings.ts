@@ -1,7 +1,7 @@
 /** The settings of the agent, and what is wrong with them. */
 import { isNamespaceName, isObjectName } from "../../shared/base/dns-names.ts";
 import { type Environment, parseDuration, setting, type ValuesOf } from "../../shared/base/settings.ts";
-import { longestNodeName } from "../keys.ts";
+import { longestNodeName } from "../lease-names.ts";
 
 const hourMs = 3_600_000;
 const duration = (text: string) => parseDuration(text, 10, hourMs);
@@ -31,9 +31,9 @@ export const agentSettings = {
     parse: parseNodeName,
   }),
   namespace: setting({
-    name: "AGENT_NAMESPACE",
-    fallback: unset,
-    meaning: "the fencing namespace, where the Leases of the agents stand",
+    name: "FENCE_NAMESPACE",
+    fallback: "sluice-fencing",
+    meaning: "the namespace of the Leases of fence-node and its agents",
     grammar: "the name of a namespace",
     parse: (text: string) => (isNamespaceName(text) ? text : undefined),
   }),
