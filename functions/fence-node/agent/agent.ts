@@ -81,7 +81,7 @@ export class Agent {
       fence: this.#fence,
       isTainted: this.#isTainted,
       watchdogMs: this.#watchdogMs,
-      fedMs: this.#fedMs,
+      fedMs: this.#isDeviceStarted ? this.#fedMs : undefined,
     });
     if (verdict === "feed") this.#feed();
     if (verdict === "starve") this.#starve();

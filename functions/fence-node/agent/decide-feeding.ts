@@ -17,14 +17,14 @@ export interface FeedingView {
   readonly isTainted: boolean;
   /** Time of the watchdog (W); undefined if there is no watchdog that the agent can use. */
   readonly watchdogMs: number | undefined;
-  /** Time of the last feed, or of the start of this process; what is later. */
-  readonly fedMs: number;
+  /** Time of the last feed, or of the start of this process if that is later; undefined until the device runs in this boot. */
+  readonly fedMs: number | undefined;
 }
 
 /**
  * - `wait`: the device is not touched, because this boot has had no permit.
  * - `feed`
- * - `starve`: the device runs, and is not fed any more.
+ * - `starve`: the device is started if it does not run in this boot, and not fed any more.
  * - `reset`: the machine must be reset without its watchdog, which is missing or has failed to fire.
  */
 export type FeedingVerdict = "wait" | "feed" | "starve" | "reset";
@@ -40,7 +40,8 @@ export function decideFeeding(view: FeedingView): FeedingVerdict {
     if (permitMs === undefined) return "wait";
     if (nowMs - permitMs <= permitLifeMs) return "feed";
   }
-  return watchdogMs === undefined || nowMs - fedMs >= overdueTimes * watchdogMs ? "reset" : "starve";
+  if (watchdogMs === undefined) return "reset";
+  return fedMs !== undefined && nowMs - fedMs >= overdueTimes * watchdogMs ? "reset" : "starve";
 }
 
 /** Whether an orderly stop disarms the device by `V`. Otherwise it keeps counting, and the successor has W to take over. */
