@@ -1,6 +1,6 @@
 /** What a fence leaves on a Node and in the Lease of its agent, and what of it has to go. Pure. */
 
-import type { FenceSnapshot, FenceVerdict, NodeSeen } from "./decide.ts";
+import type { FenceSnapshot, FenceVerdict, NodeSeen } from "./snapshot.ts";
 
 /** How a fence ends. */
 export interface Ending {

@@ -1,9 +1,9 @@
 /** A fence until there is evidence that the fenced boot is over: it is claimed, the Node tainted, the agent told. Pure. */
 
 import type { FenceEvidence } from "../shared/annotations/fencing.ts";
-import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./decide.ts";
 import { decideEvidence, isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
+import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /** How often an armed fence is looked at, in milliseconds. */
 const armedRequeueMs = 3_000;
@@ -16,7 +16,8 @@ const bootsDifferForMs = 60_000;
 export function decideClaimed(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, agent, name } = snapshot;
   if (isArmedFor(agent, record)) return entering(record, "armed", `the agent of ${name} is told of the fence`);
-  if (node?.mark === undefined || node.isNever) return takeBack(snapshot, record, `${name} is not to be fenced any more`);
+  if (node?.mark === undefined || node.isNever)
+    return takeBack(snapshot, record, `${name} is not to be fenced any more`);
   if (node.systemUuid !== record.systemUuid) return takeBack(snapshot, record, `another machine is called ${name} now`);
   if (isBack(node, record)) return stopping(record, "boot-id", `${name} was started anew before its fence was armed`);
   const held = heldBefore(name, node);
@@ -58,7 +59,8 @@ export function decideArmed(snapshot: FenceSnapshot, record: RecordSeen): FenceV
 
 function waitingForEvidence(name: string, agent: AgentSeen | undefined): FenceVerdict {
   const ends = `The fence ends when the Node reports another boot id, or when sluice.dev/fence-confirmed has its id`;
-  if (agent === undefined) return holding("no-agent", `${name} has no agent that could reset it. ${ends}`, armedRequeueMs);
+  if (agent === undefined)
+    return holding("no-agent", `${name} has no agent that could reset it. ${ends}`, armedRequeueMs);
   const why = agent.why === undefined ? "" : ` (${agent.why})`;
   const message = `the agent of ${name} says that it is ${agent.mode ?? "in no mode that is known"}${why}, so that time is no evidence. ${ends}`;
   return holding("not-armed", message, armedRequeueMs);
@@ -94,7 +96,12 @@ function takeBack(snapshot: FenceSnapshot, record: RecordSeen, why: string): Fen
 }
 
 function stopping(record: RecordSeen, evidence: FenceEvidence, message: string): FenceVerdict {
-  return { guard: "stopped", message, step: { kind: "enter", record, phase: "stopped", evidence }, requeueAfterMs: undefined };
+  return {
+    guard: "stopped",
+    message,
+    step: { kind: "enter", record, phase: "stopped", evidence },
+    requeueAfterMs: undefined,
+  };
 }
 
 function entering(record: RecordSeen, phase: RecordSeen["phase"], message: string): FenceVerdict {

@@ -9,8 +9,9 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
-import { type FenceSnapshot, needsBound } from "./decide.ts";
+import { needsBound } from "./decide.ts";
 import { agentName, outOfServiceValue, parseAgent, parseNode, parseRecord, recordName } from "./record.ts";
+import type { FenceSnapshot } from "./snapshot.ts";
 
 export const name = "fence-node";
 
