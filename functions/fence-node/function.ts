@@ -10,9 +10,11 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
   name,
   concern:
     "reset a node that is marked unhealthy, and let its pods go elsewhere once there is evidence that it has stopped",
+  isOptIn: true,
   keyedBy: "nodes",
   watches: [{ resource: "nodes", keysOf: ({ name }) => [{ resource: "nodes", namespace: "", name }] }],
   listKeys,
+  schedule: { everySeconds: 10, listDue: listKeys },
   needs: [
     {
       group: "",
@@ -23,14 +25,20 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
         ...pathsOf(keys.fenceId, keys.fencePhase, keys.fenceHold, keys.fenceConfirmed, keys.unhealthy),
       ],
     },
-    { group: "", resource: "pods", verbs: ["list"] },
+    { group: "", resource: "pods", verbs: ["list"], scope: "every-namespace" },
     { group: "storage.k8s.io", resource: "volumeattachments", verbs: ["list"] },
-    { group: "", resource: "events", verbs: ["create"] },
+    {
+      group: "coordination.k8s.io",
+      resource: "leases",
+      verbs: ["get", "list", "create", "patch", "delete"],
+      changes: pathsOf(...keys.recordEntries, keys.fenceArmed),
+    },
+    { group: "", resource: "events", verbs: ["create"], scope: "default" },
   ],
-  // Its Leases are in the fencing namespace, and no pod of a group is its concern.
+  // It takes no pod of a group: Kubernetes does, once the node has stopped.
   standsBy: false,
-  reads: [keys.unhealthy, keys.fenceNever, keys.fenceConfirmed],
-  writes: [keys.fenceId, keys.fencePhase, keys.fenceHold],
+  reads: [keys.unhealthy, keys.fenceNever, keys.fenceConfirmed, ...keys.agentEntries],
+  writes: [...keys.recordEntries, keys.fenceArmed],
   settings,
   reconcile,
 };

@@ -185,23 +185,27 @@ export const fenceTaint = { key: fenceKey, effect: "NoSchedule" } as const;
 /** Tells Kubernetes that the pods of a Node have ended. Ours has the id of the fence as its value. */
 export const outOfServiceTaint = { key: "node.kubernetes.io/out-of-service", effect: "NoExecute" } as const;
 
-export const fencingEntries = [
-  unhealthy,
-  fenceNever,
-  fenceConfirmed,
-  fencePhase,
-  fenceId,
-  fenceHold,
+/** What stands in a record, besides its format. */
+export const recordEntries = [
   fenceRecord,
+  fenceId,
+  fencePhase,
+  fenceHold,
   recordBootId,
   recordMachine,
   recordSince,
   recordAgent,
   recordEvidence,
-  agentMode,
-  agentWhy,
-  agentBootId,
-  agentWatchdogSeconds,
-  agentRenewals,
+] as const;
+
+/** What an agent says in its Lease. */
+export const agentEntries = [agentMode, agentWhy, agentBootId, agentWatchdogSeconds, agentRenewals] as const;
+
+export const fencingEntries = [
+  unhealthy,
+  fenceNever,
+  fenceConfirmed,
+  ...recordEntries,
+  ...agentEntries,
   fenceArmed,
 ] as const;
