@@ -11,8 +11,9 @@ import {
   reportWrite,
   type WriteResult,
 } from "../shared/reconcile/reconcile-object.ts";
+import { agentName, recordName } from "./lease-names.ts";
 import { type FenceObservation, fencingNamespace, name } from "./observe.ts";
-import { agentName, outOfServiceValue, recordBody, recordName } from "./record.ts";
+import { outOfServiceValue, recordBody } from "./record.ts";
 import type { AgentSeen, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
 
 export type FenceAttempt = ObjectAttempt<FenceObservation, FenceVerdict>;

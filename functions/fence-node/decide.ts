@@ -8,10 +8,8 @@ import type { FencePhase } from "../shared/annotations/fencing.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
+import { longestNodeName } from "./lease-names.ts";
 import type { FenceSnapshot, FenceVerdict, RecordSeen, ShownFence } from "./snapshot.ts";
-
-/** The most characters of a Node's name, because `agent-NODE` has to be the name of a Lease. */
-const longestNodeName = 247;
 
 /** True where the pods and the VolumeAttachments of the node have to be known. */
 export function needsBound({ record, node }: Pick<FenceSnapshot, "record" | "node">): boolean {

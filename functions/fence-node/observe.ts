@@ -10,7 +10,8 @@ import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { needsBound } from "./decide.ts";
-import { agentName, outOfServiceValue, parseAgent, parseNode, parseRecord, recordName } from "./record.ts";
+import { agentName, recordName } from "./lease-names.ts";
+import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
 
 export const name = "fence-node";

@@ -4,14 +4,11 @@ import { read } from "../shared/annotations/entry.ts";
 import * as keys from "../shared/annotations/fencing.ts";
 import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
+import { recordName } from "./lease-names.ts";
 import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /** The one format of records that this version writes and reads. */
 export const knownFormat = "1";
-
-/** The Lease that is the record of a node's fence, and that of its agent, in the fencing namespace. */
-export const recordName = (node: string): string => `fence-${node}`;
-export const agentName = (node: string): string => `agent-${node}`;
 
 /** Our taint `out-of-service` has the id of the fence in its value. */
 const ourValue = /^sluice-/;

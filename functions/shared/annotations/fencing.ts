@@ -58,7 +58,7 @@ function parseSeconds(text: string): number | undefined {
 }
 
 /** Milliseconds as {@link agentWatchdogSeconds} and the like have them. */
-export const formatSeconds = (ms: number): string => String(Math.round(ms) / 1000);
+export const formatSeconds = (ms: number): string => String(Math.min(Math.round(ms) / 1000, mostSeconds));
 
 function parseCount(text: string): number | undefined {
   const count = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
@@ -168,6 +168,24 @@ export const agentWatchdogSeconds = inAgentLease("sluice.dev/agent-watchdog-seco
   meaning: "the time of its watchdog; written by the agent",
 });
 
+export const agentPermitSeconds = inAgentLease("sluice.dev/agent-permit-seconds", parseSeconds, {
+  grammar: "seconds, at most a day",
+  fallback: "time is no evidence for its node",
+  meaning: "for how long one success permits the agent to feed its watchdog; written by it",
+});
+
+export const agentContactSeconds = inAgentLease("sluice.dev/agent-contact-seconds", parseSeconds, {
+  grammar: "seconds, at most a day",
+  fallback: "the agent is not in contact with the API server",
+  meaning: "for how long the agent has been in contact with the API server, by its own clock; written by it",
+});
+
+export const agentFreshSeconds = inAgentLease("sluice.dev/agent-fresh-seconds", parseSeconds, {
+  grammar: "seconds, at most a day",
+  fallback: "its renewals show no contact",
+  meaning: "how old a read of its Lease may be against which later renewals show contact; written by the agent",
+});
+
 export const agentRenewals = inAgentLease("sluice.dev/agent-renewals", parseCount, {
   grammar: "a whole number",
   fallback: "none is known",
@@ -199,7 +217,16 @@ export const recordEntries = [
 ] as const;
 
 /** What an agent says in its Lease. */
-export const agentEntries = [agentMode, agentWhy, agentBootId, agentWatchdogSeconds, agentRenewals] as const;
+export const agentEntries = [
+  agentMode,
+  agentWhy,
+  agentBootId,
+  agentWatchdogSeconds,
+  agentPermitSeconds,
+  agentContactSeconds,
+  agentFreshSeconds,
+  agentRenewals,
+] as const;
 
 export const fencingEntries = [
   unhealthy,
