@@ -1,6 +1,6 @@
 /** Whether the fenced boot is over. Each kind of evidence is enough, and none of them is a sum of time-outs. Pure. */
 
-import type { FenceEvidence } from "../shared/annotations/fencing.ts";
+import { type FenceEvidence, fenceConfirmed } from "../shared/annotations/fencing.ts";
 import type { NodeSeen, RecordSeen } from "./snapshot.ts";
 
 export type EvidenceVerdict =
@@ -14,7 +14,7 @@ export function decideEvidence(node: NodeSeen, record: RecordSeen): EvidenceVerd
     return { kind: "stopped", by: "boot-id", message: "its Node reports another boot id" };
   }
   if (node.confirmed === record.fenceId) {
-    return { kind: "stopped", by: "confirmed", message: "sluice.dev/fence-confirmed has the id of the fence" };
+    return { kind: "stopped", by: "confirmed", message: `${fenceConfirmed.key} has the id of the fence` };
   }
   if (node.outOfService === "others") {
     return {
@@ -24,8 +24,7 @@ export function decideEvidence(node: NodeSeen, record: RecordSeen): EvidenceVerd
     };
   }
   if (isSameMachine) return { kind: "none" };
-  const message =
-    "another machine has registered under its name: its boot id is no evidence, and sluice.dev/fence-confirmed ends the fence";
+  const message = `another machine has registered under its name: its boot id is no evidence, and ${fenceConfirmed.key} ends the fence`;
   return { kind: "held", hold: "another-machine", message };
 }
 

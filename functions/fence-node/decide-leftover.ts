@@ -24,7 +24,7 @@ export function decideLeftover(
   }
   const isArmed = agent?.armed !== undefined && (fenceId === undefined || agent.armed.fenceId === fenceId);
   if (agent === undefined || !isArmed) return undefined;
-  return { message: `the agent of ${name} is told of no fence any more`, step: { kind: "disarm", agent } };
+  return { message: `no fence is armed for the agent of ${name} any more`, step: { kind: "disarm", agent } };
 }
 
 function hasTraces({ hasFenceTaint, shown, outOfService }: NodeSeen): boolean {

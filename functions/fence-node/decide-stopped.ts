@@ -4,9 +4,9 @@ import { isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 
-/** How often a node is looked at whose pods are going, in milliseconds. */
+/** How often a node is reconciled whose pods are going, in milliseconds. */
 const evacuatingRequeueMs = 3_000;
-/** How soon a node is looked at again that has to come back, in milliseconds: its own events come sooner. */
+/** How soon a node is reconciled again that has to come back, in milliseconds: its own events come sooner. */
 const awayRequeueMs = 10_000;
 /** Pods and VolumeAttachments that take longer than this to go are named, in milliseconds. */
 const stuckAfterMs = 300_000;

@@ -4,7 +4,7 @@
  */
 
 import { isDeepStrictEqual } from "node:util";
-import type { FencePhase } from "../shared/annotations/fencing.ts";
+import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
@@ -28,7 +28,7 @@ export function decide(snapshot: FenceSnapshot): FenceVerdict {
   return verdict.step === undefined ? withNotes(snapshot, record, verdict) : verdict;
 }
 
-/** How soon a fence that waits for a person is looked at again, in milliseconds: no event need tell of what ends the wait. */
+/** How soon a fence is reconciled again that waits for a person, in milliseconds: what ends the wait may send no event. */
 const heldRequeueMs = 10_000;
 
 const phases: Readonly<Record<FencePhase, (snapshot: FenceSnapshot, record: RecordSeen) => FenceVerdict>> = {
@@ -50,7 +50,7 @@ function decideUnclaimed(snapshot: FenceSnapshot): FenceVerdict {
 
 function decideBeginning({ node, name }: FenceSnapshot): FenceVerdict {
   if (node?.mark === undefined) return idle("not-marked", `${name} has no mark`);
-  if (node.isNever) return idle("never-fenced", `${name} has the mark, and sluice.dev/fence excludes it`);
+  if (node.isNever) return idle("never-fenced", `${name} has the mark, and ${fenceNever.key} excludes it`);
   if (name.length > longestNodeName) {
     const message = `the name of ${name} has more than ${longestNodeName} characters: its agent can have no Lease`;
     return idle("name-too-long", message);

@@ -15,7 +15,7 @@ export type FencePhase = (typeof fencePhases)[number];
 export const fenceEvidences = ["boot-id", "confirmed", "out-of-service"] as const;
 export type FenceEvidence = (typeof fenceEvidences)[number];
 
-/** `armed`: isolation resets the node. `explicit-only`: only a fence does. `disarmed`: its agent was stopped in an orderly way. */
+/** `armed`: isolation resets the node. `explicit-only`: only a fence does. `disarmed`: the agent was stopped in an orderly way. */
 export const agentModes = ["armed", "explicit-only", "disarmed"] as const;
 export type AgentMode = (typeof agentModes)[number];
 
@@ -26,7 +26,7 @@ export interface NotedAgent {
   readonly mode: AgentMode;
 }
 
-/** A fence that the agent is told of, and the boot that it is for. */
+/** A fence as it stands in the Lease of an agent, and the boot that it is for. */
 export interface ArmedFence {
   readonly fenceId: string;
   readonly bootId: string;

@@ -86,7 +86,7 @@ export function nodeWorld(given: { readonly isAgentless?: boolean } = {}): NodeW
   return world;
 }
 
-/** A node that has the mark, whose agent is told of the fence. */
+/** A node that has the mark, for whose agent the fence is armed. */
 export async function armedWorld(given: Parameters<typeof nodeWorld>[0] = {}): Promise<NodeWorld> {
   const world = nodeWorld(given);
   world.annotate({ [mark]: "disk failed" });

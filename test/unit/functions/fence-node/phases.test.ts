@@ -21,7 +21,7 @@ test("a node without the mark gets no record, no taint and no text", async () =>
   assert.deepEqual([world.record(), world.taints(), world.texts(), world.harness.acts], [undefined, [], {}, []]);
 });
 
-test("a marked node has the record first, then the taint, and only then its agent is told of the fence", async () => {
+test("a marked node gets the record first, then the taint, and only then the fence is armed for its agent", async () => {
   const world = nodeWorld();
   world.annotate({ "sluice.dev/unhealthy": "disk failed" });
   assert.equal(await world.reconcile(), "not-armed");
