@@ -3,13 +3,12 @@
  * write, and the node is observed again after it. So a process may end after any of them. Pure.
  */
 
-import { isDeepStrictEqual } from "node:util";
 import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
 import { longestNodeName } from "./lease-names.ts";
-import type { FenceSnapshot, FenceVerdict, RecordSeen, ShownFence } from "./snapshot.ts";
+import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen, ShownFence } from "./snapshot.ts";
 
 /** True where the pods and the VolumeAttachments of the node have to be known. */
 export function needsBound({ record, node }: Pick<FenceSnapshot, "record" | "node">): boolean {
@@ -72,6 +71,10 @@ function withNotes(snapshot: FenceSnapshot, record: RecordSeen, verdict: FenceVe
   const { hold } = verdict;
   if (hold !== record.hold) return { ...verdict, step: { kind: "note-hold", record, hold } };
   const shown: ShownFence = { fenceId: record.fenceId, phase: record.phase, hold };
-  if (node === undefined || isDeepStrictEqual(node.shown, shown)) return verdict;
+  if (node === undefined || isShown(node, shown)) return verdict;
   return { ...verdict, step: { kind: "show", node, shown } };
+}
+
+function isShown({ shown }: NodeSeen, { fenceId, phase, hold }: ShownFence): boolean {
+  return shown.fenceId === fenceId && shown.phase === phase && shown.hold === hold;
 }

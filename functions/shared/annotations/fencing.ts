@@ -15,7 +15,7 @@ export type FencePhase = (typeof fencePhases)[number];
 export const fenceEvidences = ["boot-id", "confirmed", "out-of-service"] as const;
 export type FenceEvidence = (typeof fenceEvidences)[number];
 
-/** `armed`: isolation resets the node. `explicit-only`: only a fence does. `disarmed`: the agent was stopped in an orderly way. */
+/** `armed`: isolation resets the node. `explicit-only`: only a fence does. `disarmed`: an orderly stop has ended the agent. */
 export const agentModes = ["armed", "explicit-only", "disarmed"] as const;
 export type AgentMode = (typeof agentModes)[number];
 
