@@ -73,8 +73,8 @@ export interface Definition {
   readonly name: string;
   readonly concern: string;
   /**
-   * True for a function that runs only where its name is set in `FUNCTION`. It is left out of `all`, of the standard manifests and
-   * of the chart, so that its rights are given only to users who ask for it. Absent: it belongs to all of them.
+   * True for a function that runs only where its name is set in `FUNCTION`. It is left out of `all`, of the standard manifests
+   * and of the chart, so that its rights are given only to users who ask for it. Absent: it belongs to all of them.
    */
   readonly isOptIn?: true;
   readonly needs: readonly Need[];
