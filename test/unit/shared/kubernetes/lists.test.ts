@@ -113,7 +113,7 @@ describe("lists", () => {
     });
   });
 
-  test("by node name the node on each page", async () => {
+  test("by node ask for the pods of that node on each page", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response, index }) =>
         response.end(JSON.stringify({ metadata: { resourceVersion: "9", ...(index === 0 && { continue: "c" }) } })),
