@@ -11,7 +11,7 @@ import { renderManifests } from "../../knative/render/manifests.ts";
 import type { Manifest } from "../../knative/render/object.ts";
 import { rightsOf, union } from "../../knative/render/rights.ts";
 import { servingOf } from "../../triggers/serving.ts";
-import { parseFunctions } from "../../triggers/settings/settings.ts";
+import { parseFunctions, settingsTable } from "../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
 
 /** Keyed by Nodes, every ten seconds, with rights in all three places. */
@@ -52,9 +52,21 @@ suite("an opt-in function", () => {
     assert.ok(text.includes(watcher.name), "without that word it is installed");
   });
 
+  test("has no settings of its own among the values of the chart, but shares those that others have", () => {
+    const { podTimeoutMs, zoneTrackerName } = settingsTable;
+    const owner = { ...watcher, settings: { podTimeoutMs, zoneTrackerName } } as FunctionDefinition;
+    const valuesOf = (functions: typeof standard) => chartSources(functions).settings;
+    const left = valuesOf({ ...standard, groupFunctions: [...groupFunctions, owner] });
+    assert.deepEqual(
+      valuesOf(standard).filter((one) => !left.includes(one)),
+      [podTimeoutMs],
+    );
+  });
+
   test("is not among `all`, and is served where its name is set", () => {
-    const definitions = [...table, watcher];
-    const names = table.map(({ name }) => name);
+    const installed = table.filter(isStandard);
+    const definitions = [...installed, watcher];
+    const names = installed.map(({ name }) => name);
     assert.deepEqual(parseFunctions("all", definitions), names);
     assert.deepEqual(parseFunctions(watcher.name, definitions), [watcher.name]);
     assert.deepEqual(parseFunctions(`${names[0]}, ${watcher.name}`, definitions), [names[0], watcher.name]);
