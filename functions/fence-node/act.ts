@@ -11,16 +11,16 @@ import {
   reportWrite,
   type WriteResult,
 } from "../shared/reconcile/reconcile-object.ts";
-import type { AgentSeen, FenceStep, FenceVerdict, RecordSeen } from "./decide.ts";
 import { agentName, recordName } from "./lease-names.ts";
 import { type FenceObservation, fencingNamespace, name } from "./observe.ts";
 import { outOfServiceValue, recordBody } from "./record.ts";
+import type { AgentSeen, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
 
 export type FenceAttempt = ObjectAttempt<FenceObservation, FenceVerdict>;
 
 type Taints = NonNullable<NonNullable<NodeObject["spec"]>["taints"]>;
 /** By key; null removes an annotation. */
-type Texts = Readonly<Record<string, string | null>>;
+type FenceTexts = Readonly<Record<string, string | null>>;
 
 /** Sends the write of one step. Throws ClusterError where trying again later can help. */
 export async function carryOut(attempt: FenceAttempt, step: FenceStep): Promise<WriteResult> {
@@ -78,7 +78,10 @@ async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
 }
 
 /** The phase, since when, and what was waited for before it goes. Evidence that was taken back goes as well. */
-function entering({ cluster }: Context, { phase, evidence }: Extract<FenceStep, { readonly kind: "enter" }>): Texts {
+function entering(
+  { cluster }: Context,
+  { phase, evidence }: Extract<FenceStep, { readonly kind: "enter" }>,
+): FenceTexts {
   return {
     [keys.fencePhase.key]: phase,
     [keys.recordSince.key]: new Date(cluster.serverTimeMs()).toISOString(),
@@ -92,7 +95,7 @@ function notedAgent({ uid, resourceVersion, mode = "disarmed" }: AgentSeen): str
   return keys.formatNotedAgent({ uid, resourceVersion, mode });
 }
 
-function shownTexts(fenceId: string | undefined, phase: string | undefined, hold: string | undefined): Texts {
+function shownTexts(fenceId: string | undefined, phase: string | undefined, hold: string | undefined): FenceTexts {
   return {
     [keys.fenceId.key]: fenceId ?? null,
     [keys.fencePhase.key]: phase ?? null,
@@ -118,7 +121,7 @@ function cleanNode(attempt: FenceAttempt, keepsMark: boolean): Promise<unknown> 
 /** A list is replaced as a whole: a write of another client since the read is a 409, and its taints stay. */
 function patchNode(
   { context, key, observed, notAfterMs }: FenceAttempt,
-  annotations: Texts,
+  annotations: FenceTexts,
   change?: (taints: Taints) => Taints,
 ): Promise<unknown> {
   const { metadata, spec } = observed.object ?? {};
@@ -134,7 +137,7 @@ const leaseKey = (context: Context, lease: string) => ({ namespace: fencingNames
 function patchRecord(
   { context, key, notAfterMs }: FenceAttempt,
   { uid, resourceVersion }: RecordSeen,
-  annotations: Texts,
+  annotations: FenceTexts,
 ): Promise<unknown> {
   const body = { metadata: { uid, resourceVersion, annotations } };
   return context.cluster.patch("leases", leaseKey(context, recordName(key.name)), body, { notAfterMs });

@@ -1,6 +1,6 @@
 /** What a fence leaves on a Node and in the Lease of its agent, and what of it has to go. Pure. */
 
-import type { FenceSnapshot, FenceVerdict, NodeSeen } from "./decide.ts";
+import type { FenceSnapshot, FenceVerdict, NodeSeen } from "./snapshot.ts";
 
 /** How a fence ends. */
 export interface Ending {
@@ -24,7 +24,7 @@ export function decideLeftover(
   }
   const isArmed = agent?.armed !== undefined && (fenceId === undefined || agent.armed.fenceId === fenceId);
   if (agent === undefined || !isArmed) return undefined;
-  return { message: `the agent of ${name} is told of no fence any more`, step: { kind: "disarm", agent } };
+  return { message: `no fence is armed for the agent of ${name} any more`, step: { kind: "disarm", agent } };
 }
 
 function hasTraces({ hasFenceTaint, shown, outOfService }: NodeSeen): boolean {

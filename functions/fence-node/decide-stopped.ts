@@ -1,12 +1,12 @@
 /** A fence after the evidence: the pods go elsewhere unless the machine is back, and the Node is given back. Pure. */
 
-import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./decide.ts";
 import { isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
+import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 
-/** How often a node is looked at whose pods are going, in milliseconds. */
+/** How often a node is reconciled whose pods are going, in milliseconds. */
 const evacuatingRequeueMs = 3_000;
-/** How soon a node is looked at again that has to come back, in milliseconds: its own events come sooner. */
+/** How soon a node is reconciled again that has to come back, in milliseconds: its own events come sooner. */
 const awayRequeueMs = 10_000;
 /** Pods and VolumeAttachments that take longer than this to go are named, in milliseconds. */
 const stuckAfterMs = 300_000;
@@ -19,8 +19,10 @@ const mostNames = 5;
  */
 export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
   if (isBack(node, record)) return entering(record, "recovering", `${name} is back with another boot: its pods stay`);
-  if (node === undefined) return entering(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
-  if (isTakenBack(node, record)) return entering(record, "armed", `what showed that ${name} had stopped was taken back`);
+  if (node === undefined)
+    return entering(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
+  if (isTakenBack(node, record))
+    return entering(record, "armed", `what showed that ${name} had stopped was taken back`);
   if (node.outOfService !== undefined) return entering(record, "evacuating", `Kubernetes deletes the pods of ${name}`);
   const message = `${name} gets the taint out-of-service: Kubernetes deletes its pods, and detaches their volumes`;
   const step = { kind: "set-out-of-service", node, fenceId: record.fenceId } as const;
@@ -34,7 +36,7 @@ function isTakenBack({ outOfService, confirmed }: NodeSeen, { evidence, fenceId 
 
 export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name, bound, nowMs } = snapshot;
-  const isHome = isBack(node, record) && node.isReady;
+  const isHome = isBack(node, record) && node?.isReady === true;
   if (isHome || bound.length === 0) {
     if (node?.outOfService === "ours") {
       const message = `${name} loses the taint out-of-service that we gave it`;

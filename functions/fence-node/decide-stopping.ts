@@ -1,13 +1,13 @@
 /** A fence until there is evidence that the fenced boot is over: it is claimed, the Node tainted, the agent told. Pure. */
 
-import type { FenceEvidence } from "../shared/annotations/fencing.ts";
-import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./decide.ts";
+import { type FenceEvidence, fenceConfirmed, fenceTaint } from "../shared/annotations/fencing.ts";
 import { decideEvidence, isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
+import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 
-/** How often an armed fence is looked at, in milliseconds. */
+/** How often an armed fence is reconciled, in milliseconds. */
 const armedRequeueMs = 3_000;
-/** How soon a fence that waits for a person or for another tool is looked at again, in milliseconds. */
+/** How soon a fence is reconciled again that waits for a person or for another tool, in milliseconds. */
 const heldRequeueMs = 10_000;
 /** So long the agent may name another boot than the Node does before the fence is armed all the same, in milliseconds. */
 const bootsDifferForMs = 60_000;
@@ -15,14 +15,15 @@ const bootsDifferForMs = 60_000;
 /** Nothing has happened to the node: what does not ask for the fence any more takes it back. */
 export function decideClaimed(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, agent, name } = snapshot;
-  if (isArmedFor(agent, record)) return entering(record, "armed", `the agent of ${name} is told of the fence`);
-  if (node?.mark === undefined || node.isNever) return takeBack(snapshot, record, `${name} is not to be fenced any more`);
+  if (isArmedFor(agent, record)) return entering(record, "armed", `the fence is armed for the agent of ${name}`);
+  if (node?.mark === undefined || node.isNever)
+    return takeBack(snapshot, record, `${name} is not to be fenced any more`);
   if (node.systemUuid !== record.systemUuid) return takeBack(snapshot, record, `another machine is called ${name} now`);
   if (isBack(node, record)) return stopping(record, "boot-id", `${name} was started anew before its fence was armed`);
   const held = heldBefore(name, node);
   if (held !== undefined) return held;
   if (!node.hasFenceTaint) return tainting(name, node, record);
-  if (agent === undefined) return entering(record, "armed", `${name} has no agent that could be told`);
+  if (agent === undefined) return entering(record, "armed", `${name} has no agent that could reset it`);
   const isUnclear = agent.bootId !== record.bootId && snapshot.nowMs < record.sinceMs + bootsDifferForMs;
   if (isUnclear) {
     const message = `the Node ${name} and its agent name different boots: for ${bootsDifferForMs / 1000} s the fence waits until they agree`;
@@ -57,14 +58,15 @@ export function decideArmed(snapshot: FenceSnapshot, record: RecordSeen): FenceV
 }
 
 function waitingForEvidence(name: string, agent: AgentSeen | undefined): FenceVerdict {
-  const ends = `The fence ends when the Node reports another boot id, or when sluice.dev/fence-confirmed has its id`;
-  if (agent === undefined) return holding("no-agent", `${name} has no agent that could reset it. ${ends}`, armedRequeueMs);
+  const ends = `The fence ends when the Node reports another boot id, or when ${fenceConfirmed.key} has its id`;
+  if (agent === undefined)
+    return holding("no-agent", `${name} has no agent that could reset it. ${ends}`, armedRequeueMs);
   const why = agent.why === undefined ? "" : ` (${agent.why})`;
   const message = `the agent of ${name} says that it is ${agent.mode ?? "in no mode that is known"}${why}, so that time is no evidence. ${ends}`;
   return holding("not-armed", message, armedRequeueMs);
 }
 
-/** True where the agent's Lease tells of this fence, and is the one that the fence was armed in. */
+/** True where this fence stands in the Lease of the agent that it was armed for. */
 function isArmedFor(agent: AgentSeen | undefined, { fenceId, bootId, agent: noted }: RecordSeen): boolean {
   const { armed } = agent ?? {};
   return armed?.fenceId === fenceId && armed.bootId === bootId && agent?.uid === noted?.uid;
@@ -80,7 +82,7 @@ function arming(name: string, agent: AgentSeen, record: RecordSeen): FenceVerdic
 }
 
 function tainting(name: string, node: NodeSeen, record: RecordSeen): FenceVerdict {
-  const message = `${name} gets the taint sluice.dev/fence: no new pod may come`;
+  const message = `${name} gets the taint ${fenceTaint.key}: no new pod may come`;
   return { guard: "tainting", message, step: { kind: "taint", node, record }, requeueAfterMs: undefined };
 }
 
@@ -94,7 +96,12 @@ function takeBack(snapshot: FenceSnapshot, record: RecordSeen, why: string): Fen
 }
 
 function stopping(record: RecordSeen, evidence: FenceEvidence, message: string): FenceVerdict {
-  return { guard: "stopped", message, step: { kind: "enter", record, phase: "stopped", evidence }, requeueAfterMs: undefined };
+  return {
+    guard: "stopped",
+    message,
+    step: { kind: "enter", record, phase: "stopped", evidence },
+    requeueAfterMs: undefined,
+  };
 }
 
 function entering(record: RecordSeen, phase: RecordSeen["phase"], message: string): FenceVerdict {

@@ -9,9 +9,10 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
-import { type FenceSnapshot, needsBound } from "./decide.ts";
+import { needsBound } from "./decide.ts";
 import { agentName, recordName } from "./lease-names.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
+import type { FenceSnapshot } from "./snapshot.ts";
 
 export const name = "fence-node";
 

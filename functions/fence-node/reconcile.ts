@@ -4,8 +4,9 @@ import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { type ObjectReconciler, reconcileObject } from "../shared/reconcile/reconcile-object.ts";
 import { carryOut, recordVerdict } from "./act.ts";
-import { decide, type FenceVerdict } from "./decide.ts";
+import { decide } from "./decide.ts";
 import { type FenceObservation, name, observe } from "./observe.ts";
+import type { FenceVerdict } from "./snapshot.ts";
 
 /** How soon to try again what the API server refused, in milliseconds. */
 const refusedForMs = 10_000;

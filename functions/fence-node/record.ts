@@ -4,8 +4,8 @@ import { read } from "../shared/annotations/entry.ts";
 import * as keys from "../shared/annotations/fencing.ts";
 import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
-import type { AgentSeen, NodeSeen, RecordSeen } from "./decide.ts";
 import { recordName } from "./lease-names.ts";
+import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /** The one format of records that this version writes and reads. */
 export const knownFormat = "1";

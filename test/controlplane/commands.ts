@@ -130,8 +130,8 @@ export function apiServerCommand(
  */
 export function controllerManagerCommand(assets: string, layout: Layout, which: Controllers): Command {
   const ofNodes = which === "workloads" ? [] : NODE_AND_VOLUME_CONTROLLERS;
-  const looksAfterNodes = which === "node-health";
-  const controllers = [...CONTROLLERS, ...ofNodes, ...(looksAfterNodes ? ["node-lifecycle"] : [])];
+  const checksNodes = which === "node-health";
+  const controllers = [...CONTROLLERS, ...ofNodes, ...(checksNodes ? ["node-lifecycle"] : [])];
   return {
     file: join(assets, "kube-controller-manager"),
     args: [
@@ -141,7 +141,7 @@ export function controllerManagerCommand(assets: string, layout: Layout, which: 
       "--kube-api-qps=2000",
       "--kube-api-burst=4000",
       `--controllers=${controllers.map((name) => `${name}-controller`).join(",")}`,
-      ...(looksAfterNodes ? NODE_HEALTH : []),
+      ...(checksNodes ? NODE_HEALTH : []),
       // Claims that found no volume reconcile again.
       "--pvclaimbinder-sync-period=1s",
       `--service-account-private-key-file=${layout.serviceAccountKey}`,

@@ -40,7 +40,7 @@ export interface RenewalView {
   readonly fence: keys.ArmedFence | undefined;
 }
 
-/** While a fence of this boot is armed a renewal changes only what shows that the agent runs, because arming rests on the rest. */
+/** While a fence of this boot is armed, a renewal changes only what shows that the agent runs: arming rests on the rest. */
 export function annotationsOf(view: RenewalView): LeaseAnnotations {
   const running = {
     [keys.agentRenewals.key]: String(view.renewals),

@@ -15,7 +15,7 @@ export type FencePhase = (typeof fencePhases)[number];
 export const fenceEvidences = ["boot-id", "confirmed", "out-of-service"] as const;
 export type FenceEvidence = (typeof fenceEvidences)[number];
 
-/** `armed`: isolation resets the node. `explicit-only`: only a fence does. `disarmed`: its agent was stopped in an orderly way. */
+/** `armed`: isolation resets the node. `explicit-only`: only a fence does. `disarmed`: an orderly stop has ended the agent. */
 export const agentModes = ["armed", "explicit-only", "disarmed"] as const;
 export type AgentMode = (typeof agentModes)[number];
 
@@ -26,7 +26,7 @@ export interface NotedAgent {
   readonly mode: AgentMode;
 }
 
-/** A fence that the agent is told of, and the boot that it is for. */
+/** A fence as it stands in the Lease of an agent, and the boot that it is for. */
 export interface ArmedFence {
   readonly fenceId: string;
   readonly bootId: string;
@@ -203,19 +203,21 @@ export const fenceTaint = { key: fenceKey, effect: "NoSchedule" } as const;
 /** Tells Kubernetes that the pods of a Node have ended. Ours has the id of the fence as its value. */
 export const outOfServiceTaint = { key: "node.kubernetes.io/out-of-service", effect: "NoExecute" } as const;
 
-export const fencingEntries = [
-  unhealthy,
-  fenceNever,
-  fenceConfirmed,
-  fencePhase,
-  fenceId,
-  fenceHold,
+/** What stands in a record, besides its format. */
+export const recordEntries = [
   fenceRecord,
+  fenceId,
+  fencePhase,
+  fenceHold,
   recordBootId,
   recordMachine,
   recordSince,
   recordAgent,
   recordEvidence,
+] as const;
+
+/** What an agent says in its Lease. */
+export const agentEntries = [
   agentMode,
   agentWhy,
   agentBootId,
@@ -224,5 +226,13 @@ export const fencingEntries = [
   agentContactSeconds,
   agentFreshSeconds,
   agentRenewals,
+] as const;
+
+export const fencingEntries = [
+  unhealthy,
+  fenceNever,
+  fenceConfirmed,
+  ...recordEntries,
+  ...agentEntries,
   fenceArmed,
 ] as const;
