@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { follow } from "../controlplane/follow.ts";
 import { overlapsIn, type PodRun, readJournal } from "./journal.ts";
 import { Machine } from "./machine.ts";
 import { Bridge } from "./network.ts";
@@ -26,6 +27,7 @@ export interface NodeObject {
     readonly name: string;
     readonly uid: string;
     readonly resourceVersion: string;
+    readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
   };
   readonly spec: { readonly taints?: readonly { readonly key: string; readonly effect: string }[] };
@@ -47,8 +49,12 @@ export class FencingCluster {
   readonly controlPlane: ControlPlane;
   readonly api: Api;
   readonly machines: readonly Machine[];
+  /** Each state of each Node that the API server has told of since the start. */
+  readonly history: NodeObject[] = [];
   readonly #bridge: Bridge;
   readonly #folder: string;
+  readonly #stopping = new AbortController();
+  #following: Promise<void> = Promise.resolve();
 
   private constructor(
     controlPlane: ControlPlane,
@@ -94,6 +100,7 @@ export class FencingCluster {
     const cluster = new FencingCluster(controlPlane, api, bridge, folder, machines);
     try {
       await Promise.all(machines.map((machine) => machine.boot()));
+      await cluster.#follow();
       for (const machine of machines) await cluster.untilUp(machine);
     } catch (error) {
       const logs = cluster.logs;
@@ -108,9 +115,18 @@ export class FencingCluster {
     return this.machines.map(({ name, log }) => `--- ${name}\n${log}`).join("\n");
   }
 
+  async #follow(): Promise<void> {
+    const seen = (node: NodeObject) => void this.history.push(node);
+    const follower = { path: "/api/v1/nodes", known: new Map<string, unknown>(), seen, gone: () => {} };
+    const { ended } = await follow<NodeObject>(this.api, follower, this.#stopping.signal);
+    this.#following = ended;
+  }
+
   async stop(): Promise<void> {
+    this.#stopping.abort();
     await Promise.all(this.machines.map((machine) => machine.close()));
     await this.api.close();
+    await this.#following;
     await this.controlPlane.stop();
     await this.#bridge.remove();
     rmSync(this.#folder, { recursive: true, force: true });
