@@ -14,7 +14,7 @@ const key = (name: string) => `sluice.dev/${name}`;
 const taint = { key: key("fence"), effect: "NoSchedule" };
 const skip = (await skipWithoutControlPlane()) || (await skipWithoutNamespaces());
 
-describe("the agent on a machine", { skip }, () => {
+describe("the agent on a machine, beside the real API server", { skip }, () => {
   let cluster: FencingCluster;
   let machine: Machine;
 
@@ -129,7 +129,7 @@ describe("the agent on a machine", { skip }, () => {
     });
   }
 
-  test("told of a fence of its boot, it stops feeding when the Node has the taint, is reset once, and the next boot goes on", async () => {
+  test("when its Lease names a fence of its boot, it stops feeding when the Node has the taint, is reset once, and the next boot goes on", async () => {
     assert.equal(await machine.stopAgent(), 0);
     // With a long permit nothing but the taint can end the feeding.
     machine.startAgent({ AGENT_PERMIT: "10m" });

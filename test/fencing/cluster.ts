@@ -49,7 +49,7 @@ export class FencingCluster {
   readonly controlPlane: ControlPlane;
   readonly api: Api;
   readonly machines: readonly Machine[];
-  /** Each state of each Node that the API server has told of since the start. */
+  /** Each state of each Node that a watch has shown since the start. */
   readonly history: NodeObject[] = [];
   readonly #bridge: Bridge;
   readonly #folder: string;

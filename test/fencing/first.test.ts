@@ -29,7 +29,7 @@ const foreign = {
 };
 
 // Each has a machine of its own, and the third takes what has to go.
-describe("a fence of a node that can be reached", { skip, concurrency: true }, () => {
+describe("a fence of a node that can be reached, on the real API server", { skip, concurrency: true }, () => {
   let cluster: FencingCluster;
   let server: Server;
 

@@ -6,7 +6,7 @@ const stop = "V".charCodeAt(0);
 
 /**
  * Opening arms it and any byte feeds it. It fires when it has not been fed for its time, and a close without `V` does not stop
- * it. It reads before it judges, so that a busy test process makes it late and never early.
+ * it. It reads before it decides, so that a busy test process makes it late and never early.
  */
 export class WatchdogHardware {
   readonly #descriptor: number;

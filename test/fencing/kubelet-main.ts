@@ -1,6 +1,6 @@
 /**
- * The kubelet of one played machine, in its namespaces. It posts the status of its Node before it starts pods, renews the Lease of
- * its Node, runs each bound pod as a process, and ends those that are deleted.
+ * The kubelet of one played machine, in its namespaces. It posts the status of its Node before it starts pods, renews the Lease
+ * of its Node, runs each bound pod as a process, and ends those that are deleted.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";

@@ -54,7 +54,7 @@ const bad: Readonly<Record<string, readonly string[]>> = {
   AGENT_RUN_FOLDER: ["run"],
   AGENT_WATCHDOG: ["watchdog"],
   AGENT_WATCHDOG_SECONDS: ["0", "-1", "10s", "1e9", "3601", "x"],
-  AGENT_RESET_FILE: ["sysrq"],
+  AGENT_RESET_FILE: ["reset"],
   AGENT_RENEW_EVERY: ["5", "0s", "-5s", "2h", "x"],
   AGENT_RENEW_TIMEOUT: ["3", "0s"],
   AGENT_CONTACT_TIMEOUT: ["20"],
