@@ -161,13 +161,13 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     machine.bootsAgain = false;
     await mark(name);
     await eventually("the reset", timeoutMs, async () => (machine.isOn ? undefined : true));
-    const held = await eventually("a fence that waits", timeoutMs, async () => {
+    const waiting = await eventually("a fence that waits", timeoutMs, async () => {
       const node = await cluster.node(name);
       return node.metadata.annotations?.[key("fence-hold")] === "not-armed" ? node : undefined;
     });
     assert.equal((await podOf("moved"))?.metadata.deletionTimestamp, undefined, "no evidence: the pod stays");
 
-    const confirmed = held.metadata.annotations?.[key("fence-id")];
+    const confirmed = waiting.metadata.annotations?.[key("fence-id")];
     await cluster.patchNode(name, { metadata: { annotations: { [key("fence-confirmed")]: confirmed } } });
     const replacement = await eventually("the replacement runs", timeoutMs, async () => {
       const found = await podOf("moved");
