@@ -161,7 +161,7 @@ const reasons: Readonly<Record<string, { readonly type: "Normal" | "Warning"; re
   stuck: { type: "Warning", reason: eventReasons.fenceStuck },
   "never-fenced": { type: "Warning", reason: eventReasons.fenceRefused },
   "name-too-long": { type: "Warning", reason: eventReasons.fenceRefused },
-  "record-unreadable": { type: "Warning", reason: eventReasons.fenceHeld },
+  "record-unreadable": { type: "Warning", reason: eventReasons.fenceWaiting },
 };
 
 /** Sends an Event about the Node, once for each fence and cause. Without a Node there is nothing to send it about. */
@@ -169,18 +169,19 @@ export async function recordVerdict(attempt: FenceAttempt): Promise<"told"> {
   const { verdict, observed } = attempt;
   const { record } = observed.snapshot;
   const { guard, message, hold, step } = verdict;
-  const held = hold === undefined ? undefined : ({ type: "Warning", reason: eventReasons.fenceHeld } as const);
+  const waits = hold === undefined ? undefined : ({ type: "Warning", reason: eventReasons.fenceWaiting } as const);
   const ended = step?.kind === "end" ? ({ type: "Normal", reason: eventReasons.fenceDone } as const) : undefined;
-  const how = ended ?? reasons[guard] ?? held;
+  const how = ended ?? reasons[guard] ?? waits;
   const fenceId = record === undefined || record === "unreadable" ? "" : record.fenceId;
-  if (how !== undefined) await tell(attempt, how, `${guard}: ${message}`, `${fenceId} ${how.reason} ${guard}`);
+  if (how !== undefined)
+    await recordNodeEvent(attempt, how, `${guard}: ${message}`, `${fenceId} ${how.reason} ${guard}`);
   for (const { message: wrong } of observed.malformed) {
-    await tell(attempt, { type: "Warning", reason: eventReasons.malformed }, wrong, wrong);
+    await recordNodeEvent(attempt, { type: "Warning", reason: eventReasons.malformed }, wrong, wrong);
   }
   return "told";
 }
 
-async function tell(
+async function recordNodeEvent(
   { context, key, observed }: FenceAttempt,
   how: { readonly type: "Normal" | "Warning"; readonly reason: string },
   message: string,

@@ -5,7 +5,7 @@ import type { NodeSeen, RecordSeen } from "./snapshot.ts";
 
 export type EvidenceVerdict =
   | { readonly kind: "stopped"; readonly by: FenceEvidence; readonly message: string }
-  | { readonly kind: "held"; readonly hold: string; readonly message: string }
+  | { readonly kind: "blocked"; readonly guard: string; readonly message: string }
   | { readonly kind: "none" };
 
 export function decideEvidence(node: NodeSeen, record: RecordSeen): EvidenceVerdict {
@@ -25,7 +25,7 @@ export function decideEvidence(node: NodeSeen, record: RecordSeen): EvidenceVerd
   }
   if (isSameMachine) return { kind: "none" };
   const message = `another machine has registered under its name: its boot id is no evidence, and ${fenceConfirmed.key} ends the fence`;
-  return { kind: "held", hold: "another-machine", message };
+  return { kind: "blocked", guard: "another-machine", message };
 }
 
 /** True where the same machine runs another boot than the one that is fenced: its kubelet has its pods. */

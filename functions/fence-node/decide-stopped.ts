@@ -3,6 +3,7 @@
 import { isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
+import { enter, onRecord, wait } from "./verdicts.ts";
 
 /** How often a node is reconciled whose pods are going, in milliseconds. */
 const evacuatingRequeueMs = 3_000;
@@ -18,12 +19,10 @@ const mostNames = 5;
  * as the evidence stands: a person may take a confirmation back, and another client its taint.
  */
 export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
-  if (isBack(node, record)) return entering(record, "recovering", `${name} is back with another boot: its pods stay`);
-  if (node === undefined)
-    return entering(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
-  if (isTakenBack(node, record))
-    return entering(record, "armed", `what showed that ${name} had stopped was taken back`);
-  if (node.outOfService !== undefined) return entering(record, "evacuating", `Kubernetes deletes the pods of ${name}`);
+  if (isBack(node, record)) return enter(record, "recovering", `${name} is back with another boot: its pods stay`);
+  if (node === undefined) return enter(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
+  if (isTakenBack(node, record)) return enter(record, "armed", `what showed that ${name} had stopped was taken back`);
+  if (node.outOfService !== undefined) return enter(record, "evacuating", `Kubernetes deletes the pods of ${name}`);
   const message = `${name} gets the taint out-of-service: Kubernetes deletes its pods, and detaches their volumes`;
   const step = { kind: "set-out-of-service", node, fenceId: record.fenceId } as const;
   return { guard: "stopped", message, step, requeueAfterMs: undefined };
@@ -43,43 +42,35 @@ export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): F
       return { guard: "evacuated", message, step: { kind: "remove-out-of-service", node }, requeueAfterMs: undefined };
     }
     return isHome
-      ? entering(record, "recovering", `${name} is back with another boot`)
-      : entering(record, "fenced", `no pod is bound to ${name} any more`);
+      ? enter(record, "recovering", `${name} is back with another boot`)
+      : enter(record, "fenced", `no pod is bound to ${name} any more`);
   }
   const left = `${bound.length} are left on ${name}: ${namesOf(bound)}`;
-  if (nowMs < record.sinceMs + stuckAfterMs) return waiting("evacuating", left, evacuatingRequeueMs);
+  if (nowMs < record.sinceMs + stuckAfterMs) return wait("evacuating", left, evacuatingRequeueMs);
   const message = `${left}. They have not gone for ${stuckAfterMs / 60_000} minutes: look for their finalizers`;
-  return { ...waiting("stuck", message, evacuatingRequeueMs), hold: "stuck" };
+  return onRecord(wait("stuck", message, evacuatingRequeueMs));
 }
 
 /** The pods run elsewhere. The machine may come back, or a person takes the mark away. */
 export function decideFenced({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
-  if (node === undefined) return entering(record, "recovering", `the Node ${name} is gone`);
-  if (node.mark === undefined) return entering(record, "recovering", `the mark of ${name} was removed`);
-  if (isBack(node, record) && node.isReady) return entering(record, "recovering", `${name} is back with another boot`);
+  if (node === undefined) return enter(record, "recovering", `the Node ${name} is gone`);
+  if (node.mark === undefined) return enter(record, "recovering", `the mark of ${name} was removed`);
+  if (isBack(node, record) && node.isReady) return enter(record, "recovering", `${name} is back with another boot`);
   const message = `${name} is down, and its pods may run elsewhere. The fence ends when it is back, or when its mark is removed`;
-  return waiting("fenced", message, awayRequeueMs);
+  return wait("fenced", message, awayRequeueMs);
 }
 
 /** The Node is cleaned once it is Ready, then the agent's Lease, and the record goes last. */
 export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name } = snapshot;
   if (node?.mark !== undefined && !node.isReady) {
-    return waiting("not-ready", `${name} is back and not Ready: the taint keeps new pods away`, awayRequeueMs);
+    return wait("not-ready", `${name} is back and not Ready: the taint keeps new pods away`, awayRequeueMs);
   }
   const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: false }) ?? {
     message: `the fence of ${name} has ended`,
     step: { kind: "end", record },
   };
   return { guard: "recovering", message, step, requeueAfterMs: undefined };
-}
-
-function entering(record: RecordSeen, phase: RecordSeen["phase"], message: string): FenceVerdict {
-  return { guard: phase, message, step: { kind: "enter", record, phase }, requeueAfterMs: undefined };
-}
-
-function waiting(guard: string, message: string, requeueAfterMs: number): FenceVerdict {
-  return { guard, message, step: undefined, requeueAfterMs };
 }
 
 function namesOf(names: readonly string[]): string {

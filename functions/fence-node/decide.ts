@@ -20,7 +20,7 @@ export function decide(snapshot: FenceSnapshot): FenceVerdict {
   const { record, name } = snapshot;
   if (record === "unreadable") {
     const message = `this version of Sluice cannot read the record of the fence of ${name}, and leaves it as it is`;
-    return { guard: "record-unreadable", message, step: undefined, requeueAfterMs: heldRequeueMs };
+    return { guard: "record-unreadable", message, step: undefined, requeueAfterMs: blockedRequeueMs };
   }
   if (record === undefined) return decideUnclaimed(snapshot);
   const verdict = phases[record.phase](snapshot, record);
@@ -28,7 +28,7 @@ export function decide(snapshot: FenceSnapshot): FenceVerdict {
 }
 
 /** How soon a fence is reconciled again that waits for a person, in milliseconds: what ends the wait may send no event. */
-const heldRequeueMs = 10_000;
+const blockedRequeueMs = 10_000;
 
 const phases: Readonly<Record<FencePhase, (snapshot: FenceSnapshot, record: RecordSeen) => FenceVerdict>> = {
   claimed: decideClaimed,

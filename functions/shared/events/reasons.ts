@@ -52,7 +52,7 @@ export const eventReasons = {
   groupRecovered: "ProcessGroupRecovered",
   fenceRequested: "FenceRequested",
   fenceArmed: "FenceArmed",
-  fenceHeld: "FenceHeld",
+  fenceWaiting: "FenceHeld",
   fenceStopped: "FenceStopped",
   fenceEvacuating: "FenceEvacuating",
   fenceStuck: "FenceStuck",

@@ -50,7 +50,7 @@ const agent: AgentSeen = {
   armed: undefined,
 };
 const noted = { uid: "agent-uid", resourceVersion: "30", mode: "explicit-only" } as const;
-const told: AgentSeen = { ...agent, resourceVersion: "31", armed: { fenceId: "fence-1", bootId: "boot-1" } };
+const armedAgent: AgentSeen = { ...agent, resourceVersion: "31", armed: { fenceId: "fence-1", bootId: "boot-1" } };
 const armed: RecordSeen = { ...claimed, phase: "armed", agent: noted };
 const inPhase = (phase: RecordSeen["phase"], evidence: RecordSeen["evidence"] = "confirmed"): RecordSeen => ({
   ...armed,
@@ -90,7 +90,7 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
   ["a Node that has never reported a machine gets none", { node: { ...marked, systemUuid: "" } }, "boot-unknown"],
   ["a record of another version stays as it is", { record: "unreadable" }, "record-unreadable"],
   ["without a record the taint of a fence goes", { node: { ...tainted, mark: undefined } }, "cleaning", "clean-node"],
-  ["without a record the agent's Lease names no fence", { node: clean, agent: told }, "cleaning", "disarm"],
+  ["without a record the agent's Lease names no fence", { node: clean, agent: armedAgent }, "cleaning", "disarm"],
   ["a mark that goes takes the fence back", { record: claimed, node: clean }, "taking-back", "end"],
   [
     "a fence that is taken back removes its taint first",
@@ -147,38 +147,43 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
     "arming",
     "note-agent",
   ],
-  ["what is armed is in the phase armed", { record: { ...claimed, agent: noted }, agent: told }, "armed", "enter"],
+  [
+    "what is armed is in the phase armed",
+    { record: { ...claimed, agent: noted }, agent: armedAgent },
+    "armed",
+    "enter",
+  ],
   [
     "a Lease that was made anew is armed again",
-    { record: armed, node: tainted, agent: { ...told, uid: "agent-2" } },
+    { record: armed, node: tainted, agent: { ...armedAgent, uid: "agent-2" } },
     "arming",
     "note-agent",
   ],
   ["a fence that was taken out of the Lease is armed again", { record: armed, node: tainted }, "arming", "arm"],
-  ["a taint that was taken away is put back", { record: armed, agent: told }, "tainting", "taint"],
+  ["a taint that was taken away is put back", { record: armed, agent: armedAgent }, "tainting", "taint"],
   [
     "a mark that goes after arming ends nothing",
     {
       record: { ...armed, hold: "not-armed" },
       node: { ...shown("armed", "not-armed"), mark: undefined },
-      agent: told,
+      agent: armedAgent,
     },
     "not-armed",
   ],
   [
     "a fence is told on the Node",
-    { record: { ...armed, hold: "not-armed" }, node: tainted, agent: told },
+    { record: { ...armed, hold: "not-armed" }, node: tainted, agent: armedAgent },
     "not-armed",
     "show",
   ],
-  ["a hold is noted", { record: armed, node: tainted, agent: told }, "not-armed", "note-hold"],
+  ["a hold is noted", { record: armed, node: tainted, agent: armedAgent }, "not-armed", "note-hold"],
   [
     "pods of a Node that is gone are waited for",
     { record: { ...armed, hold: "node-gone" }, node: undefined, bound: ["pod db/a-0"] },
     "node-gone",
   ],
   ["a Node that is gone with its pods ends the fence", { record: armed, node: undefined }, "recovering", "enter"],
-  ["a new boot id is evidence", { record: armed, node: back, agent: told }, "stopped", "enter"],
+  ["a new boot id is evidence", { record: armed, node: back, agent: armedAgent }, "stopped", "enter"],
   ["after a new boot id no pod goes", { record: inPhase("stopped"), node: back }, "recovering", "enter"],
   [
     "after a confirmation Kubernetes is told",
@@ -240,8 +245,18 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
     { record: inPhase("recovering"), node: { ...back, ...away("recovering"), outOfService: undefined } },
     "not-ready",
   ],
-  ["the Node is cleaned first", { record: inPhase("recovering"), node: back, agent: told }, "recovering", "clean-node"],
-  ["the agent's Lease comes next", { record: inPhase("recovering"), node: clean, agent: told }, "recovering", "disarm"],
+  [
+    "the Node is cleaned first",
+    { record: inPhase("recovering"), node: back, agent: armedAgent },
+    "recovering",
+    "clean-node",
+  ],
+  [
+    "the agent's Lease comes next",
+    { record: inPhase("recovering"), node: clean, agent: armedAgent },
+    "recovering",
+    "disarm",
+  ],
   ["the record goes last", { record: inPhase("recovering"), node: clean }, "recovering", "end"],
 ];
 
@@ -250,8 +265,8 @@ function shown(phase: string, hold: string): NodeSeen {
 }
 
 function away(phase: string): NodeSeen {
-  const said = { fenceId: "fence-1", phase, hold: undefined };
-  return { ...tainted, isReady: false, confirmed: "fence-1", outOfService: "ours", shown: said };
+  const shownFence = { fenceId: "fence-1", phase, hold: undefined };
+  return { ...tainted, isReady: false, confirmed: "fence-1", outOfService: "ours", shown: shownFence };
 }
 
 function othersTaint(): NodeSeen {
@@ -271,7 +286,7 @@ test("the mark goes with a fence that has ended, and stays with one that is take
 
 test("each kind of evidence is named in the record", () => {
   const evidenceOf = (node: NodeSeen) => {
-    const { step } = decided({ record: armed, node, agent: told });
+    const { step } = decided({ record: armed, node, agent: armedAgent });
     return step?.kind === "enter" ? step.evidence : undefined;
   };
   assert.equal(evidenceOf(back), "boot-id");
@@ -284,7 +299,7 @@ test("no-agent and another-machine hold a fence, and say what ends the wait", ()
   const alone = decided({ record: armed, node: tainted, agent: undefined });
   assert.deepEqual([alone.guard, alone.hold], ["no-agent", "no-agent"]);
   assert.match(alone.message, /fence-confirmed/);
-  const other = decided({ record: armed, node: { ...back, systemUuid: "machine-2" }, agent: told });
+  const other = decided({ record: armed, node: { ...back, systemUuid: "machine-2" }, agent: armedAgent });
   assert.deepEqual([other.guard, other.hold], ["another-machine", "another-machine"]);
 });
 
