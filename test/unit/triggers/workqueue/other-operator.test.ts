@@ -171,7 +171,7 @@ test("each function that stands by has the right to list pods, without which it 
   assert.ok(standing.length > 10);
 });
 
-test("only the function that ends a namespace goes on beside the operator", () => {
+test("only the functions that end a namespace and fence a node go on beside the operator", () => {
   const going = groupFunctions.filter(({ standsBy }) => standsBy === false).map(({ name }) => name);
   assert.deepEqual(going, [releaseNamespace.name]);
 });
