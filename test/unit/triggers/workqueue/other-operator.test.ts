@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import { fenceNode } from "../../../../functions/fence-node/function.ts";
 import { prepareDownscale } from "../../../../functions/prepare-downscale/function.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
@@ -173,5 +174,5 @@ test("each function that stands by has the right to list pods, without which it 
 
 test("only the functions that end a namespace and fence a node go on beside the operator", () => {
   const going = groupFunctions.filter(({ standsBy }) => standsBy === false).map(({ name }) => name);
-  assert.deepEqual(going, [releaseNamespace.name]);
+  assert.deepEqual(going, [fenceNode.name, releaseNamespace.name]);
 });
