@@ -5,10 +5,9 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { freePort } from "../controlplane/ports.ts";
 import { TcpProxy } from "../support/drain-proxy.ts";
-import { chartOfThisMachine, Helm, skipWithoutHelm } from "../support/helm.ts";
+import { chartOfThisMachine, type Helm, skipWithoutHelm } from "../support/helm.ts";
 import { Ingesters } from "../support/ingester.ts";
 import { askedBy, kubeconfigOf } from "../support/installed.ts";
 import { Kubectl } from "../support/kubectl.ts";
@@ -16,6 +15,7 @@ import { Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import { type Configuration, deploymentOf, installed } from "./deployed.ts";
 import { chartWithOperator, operatorsWebhooks } from "./operator-chart.ts";
 import { Replicas } from "./replicas.ts";
+import { type ChartStage, startChartStage } from "./stage.ts";
 
 const root = join(import.meta.dirname, "../..");
 const migration = readFileSync(join(root, "knative/from-rollout-operator.md"), "utf8");
@@ -91,23 +91,20 @@ suite("the swap by Helm", {
   // They wait more than they compute.
   concurrency: 3,
 }, () => {
-  let controlPlane: ControlPlane;
-  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  let stage: ChartStage;
   let kubectl: Kubectl;
   let parent: Awaited<ReturnType<typeof chartWithOperator>>;
 
   before(async () => {
-    controlPlane = await startControlPlane();
-    opened = await Helm.open(controlPlane.kubeconfig);
-    kubectl = await Kubectl.open(controlPlane);
+    stage = await startChartStage();
+    kubectl = await Kubectl.open(stage.controlPlane);
     parent = await chartWithOperator();
   });
 
   after(async () => {
     await parent?.remove();
     await kubectl?.close();
-    await opened?.close();
-    await controlPlane?.stop();
+    await stage?.stop();
   });
 
   /** Types a command of the document, with this machine's folders for its charts. */
@@ -130,7 +127,7 @@ suite("the swap by Helm", {
 
   /** Does work with a folder for kustomizations that no other test writes to. */
   async function apart<T>(work: (own: Kubectl) => Promise<T>): Promise<T> {
-    const own = await Kubectl.open(controlPlane);
+    const own = await Kubectl.open(stage.controlPlane);
     return work(own).finally(() => own.close());
   }
 
@@ -177,13 +174,13 @@ suite("the swap by Helm", {
 
   for (const major of ["4", "3"])
     test(`Helm ${major}: Sluice takes the place of Mimir's subchart, and leaves the operator's certificate alone before`, async () => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const helm = stage.helmOf(major);
       const namespace = `mimir-${major}`;
       const service = await TcpProxy.start();
       const { folder, remove } = await chartOfThisMachine(service.port);
       const ingesters = await Ingesters.open();
       const following = new AbortController();
-      const scene = await Scene.set(controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
+      const scene = await Scene.set(stage.controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
       const { api } = scene;
       const followed = ingesters.followPods(api, namespace, following.signal);
       try {
@@ -204,7 +201,7 @@ suite("the swap by Helm", {
         };
         await typeAll("1\\. Install Sluice beside the operator");
         const { account, settings } = await installed(api, namespace);
-        const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, account);
+        const kubeconfig = await kubeconfigOf(stage.controlPlane, api, namespace, account);
         const own = { NODE_OPTIONS: ingesters.nodeOptions };
         const replicas = await Replicas.start(scene, kubeconfig, service, { ...settings, ...own });
         await eventually("the certificate made", 30_000, async () => {
@@ -253,11 +250,11 @@ suite("the swap by Helm", {
     ["3", "tempo"],
   ] as const)
     test(`Helm ${major}: with ${chart}.yaml the subchart of the release runs Sluice, under its account and its arguments`, async () => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const helm = stage.helmOf(major);
       const namespace = `with-${chart}`;
       const ingesters = await Ingesters.open();
       const following = new AbortController();
-      const scene = await Scene.set(controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
+      const scene = await Scene.set(stage.controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
       const { api } = scene;
       const followed = ingesters.followPods(api, namespace, following.signal);
       try {
@@ -284,7 +281,7 @@ suite("the swap by Helm", {
         const [{ image, args, env } = assert.fail("no container")] = spec.containers;
         assert.equal(image, "registry.invalid/sluice:0.1.0");
         const settings = Object.fromEntries(env.map(({ name, value }) => [name, value]));
-        const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, spec.serviceAccountName);
+        const kubeconfig = await kubeconfigOf(stage.controlPlane, api, namespace, spec.serviceAccountName);
         const ports = [`-server.port=${await freePort()}`, `-server-tls.port=${port}`];
         const server = await scene.serve(
           { ...settings, NODE_OPTIONS: ingesters.nodeOptions, PORT: "", NAMESPACE: "" },
@@ -295,7 +292,7 @@ suite("the swap by Helm", {
         await mirror(scene, chart);
         await kubectl.run("-n", namespace, "annotate", "statefulsets", ...scene.group.statefulSets, longAgo);
         await shrinkInTurn(scene, ingesters);
-        assert.deepEqual((await askedBy(controlPlane, 0, namespace, "rollout-operator")).forbidden, []);
+        assert.deepEqual((await askedBy(stage.controlPlane, 0, namespace, "rollout-operator")).forbidden, []);
       } finally {
         following.abort();
         await followed.catch(() => undefined);
@@ -306,7 +303,7 @@ suite("the swap by Helm", {
 
   // One after the other: both namespaces share two ClusterRoles.
   test("each Helm takes over what our manifests have installed", async () => {
-    for (const helm of opened.helms) {
+    for (const helm of stage.helms) {
       const { major } = helm;
       const namespace = `taken-${major}`;
       await kubectl.run("create", "namespace", namespace);

@@ -4,13 +4,13 @@ import { after, before, suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { presets, table } from "../../triggers/table.ts";
 import { auditPosition } from "../controlplane/audit.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { askForFinalizers, nothingInTheWay, readAway, serveInstalled } from "../support/away.ts";
 import { chart, Helm, isHook, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import { playHook } from "./hook.ts";
+import { type ChartStage, startChartStage } from "./stage.ts";
 
 interface Variable {
   readonly name: string;
@@ -117,22 +117,19 @@ suite("the hook before an uninstall", { skip: await skipWithoutHelm() }, () => {
 suite("the chart leaves the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
 }, () => {
-  let controlPlane: ControlPlane;
-  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  let stage: ChartStage;
   let kubectl: Kubectl;
   before(async () => {
-    controlPlane = await startControlPlane();
-    opened = await Helm.open(controlPlane.kubeconfig);
-    kubectl = await Kubectl.open(controlPlane);
+    stage = await startChartStage();
+    kubectl = await Kubectl.open(stage.controlPlane);
   });
   after(async () => {
-    await opened?.close();
     await kubectl?.close();
-    await controlPlane?.stop();
+    await stage?.stop();
   });
 
   test("what a lost release leaves, such as that of a deleted namespace, is deleted or named by the chapter Away with it", async () => {
-    const [helm = assert.fail()] = opened.helms;
+    const [helm = assert.fail()] = stage.helms;
     const watched = { serviceMonitor: { enabled: true }, monitoring: { alerts: true, dashboard: true } };
     const objects = await helm.render({ ...someImage, ...watched, functions: Object.keys(presets) });
     const { isDeleted, isNamed } = await readAway(kubectl, "mimir");
@@ -146,7 +143,7 @@ suite("the chart leaves the real API server", {
   });
 
   test("Helm's record goes with its namespace, and the chapter Away with it deletes what the release had outside of it", async () => {
-    const [helm = assert.fail()] = opened.helms;
+    const [helm = assert.fail()] = stage.helms;
     const namespace = "leave-lost";
     const place = ["--namespace", namespace];
     const values = await helm.values({ ...someImage, functions: Object.keys(presets) });
@@ -165,7 +162,7 @@ suite("the chart leaves the real API server", {
 
   for (const major of ["4", "3"])
     test(`Helm ${major} deletes nothing while a finalizer is left, and all when uninstall.prepare has taken it off`, async (context) => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const helm = stage.helmOf(major);
       const namespace = `leave-${major}`;
       const place = ["--namespace", namespace];
       const [prepare, uninstall, ledgers, , , rollback] = await kubectl.commandsOf("chart/README.md", "Uninstall");
@@ -174,16 +171,19 @@ suite("the chart leaves the real API server", {
         assert.equal(program, "helm");
         return helm.try(...args.map((arg) => (arg === "sluice/knative/chart" ? chart : arg)));
       };
-      await play(controlPlane, namespace, { zones: 2, pods: 2 }, async (scene) => {
+      await play(stage.controlPlane, namespace, { zones: 2, pods: 2 }, async (scene) => {
         const { api } = scene;
-        const from = await auditPosition(controlPlane.auditLog);
+        const from = await auditPosition(stage.controlPlane.auditLog);
         const values = await helm.values({ ...someImage, functions: Object.keys(presets) });
         await helm.run("install", "sluice", chart, ...place, ...values);
         const installed = loadAll(await helm.run("get", "manifest", "sluice", ...place)) as Built[];
         const first = await serveInstalled(scene);
         await askForFinalizers(scene);
         const uids = new Set<string>();
-        const [refused, found] = await Promise.all([type(uninstall), playHook(controlPlane, api, namespace, uids)]);
+        const [refused, found] = await Promise.all([
+          type(uninstall),
+          playHook(stage.controlPlane, api, namespace, uids),
+        ]);
         assert.deepEqual([refused.code, found.code], [1, 1], refused.stderr);
         for (const left of [`statefulsets ${namespace}-zone-a`, "persistentvolumeclaims data-gone-0"])
           assert.match(found.stderr, new RegExp(`${left} in ${namespace} has sluice\\.dev/.*=remove takes off`));
@@ -193,12 +193,12 @@ suite("the chart leaves the real API server", {
         assert.equal((await type(rollback)).code, 0);
         assert.equal((await type(prepare)).code, 0);
         await first.stop();
-        const { forbidden } = await askedBy(controlPlane, from, namespace, "sluice");
+        const { forbidden } = await askedBy(stage.controlPlane, from, namespace, "sluice");
         assert.deepEqual(forbidden, [], "the check needs no right that the functions have not");
         const began = performance.now();
         // The replicas of the upgrade begin only when the check waits for them.
         const begin = async () => void (await serveInstalled(scene));
-        const hook = playHook(controlPlane, api, namespace, uids, begin);
+        const hook = playHook(stage.controlPlane, api, namespace, uids, begin);
         const [gone, checked] = await Promise.all([type(uninstall), hook]);
         assert.deepEqual([gone.code, checked.code], [0, 0], gone.stderr + checked.stderr);
         const took = (performance.now() - began) / 1_000;
