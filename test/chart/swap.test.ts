@@ -214,7 +214,9 @@ suite("the swap by Helm", {
       const { folder, remove } = await chartOfThisMachine(service.port);
       const typed = (line: string) => type(line, helm, namespace, folder);
       const typeAll = async (heading: string) => {
-        for (const line of await commandsOf(heading, "(?:helm|kubectl)")) await typed(line);
+        const shown = [];
+        for (const line of await commandsOf(heading, "(?:helm|kubectl)")) shown.push(await typed(line));
+        return shown.join("");
       };
       const [write = "", written = "", uninstall = "", back = ""] = await commandsOf(
         "Go back to Mimir's subchart",
@@ -231,7 +233,8 @@ suite("the swap by Helm", {
         const paths = Object.entries(operatorsWebhooks).map(([called, { kind }]) => pathOf(called, namespace, kind));
         for (const path of paths) await api.request("PATCH", path, bundle, "application/json-patch+json");
 
-        await typeAll("1\\. Install Sluice beside the operator");
+        const unguarded = /No webhook of this release guards evictions/;
+        assert.match(await typeAll("1\\. Install Sluice beside the operator"), unguarded);
         const { account, settings } = await installed(api, namespace);
         const kubeconfig = await kubeconfigOf(stage.controlPlane, api, namespace, account);
         const own = { NODE_OPTIONS: ingesters.nodeOptions };
@@ -257,7 +260,7 @@ suite("the swap by Helm", {
         assert.equal(left.trim(), "");
         for (const path of paths) await assert.rejects(api.get(path), /404|not found/);
 
-        await typeAll("4\\. Guard evictions again");
+        assert.doesNotMatch(await typeAll("4\\. Guard evictions again"), unguarded);
         assert.equal((await deploymentOf(api, namespace)).spec.replicas, 2);
         await replicas.replace({ ...(await installed(api, namespace)).settings, ...own });
         await trusted(api, pathOf("prepare-downscale", namespace, "Mutating"));
