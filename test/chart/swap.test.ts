@@ -108,11 +108,11 @@ suite("the swap by Helm", {
   }
 
   /** Types a command of the document, with this machine's folders for its charts. */
-  async function type(line: string, helm: Helm, namespace: string, folder: string, port = 443): Promise<string> {
+  async function type(line: string, helm: Helm, namespace: string, folder: string, port?: number): Promise<string> {
     if (line.startsWith("kubectl")) return kubectl.shell(line.replace("mimir", namespace));
-    const asked = port === 443 ? "never" : "yes";
-    const rollout_operator = { enabled: true, webhooks: { port, asked } };
-    const mine = await kubectl.file(`${namespace}-values.yaml`, JSON.stringify({ rollout_operator }));
+    // A user without values of their own has an empty file.
+    const values = port === undefined ? {} : { rollout_operator: { enabled: true, webhooks: { port, asked: "yes" } } };
+    const mine = await kubectl.file(`${namespace}-values.yaml`, JSON.stringify(values));
     const [command = ""] = line.replace("--namespace mimir", `--namespace ${namespace}`).split(" > ");
     const words = command.replaceAll("'", "").split(" ").slice(1);
     const known: Readonly<Record<string, string>> = {

@@ -42,7 +42,7 @@ interface Stretch {
 
 describe("beside rollout-operator, on a real control plane", {
   skip: await skipWithoutControlPlane(),
-  concurrency: 3,
+  concurrency: 4,
 }, () => {
   let stage: EvictionStage;
   let peerBinary: string;
@@ -144,6 +144,29 @@ describe("beside rollout-operator, on a real control plane", {
         acts.some(({ verb, resource }) => verb === "delete" && resource === "pods"),
         "Sluice ended the rollout",
       );
+    });
+  });
+
+  test("an operator that is scaled up again after the swap acts alone, from when Sluice has seen its pod until 30 s after it", async () => {
+    await play(stage.controlPlane, "again", { zones: 2, pods: 1 }, async (scene) => {
+      const { auditLog } = scene.controlPlane;
+      const roll = async (to: string) => {
+        await changeTemplate(scene.controlPlane, scene.group, to);
+        await scene.waitForRollout(to, 120_000);
+      };
+      const server = await scene.serve();
+      await roll("app:2");
+      const operator = await startOperator(scene);
+      const labels = { namespace: "again", pod: "rollout-operator-0" };
+      await eventually("the operator seen", 60_000, async () =>
+        (await server.metric("sluice_other_operator", labels)) === 1 ? true : undefined,
+      );
+      const stretch = { auditLog, from: await auditPosition(auditLog) };
+      await roll("app:3");
+      const goneMs = await operator.leave();
+      await roll("app:4");
+      assert.deepEqual(await actsIn("again", stretch, goneMs + goneForMs), []);
+      assert.notDeepEqual(await actsIn("again", stretch, Number.POSITIVE_INFINITY), [], "Sluice rolls again");
     });
   });
 
