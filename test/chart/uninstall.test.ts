@@ -3,14 +3,25 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { presets, table } from "../../triggers/table.ts";
+import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { askForFinalizers, nothingInTheWay, readAway, serveInstalled } from "../support/away.ts";
+import {
+  askForFinalizers,
+  deleteFinalized,
+  finalizedGone,
+  nothingInTheWay,
+  readAway,
+  refusalsOf,
+  serveInstalled,
+} from "../support/away.ts";
 import { chart, Helm, isHook, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 import { playHook } from "./hook.ts";
+import { checkThroughDoor, holdClaim, playSubchart, serveOutside } from "./leaving.ts";
 
 interface Variable {
   readonly name: string;
@@ -131,6 +142,8 @@ suite("the chart leaves the real API server", {
     await controlPlane?.stop();
   });
 
+  const helmOf = (major: string) => opened.helms.find((one) => one.major === major) ?? assert.fail();
+
   test("what a lost release leaves, such as that of a deleted namespace, is deleted or named by the chapter Away with it", async () => {
     const [helm = assert.fail()] = opened.helms;
     const watched = { serviceMonitor: { enabled: true }, monitoring: { alerts: true, dashboard: true } };
@@ -165,7 +178,7 @@ suite("the chart leaves the real API server", {
 
   for (const major of ["4", "3"])
     test(`Helm ${major} deletes nothing while a finalizer is left, and all when uninstall.prepare has taken it off`, async (context) => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const helm = helmOf(major);
       const namespace = `leave-${major}`;
       const place = ["--namespace", namespace];
       const [prepare, uninstall, ledgers, , , rollback] = await kubectl.commandsOf("chart/README.md", "Uninstall");
@@ -178,7 +191,11 @@ suite("the chart leaves the real API server", {
         const { api } = scene;
         const from = await auditPosition(controlPlane.auditLog);
         const values = await helm.values({ ...someImage, functions: Object.keys(presets) });
-        await helm.run("install", "sluice", chart, ...place, ...values);
+        const notes = await helm.run("install", "sluice", chart, ...place, ...values);
+        assert.match(
+          notes,
+          /set uninstall\.prepare=true before you\nuninstall Sluice, .*\n.*\n\n.*\n.*--check-uninstall$/m,
+        );
         const installed = loadAll(await helm.run("get", "manifest", "sluice", ...place)) as Built[];
         const first = await serveInstalled(scene);
         await askForFinalizers(scene);
@@ -191,7 +208,9 @@ suite("the chart leaves the real API server", {
         assert.deepEqual(await kubectl.existing(installed), installed, "nothing is deleted");
         assert.match((await type(prepare)).stderr, /has no deployed releases/);
         assert.equal((await type(rollback)).code, 0);
-        assert.equal((await type(prepare)).code, 0);
+        const prepared = await type(prepare);
+        assert.equal(prepared.code, 0, prepared.stderr);
+        assert.match(prepared.stdout, /Because uninstall\.prepare is true, .*\n.*\n\n.*\n.*--check-uninstall$/m);
         await first.stop();
         const { forbidden } = await askedBy(controlPlane, from, namespace, "sluice");
         assert.deepEqual(forbidden, [], "the check needs no right that the functions have not");
@@ -211,4 +230,95 @@ suite("the chart leaves the real API server", {
         assert.equal((await type(`${uninstall} --ignore-not-found`)).code, 0);
       });
     });
+
+  test("Helm 4: a subchart under an alias that is prepared and then disabled leaves nothing in the way, though an old replica still runs", () =>
+    playSubchart({ controlPlane, kubectl }, helmOf("4"), "operator", async ({ scene, old, type, check }) => {
+      await type("prepare");
+      const [, checked] = await Promise.all([serveInstalled(scene), check()]);
+      assert.deepEqual([checked.code, checked.stderr], [0, ""]);
+      await eventually("the old replica refused", 30_000, async () =>
+        old.log.some((line) => JSON.stringify(line).includes("Sluice adds no finalizer")) ? true : undefined,
+      );
+      await type("disable");
+      await nothingInTheWay(scene);
+    }));
+
+  test("Helm 3: a subchart that is disabled unprepared holds no downscale and no eviction, and frees what it holds when it is enabled again", () =>
+    playSubchart({ controlPlane, kubectl }, helmOf("3"), undefined, async ({ scene, old, type, check, manifest }) => {
+      await old.stop();
+      await type("disable");
+      assert.deepEqual(await refusalsOf(scene), []);
+      const held = await deleteFinalized(scene);
+      assert.deepEqual([...held].sort(), ["sluice.dev/release-prestop", "sluice.dev/volume-hold"]);
+      await type("enable");
+      const [checked] = await Promise.all([check(), serveInstalled(scene)]);
+      assert.deepEqual([checked.code, checked.stderr], [0, ""]);
+      await finalizedGone(scene);
+      await type("disable");
+      assert.doesNotMatch(await manifest(), /WebhookConfiguration/);
+    }));
+
+  test("a deleted namespace hangs on finalizers without Sluice, its release says so before an uninstall, and the overlay outside ends both", async () => {
+    const [helm = assert.fail()] = opened.helms;
+    const [own, ended] = ["leave-host", "leave-ended"];
+    const place = ["--namespace", own];
+    const api = await Api.open(controlPlane, { userAgent: "sluice-test-leave" });
+    for (const name of [own, ended]) await api.post("/api/v1/namespaces", { metadata: { name } });
+    const values = await helm.values({ ...someImage, functions: Object.keys(presets), namespaces: [own, ended] });
+    await helm.run("install", "sluice", chart, ...place, ...values);
+    await holdClaim(api, ended);
+    await kubectl.run("delete", "namespace", ended, "--wait=false");
+    const [look = "", ...install] = (await kubectl.commandsOf("README.md", "When the namespace is deleted")).map(
+      (line) => line.replaceAll("mimir", ended),
+    );
+    await eventually("the namespace hanging", 60_000, async () =>
+      (await kubectl.shell(look)).includes("sluice.dev/volume-hold in 1 resource instances") ? true : undefined,
+    );
+    const from = await auditPosition(controlPlane.auditLog);
+    let outside: Server | undefined;
+    const begin = async () => {
+      await eventually("the right gone", 30_000, async () =>
+        (await askedBy(controlPlane, from, own, "sluice")).forbidden.length > 0 ? true : undefined,
+      );
+      outside = await serveOutside({ controlPlane, kubectl }, api, install);
+    };
+    const hook = playHook(controlPlane, api, own, new Set(), begin);
+    const [gone, checked] = await Promise.all([helm.try("uninstall", "sluice", ...place), hook]);
+    assert.deepEqual([gone.code, checked.code], [0, 0], gone.stderr + checked.stderr);
+    assert.equal(checked.stdout, `no object of namespace ${own}, ${ended} has a finalizer of Sluice\n`);
+    assert.equal(await kubectl.run("get", "namespace", ended, "--ignore-not-found"), "");
+    await outside?.stop();
+    await api.close();
+  });
+
+  test("the check waits while the API server is away, and then says what is there and what is not", async () => {
+    const api = await Api.open(controlPlane, { userAgent: "sluice-test-leave" });
+    const [held, free] = ["leave-away-held", "leave-away-free"];
+    for (const name of [held, free]) await api.post("/api/v1/namespaces", { metadata: { name } });
+    await holdClaim(api, held);
+    await controlPlane.stopApiServer();
+    const checks = await Promise.all([held, free].map((name) => checkThroughDoor(controlPlane, name)));
+    for (const { door } of checks)
+      await eventually("an API server looked for in vain", 30_000, async () =>
+        door.connections > 2 ? true : undefined,
+      );
+    assert.deepEqual(
+      checks.map(({ launched }) => launched.end()),
+      [undefined, undefined],
+    );
+    await controlPlane.startApiServer();
+    const ends = await Promise.all(checks.map(({ launched }) => launched.ended));
+    assert.deepEqual(
+      ends.map(({ code }) => code),
+      [1, 0],
+    );
+    const [left, clear] = checks.map(({ launched }) => launched.printed());
+    assert.match(
+      left?.stderr ?? "",
+      /persistentvolumeclaims data-gone-0 in leave-away-held has sluice\.dev\/volume-hold/,
+    );
+    assert.equal(clear?.stdout, `no object of namespace ${free} has a finalizer of Sluice\n`);
+    for (const { door } of checks) await door.close();
+    await api.close();
+  });
 });

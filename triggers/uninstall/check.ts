@@ -38,7 +38,7 @@ const pauseMs = 2_000;
 
 /**
  * True only if the API server has answered that no object of the served namespaces has a finalizer of ours. It reads the types
- * that the served functions put finalizers on. It reads again for two minutes while the API server does not answer, while all
+ * of which the served functions may change finalizers. It reads again for two minutes while the API server does not answer, while all
  * that is left is just being taken off, and while a namespace is being deleted that it may not read any more. It never throws.
  */
 export async function checkUninstall(check: UninstallCheck): Promise<CheckResult> {
@@ -113,19 +113,19 @@ async function listIfThere(
 }
 
 /**
- * The types that the served functions put finalizers on, by the changes that they declare. Their accounts may list these. Throws
- * ClusterError.
+ * The types that the served functions put finalizers on, or take them off, by the changes that they declare: their accounts may
+ * list these. A function that was served before may have left some. None where no function keeps objects. Throws ClusterError.
  */
 async function typesOf(
   cluster: UninstallCheck["cluster"],
   { skipLabelKinds }: Settings,
   served: readonly Definition[],
 ): Promise<readonly Resource[]> {
-  const keeping = served.filter(({ finalizers = [] }) => finalizers.length > 0);
+  if (served.every(({ finalizers = [] }) => finalizers.length === 0)) return [];
   const isFinalized = ({ changes = [] }: { readonly changes?: readonly string[] }) =>
     changes.some((path) => path.startsWith("metadata.finalizers["));
-  const known = keeping.flatMap(({ needs }) => needs.filter(isFinalized).map(({ resource }) => resource));
-  const hasOwners = keeping.some(({ kindNeeds = [] }) => kindNeeds.some(isFinalized));
+  const known = served.flatMap(({ needs }) => needs.filter(isFinalized).map(({ resource }) => resource));
+  const hasOwners = served.some(({ kindNeeds = [] }) => kindNeeds.some(isFinalized));
   const owners = hasOwners ? (await findOwnerTypes(cluster, skipLabelKinds)).resources : [];
   return [...new Set<Resource>([...known.filter(isKnown), ...owners])];
 }

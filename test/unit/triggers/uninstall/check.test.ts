@@ -113,12 +113,14 @@ suite("the check before an uninstall", () => {
     assert.ok(lines.includes("and 3 more"));
   });
 
-  test("it lists what the served functions put finalizers on, and no more", async () => {
+  test("it lists what the served functions put finalizers on, or take them off, and no more", async () => {
     const asked = async (FUNCTION: string, more = {}) => (await check({ FUNCTION, ...more }, nothing)).asked;
     assert.deepEqual(await asked("advance-zone-rollout,keep-ledgers,release-namespace"), []);
     assert.deepEqual(await asked("suspend-group"), ["persistentvolumeclaims"]);
     assert.deepEqual(await asked("hold-process-groups"), ["persistentvolumeclaims"]);
     assert.deepEqual(await asked("mark-skip-label"), ["rabbitmqclusters", "statefulsets"]);
+    const all = ["persistentvolumeclaims", "rabbitmqclusters", "statefulsets"];
+    assert.deepEqual(await asked("suspend-group,release-namespace"), all);
     const kinds = { SKIP_LABEL_KINDS: "Broker.example.com,Missing.example.com" };
     assert.deepEqual(await asked("mark-skip-label", kinds), [
       "/apis/example.com/v1/brokers",
@@ -135,6 +137,16 @@ suite("the check before an uninstall", () => {
     assert.match(text, /volume-protection, which only hold-process-groups takes off, with VOLUME_HOLD=remove/);
     assert.match(text, /serve hold-process-groups as well, set uninstall\.prepare=true/);
     assert.match(text, /of-tomorrow, which this version of Sluice does not know/);
+  });
+
+  test("what a function left behind that is served no more is found where the account may list it", async () => {
+    const settings = { FUNCTION: "suspend-group,release-namespace", VOLUME_HOLD: "remove" };
+    const { mayGo, text } = await check(settings, { ...nothing, statefulsets: [object("db", release)] });
+    assert.equal(mayGo, false);
+    assert.match(
+      text,
+      /statefulsets db in mimir has .*, which only mark-skip-label takes off, with SKIP_LABEL_FINALIZER/,
+    );
   });
 
   test("what is just being taken off is waited for, for two minutes", async () => {
