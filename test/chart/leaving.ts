@@ -86,16 +86,16 @@ export async function serveOutside(
 }
 
 /** Checks a namespace by a port that counts the attempts to reach the API server. */
-export async function checkThroughDoor({ url, token, caFile, directory }: ControlPlane, namespace: string) {
-  const door = await TcpProxy.start();
-  door.add(Number(new URL(url).port));
+export async function checkThroughProxy({ url, token, caFile, directory }: ControlPlane, namespace: string) {
+  const proxy = await TcpProxy.start();
+  proxy.add(Number(new URL(url).port));
   const kubeconfig = join(directory, `${namespace}.kubeconfig`);
-  await writeKubeconfig(kubeconfig, `https://127.0.0.1:${door.port}`, token, caFile);
-  return { door, launched: launchServer({ kubeconfig, namespace, args: ["--check-uninstall"] }) };
+  await writeKubeconfig(kubeconfig, `https://127.0.0.1:${proxy.port}`, token, caFile);
+  return { proxy, launched: launchServer({ kubeconfig, namespace, args: ["--check-uninstall"] }) };
 }
 
 /** Makes a volume claim that only Sluice would let go. */
-export function holdClaim(api: Api, namespace: string): Promise<unknown> {
+export function createFinalizedClaim(api: Api, namespace: string): Promise<unknown> {
   return api.post(`/api/v1/namespaces/${namespace}/persistentvolumeclaims`, {
     metadata: { name: "data-gone-0", finalizers: ["sluice.dev/volume-hold"] },
     spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },

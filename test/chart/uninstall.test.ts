@@ -21,7 +21,7 @@ import { type Built, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 import { playHook } from "./hook.ts";
-import { checkThroughDoor, holdClaim, playSubchart, serveOutside } from "./leaving.ts";
+import { checkThroughProxy, createFinalizedClaim, playSubchart, serveOutside } from "./leaving.ts";
 
 interface Variable {
   readonly name: string;
@@ -248,8 +248,8 @@ suite("the chart leaves the real API server", {
       await old.stop();
       await type("disable");
       assert.deepEqual(await refusalsOf(scene), []);
-      const held = await deleteFinalized(scene);
-      assert.deepEqual([...held].sort(), ["sluice.dev/release-prestop", "sluice.dev/volume-hold"]);
+      const blocking = await deleteFinalized(scene);
+      assert.deepEqual([...blocking].sort(), ["sluice.dev/release-prestop", "sluice.dev/volume-hold"]);
       await type("enable");
       const [checked] = await Promise.all([check(), serveInstalled(scene)]);
       assert.deepEqual([checked.code, checked.stderr], [0, ""]);
@@ -266,13 +266,13 @@ suite("the chart leaves the real API server", {
     for (const name of [own, ended]) await api.post("/api/v1/namespaces", { metadata: { name } });
     const values = await helm.values({ ...someImage, functions: Object.keys(presets), namespaces: [own, ended] });
     await helm.run("install", "sluice", chart, ...place, ...values);
-    await holdClaim(api, ended);
+    await createFinalizedClaim(api, ended);
     await kubectl.run("delete", "namespace", ended, "--wait=false");
-    const [look = "", ...install] = (await kubectl.commandsOf("README.md", "When the namespace is deleted")).map(
+    const [show = "", ...install] = (await kubectl.commandsOf("README.md", "When the namespace is deleted")).map(
       (line) => line.replaceAll("mimir", ended),
     );
     await eventually("the namespace hanging", 60_000, async () =>
-      (await kubectl.shell(look)).includes("sluice.dev/volume-hold in 1 resource instances") ? true : undefined,
+      (await kubectl.shell(show)).includes("sluice.dev/volume-hold in 1 resource instances") ? true : undefined,
     );
     const from = await auditPosition(controlPlane.auditLog);
     let outside: Server | undefined;
@@ -293,14 +293,14 @@ suite("the chart leaves the real API server", {
 
   test("the check waits while the API server is away, and then says what is there and what is not", async () => {
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-leave" });
-    const [held, free] = ["leave-away-held", "leave-away-free"];
-    for (const name of [held, free]) await api.post("/api/v1/namespaces", { metadata: { name } });
-    await holdClaim(api, held);
+    const [kept, free] = ["leave-away-kept", "leave-away-free"];
+    for (const name of [kept, free]) await api.post("/api/v1/namespaces", { metadata: { name } });
+    await createFinalizedClaim(api, kept);
     await controlPlane.stopApiServer();
-    const checks = await Promise.all([held, free].map((name) => checkThroughDoor(controlPlane, name)));
-    for (const { door } of checks)
+    const checks = await Promise.all([kept, free].map((name) => checkThroughProxy(controlPlane, name)));
+    for (const { proxy } of checks)
       await eventually("an API server looked for in vain", 30_000, async () =>
-        door.connections > 2 ? true : undefined,
+        proxy.connections > 2 ? true : undefined,
       );
     assert.deepEqual(
       checks.map(({ launched }) => launched.end()),
@@ -315,10 +315,10 @@ suite("the chart leaves the real API server", {
     const [left, clear] = checks.map(({ launched }) => launched.printed());
     assert.match(
       left?.stderr ?? "",
-      /persistentvolumeclaims data-gone-0 in leave-away-held has sluice\.dev\/volume-hold/,
+      /persistentvolumeclaims data-gone-0 in leave-away-kept has sluice\.dev\/volume-hold/,
     );
     assert.equal(clear?.stdout, `no object of namespace ${free} has a finalizer of Sluice\n`);
-    for (const { door } of checks) await door.close();
+    for (const { proxy } of checks) await proxy.close();
     await api.close();
   });
 });

@@ -38,8 +38,8 @@ const pauseMs = 2_000;
 
 /**
  * True only if the API server has answered that no object of the served namespaces has a finalizer of ours. It reads the types
- * of which the served functions may change finalizers. It reads again for two minutes while the API server does not answer, while all
- * that is left is just being taken off, and while a namespace is being deleted that it may not read any more. It never throws.
+ * of which the served functions may change finalizers. It reads again for two minutes while the API server does not answer, while
+ * all that is left is just being taken off, and while a namespace is being deleted that it may no longer read. It never throws.
  */
 export async function checkUninstall(check: UninstallCheck): Promise<CheckResult> {
   const { cluster } = check;
@@ -90,8 +90,8 @@ async function leftObjects({ cluster, settings, namespaces, definitions }: Unins
 }
 
 /**
- * The objects of a type, by a consistent LIST. A RoleBinding goes with its namespace: so a namespace that is gone answers like one
- * whose right is missing, but it has no objects. Throws ClusterError, and EndingNamespaceError.
+ * The objects of a type, by a consistent LIST. Because a RoleBinding goes with its namespace, the API server answers 403 for a
+ * namespace that is gone: it has no objects. Throws ClusterError, and EndingNamespaceError.
  */
 async function listIfThere(
   cluster: UninstallCheck["cluster"],
