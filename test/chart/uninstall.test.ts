@@ -123,6 +123,26 @@ suite("the hook before an uninstall", { skip: await skipWithoutHelm() }, () => {
     assert.deepEqual(await made(["rabbitmq", "suspension"], { settings: { VOLUME_HOLD: "" } }), [both, both]);
     assert.deepEqual(await made(["rabbitmq", "suspension"], { uninstall: { prepare: false } }), [{}, {}]);
   });
+
+  test("uninstall.prepare has the fence refuse new finalizers, and one validation of one policy is all that it adds", async () => {
+    const validationsOf = async (prepare: boolean) => {
+      const objects = await render({ functions: ["suspension"], uninstall: { prepare } });
+      const policies = objects.filter(
+        ({ kind }) => kind === "ValidatingAdmissionPolicy",
+      ) as readonly Built[] as readonly (Built & {
+        readonly spec: { readonly validations: readonly { readonly message: string }[] };
+      })[];
+      return policies.flatMap(({ metadata: { name }, spec }) =>
+        spec.validations.map(({ message }) => `${name}: ${message}`),
+      );
+    };
+    const [without, prepared] = await Promise.all([validationsOf(false), validationsOf(true)]);
+    assert.deepEqual(
+      prepared.filter((one) => !without.includes(one)),
+      ["sluice-fence-objects.mimir: uninstall.prepare is true, so that Sluice adds no finalizer"],
+    );
+    assert.equal(prepared.length, without.length + 1);
+  });
 });
 
 suite("the chart leaves the real API server", {
