@@ -47,7 +47,9 @@ export async function playSubchart(
   const lines = { prepare, disable, enable };
   try {
     await play(controlPlane, namespace, { zones: 2, pods: 2 }, async (scene) => {
-      const own = { enabled: true, ...someImage, functions: Object.keys(presets) };
+      // No stop hook reads labels here, so that an owner which is being deleted need not wait for its pods to see them.
+      const settings = { SKIP_LABEL_WAIT: "0" };
+      const own = { enabled: true, ...someImage, functions: Object.keys(presets), settings };
       await helm.run("install", ...place, folder, ...(await helm.values({ [key]: own })));
       const old = await serveInstalled(scene);
       await askForFinalizers(scene);
