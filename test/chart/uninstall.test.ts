@@ -19,7 +19,6 @@ import { chart, Helm, isHook, skipWithoutHelm, someImage } from "../support/helm
 import { askedBy } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
-import type { Server } from "../support/server.ts";
 import { playHook } from "./hook.ts";
 import { checkThroughProxy, createFinalizedClaim, playSubchart, serveOutside } from "./leaving.ts";
 
@@ -278,11 +277,12 @@ suite("the chart leaves the real API server", {
       assert.doesNotMatch(await manifest(), /WebhookConfiguration/);
     }));
 
-  test("a deleted namespace hangs on finalizers without Sluice, its release says so before an uninstall, and the overlay outside ends both", async () => {
+  test("a deleted namespace hangs on finalizers without Sluice, its release says so before an uninstall, and the overlay outside ends both", async (context) => {
     const [helm = assert.fail()] = opened.helms;
     const [own, ended] = ["leave-host", "leave-ended"];
     const place = ["--namespace", own];
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-leave" });
+    context.after(() => api.close());
     for (const name of [own, ended]) await api.post("/api/v1/namespaces", { metadata: { name } });
     const values = await helm.values({ ...someImage, functions: Object.keys(presets), namespaces: [own, ended] });
     await helm.run("install", "sluice", chart, ...place, ...values);
@@ -295,29 +295,29 @@ suite("the chart leaves the real API server", {
       (await kubectl.shell(show)).includes("sluice.dev/volume-hold in 1 resource instances") ? true : undefined,
     );
     const from = await auditPosition(controlPlane.auditLog);
-    let outside: Server | undefined;
     const begin = async () => {
       await eventually("the right gone", 30_000, async () =>
         (await askedBy(controlPlane, from, own, "sluice")).forbidden.length > 0 ? true : undefined,
       );
-      outside = await serveOutside({ controlPlane, kubectl }, api, install);
+      const outside = await serveOutside({ controlPlane, kubectl }, api, install);
+      context.after(() => outside.stop());
     };
     const hook = playHook(controlPlane, api, own, new Set(), begin);
     const [gone, checked] = await Promise.all([helm.try("uninstall", "sluice", ...place), hook]);
     assert.deepEqual([gone.code, checked.code], [0, 0], gone.stderr + checked.stderr);
     assert.equal(checked.stdout, `no object of namespace ${own}, ${ended} has a finalizer of Sluice\n`);
     assert.equal(await kubectl.run("get", "namespace", ended, "--ignore-not-found"), "");
-    await outside?.stop();
-    await api.close();
   });
 
-  test("the check waits while the API server is away, and then says what is there and what is not", async () => {
+  test("the check waits while the API server is away, and then says what is there and what is not", async (context) => {
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-leave" });
+    context.after(() => api.close());
     const [kept, free] = ["leave-away-kept", "leave-away-free"];
     for (const name of [kept, free]) await api.post("/api/v1/namespaces", { metadata: { name } });
     await createFinalizedClaim(api, kept);
     await controlPlane.stopApiServer();
     const checks = await Promise.all([kept, free].map((name) => checkThroughProxy(controlPlane, name)));
+    context.after(() => Promise.all(checks.map(({ proxy }) => proxy.close())));
     for (const { proxy } of checks)
       await eventually("an API server looked for in vain", 30_000, async () =>
         proxy.connections > 2 ? true : undefined,
@@ -338,7 +338,5 @@ suite("the chart leaves the real API server", {
       /persistentvolumeclaims data-gone-0 in leave-away-kept has sluice\.dev\/volume-hold/,
     );
     assert.equal(clear?.stdout, `no object of namespace ${free} has a finalizer of Sluice\n`);
-    for (const { proxy } of checks) await proxy.close();
-    await api.close();
   });
 });
