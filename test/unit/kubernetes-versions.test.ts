@@ -44,7 +44,8 @@ test("the documents name both versions, and no other", async () => {
     const whole = [...text.matchAll(/Kubernetes (1\.\d+\.\d+)(?: and (1\.\d+\.\d+))?/g)].flatMap((found) =>
       found.slice(1).filter(Boolean),
     );
-    for (const version of whole) assert.ok([oldest.version, newest.version].includes(version), `${path}: ${version}`);
+    const known: readonly string[] = [oldest.version, newest.version];
+    for (const version of whole) assert.ok(known.includes(version), `${path}: ${version}`);
     for (const [, minor] of text.matchAll(/\b(?:[Bb]efore|[Ff]rom|needs|older than) Kubernetes (1\.\d+)\b/g))
       assert.equal(minor, minorOf(oldest.version), path);
   }
