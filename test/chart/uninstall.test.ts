@@ -48,7 +48,7 @@ suite("the hook before an uninstall", { skip: await skipWithoutHelm() }, () => {
   });
   after(() => opened?.close());
   const render = async (values: object) => {
-    const [helm = assert.fail()] = stage.helms;
+    const [helm = assert.fail()] = opened.helms;
     return (await helm.render({ ...someImage, ...values })) as readonly unknown[] as readonly Workload[];
   };
   const of = (objects: readonly Workload[], kind: string) =>
