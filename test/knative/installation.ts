@@ -85,11 +85,18 @@ const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk
   [["advance-zone-rollout"], ({ scene, cast }) => scene.waitForOldLedger(cast.rollout)],
   [["evaluate-eviction", "guard-downscale"], ({ scene, cast }) => decideReviews(scene, cast)],
   [[], ({ scene, ingesters }) => answer(scene, ingesters)],
-  [["rebalance-queues"], ({ scene, cast, ingesters, spreader }) => spread(scene, cast.spreader, ingesters, spreader)],
+  [
+    ["rebalance-queues"],
+    ({ scene, cast, ingesters, namespace, spreader }) =>
+      spread(scene, cast.spreader, ingesters, { namespace, name: spreader }),
+  ],
   [["prepare-downscale", "release-prepared"], ({ scene, cast, ingesters }) => notifyBefore(scene, cast, ingesters)],
   [["prepare-delayed-downscale"], ({ scene, cast, ingesters }) => lower(scene, cast, ingesters)],
   [["follow-replicas"], ({ scene, cast }) => follow(scene, cast)],
-  [["prepare-delayed-downscale", "follow-replicas"], ({ scene, cast, ingesters }) => mirror(scene, cast, ingesters)],
+  [
+    ["prepare-delayed-downscale", "follow-replicas"],
+    ({ scene, cast, ingesters, namespace }) => mirror(scene, cast, ingesters, namespace),
+  ],
   [["mark-skip-label"], ({ scene, cast }) => letGo(scene, cast)],
   [
     ["suspend-group", "gc-suspended-groups"],
@@ -133,8 +140,10 @@ export async function walk(
   const size = { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } };
   const scenes = await Promise.all(places.map((place) => Scene.set(controlPlane, place, size)));
   const [home = assert.fail()] = scenes;
-  const ingesters = await Ingesters.open();
-  const { nodeOptions: NODE_OPTIONS } = ingesters;
+  // A pod of one name may be in each namespace.
+  const first = await Ingesters.open();
+  const others = await Promise.all(places.slice(1).map(() => Ingesters.open({ beside: first })));
+  const { nodeOptions: NODE_OPTIONS } = first;
   try {
     await Promise.all(scenes.map(furnish));
     await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWebhook(one) && !isWorkload(one)));
@@ -146,7 +155,12 @@ export async function walk(
     for (const [needed, part] of parts) {
       if (!needed.every((name) => functions.includes(name))) continue;
       const where = needed.includes("rotate-certificate") ? [home] : scenes;
-      await Promise.all(where.map((scene) => part({ ...installation, objects, kubectl, scene, ingesters, cast })));
+      await Promise.all(
+        where.map((scene, index) => {
+          const ingesters = others[index - 1] ?? first;
+          return part({ ...installation, objects, kubectl, scene, ingesters, cast });
+        }),
+      );
     }
     await Promise.all(scenes.map((scene) => scene.end()));
     for (const name of accountsOf(objects)) {
@@ -167,6 +181,7 @@ export async function walk(
   } finally {
     await Promise.all(scenes.map((scene) => scene.close()));
     await kubectl.close();
-    await ingesters.close();
+    await Promise.all(others.map((one) => one.close()));
+    await first.close();
   }
 }
