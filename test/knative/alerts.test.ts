@@ -1,6 +1,7 @@
 /** The alerts by Prometheus's own code, over hours of what the shipped metrics export of groups that stand as a test says. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { parseStoredBudget } from "../../functions/shared/groups/governing.ts";
 import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import {
   activeAlerts,
@@ -21,6 +22,7 @@ import {
   type Stand,
   scaleDown,
   show,
+  standingOf,
   startMs,
 } from "./scraped-hours.ts";
 
@@ -239,6 +241,12 @@ const setKeyAsked = ({ metrics }: Replica, isAsked: boolean) =>
     ["/pods/eviction", isAsked],
   ]);
 
+const noteBudget = ({ metrics, labels: { namespace = "" } }: Replica, maxUnavailable: number) => {
+  const metadata = { namespace, name: "db", uid: "budget", resourceVersion: "1" };
+  const spec = { maxUnavailable, selector: { matchLabels: { app: "db" } } };
+  metrics.budgets.note(parseStoredBudget({ metadata, spec }), "updated");
+};
+
 /** Of each alert that ships. */
 const rows: Readonly<Record<string, Row>> = {
   IncorrectWebhookConfigurationFailurePolicy: {
@@ -248,9 +256,10 @@ const rows: Readonly<Record<string, Row>> = {
   },
   BadZoneAwarePodDisruptionBudgetConfiguration: {
     // The watch delivers it once.
-    wrong: ({ metrics }, atMs, sinceMs) => {
-      if (atMs === sinceMs) metrics.budgets.inc({ result: "invalid" });
+    wrong: (replica, atMs, sinceMs) => {
+      if (atMs === sinceMs) noteBudget(replica, -1);
     },
+    right: (replica) => noteBudget(replica, 1),
     after: 5,
   },
   HighNumberInflightZpdbRequests: {

@@ -37,7 +37,7 @@ export function scaleDown(sinceMs: number, stampMs = sinceMs): string {
   return makeClaim({ id: "one", kind: "scale-down", zone: "a", members, by, ...times }).line;
 }
 
-function standingOf(key: GroupKey, atMs: number, stand: Stand): GroupStanding {
+export function standingOf(key: GroupKey, atMs: number, stand: Stand): GroupStanding {
   const { claims = [], zone = {}, reconciledMs = atMs, progressMs = atMs, waitsSinceMs, reserved = false } = stand;
   const { isUnreadable = false } = stand;
   const verdict = { guard: "zone-settling", zone: "a", sentence: "", since: waitsSinceMs, at: atMs };
