@@ -215,7 +215,7 @@ interface Row {
   /** Minutes until it fires. */
   readonly after: number;
   /** What its reader is told, besides what every alert tells. */
-  readonly says?: RegExp;
+  readonly description?: RegExp;
 }
 
 const stands =
@@ -272,7 +272,8 @@ const rows: Readonly<Record<string, Row>> = {
   SluiceRolloutStuck: {
     wrong: stands((progressMs) => ({ progressMs, waitsSinceMs: progressMs })),
     after: 35,
-    says: /^advance-zone-rollout has waited since 2026-11-27 .* UTC: guard zone-settling, zone a\. First: kubectl sluice why db /,
+    description:
+      /^advance-zone-rollout has waited since 2026-11-27 .* UTC: guard zone-settling, zone a\. First: kubectl sluice why db /,
   },
   SluiceLedgerUnreadable: { wrong: stands(() => ({ isUnreadable: true })), after: 5 },
   SluiceNeverPossible: {
@@ -286,7 +287,7 @@ const rows: Readonly<Record<string, Row>> = {
     wrong: (replica, atMs) => setRemoval(replica, atMs + 30 * minuteMs),
     right: (replica, atMs) => setRemoval(replica, atMs + 24 * 60 * minuteMs),
     after: 0,
-    says: /kubectl sluice recover/,
+    description: /kubectl sluice recover/,
   },
   SluiceReviewKeyNotAsked: {
     wrong: (replica) => setKeyAsked(replica, false),
@@ -298,7 +299,7 @@ const rows: Readonly<Record<string, Row>> = {
       metrics.showOtherOperator(() => [{ namespace, pod: "rollout-operator-0" }]),
     right: ({ metrics }) => metrics.showOtherOperator(() => []),
     after: 15,
-    says: /^First: kubectl -n mimir get pod rollout-operator-0 --show-labels /,
+    description: /^First: kubectl -n mimir get pod rollout-operator-0 --show-labels /,
   },
   SluiceCertificateExpiresSoon: {
     wrong: (replica, atMs) => setExpiry(replica, atMs, 3),
@@ -328,8 +329,8 @@ test("each alert that ships comes and goes in a test here", () => {
 suite("each alert that ships", { skip }, () => {
   const sinceMs = startMs + 10 * minuteMs;
 
-  for (const [name, { wrong, right, after, says }] of Object.entries(rows))
-    test(`${name} fires ${after} minutes after what it tells of, for that namespace alone, and is gone afterwards`, async () => {
+  for (const [name, { wrong, right, after, description }] of Object.entries(rows))
+    test(`${name} fires ${after} minutes after its cause, for that namespace alone, and is gone afterwards`, async () => {
       const untilMs = sinceMs + (after + 5) * minuteMs;
       const scrapes = await hours(10 + after + 20, ["mimir", "loki"], (atMs, replicas) => {
         for (const replica of replicas) {
@@ -348,7 +349,7 @@ suite("each alert that ships", { skip }, () => {
       );
       assert.deepEqual(left, [], "all is well again");
       const before = scrapes.filter(({ atMs }) => atMs < untilMs);
-      const [alert] = says === undefined ? [] : await activeAlerts(program, before, "mimir");
-      if (says !== undefined) assert.match(alert?.annotations.description ?? "", says);
+      const [alert] = description === undefined ? [] : await activeAlerts(program, before, "mimir");
+      if (description !== undefined) assert.match(alert?.annotations.description ?? "", description);
     });
 });
