@@ -65,7 +65,7 @@ export const alerts: readonly Alert[] = [
     expression: "max by (cluster, namespace) (sluice_invalid_budgets) > 0",
     summary: "A ZoneAwarePodDisruptionBudget in {{ $labels.namespace }} is invalid, and holds what it may govern.",
     first:
-      "kubectl -n {{ $labels.namespace }} get zoneawarepoddisruptionbudgets -o yaml | kubectl replace --dry-run=server -f - names the budget and its field. Correct it, and apply it again.",
+      "kubectl -n {{ $labels.namespace }} get zoneawarepoddisruptionbudgets -o yaml | kubectl replace --dry-run=server -f - names the field, and lists the valid budgets as replaced. Correct the other one, and apply it again.",
     runbook: "functions/validate-zone-budget/README.md#what-it-refuses-in-this-order",
   },
   {
