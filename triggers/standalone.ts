@@ -170,9 +170,7 @@ function startWatches(
   // A function that decides on an object by itself reads nothing: where nothing else is served, nothing is watched.
   const disruptionBudgets = admissions.some((admission) => admission.readsViews);
   if (views !== "watch" || !(hasDefinitions || disruptionBudgets)) return {};
-  const onBudget: WatchingOptions["onBudget"] = ({ parsed }, how) =>
-    reporting.metrics.budgets.inc({ result: "budget" in parsed || how !== "updated" ? how : "invalid" });
-  return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget }) };
+  return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget: reporting.metrics.budgets.note }) };
 }
 
 function reportBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {

@@ -8,7 +8,7 @@ import type { AnsweredObject, ObjectKey, Resource, ServedKind } from "./resource
 
 export type * from "./objects.ts";
 export type * from "./resources.ts";
-export { apiVersionOf, isClusterScoped, isKnown, resources } from "./resources.ts";
+export { apiVersionOf, groupOf, isClusterScoped, isKnown, resources } from "./resources.ts";
 
 export interface ListQuery {
   /** All namespaces when absent. */
