@@ -36,9 +36,11 @@ export function limitTicks(clock: Clock, sweepNow: () => void): () => boolean {
   return () => ticks.offer("tick");
 }
 
+type SweepReporting = Pick<Reporting, "log" | "keepOnly">;
+
 export interface SweepOptions {
   readonly served: readonly ServedFunction[];
-  readonly reporting: Reporting;
+  readonly reporting: SweepReporting;
   /** Namespaces that are swept one by one, so that an unreadable one holds up no other; undefined: all of them at once. */
   readonly namespaces: readonly string[] | undefined;
   /** Enqueues a function for one of its keys; false where the queue refused it. */
@@ -100,7 +102,7 @@ function enqueueListed(listings: readonly Listing[], enqueue: SweepOptions["enqu
 }
 
 /** A right is not given within seconds: a retry would only put off the next sweep of the other namespaces. */
-function throwSevere(listings: readonly Listing[], reporting: Reporting): void {
+function throwSevere(listings: readonly Listing[], reporting: SweepReporting): void {
   const failures = listings.flatMap(({ error }) => (error === undefined ? [] : [error]));
   const severe = failures.find((error) => !hasCode(error, 403) || failures.length === listings.length);
   if (severe !== undefined) throw severe;
@@ -137,7 +139,7 @@ function listAll(
 /** Resolves, never rejects. */
 async function sweepBesides(
   { definition, context }: ServedFunction,
-  reporting: Reporting,
+  reporting: SweepReporting,
   namespace: string | undefined,
   keys: readonly Key[],
 ): Promise<void> {

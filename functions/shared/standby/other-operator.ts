@@ -3,9 +3,18 @@
 import { BoundedSet } from "../base/bounded-map.ts";
 import { messageOf } from "../base/error-message.ts";
 import type { OtherOperator, StandBy } from "../contract/stand-by.ts";
-import { apiMessage, type Cluster, ClusterError, hasCode, isRightMissing, lackOf } from "../kubernetes/cluster.ts";
+import {
+  apiMessage,
+  type Cluster,
+  ClusterError,
+  hasCode,
+  isRightMissing,
+  lackOf,
+  type PodObject,
+} from "../kubernetes/cluster.ts";
 import {
   decideStandBy,
+  describePod,
   isOperator,
   listAgainMs,
   listEveryMs,
@@ -43,7 +52,7 @@ interface Scope {
   readonly namespace: string | undefined;
   /** By namespace; only those where there is something to remember. */
   seen: ReadonlyMap<string, SeenOperator>;
-  /** When the last LIST that succeeded was answered, by the monotonic clock. */
+  /** When the last LIST that succeeded was sent, by the monotonic clock: its answer may have been long on its way. */
   listedMs: number | undefined;
   failure: { readonly message: string; readonly isRightMissing: boolean; readonly atMs: number } | undefined;
   /** The LIST that is under way. All callers wait for the same one. */
@@ -100,7 +109,7 @@ export function createOperatorWatch(cluster: Lister, namespaces: readonly string
 }
 
 function podsIn([namespace, { running, gone }]: readonly [string, SeenOperator]): OperatorPod[] {
-  const names = gone === undefined ? running : [gone.pod];
+  const names = gone === undefined ? running.map(({ name }) => name) : [gone.pod];
   return names.map((pod) => ({ namespace, pod }));
 }
 
@@ -111,29 +120,42 @@ function isDue({ listedMs, failure }: Scope, nowMs: number): boolean {
 
 /** Never rejects. */
 async function listInto(cluster: Lister, scope: Scope): Promise<void> {
-  const { namespace } = scope;
-  try {
-    // Selectors know no "or" between two labels.
-    const lists = await Promise.all(
-      operatorLabels.map((label) => {
-        const labelSelector = `${label}=${operatorName}`;
-        return cluster.list("pods", namespace === undefined ? { labelSelector } : { namespace, labelSelector });
-      }),
-    );
-    const running = lists.flatMap(({ items }) => items).filter(isOperator);
-    const found = Map.groupBy(running, ({ metadata }) => metadata.namespace ?? "");
-    // Time that the machine slept through is no time in which other processes saw anything.
-    const lastedMs = cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
-    const noted = new Set([...scope.seen.keys(), ...found.keys()]).values().map((place) => {
-      const names = new Set(found.get(place)?.map(({ metadata }) => metadata.name));
-      return [place, noteListed(scope.seen.get(place) ?? unseen, [...names].sort(), lastedMs)] as const;
-    });
-    scope.seen = new Map(noted.filter(([, { running: pods, gone }]) => pods.length > 0 || gone !== undefined));
-    scope.listedMs = cluster.monotonicMs();
+  const sentMs = cluster.monotonicMs();
+  const lists = await listPods(cluster, scope.namespace);
+  const running = lists.flatMap((list) => (list.status === "fulfilled" ? list.value : []));
+  const found = Map.groupBy(running, ({ metadata }) => metadata.namespace ?? "");
+  // Time that the machine slept through is no time in which other processes saw anything.
+  const lastedMs = cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
+  const failed = lists.find((list) => list.status === "rejected");
+  // A LIST that fails hides no pod that the other one shows, but no pod of it has gone.
+  const places = new Set([...(failed === undefined ? scope.seen.keys() : []), ...found.keys()]);
+  const noted = [...places].map((place) => {
+    const pods = found.get(place)?.map(describePod) ?? [];
+    return [place, noteListed(scope.seen.get(place) ?? unseen, pods, lastedMs)] as const;
+  });
+  const seen = new Map([...scope.seen, ...noted]);
+  scope.seen = new Map([...seen].filter(([, { running: pods, gone }]) => pods.length > 0 || gone !== undefined));
+  if (failed === undefined) {
+    scope.listedMs = sentMs;
     scope.failure = undefined;
-  } catch (error) {
-    scope.failure = { message: causeOf(error), isRightMissing: hasCode(error, 403), atMs: cluster.monotonicMs() };
+  } else {
+    const { reason } = failed;
+    scope.failure = { message: causeOf(reason), isRightMissing: hasCode(reason, 403), atMs: cluster.monotonicMs() };
   }
+}
+
+/** Selectors know no "or" between two labels. Never rejects. */
+function listPods(cluster: Lister, namespace: string | undefined): Promise<PromiseSettledResult<PodObject[]>[]> {
+  return Promise.allSettled(
+    operatorLabels.map(async (label) => {
+      const labelSelector = `${label}=${operatorName}`;
+      const { items } = await cluster.list(
+        "pods",
+        namespace === undefined ? { labelSelector } : { namespace, labelSelector },
+      );
+      return items.filter(isOperator);
+    }),
+  );
 }
 
 function causeOf(error: unknown): string {

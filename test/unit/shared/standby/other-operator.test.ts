@@ -160,6 +160,42 @@ test("a LIST that fails later frees no namespace that is held, and holds no free
   assert.match((await standBy("loki"))?.message ?? "", /unknown/);
 });
 
+test("a pod that one of the two LISTs shows holds its namespace although the other one fails, and it has not gone then", async () => {
+  for (const fails of ["name", "app.kubernetes.io/name"]) {
+    const { state, add, remove, standBy, goOn } = stage(["mimir"]);
+    const shown = fails === "name" ? "app.kubernetes.io/name" : "name";
+    assert.equal(await standBy("mimir"), undefined);
+    add("mimir", "operator-1", shown);
+    state.interfere = ({ given: [, query] }) => {
+      if ((query as { labelSelector: string }).labelSelector === `${fails}=rollout-operator`) throw away();
+    };
+    await goOn(30_000);
+    assert.equal((await standBy("mimir"))?.identity, "operator-1");
+    remove("mimir", "operator-1");
+    await goOn(5_000);
+    assert.notEqual(await standBy("mimir"), undefined, "no LIST has shown that it is gone");
+    state.interfere = () => {};
+    await goOn(5_000);
+    assert.match((await standBy("mimir"))?.message ?? "", /is gone/);
+    await goOn(30_000);
+    assert.equal(await standBy("mimir"), undefined);
+  }
+});
+
+test("a LIST is as old as its request: one whose answer takes a minute frees nothing, and is made again", async () => {
+  const { state, add, standBy, goOn, lists } = stage(["mimir"]);
+  const answered = Promise.withResolvers<void>();
+  state.interfere = () => answered.promise;
+  const waiting = standBy("mimir");
+  await goOn(60_000);
+  answered.resolve();
+  assert.match((await waiting)?.message ?? "", /the last LIST is 60 s old/);
+  state.interfere = () => {};
+  add("mimir", "operator-1");
+  assert.equal((await standBy("mimir"))?.identity, "operator-1");
+  assert.equal(lists(), 4);
+});
+
 test("sleep of the machine makes a LIST old, and is no time in which the operator has been gone", async () => {
   const { state, add, remove, standBy, goOn, lists } = stage(["mimir"]);
   add("mimir", "operator-1");
