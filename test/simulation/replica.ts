@@ -35,8 +35,12 @@ export interface Wrappers {
   readonly pods?: (pods: PodHttp) => PodHttp;
   /** The rules that keep claims safe, for the functions that make claims. */
   readonly claims?: Partial<ClaimRules>;
-  /** What a process knows of rollout-operator. `open` opens the shipped code over a cluster. */
-  readonly otherOperator?: (open: (cluster: Cluster) => OtherOperator, cluster: Cluster) => OtherOperator;
+  /** What a process, by its name, knows of rollout-operator. `open` opens the shipped code over a cluster. */
+  readonly otherOperator?: (
+    open: (cluster: Cluster) => OtherOperator,
+    cluster: Cluster,
+    process: string,
+  ) => OtherOperator;
   /** The request that a webhook gets. */
   readonly request?: (request: AdmissionRequest) => AdmissionRequest;
   /** The answer that the API server gets. */

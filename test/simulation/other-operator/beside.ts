@@ -47,15 +47,16 @@ export function besideOf(run: SeedRun, connection: Connection): Beside | undefin
 }
 
 function open(run: SeedRun, shared: Shared, { process, cluster }: Connection): Beside {
-  const { world, wrappers, plan } = run;
+  const { world, plan } = run;
   const { checker } = shared;
   const witness: Witness = { process: process.name, seen: new Map(), hasFailed: false };
-  const listed = witnessed(run, shared, witness, wrappers.cluster?.(cluster) ?? cluster);
   const namespaces = plan.otherOperator?.isListed === true ? served : undefined;
+  const listed = witnessed(run, shared, witness, run.wrappers.cluster?.(cluster) ?? cluster);
   const watch = (over: Cluster) => createOperatorWatch(over, namespaces);
+  const otherOperator = run.wrappers.otherOperator?.(watch, listed, process.name) ?? watch(listed);
   const sends = (key: ObjectKey, what: string) => checker.sends(witness, key.namespace ?? "", what);
   return {
-    context: { namespaces, otherOperator: wrappers.otherOperator?.(watch, listed) ?? watch(listed) },
+    context: { namespaces, otherOperator },
     cluster: noteWrites(cluster, sends),
     noting: (definition) => {
       const { sweep } = definition;

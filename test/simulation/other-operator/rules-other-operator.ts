@@ -15,11 +15,12 @@ function beside(plan: Plan, operator: Partial<PlannedOperator> = {}, changes: Pa
   return standingWith(plan, { ...usual, ...operator }, changes);
 }
 
-/** A process that takes no heed of some of its waits. `isKnown`: a LIST has succeeded in it. */
-function deaf(heeds: (stands: StandBy, isKnown: boolean) => boolean): Wrappers {
+/** Processes whose names match, and that take no heed of some of their waits. `isKnown`: a LIST has succeeded in one. */
+function deaf(heeds: (stands: StandBy, isKnown: boolean) => boolean, names = /./): Wrappers {
   return {
-    otherOperator: (open, cluster) => {
+    otherOperator: (open, cluster, process) => {
       const shipped = open(cluster);
+      if (!names.test(process)) return shipped;
       let isKnown = false;
       return {
         ...shipped,
@@ -86,6 +87,20 @@ export const otherOperatorRules: readonly RemovedRule[] = [
     breaks: ["O1"],
     aim: (plan) => beside(plan),
     wrappers: deaf(() => false),
+  },
+  {
+    rule: "O1-evictions",
+    removed: "refusing evictions while a pod of rollout-operator runs",
+    breaks: ["O1"],
+    aim: (plan) => beside(plan),
+    wrappers: deaf(() => false, /^webhook-/),
+  },
+  {
+    rule: "O1-downscales",
+    removed: "refusing prepared downscales while a pod of rollout-operator runs",
+    breaks: ["O1"],
+    aim: (plan) => beside(plan),
+    wrappers: deaf(() => false, /^preparer-/),
   },
   {
     rule: "O1-gone",

@@ -20,8 +20,12 @@ export function drawOperator(draw: Draw): PlannedOperator {
 export function standing(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Plan {
   const watching = draw.chance(0.5);
   const isStale = draw.chance(0.5);
+  const prepares = draw.chance(0.7);
   return standingWith(plan, drawOperator(draw), {
-    scaling: { ...drawScaling(draw), delayMs: 20_000, prepares: draw.chance(0.7) },
+    scaling: { ...drawScaling(draw), delayMs: 20_000, prepares },
+    // Where pods are told some time before they leave, the clocks of API servers must agree with theirs.
+    skewMs: prepares ? draw.pick([0, 14_000]) : 0,
+    dieAfterWrite: draw.pick([0, 0.1]),
     watching,
     elsewhere: draw.chance(0.3) ? { isNamesake: draw.chance(0.5), ending: "rolls" } : undefined,
     faults: {
@@ -43,6 +47,7 @@ export function standing(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): P
       crash: draw.pick([0, 15_000]),
       crashWebhook: draw.pick([0, 30_000]),
       stopProcess: draw.pick([0, 0, 60_000]),
+      clock: prepares ? draw.pick([0, 30_000]) : 0,
     },
     ...changes,
   });
