@@ -16,5 +16,5 @@ export interface Beside {
   /** The same handler of reviews, which notes what it answers. */
   answering(handler: AdmissionHandler): AdmissionHandler;
   /** The same HTTP to pods, which notes what it sends. */
-  telling(pods: PodHttp): PodHttp;
+  calling(pods: PodHttp): PodHttp;
 }

@@ -83,7 +83,7 @@ function open(run: SeedRun, shared: Shared, { process, cluster }: Connection): B
         return answer;
       },
     }),
-    telling: (pods) => ({
+    calling: (pods) => ({
       send: (address, request, options) => {
         if (request.method !== "GET")
           sends({ namespace: address.namespace, name: address.pod }, `${request.method} ${request.path}`);

@@ -133,7 +133,7 @@ export const otherOperatorRules: readonly RemovedRule[] = [
   },
   {
     rule: "O1-one-list",
-    removed: "the pods of rollout-operator that one LIST shows while the one by the other label fails",
+    removed: "the pods of rollout-operator that a LIST by one label shows while the LIST by the other label fails",
     breaks: ["O1"],
     aim: (plan) => beside(plan, {}, { faults: { ...noFaults, latencyMs: 5, refuse: 0.1 } }),
     wrappers: bothOrNone,

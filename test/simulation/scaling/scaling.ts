@@ -121,7 +121,7 @@ export class Scaling implements Actor {
       onResume,
     });
     const wrapped = wrappers.pods?.(pods) ?? pods;
-    return besideOf(this.#run, connection)?.telling(wrapped) ?? wrapped;
+    return besideOf(this.#run, connection)?.calling(wrapped) ?? wrapped;
   }
 
   /** Some zones mirror the template, and some follow the zone before them. */

@@ -160,7 +160,7 @@ test("a LIST that fails later frees no namespace that is held, and holds no free
   assert.match((await standBy("loki"))?.message ?? "", /unknown/);
 });
 
-test("a pod that one of the two LISTs shows holds its namespace although the other one fails, and it has not gone then", async () => {
+test("a pod that a LIST by one label shows holds its namespace although the LIST by the other label fails", async () => {
   for (const fails of ["name", "app.kubernetes.io/name"]) {
     const { state, add, remove, standBy, goOn } = stage(["mimir"]);
     const shown = fails === "name" ? "app.kubernetes.io/name" : "name";
