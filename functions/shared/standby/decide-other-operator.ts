@@ -79,15 +79,16 @@ export interface OperatorSnapshot {
   readonly seen: SeenOperator;
   /** Milliseconds since the last LIST that succeeded was sent; undefined if none has. */
   readonly ageMs: number | undefined;
+  /** Milliseconds until the next LIST. */
+  readonly nextMs: number;
   /** Why the newest LIST failed; undefined if it did not. */
   readonly failure: { readonly message: string; readonly isRightMissing: boolean } | undefined;
 }
 
 /** The wait of all functions in a namespace; undefined where they may act. */
-export function decideStandBy({ namespace, seen, ageMs, failure }: OperatorSnapshot): StandBy | undefined {
+export function decideStandBy({ namespace, seen, ageMs, nextMs, failure }: OperatorSnapshot): StandBy | undefined {
+  const where = { requeueAfterMs: Math.max(1, Math.ceil(nextMs)) };
   if (ageMs === undefined || ageMs >= staleAfterMs) return waitForList(namespace, ageMs, failure);
-  const nextMs = failure === undefined ? Math.max(1, Math.ceil(listEveryMs - ageMs)) : listAgainMs;
-  const where = { requeueAfterMs: nextMs };
   const [pod, ...others] = seen.running;
   if (pod !== undefined) {
     const { name, endsAt } = pod;

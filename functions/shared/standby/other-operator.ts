@@ -15,6 +15,7 @@ import {
 import {
   decideStandBy,
   describePod,
+  goneForMs,
   isOperator,
   listAgainMs,
   listEveryMs,
@@ -73,7 +74,7 @@ export function createOperatorWatch(cluster: Lister, namespaces: readonly string
   const scopeOf = (namespace: string) =>
     scopes.find((one) => one.namespace === undefined || one.namespace === namespace);
   const refresh = async (scope: Scope): Promise<void> => {
-    if (scope.listing === undefined && !isDue(scope, cluster.monotonicMs())) return;
+    if (scope.listing === undefined && dueInMs(cluster, scope) > 0) return;
     scope.listing ??= listInto(cluster, scope).finally(() => {
       scope.listing = undefined;
     });
@@ -82,7 +83,8 @@ export function createOperatorWatch(cluster: Lister, namespaces: readonly string
   const decideIn = (scope: Scope, namespace: string): StandBy | undefined => {
     const { listedMs, failure } = scope;
     const ageMs = listedMs === undefined ? undefined : cluster.monotonicMs() - listedMs;
-    return decideStandBy({ namespace, seen: scope.seen.get(namespace) ?? unseen, ageMs, failure });
+    const nextMs = dueInMs(cluster, scope);
+    return decideStandBy({ namespace, seen: scope.seen.get(namespace) ?? unseen, ageMs, nextMs, failure });
   };
   const standBy = async (namespace: string): Promise<StandBy | undefined> => {
     const scope = scopeOf(namespace);
@@ -113,9 +115,18 @@ function podsIn([namespace, { running, gone }]: readonly [string, SeenOperator])
   return names.map((pod) => ({ namespace, pod }));
 }
 
-function isDue({ listedMs, failure }: Scope, nowMs: number): boolean {
-  if (failure !== undefined) return nowMs - failure.atMs >= (failure.isRightMissing ? listEveryMs : listAgainMs);
-  return listedMs === undefined || nowMs - listedMs >= listEveryMs;
+/** Milliseconds until the next LIST is due; none or less where it is. */
+function dueInMs(cluster: Lister, { listedMs, failure, seen }: Scope): number {
+  const nowMs = cluster.monotonicMs();
+  if (failure !== undefined) return failure.atMs + (failure.isRightMissing ? listEveryMs : listAgainMs) - nowMs;
+  if (listedMs === undefined) return 0;
+  const gone = [...seen.values()].flatMap((one) => (one.gone === undefined ? [] : [one.gone.sinceMs]));
+  return Math.min(listedMs + listEveryMs - nowMs, ...gone.map((ms) => ms + goneForMs - lastedMs(cluster)));
+}
+
+/** Time that the machine slept through is no time in which other processes saw anything. */
+function lastedMs(cluster: Lister): number {
+  return cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
 }
 
 /** Never rejects. */
@@ -124,14 +135,13 @@ async function listInto(cluster: Lister, scope: Scope): Promise<void> {
   const lists = await listPods(cluster, scope.namespace);
   const running = lists.flatMap((list) => (list.status === "fulfilled" ? list.value : []));
   const found = Map.groupBy(running, ({ metadata }) => metadata.namespace ?? "");
-  // Time that the machine slept through is no time in which other processes saw anything.
-  const lastedMs = cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
+  const answeredMs = lastedMs(cluster);
   const failed = lists.find((list) => list.status === "rejected");
   // A LIST that fails hides no pod that the other one shows, but no pod of it has gone.
   const places = new Set([...(failed === undefined ? scope.seen.keys() : []), ...found.keys()]);
   const noted = [...places].map((place) => {
     const pods = found.get(place)?.map(describePod) ?? [];
-    return [place, noteListed(scope.seen.get(place) ?? unseen, pods, lastedMs)] as const;
+    return [place, noteListed(scope.seen.get(place) ?? unseen, pods, answeredMs)] as const;
   });
   const seen = new Map([...scope.seen, ...noted]);
   scope.seen = new Map([...seen].filter(([, { running: pods, gone }]) => pods.length > 0 || gone !== undefined));

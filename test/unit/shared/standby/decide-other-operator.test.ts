@@ -69,6 +69,7 @@ const decided = (seen: SeenOperator, ageMs: number | "never" = 0, failure?: { me
     namespace: "mimir",
     seen,
     ageMs: ageMs === "never" ? undefined : ageMs,
+    nextMs: ageMs === "never" ? 0 : listEveryMs - ageMs,
     failure: failure && { message: failure.message, isRightMissing: failure.right === true },
   });
 
@@ -146,7 +147,7 @@ test("before a first LIST nothing is free, nor once the last one is a minute old
 test("where no LIST has failed the message has the age of the last one, and a wait for all namespaces names none", () => {
   assert.match(decided(unseen, staleAfterMs + 900)?.message ?? "", /: the last LIST is 60 s old$/);
   assert.match(decided(unseen, "never")?.message ?? "", /: no LIST has been answered yet$/);
-  const anywhere = decideStandBy({ namespace: "", seen: unseen, ageMs: undefined, failure: undefined });
+  const anywhere = decideStandBy({ namespace: "", seen: unseen, ageMs: undefined, nextMs: 0, failure: undefined });
   assert.match(anywhere?.message ?? "", /runs in any namespace is unknown/);
 });
 
