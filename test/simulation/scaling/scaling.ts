@@ -14,6 +14,7 @@ import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import { replicaTemplate, replicaTemplates } from "../../fake-cluster/replica-template.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
+import { besideOf } from "../other-operator/beside.ts";
 import { startReplica } from "../replica.ts";
 import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
@@ -82,16 +83,19 @@ export class Scaling implements Actor {
 
   #open(direct: Connection, definition: FunctionDefinition) {
     const { draw, plan, wrappers, log } = this.#run;
-    const cluster = plan.scaling?.prepares === true ? this.#webhooks.before(direct.cluster) : direct.cluster;
-    const connection = { ...direct, cluster };
+    const beside = besideOf(this.#run, direct);
+    const noted = beside?.cluster ?? direct.cluster;
+    const cluster = plan.scaling?.prepares === true ? this.#webhooks.before(noted) : noted;
     const pods = this.#podsOf(direct);
-    const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition, pods });
+    const replica = startReplica({ ...direct, cluster }, { ...plan, draw, wrappers, log, definition, pods, beside });
     return (key: Parameters<typeof replica.trigger>[0]) => replica.trigger(key, false);
   }
 
   #openWebhook(connection: Connection): undefined {
-    const { process, cluster, cache } = connection;
+    const { process, cache } = connection;
     const { log, wrappers } = this.#run;
+    const beside = besideOf(this.#run, connection);
+    const cluster = beside?.cluster ?? connection.cluster;
     const context: Context = {
       cluster: wrappers.cluster?.(cluster) ?? cluster,
       cache: wrappers.cache?.(cache) ?? cache,
@@ -101,8 +105,9 @@ export class Scaling implements Actor {
       namespaces: undefined,
       memoryOf: createMemory(),
       pods: this.#podsOf(connection),
+      ...beside?.context,
     };
-    this.#webhooks.open(process, context);
+    this.#webhooks.open(process, context, beside);
   }
 
   #podsOf(connection: Connection) {
@@ -122,7 +127,8 @@ export class Scaling implements Actor {
       answer: this.#ingesters.answer,
       onResume,
     });
-    return wrappers.pods?.(pods) ?? pods;
+    const wrapped = wrappers.pods?.(pods) ?? pods;
+    return besideOf(this.#run, connection)?.calling(wrapped) ?? wrapped;
   }
 
   /** Some zones mirror the template, and some follow the zone before them. */

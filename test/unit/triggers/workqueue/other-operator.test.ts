@@ -127,6 +127,25 @@ test("a sweep does nothing besides either, and a function that does not stand by
   }
 });
 
+test("a sweep of all namespaces leaves out the one of the operator alone, and is one sweep again when that is gone", async () => {
+  const swept: string[] = [];
+  const keys = ["app", "other", "other"].map((namespace, index) => ({ namespace, group: `group-${index}` }));
+  const { definition } = recorder({
+    listKeys: async () => keys,
+    sweep: async ({ namespaces }, those) => {
+      swept.push(`${namespaces?.join() ?? "all"}: ${those.map((key) => ("group" in key ? key.group : "")).join()}`);
+    },
+  });
+  const settings = { ...waits, sweepIntervalMs: 60_000 };
+  const { start, goTo, end } = worldWithOperator({ settings, definitions: [definition] });
+  start();
+  await goTo(10);
+  assert.deepEqual(swept, ["other: group-1,group-2"]);
+  end();
+  await goTo(200);
+  assert.equal(swept.at(-1), "all: group-0,group-1,group-2");
+});
+
 test("an object of no namespace waits for every served namespace, and a namespace for itself", async () => {
   const places = [
     ["persistentvolumes", "volume", []],
