@@ -143,7 +143,7 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
   };
 }
 
-/** Follows one type of objects in a namespace, and reports what its first list comes to. */
+/** Follows one type of objects in a namespace, and calls back for each object of its first list. */
 function followFirst(
   { cluster, onTrouble }: WatchingOptions,
   following: Reflection,

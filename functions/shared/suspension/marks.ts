@@ -1,6 +1,6 @@
 /**
- * Which marks of a removal count. `sluice.dev/suspend-state: Removing` is written under a claim of the ledger. A copy of a volume
- * claim, a backup or a person may carry the same words without one, and nothing is deleted by those.
+ * Which marks of a removal count. `sluice.dev/suspend-state: Removing` is written under a claim of the ledger. A copy of a
+ * volume claim, a backup or a person may have the same text without a claim, and such a text deletes nothing.
  */
 
 import { removalClaim, suspendState } from "../annotations/suspension.ts";
@@ -25,7 +25,7 @@ function isMarkFalse(
   );
 }
 
-/** The same volume claim, with its mark as words that say nothing; any other is as it was. */
+/** The same volume claim without the effect of its mark; any other volume claim is unchanged. */
 export function withoutFalseMark(pvc: Pvc, claims: readonly Claim[]): Pvc {
   if (!isMarkFalse(pvc, claims)) return pvc;
   const named = pvc.removalClaim === undefined ? "and names no claim" : `by the claim ${pvc.removalClaim}`;
