@@ -1,4 +1,4 @@
-/** Looks for what an uninstall would leave with a finalizer of ours, and waits for what is just being done about it. */
+/** Finds the objects that an uninstall would leave with a finalizer of ours, and waits while finalizers are being removed. */
 import { ours } from "../../functions/shared/annotations/paths.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
 import type { Definition } from "../../functions/shared/contract/definition.ts";
@@ -32,14 +32,14 @@ interface CheckResult {
   readonly lines: readonly string[];
 }
 
-/** How long it waits for the API server, and for finalizers that are just being taken off, in milliseconds. */
+/** How long it waits for the API server, and for finalizers that are being removed, in milliseconds. */
 const patienceMs = 120_000;
 const pauseMs = 2_000;
 
 /**
  * True only if the API server has answered that no object of the served namespaces has a finalizer of ours. It reads the types
- * that the served functions put finalizers on. While the API server does not answer, and while all that is left is just being
- * taken off, it reads again for two minutes. It never throws.
+ * on which the served functions put finalizers. While the API server does not answer, and while all remaining finalizers are
+ * being removed, it reads again for two minutes. It never throws.
  */
 export async function checkUninstall(check: UninstallCheck): Promise<CheckResult> {
   const { cluster } = check;
@@ -85,7 +85,7 @@ async function leftObjects({ cluster, settings, namespaces, definitions }: Unins
 }
 
 /**
- * The types that the served functions put finalizers on, by the changes that they declare. Their accounts may list these. Throws
+ * The types on which the served functions put finalizers, by their declared changes. Their accounts may list these. Throws
  * ClusterError.
  */
 async function typesOf(
