@@ -181,7 +181,7 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const read = await readMembers(context, key, [set.name], isSame);
   const now = read.members.find(isSame);
   const retained = now && findRetained(now, marked);
-  // Where its size was changed its pod may have come and gone: the next reconcile finds that its time is not over. Where the
+  // If its size was changed, its pod may have come and gone, and the next reconcile finds that its time is not over. If the
   // clocks contradict each other by now, neither of them proves that it is.
   if (retained === undefined || whyClocksUnsure(read) !== undefined || now?.set.resizedMs !== member.set.resizedMs)
     throw memberChanged(pod);
@@ -233,7 +233,7 @@ function isLost({ deletionTimestamp, finalizers = [] }: Metadata): boolean {
   return deletionTimestamp !== undefined && !isOurs;
 }
 
-/** Each is sent once in a suspension, by the name of its Event, however many processes send it. */
+/** Each warning appears once in a suspension, by the name of its Event, however many processes send it. */
 export async function warn(context: Context, key: GroupKey, snapshot: RemovalSnapshot): Promise<void> {
   const { members, nowMs, removes, times } = snapshot;
   // If the time is unclear, another Event says so.

@@ -25,7 +25,7 @@ import { whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
 export type MemberStep =
-  /** Other pods said that its data is not needed: its volume claims say so, too. */
+  /** Other pods agreed that its data is not needed: its volume claims also record that. */
   | { readonly kind: "prove"; readonly member: Member; readonly pvcs: readonly Pvc[] }
   /** Its volume claims get our finalizer, before anything goes. */
   | { readonly kind: "protect"; readonly member: Member; readonly pvcs: readonly Pvc[] }
@@ -268,7 +268,7 @@ function decideSuspending(member: Member): MemberDecision {
   return { guard: "stamping", message: `${name} is gone: the time runs from now`, step };
 }
 
-/** A user has changed how long a volume is kept: that counts, too, when its StatefulSet is gone. */
+/** A user has changed how long a volume is kept, which also counts when its StatefulSet is gone. */
 function decideKept(member: Member): MemberDecision | undefined {
   const duration = durationOf(member);
   // For another owner the volume claim itself sets it.

@@ -20,7 +20,7 @@ const BINARIES = [...ENVTEST_BINARIES, "kube-controller-manager"];
 const PEER_CRD = "zone-aware-pod-disruption-budget.yaml";
 const PEER_PACKAGE = "github.com/grafana/rollout-operator/cmd/rollout-operator";
 
-/** Clients parse the version that the API server reports, and the audit log tells what binaries call themselves. */
+/** Clients parse the version that the API server reports, and the audit log shows the names of the binaries. */
 function kubernetesLdflags(): string {
   const [major, minor] = KUBERNETES_VERSION.split(".");
   const stamps = { gitVersion: `v${KUBERNETES_VERSION}`, gitMajor: major, gitMinor: minor, gitCommit: "unknown" };
@@ -45,7 +45,7 @@ const CONTROL_PLANE: Recipe = {
   expectation: "this happens once and takes about 5 minutes on 2 cores",
 };
 
-/** For a KUBEBUILDER_ASSETS that has none, which is what `setup-envtest` makes. */
+/** For a KUBEBUILDER_ASSETS without one, which is what `setup-envtest` makes. */
 const CONTROLLER_MANAGER: Recipe = {
   name: "kube-controller-manager",
   builds: [kubernetes("kube-controller-manager")],
@@ -74,7 +74,7 @@ const ACTIONLINT: Recipe = {
 
 /** The two versions of Helm that users have, by their major version. */
 const HELMS = {
-  // The version of Kubernetes for which it renders without a cluster is told to it at build time. Helm 4 knows its own.
+  // The build sets the version of Kubernetes for which it renders without a cluster. Helm 4 knows its own.
   3: helm("3", ["pkg/lint/rules", "pkg/chartutil"].map(stampOfHelm3).join(" "), "about 3 minutes"),
   4: helm("4", "", "about 5 minutes"),
 } as const;
@@ -96,7 +96,7 @@ function helm(major: string, stamps: string, duration: string): Recipe {
   };
 }
 
-/** `$KUBEBUILDER_ASSETS`. Throws when it is set and lacks a binary, so that the user who set it learns of that. */
+/** `$KUBEBUILDER_ASSETS`. Throws if it is set and lacks a binary, because its user should learn that. */
 async function givenAssets(): Promise<{ folder: string; complete: boolean } | undefined> {
   const given = process.env.KUBEBUILDER_ASSETS;
   if (!given) return undefined;
@@ -121,8 +121,8 @@ async function link(given: string, built: string): Promise<string> {
 }
 
 /**
- * The folder with etcd, kube-apiserver, kube-controller-manager and kubectl, or undefined when something would have to
- * be built first. Throws when KUBEBUILDER_ASSETS is set to a folder that lacks a binary.
+ * The folder with etcd, kube-apiserver, kube-controller-manager and kubectl; undefined if something must be built first. Throws
+ * if KUBEBUILDER_ASSETS is set to a folder that lacks a binary.
  */
 export async function findAssets(): Promise<string | undefined> {
   const whole = await recipeFolder(CONTROL_PLANE);
@@ -135,7 +135,7 @@ export async function findAssets(): Promise<string | undefined> {
   return (await holds(single, CONTROLLER_MANAGER.files)) ? link(given.folder, single) : undefined;
 }
 
-/** As `findAssets`, but builds what is missing: minutes, once. Throws when a build fails or there is no go command. */
+/** As `findAssets`, but builds missing binaries once, which takes minutes. Throws if a build fails or there is no go command. */
 export async function ensureAssets(log: Log): Promise<string> {
   const found = await findAssets();
   if (found) return found;
@@ -145,20 +145,20 @@ export async function ensureAssets(log: Log): Promise<string> {
 }
 
 /**
- * The rollout-operator that benchmarks compare with, and the file of the CRD that must exist before it works.
- * Built when missing. Throws when the build fails.
+ * The rollout-operator that benchmarks compare with, and the file of the CRD that must exist before it works. Built if missing.
+ * Throws if the build fails.
  */
 export async function ensurePeer(log: Log): Promise<{ binary: string; crd: string }> {
   const folder = await ensureBuilt(PEER, log);
   return { binary: join(folder, "rollout-operator"), crd: join(folder, PEER_CRD) };
 }
 
-/** The path of actionlint, which checks workflows of GitHub. Built when missing. Throws when the build fails. */
+/** The path of actionlint, which checks workflows of GitHub. Built if missing. Throws if the build fails. */
 export async function ensureActionlint(log: Log): Promise<string> {
   return join(await ensureBuilt(ACTIONLINT, log), "actionlint");
 }
 
-/** The paths of both versions of Helm, by their major version. Built when missing. Throws when a build fails. */
+/** The paths of both versions of Helm, by their major version. Built if missing. Throws if a build fails. */
 export async function ensureHelms(log: Log): Promise<Readonly<Record<keyof typeof HELMS, string>>> {
   const [three, four] = [await ensureBuilt(HELMS[3], log), await ensureBuilt(HELMS[4], log)];
   return { 3: join(three, "helm"), 4: join(four, "helm") };

@@ -110,7 +110,7 @@ async function write(
   const { members, refusals } = ledger;
   const change = changeOf(observed, {
     reservations: ledger.reservations.filter((other) => other !== reservation),
-    // Rule R8. The pod that was read by itself counts, too: from now on no function may decide on a view that does not know it.
+    // Rule R8. The pod that was read by itself also counts: from now on no function may decide on a view that does not know it.
     seenThrough: Math.max(view.seenThrough, pod?.resourceVersion ?? 0),
     members,
     refusals,

@@ -27,7 +27,7 @@ export interface AppOptions
   extends Omit<EventEndpointOptions, "reporting" | "bodies">,
     Pick<AdmissionEndpointOptions, "admissions"> {
   readonly reporting: Reporting;
-  /** Whether the plain port answers reviews, too: without TLS, and to any client. */
+  /** Whether the plain port also answers reviews: without TLS, and to any client. */
   readonly reviewsOnPort: boolean;
   /** Whether clients of the TLS port have to show a certificate of the client authorities. */
   readonly asksForCertificates: boolean;

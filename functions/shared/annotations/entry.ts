@@ -17,7 +17,7 @@ export interface Annotation<T> {
   readonly meaning: string;
   /** The operator that alone writes it, as of types of objects; absent: any account may. */
   readonly broughtBy?: string;
-  /** True for what Sluice or kubectl writes, which may be longer than what users write; a ledger has its own bounds, too. */
+  /** True for what Sluice or kubectl writes, which may be longer than what users write; a ledger also has its own limits. */
   readonly isLong?: true;
   /** True for what Sluice alone writes. By the guard policies any other account needs the verb `repair` to change it. */
   readonly isWrittenByUs?: true;

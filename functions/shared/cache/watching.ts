@@ -25,7 +25,7 @@ import { type Reflection, reflect } from "./reflector.ts";
 import { SharedReads } from "./shared-reads.ts";
 import { lastEventOfSetsMs, learnStatefulSet, statefulSetStore } from "./statefulset-store.ts";
 
-/** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
+/** StatefulSets that were read one by one, including vanished ones. A forgotten one is read again. */
 const rememberedReads = 100_000;
 
 export interface WatchCache extends GroupCache {

@@ -18,7 +18,7 @@ interface FieldManager {
   readonly manager: string;
   /** It applies manifests at the server: what it does not own, its manifest does not say. */
   readonly isApply: boolean;
-  /** The pod template is its own, too: it writes whole manifests. */
+  /** It also owns the pod template, because it writes whole manifests. */
   readonly ownsTemplate: boolean;
 }
 

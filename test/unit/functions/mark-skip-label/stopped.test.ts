@@ -29,7 +29,7 @@ test("the label that pods got is removed, although the owner now asks for anothe
   assert.deepEqual(world.labels(), {});
 });
 
-test("a label that was being written when stop-all was withdrawn is removed, too; after a minute the function stops searching for such labels", async () => {
+test("a label that was being written when stop-all was withdrawn is also removed; after a minute the function stops searching for such labels", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().reconcile();
   world.annotate({ "sluice.dev/stop-all": null });
