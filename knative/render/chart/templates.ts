@@ -219,7 +219,7 @@ function keyOf({ metadata: { name } }: Manifest): string {
 function policyTemplate(manifest: Manifest): string {
   const { kind, metadata } = manifest;
   if (isPolicy(manifest)) return templateOfPolicy(manifest);
-  // A role that is the same for all namespaces would be of several releases.
+  // A role that is the same for all namespaces would belong to several releases.
   const name = kind === "ClusterRole" ? `${metadata.name}:${placeholderNamespace}` : metadata.name;
   return templateOf({ ...manifest, metadata: { ...metadata, name } }, { isOfCluster: true });
 }
