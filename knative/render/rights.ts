@@ -8,14 +8,17 @@ import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "./
 const rbac = "rbac.authorization.k8s.io";
 const { group: admissionGroup } = resources.mutatingwebhookconfigurations;
 
-/** What a process needs for its TLS port besides what its functions need: the certificate, and who trusts it. */
+/**
+ * The needs of a process for its TLS port besides those of its functions: the certificate, and the configurations that trust
+ * it.
+ */
 export const tlsPortNeeds: readonly Need[] = [
   { group: "", resource: "secrets", verbs: ["get"], names: [usualSecretName] },
   { group: admissionGroup, resource: "mutatingwebhookconfigurations", verbs: ["list", "watch"] },
   { group: admissionGroup, resource: "validatingwebhookconfigurations", verbs: ["list", "watch"] },
 ];
 
-/** What `kubectl sluice why` reads, for users who run it in a pod of Sluice, with the pod's account. */
+/** The reads of `kubectl sluice why`, for users who run it in a pod of Sluice, with the pod's account. */
 export const pluginNeeds: readonly Need[] = [
   { group: resources.leases.group, resource: "leases", verbs: ["get", "list"] },
   { group: resources.statefulsets.group, resource: "statefulsets", verbs: ["get", "list"] },
@@ -29,7 +32,7 @@ export const pluginNeeds: readonly Need[] = [
   { group: "", resource: "events", verbs: ["get"] },
 ];
 
-/** The rights where views are lists: nothing is watched then. */
+/** The rights if views are lists, because nothing is watched then. */
 export function withoutWatches(needs: readonly Need[]): readonly Need[] {
   return needs
     .map((need) => ({ ...need, verbs: need.verbs.filter((verb) => verb !== "watch") }))
@@ -47,7 +50,7 @@ export function union(needs: readonly Need[]): readonly Need[] {
   return [...lines.values()];
 }
 
-/** The ServiceAccount of a workload with its Role, and a ClusterRole where it needs something that is of no namespace. */
+/** The ServiceAccount of a workload with its Role, and a ClusterRole for its cluster-wide needs. */
 export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   const labels = labelsOf(name);
   const own = needs.filter((need) => !isClusterScoped(need));
@@ -58,13 +61,13 @@ export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   return [
     { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, labels } },
     ...bound("Role", { binding: name, role: name, labels }, own),
-    // Several namespaces may have a Sluice: what they may list is the same for all of them, the binding is not.
+    // Several namespaces may have a Sluice: the cluster-wide lists are the same for all of them, the binding is not.
     ...bound(
       "ClusterRole",
       { binding: `sluice:${name}:${placeholderNamespace}`, role: `sluice:${name}`, labels },
       clusterWide.filter((need) => !isOfNamespace(need)),
     ),
-    // What they may change is not. By its label the component `knative/namespace` knows what to write the namespace into.
+    // The changes are not the same. By its label the component `knative/namespace` knows where to write the namespace.
     ...bound(
       "ClusterRole",
       { binding: ofNamespace, role: ofNamespace, labels: labelsOf("own-webhooks") },
@@ -73,7 +76,7 @@ export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   ];
 }
 
-/** The ServiceAccount of a workload that acts in every namespace: all that it needs is in a ClusterRole. */
+/** The ServiceAccount of a workload that acts in every namespace: all its needs are in a ClusterRole. */
 export function clusterRightsOf({ name, needs }: Workload, labels: Naming["labels"]): readonly Manifest[] {
   const bound = boundTo({ kind: "ServiceAccount", name, namespace: placeholderNamespace });
   return [
@@ -88,7 +91,7 @@ interface Naming {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Answers what makes a role of some rules, and binds it; nothing where there are no rules. */
+/** Returns a function that makes a role of some rules, and binds it; nothing without rules. */
 export function boundTo(subject: object) {
   return (kind: string, { binding, role, labels }: Naming, rules: readonly Need[]): Manifest[] => {
     if (rules.length === 0) return [];

@@ -25,7 +25,7 @@ export interface ListQuery {
 
 export interface ObjectList<T> {
   readonly items: T[];
-  /** Where a watch may continue. It moves with other resources too: never use it as `settled-through` (rule R8). */
+  /** Where a watch may continue. It also moves with other resources: never use it as `settled-through` (rule R8). */
   readonly resourceVersion: string;
 }
 
