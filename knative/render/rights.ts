@@ -64,7 +64,8 @@ export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   return [
     { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, labels } },
     ...bound("Role", { binding: name, role: name, labels }, own),
-    // Not by its own name, which the Role above has where the process runs in that namespace.
+    // Not by its own name, which the Role above has where the process runs in that namespace. The field `namespace` of a
+    // kustomization would move this Role to another namespace.
     ...bound("Role", { binding: `sluice:${name}`, role: `sluice:${name}`, labels, namespace: "default" }, inDefault),
     // Several namespaces may have a Sluice: what they may list is the same for all of them, the binding is not.
     ...bound(
