@@ -100,6 +100,8 @@ const phases: readonly Phase[] = [
         group: "knative",
       },
       { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
+      // Their machines have watchdogs of a second: what runs beside them must leave a processor free.
+      { files: ["test/fencing/**/*.test.ts"], share: 1, group: "fencing" },
       // They have kubectl apply whole overlays, and Helm render the chart, again and again.
       { files: ["test/{knative,chart}/**/*.test.ts"], share: 0.9 },
       // Most of their time they wait.

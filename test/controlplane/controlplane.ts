@@ -36,6 +36,8 @@ export interface ControlPlaneOptions {
   readonly podsGoneAfterMs?: number;
   /** Node objects, node-1 and on. Default 1. */
   readonly nodes?: number;
+  /** False: pods are bound, and kubelets of the test's own play them. Default true. */
+  readonly playsPods?: boolean;
   /**
    * Default: workloads. `all` also takes pods off nodes that are gone or tainted, and binds and attaches volumes. With
    * `node-health` a Node also has to be kept Ready by renewals of its Lease.

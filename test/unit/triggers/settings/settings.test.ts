@@ -48,6 +48,7 @@ test("an empty environment is valid, and serves the process's own namespace", ()
     skipLabelMarker: "none",
     skipLabelFinalizer: "keep",
     volumeHold: "keep",
+    fenceNamespace: "sluice-fencing",
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,
