@@ -17,7 +17,7 @@ export function servedBy({ functions }: Settings): (definition: { readonly name:
   return ({ name }) => functions.includes(name);
 }
 
-/** A process with a certificate file, or without a TLS port, renews none; a function that was asked for by name runs. */
+/** A process with a certificate file, or without a TLS port, renews none; a function that the settings name runs anyway. */
 export function cronsOf(settings: Settings): readonly CronDefinition[] {
   const isRenewed = settings.tlsPort !== "off" && settings.tlsCertFile === "";
   return isRenewed || servingOf(settings) !== "all" ? cronFunctions.filter(servedBy(settings)) : [];

@@ -81,5 +81,5 @@ export const presets: Readonly<Record<string, readonly Definition[]>> = {
   foundationdb: [gcSuspendedGroups, holdProcessGroups, releaseNamespace, suspendGroup],
 };
 
-/** The functions that every choice has: without ledgers no pod goes, and without a certificate no review is answered. */
+/** The functions of every choice: without ledgers no pod goes, and without a certificate no review is answered. */
 export const alwaysServed: readonly Definition[] = [keepLedgers, rotateCertificate];

@@ -59,7 +59,8 @@ const admission = "sluice-admission";
 export function renderManifests(functions: Functions): ReadonlyMap<string, string> {
   const granted = installedFunctions(functions);
   const { admissionFunctions, cronFunctions } = granted;
-  // In a namespace that ends nothing is started any more: what acts there runs outside of it, or in a process that stays.
+  // In a namespace that is being deleted no process starts any more: a function that acts there runs outside of it, or in a
+  // process that stays.
   const groupFunctions = granted.groupFunctions.filter((definition) => !actsOutside(definition));
   const triggered = [...groupFunctions, ...cronFunctions];
   const files = new Map<string, string>();
@@ -92,7 +93,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   return files;
 }
 
-/** Every account of a served namespace that may write, with all that its functions need. */
+/** Every writing account of a served namespace, with all needs of its functions. */
 export function workloadsOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Workload[] {
   const needsOf = (definitions: readonly { readonly needs: readonly Need[] }[]) =>
     definitions.flatMap((definition) => definition.needs);

@@ -156,7 +156,8 @@ const bound: readonly Case[] = [
       });
       const listed = async () => {
         const { items } = await cluster.list("volumeattachments", {});
-        return items.flatMap(({ spec, status }) => (spec?.nodeName === nodeName ? [status?.attached] : []));
+        const ofNode = items.filter(({ spec }) => spec?.nodeName === nodeName);
+        return ofNode.map((one) => (one as { status?: { attached: boolean } }).status?.attached);
       };
       assert.deepEqual(await listed(), [false]);
       await cluster.patch("volumeattachments", key, { status: { attached: true } }, { subresource: "status" });

@@ -15,9 +15,9 @@ const CONTROLLERS = [
   "statefulset",
 ];
 
-/** What takes pods off nodes that are gone or tainted, binds volumes and attaches them. */
+/** The controllers that remove pods from nodes that are gone or tainted, and that bind and attach volumes. */
 const NODE_AND_VOLUME_CONTROLLERS = [
-  // There are no DaemonSets, but taint eviction finds the pods of a node by the index that this one makes.
+  // There are no DaemonSets, but taint eviction finds the pods of a node by this controller's index.
   "daemonset",
   "persistentvolume-attach-detach",
   "persistentvolume-binder",
@@ -42,7 +42,7 @@ export interface Command {
 
 /**
  * Environment of the programs. They are written in Go, whose collector runs when the heap has grown by GOGC percent: here by
- * 400 and not by 100, because tests wait for processors and not for memory. A value that is set already stays.
+ * 400 and not by 100, because tests wait for processors and not for memory. A value that is already set stays.
  */
 export const programEnvironment = (): NodeJS.ProcessEnv => ({ ...process.env, GOGC: process.env.GOGC ?? "400" });
 
@@ -51,7 +51,7 @@ interface EtcdPorts {
   readonly peer: number;
 }
 
-/** Nothing is synced to disk: it survives the end of a process, not of the machine. */
+/** Nothing is synced to disk: the data survive the end of a process, but not of the machine. */
 export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): Command {
   const client = `http://127.0.0.1:${ports.client}`;
   const peer = `http://127.0.0.1:${ports.peer}`;
@@ -66,7 +66,7 @@ export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): C
       `--initial-advertise-peer-urls=${peer}`,
       `--initial-cluster=default=${peer}`,
       "--unsafe-no-fsync",
-      // It is alone: an election need not wait for others. Each heartbeat costs, and none tells anything.
+      // It is alone, so that an election need not wait for others. Each heartbeat costs time and is of no use.
       "--heartbeat-interval=100",
       "--election-timeout=500",
       "--log-level=warn",
@@ -75,7 +75,7 @@ export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): C
   };
 }
 
-/** So that what is measured against the API server is the client. */
+/** So that a measurement against the API server measures the client. */
 const UNLIMITED = [
   "--enable-priority-and-fairness=false",
   "--max-requests-inflight=4000",
@@ -113,12 +113,12 @@ export function apiServerCommand(
       "--service-account-issuer=https://kubernetes.default.svc",
       `--service-account-key-file=${layout.serviceAccountPublicKey}`,
       `--service-account-signing-key-file=${layout.serviceAccountKey}`,
-      // Pods need no service account here, and no controller would take the taint off a new node.
+      // Pods need no service account here, and no controller would remove the taint from a new node.
       "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
       ...(fairness ? [] : UNLIMITED),
       `--audit-policy-file=${layout.auditPolicy}`,
       `--audit-log-path=${layout.auditLog}`,
-      // In megabytes. Never rotated: a reader must find all of it in one file.
+      // In megabytes. Never rotated, because a reader must find all of it in one file.
       "--audit-log-maxsize=1000000",
     ],
   };

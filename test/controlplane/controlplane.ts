@@ -107,9 +107,9 @@ interface Parts {
 }
 
 /**
- * Starts a control plane; it is ready, with its controllers and its kubelet, when this resolves. Its processes end with
- * this process, however that ends. Throws, having ended all that it started, when a process does not start; the error
- * holds the end of its log.
+ * Starts a control plane. Resolves when it is ready, with its controllers and its kubelet. Its processes end with this process,
+ * however that ends. If a process does not start, it ends all that it started and throws an error with the end of the process's
+ * log.
  */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const assets = options.assets ?? (await findAssets()) ?? (await ensureAssets(options.log ?? (() => {})));
@@ -197,7 +197,7 @@ async function startApiServer(parts: Parts): Promise<void> {
   await supervisor.waitFor("kube-apiserver", START_TIMEOUT_MS, ask, signal);
 }
 
-/** A service account in the default namespace is the first thing that the controllers make. */
+/** A service account in the default namespace is the first object that the controllers create. */
 async function startControllerManager(parts: Parts, controllers: Controllers, api: Api): Promise<void> {
   const { assets, layout, supervisor, signal } = parts;
   supervisor.start("kube-controller-manager", controllerManagerCommand(assets, layout, controllers));
@@ -261,7 +261,7 @@ async function assemble(
   };
 }
 
-/** How to reach a control plane that another process runs in `directory`. Throws when none was started there. */
+/** The access to a control plane that another process runs in `directory`. Throws if none was started there. */
 export async function connectTo(directory: string): Promise<ApiAccess & { kubeconfig: string; auditLog: string }> {
   return JSON.parse(await readFile(layoutOf(resolve(directory)).state, "utf8"));
 }

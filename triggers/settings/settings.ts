@@ -1,4 +1,4 @@
-/** The settings: environment variables, each described once: here, or in the definition of the function that it is of. */
+/** The settings: environment variables, each described once: here, or in the definition of its function. */
 
 import { isNamespaceName } from "../../functions/shared/base/dns-names.ts";
 import { showValue } from "../../functions/shared/base/escape-control.ts";
@@ -115,7 +115,7 @@ export const settingsTable = {
     grammar: "true or false",
     parse: parseBoolean,
   }),
-  // Of the TLS port, whichever process renews the certificate.
+  // For the TLS port, whichever process renews the certificate.
   ...certificateSettings,
   logLevel: setting<LogLevel>({
     name: "LOG_LEVEL",
@@ -208,7 +208,7 @@ export const settingsTable = {
 
 export type Settings = ValuesOf<typeof settingsTable>;
 
-/** The settings of an environment, and a line for each mistake: the settings are to be used only when there is none. */
+/** The settings of an environment, and a line for each mistake: the settings are valid only without one. */
 export function readSettings(environment: Environment): { settings: Settings; mistakes: string[] } {
   const mistakes: string[] = [];
   const values: Record<string, unknown> = {};
@@ -221,7 +221,7 @@ export function readSettings(environment: Environment): { settings: Settings; mi
   return { settings, mistakes: [...mistakes, ...tlsMistakes(settings), ...clientMistakes(settings)] };
 }
 
-/** A certificate and its key come together, and are of use for a port alone. */
+/** A certificate and its key must be set together, and only with a port. */
 function tlsMistakes(settings: Settings): string[] {
   const files = ["tlsCertFile", "tlsKeyFile"] as const;
   const given = files.filter((field) => settings[field] !== "");
@@ -235,7 +235,7 @@ function tlsMistakes(settings: Settings): string[] {
   );
 }
 
-/** While TLS_PORT asks clients for a certificate, no client may go round that. */
+/** While TLS_PORT requires certificates of clients, no other port may accept reviews without one. */
 function clientMistakes({ tlsPort, tlsClientCaFile, reviewsOnPort }: Settings): string[] {
   const { tlsClientCaFile: file, reviewsOnPort: plain } = settingsTable;
   if (tlsClientCaFile === "") return [];

@@ -44,8 +44,8 @@ export interface KindNeed {
   readonly verbs: readonly string[];
   /** As in a {@link Need}. */
   readonly changes?: readonly string[];
-  /** Kinds of the list to which the function does not do this; absent: none. */
-  readonly except?: readonly KnownResource[];
+  /** API groups to whose kinds in the list the function does not do this; absent: none. */
+  readonly exceptGroups?: readonly string[];
 }
 
 export interface ReconcileResult {

@@ -8,7 +8,7 @@ import type { AnsweredObject, ObjectKey, Resource, ServedKind } from "./resource
 
 export type * from "./objects.ts";
 export type * from "./resources.ts";
-export { apiVersionOf, isClusterScoped, isKnown, resources } from "./resources.ts";
+export { apiVersionOf, groupOf, isClusterScoped, isKnown, resources } from "./resources.ts";
 
 export interface ListQuery {
   /** All namespaces when absent. */
@@ -29,7 +29,7 @@ export interface ListQuery {
 
 export interface ObjectList<T> {
   readonly items: T[];
-  /** Where a watch may continue. It moves with other resources too: never use it as `settled-through` (rule R8). */
+  /** Where a watch may continue. It also moves with other resources: never use it as `settled-through` (rule R8). */
   readonly resourceVersion: string;
 }
 

@@ -244,7 +244,6 @@ export interface NodeObject {
 export interface VolumeAttachmentObject {
   readonly metadata: Metadata;
   readonly spec?: { readonly nodeName?: string };
-  readonly status?: { readonly attached?: boolean };
 }
 
 export interface NamespaceObject {

@@ -1,4 +1,7 @@
-/** The Helm chart, from the same definitions as the manifests: `npm run render` writes it beside what is written by hand. */
+/**
+ * The Helm chart, from the same definitions as the manifests: `npm run render` writes it beside the files that are written by
+ * hand.
+ */
 import { dump } from "js-yaml";
 import type { Setting } from "../../../functions/shared/base/settings.ts";
 import manifest from "../../../package.json" with { type: "json" };
@@ -40,7 +43,7 @@ const header = "# Written by `npm run render`. Change the code that it comes fro
 /** Match conditions and admission policies are stable from here on. Clouds add suffixes to their versions. */
 const kubeVersion = ">=1.30.0-0";
 
-/** The files below `knative/chart` that are rendered, by their paths there. Throws Error for what cannot be granted. */
+/** The files below `knative/chart` that are rendered, by their paths there. Throws Error for a right that cannot be granted. */
 export function renderChart({ functions, choices, settings, definitions }: ChartSources): ReadonlyMap<string, string> {
   const { admissionFunctions, kinds = { mirrored: [], owners: [] } } = functions;
   const granted = installedFunctions({ ...functions, kinds: placeholderKinds });

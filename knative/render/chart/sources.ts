@@ -1,4 +1,4 @@
-/** What the chart is rendered from: the table of functions, the settings, and the CRDs of the manifests. */
+/** The inputs of the chart: the table of functions, the settings, and the CRDs of the manifests. */
 import { globSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { Setting } from "../../../functions/shared/base/settings.ts";

@@ -5,7 +5,7 @@ import { rejection } from "../../../support/rejection.ts";
 import { refuse, withServer } from "./server.ts";
 
 describe("lists", () => {
-  test("of a pod only what is read is kept, so that a list of ten thousand is small", async () => {
+  test("a list of pods keeps only the fields that Sluice reads, so that ten thousand pods are small", async () => {
     const ready = { type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" };
     const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "w", controller: true };
     const metadata = {
@@ -74,7 +74,7 @@ describe("lists", () => {
     });
   });
 
-  test("keep apart what two pods say, though most of it is the same", async () => {
+  test("a list of pods keeps each pod's own values, although most of them are the same", async () => {
     const pod = (name: string, change: object, status: object) => ({
       metadata: { name, namespace: "ns", uid: name, resourceVersion: "1", labels: { zone: "a", role: "x" }, ...change },
       status: { phase: "Running", ...status },
@@ -94,7 +94,7 @@ describe("lists", () => {
     });
   });
 
-  test("of metadata alone ask for no more on each page, and keep no more from a server that sends whole objects", async () => {
+  test("a list of metadata alone asks for no more on each page, and keeps no more from a server that sends whole objects", async () => {
     const metadata = { name: "n", uid: "u", annotations: { a: "b" } };
     const page = (more: object) =>
       JSON.stringify({
@@ -113,7 +113,7 @@ describe("lists", () => {
     });
   });
 
-  test("by node ask for the pods of that node on each page", async () => {
+  test("a list by node asks for the pods of that node on each page", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response, index }) =>
         response.end(JSON.stringify({ metadata: { resourceVersion: "9", ...(index === 0 && { continue: "c" }) } })),
@@ -124,7 +124,7 @@ describe("lists", () => {
     });
   });
 
-  test("have smaller pages for pods, each of which is large, and for volume claims, each of which may be", async () => {
+  test("a list has smaller pages for pods, which are large, and for volume claims, which may be", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":[]}'));
       await cluster.list("pods", {});
@@ -135,7 +135,7 @@ describe("lists", () => {
     });
   });
 
-  test("of volume claims have as many in the next page as the annotations of the page before leave room for", async () => {
+  test("the next page of volume claims has as many as the size of the previous page's annotations permits", async () => {
     for (const [bytes, next] of [
       [0, "500"],
       [10_000, "400"],
@@ -158,7 +158,7 @@ describe("lists", () => {
     }
   });
 
-  test("of a large page let other work go on before it is parsed, and before it is used", async (context) => {
+  test("a large page lets other work run before it is parsed, and before it is used", async (context) => {
     let turn = 0;
     let isOver = false;
     const count = () => {
@@ -183,7 +183,7 @@ describe("lists", () => {
     });
   });
 
-  test("are paged; the revision is asked of the first page only, and is that of the first", async () => {
+  test("only the first page of a list is requested with a revision, and the list has the first page's revision", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ request, response }) => {
         const more = new URL(request.url ?? "", "http://server").searchParams.get("continue");
@@ -204,7 +204,7 @@ describe("lists", () => {
     });
   });
 
-  test("of more objects than are to be kept are refused by the first page that tells, and no other page is asked for", async () => {
+  test("a list with more objects than the limit is refused at the first page that shows it, without another page", async () => {
     await withServer({}, async ({ cluster, server }) => {
       const page = (remainingItemCount: number | undefined) => {
         const metadata = { resourceVersion: "9", continue: "next page", remainingItemCount };
@@ -221,15 +221,11 @@ describe("lists", () => {
       assert.equal(server.requests.length, 1);
       page(undefined);
       await assert.rejects(cluster.list("pods", { namespace: "ns", atMost: 5 }), { code: 413 });
-      assert.equal(
-        server.requests.length,
-        4,
-        "a server that does not tell how many there are is asked for three pages",
-      );
+      assert.equal(server.requests.length, 4, "without the number of remaining objects three pages are requested");
     });
   });
 
-  test("of all namespaces have a path without one, and may have no items", async () => {
+  test("a list of all namespaces has a path without one, and may have no items", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":null}'));
       assert.deepEqual(await cluster.list("statefulsets", {}), { items: [], resourceVersion: "3" });
@@ -237,7 +233,7 @@ describe("lists", () => {
     });
   });
 
-  test("begin again, once, when a page's token grew too old", async () => {
+  test("a list begins again once if the token of a page has expired", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => {
         if (exchange.index === 1) return refuse(exchange, 410, "Expired");
@@ -250,14 +246,14 @@ describe("lists", () => {
     });
   });
 
-  test('not older than "0" are never sent', async () => {
+  test('a list that is not older than "0" is never sent', async () => {
     await withServer({}, async ({ cluster, server }) => {
       const error = await rejection(cluster.list("pods", { notOlderThan: "0" }));
       assert.deepEqual([error.code, error.reason, server.requests.length], [400, "BadRequest", 0]);
     });
   });
 
-  test("that the server has not got far enough for are asked for once: it has waited itself", async () => {
+  test("a list at a revision that the server has not reached is sent once, because the server has already waited", async () => {
     await withServer({}, async ({ cluster, server }) => {
       const message = "Timeout: Too large resource version: 99, current: 5";
       const details = { causes: [{ reason: "ResourceVersionTooLarge" }], retryAfterSeconds: 1 };

@@ -17,7 +17,7 @@ export interface Call {
   readonly name: string;
 }
 
-/** The timer of a function's own schedule, which goes on whatever happens. */
+/** The timer of a function's own schedule, which always goes on. */
 export const isOfSchedule = ({ verb, resource }: Call): boolean => verb === "list" && resource === "leases";
 
 export interface TestWorldOptions {
