@@ -133,7 +133,6 @@ describe("the agent on a machine, beside the real API server", { skip, concurren
       );
       assert.equal((await watched.annotations())[key("agent-mode")], "disarmed");
       machine.startAgent();
-      await cluster.untilUp(machine);
       await watched.renewed();
       assert.equal((await watched.annotations())[key("agent-mode")], "explicit-only");
       assert.deepEqual(machine.resets, []);

@@ -58,7 +58,12 @@ export class Bridge {
   /** Connects the network namespace of a process. The pair goes when the namespace ends. */
   async connect(pid: number, address: string): Promise<Link> {
     const link = `sl${process.pid}v${++this.#links}`;
-    await ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", String(pid));
+    // A card keeps its address over a reset. With another one the answers to the new boot would go to the old one for a while.
+    const card = `02:00:${address
+      .split(".")
+      .map((part) => Number(part).toString(16).padStart(2, "0"))
+      .join(":")}`;
+    await ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "address", card, "netns", String(pid));
     await ip("link", "set", link, "master", this.#name, "up");
     const inside = `ip address add ${address}/24 dev eth0 && ip link set eth0 up && ip link set lo up`;
     await execute("nsenter", ["--target", String(pid), "--net", "sh", "-ec", inside]);
