@@ -24,7 +24,7 @@ const sluice = { roller: "sluice", keeper: "sluice", spreader: "sluice", collect
 
 suite("the presets of the chart on the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
-  concurrency: 4,
+  concurrency: 6,
 }, () => {
   let controlPlane: ControlPlane;
   let opened: Awaited<ReturnType<typeof Helm.open>>;
