@@ -1,5 +1,5 @@
 /**
- * `npm test`: every test that can run here, the quick ones first, those on a real control plane last. A file of that last phase
+ * `npm test`: every test that can run here, the quick ones first, those on a real control plane last. A file of those phases
  * which fails runs once more, alone, in the end: if it passes then, it is flaky, which is a defect to be mended.
  *
  * The control plane and Knative's programs are built once, when Go is at hand, and RabbitMQ is loaded once, where there is apt.
@@ -118,6 +118,12 @@ const phases: readonly Phase[] = [
     isTriedAgain: true,
     startsServers: true,
     kubernetes: "oldest",
+  },
+  // Their machines have watchdogs of a second: nothing runs beside them.
+  {
+    name: "fencing",
+    kinds: [{ files: ["test/fencing/**/*.test.ts"], share: 1, group: "fencing" }],
+    isTriedAgain: true,
   },
 ];
 

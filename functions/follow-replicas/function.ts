@@ -17,12 +17,12 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { following, ownStatusGroup } from "./act.ts";
 import { name } from "./observe.ts";
 
-/** Gives StatefulSets the size of the one that they follow, or of the object that they mirror. */
+/** Gives StatefulSets the size of their leader, or of the object that they mirror. */
 export const followReplicas: FunctionDefinition<GroupKey> = {
   name,
   concern: "give StatefulSets the size of the one that they follow, or of the object that they mirror",
   keyedBy: "groups",
-  // What a mirrored object says is read every few seconds, and by the sweep.
+  // A mirrored object is read every few seconds, and by the sweep.
   watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
   schedule: scheduleOfClaims(name),

@@ -1,4 +1,4 @@
-/** The kinds that users may name to functions: who installs Sluice lists them, and gives no right to any other. */
+/** The kinds that users may name to functions: the user who installs Sluice lists them, and gives no right to any other. */
 import { load } from "js-yaml";
 import type { KindList, KindNeed, Need } from "../../functions/shared/contract/definition.ts";
 import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
@@ -29,7 +29,7 @@ export function formatKind({ plural, group }: ListedKind): string {
 /** PLURAL.GROUP, or PLURAL alone for the core group. */
 export const listedKind = /^([a-z][a-z0-9-]*)(?:\.([a-z0-9][a-z0-9.-]*))?$/;
 
-/** Reads the lists in a file such as `knative/kinds.yaml`. Throws Error with a message about what in it cannot be granted. */
+/** Reads the lists in a file such as `knative/kinds.yaml`. Throws Error with a message about an entry that cannot be granted. */
 export function parseKinds(text: string): ListedKinds {
   const { kinds, ...fields } = (load(text) ?? {}) as Readonly<Record<string, unknown>>;
   if (kinds !== undefined)
@@ -63,7 +63,7 @@ function parseKind(name: unknown): ListedKind {
   return { plural, group };
 }
 
-/** What a function needs of each kind of the lists that it is about, as rights of its own. */
+/** A function's needs for each kind of its lists, as rights of its own. */
 export function needsOfKinds(needs: readonly KindNeed[], kinds: ListedKinds): readonly Need[] {
   return needs.flatMap(({ list, subresource, exceptGroups = [], ...need }) =>
     kinds[list].flatMap(({ plural, group }) => {

@@ -52,7 +52,7 @@ const CONTROL_PLANE: Recipe = {
   expectation: "this happens once and takes about 5 minutes on 2 cores",
 };
 
-/** For a KUBEBUILDER_ASSETS that has none, which is what `setup-envtest` makes. */
+/** For a KUBEBUILDER_ASSETS without one, which is what `setup-envtest` makes. */
 const CONTROLLER_MANAGER: Recipe = {
   name: "kube-controller-manager",
   builds: [kubernetes("newest", "kube-controller-manager")],
@@ -89,7 +89,7 @@ const ACTIONLINT: Recipe = {
 
 /** The two versions of Helm that users have, by their major version. */
 const HELMS = {
-  // The version of Kubernetes for which it renders without a cluster is told to it at build time. Helm 4 knows its own.
+  // The build sets the version of Kubernetes for which it renders without a cluster. Helm 4 knows its own.
   3: helm("3", ["pkg/lint/rules", "pkg/chartutil"].map(stampOfHelm3).join(" "), "about 3 minutes"),
   4: helm("4", "", "about 5 minutes"),
 } as const;
@@ -111,7 +111,7 @@ function helm(major: string, stamps: string, duration: string): Recipe {
   };
 }
 
-/** `$KUBEBUILDER_ASSETS`. Throws when it is set and lacks a binary, so that the user who set it learns of that. */
+/** `$KUBEBUILDER_ASSETS`. Throws if it is set and lacks a binary, because its user should learn that. */
 async function givenAssets(): Promise<{ folder: string; complete: boolean } | undefined> {
   const given = process.env.KUBEBUILDER_ASSETS;
   if (!given) return undefined;
@@ -184,20 +184,20 @@ async function buildNewest(log: Log): Promise<string> {
 }
 
 /**
- * The rollout-operator that benchmarks compare with, and the file of the CRD that must exist before it works.
- * Built when missing. Throws when the build fails.
+ * The rollout-operator that benchmarks compare with, and the file of the CRD that must exist before it works. Built if missing.
+ * Throws if the build fails.
  */
 export async function ensurePeer(log: Log): Promise<{ binary: string; crd: string }> {
   const folder = await ensureBuilt(PEER, log);
   return { binary: join(folder, "rollout-operator"), crd: join(folder, PEER_CRD) };
 }
 
-/** The path of actionlint, which checks workflows of GitHub. Built when missing. Throws when the build fails. */
+/** The path of actionlint, which checks workflows of GitHub. Built if missing. Throws if the build fails. */
 export async function ensureActionlint(log: Log): Promise<string> {
   return join(await ensureBuilt(ACTIONLINT, log), "actionlint");
 }
 
-/** The paths of both versions of Helm, by their major version. Built when missing. Throws when a build fails. */
+/** The paths of both versions of Helm, by their major version. Built if missing. Throws if a build fails. */
 export async function ensureHelms(log: Log): Promise<Readonly<Record<keyof typeof HELMS, string>>> {
   const [three, four] = [await ensureBuilt(HELMS[3], log), await ensureBuilt(HELMS[4], log)];
   return { 3: join(three, "helm"), 4: join(four, "helm") };

@@ -31,7 +31,7 @@ function manifest(name: string, spec: object = {}): object {
   };
 }
 
-/** As rollout-operator's users have it, but by address: there is no Service here. */
+/** As rollout-operator's users have it, but by address, because there is no Service here. */
 function registration(port: number, ca: string): object {
   return {
     apiVersion: "admissionregistration.k8s.io/v1",
@@ -148,7 +148,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.ok(code === 1 && /NotFound/.test(stderr), stderr);
   });
 
-  test("a change that makes a budget invalid is refused, and the one from before stays", async () => {
+  test("a change that makes a budget invalid is refused, and the previous budget stays", async () => {
     assert.equal((await kubectl(manifest("changed", { maxUnavailablePercentage: 50 }))).code, 0);
     const spec = { maxUnavailablePercentage: 50, podNamePartitionRegex: "(a)" };
     const { code, stderr } = await kubectl(manifest("changed", spec));
@@ -157,7 +157,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.equal(stored.spec.podNamePartitionRegex, undefined);
   });
 
-  test("what the schemas of the CRDs refuse never comes to us; what is pruned is reported by kubectl", async () => {
+  test("Sluice never gets what the schemas of the CRDs refuse; kubectl reports pruned fields", async () => {
     const refusals = await server.metric("sluice_verdicts_total", { guard: "invalid-budget" });
     for (const [spec, message] of [
       [{ maxUnavailable: -1 }, /spec\.maxUnavailable.+greater than or equal to 0/],
@@ -202,7 +202,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.match(stdout, /NAME +STATUSREPLICAS +SPECREPLICAS\ningester +3\n/);
   });
 
-  test("certificates are swapped while reviews go on, and not one of them fails", async () => {
+  test("certificates are replaced during reviews, and not one review fails", async () => {
     let swapping = true;
     const answered = { allowed: 0, denied: 0, anew: 0 };
     const askAnew = async (): Promise<void> => {
@@ -261,7 +261,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.match(asking.printed().stderr, /^sluice: TLS_CLIENT_CA_FILE cannot be read: ENOENT.+missing-ca\.crt/);
   });
 
-  test("REVIEWS_ON_PORT=true is warned of at the start, with the port", async () => {
+  test("REVIEWS_ON_PORT=true causes a warning at the start, with the port", async () => {
     const settings = { REVIEWS_ON_PORT: "true" };
     const server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace: "default", settings });
     try {

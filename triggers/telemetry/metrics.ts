@@ -7,7 +7,7 @@ import { createLedgerMetrics } from "./ledger-metrics.ts";
 import { liveGauges, type Series } from "./live-gauges.ts";
 import { createSuspendedMetrics } from "./volume-metrics.ts";
 
-/** As rollout-operator has them, in seconds. */
+/** As in rollout-operator, in seconds. */
 const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100];
 const reconcileBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const messageBuckets = Array.from({ length: 15 }, (_, index) => 4 * 4 ** index);
@@ -59,7 +59,7 @@ export function createMetrics(version: string, keys: () => number) {
     showOtherOperator(now: OperatorPods): void {
       operatorPods = now;
     },
-    /** Shows under which paths a key is required; before that there are no series. */
+    /** Shows the paths that require a key; before that there are no series. */
     showReviewKeyAsked(now: AskedPaths): void {
       asked = now;
     },
@@ -72,7 +72,7 @@ type OperatorPods = () => readonly { readonly namespace: string; readonly pod: s
 
 type Definers = ReturnType<typeof definersIn>;
 
-/** What defines the metrics of a registry. */
+/** Defines the metrics of a registry. */
 function definersIn(registers: Registry[]) {
   return {
     counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
@@ -238,7 +238,7 @@ function createBudgets({ counter }: Definers, live: ReturnType<typeof liveGauges
 /** An alert looks back no further than this, in seconds: a zone that no review has asked about since has no series. */
 const reportedForSeconds = 3_600;
 
-/** Zones that have a series, at most. A new one replaces the one that was reported longest ago. */
+/** The most zones with a series. A new one replaces the one that was reported longest ago. */
 const mostNeverPossible = 1_000;
 
 /** Rule R25: what can never be has no time to wait that a metric could show, so that the metric is the moment of the report. */

@@ -1,4 +1,4 @@
-/** Looks for what an uninstall would leave with a finalizer of ours, and waits for what is just being done about it. */
+/** Finds the objects that an uninstall would leave with a finalizer of ours, and waits while finalizers are being removed. */
 import { ours } from "../../functions/shared/annotations/paths.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
 import type { Definition } from "../../functions/shared/contract/definition.ts";
@@ -32,7 +32,7 @@ interface CheckResult {
   readonly lines: readonly string[];
 }
 
-/** How long it waits for the API server, and for finalizers that are just being taken off, in milliseconds. */
+/** How long it waits for the API server, and for finalizers that are being removed, in milliseconds. */
 const patienceMs = 120_000;
 const pauseMs = 2_000;
 

@@ -9,16 +9,19 @@ import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { KeyedQueue } from "./queue.ts";
 import { causeOf, type ServedFunction, standByFor } from "./worker.ts";
 
-/** The type of a PingSource's CloudEvents. The user writes their data, and nothing reads it. */
+/** The type of a PingSource's CloudEvents. The user writes their data, which Sluice does not read. */
 export const pingType = "dev.knative.sources.ping";
 
-/** At the end of the name of a PingSource that ticks for a function's own schedule, and not for its sweep. */
+/** The end of the name of a PingSource that ticks for a function's own schedule, and not for its sweep. */
 export const dueSuffix = "-due";
 
 /** Any client can post a tick, and a sweep lists much. Ticks beyond this rate share one sweep. */
 const ticksLimit = { burst: 3, everyMs: 5_000 };
 
-/** Returns what a tick calls. It sweeps at once, or when the limit allows the next sweep, which serves all ticks until then. */
+/**
+ * Returns the function for ticks. It sweeps at once, or when the limit permits the next sweep, which serves all ticks until
+ * then.
+ */
 export function limitTicks(clock: Clock, sweepNow: () => void): () => boolean {
   const ticks = new KeyedQueue<"tick">({
     clock,
@@ -47,7 +50,7 @@ export interface SweepOptions {
   enqueue(served: ServedFunction, key: Key): boolean;
 }
 
-/** The keys of one namespace, or of all where there is none, for the functions that list them in the same way. */
+/** The keys of one namespace, or of all, for the functions that list them in the same way. */
 interface Listing {
   readonly served: readonly ServedFunction[];
   readonly namespace: string | undefined;
@@ -72,7 +75,7 @@ export async function sweep({ served, reporting, namespaces, enqueue }: SweepOpt
   const keys = found.flatMap((one) => one.keys);
   if (whole !== undefined || found.length === listings.length) reporting.keepOnly(keys, whole);
   const refused = enqueueListed(found, enqueue);
-  // The keys come first: what is done besides may take long in a namespace where a user has made much work for it.
+  // The keys come first, because the additional work may take long in a namespace where a user has caused much of it.
   for (const { served: those, namespace, keys } of found) {
     for (const one of those) await sweepBesides(one, reporting, namespace, keys);
   }

@@ -1,4 +1,4 @@
-/** What a user of the chart may choose: functions and presets, each with the rights that it needs, as data for the templates. */
+/** The choices of a chart's user: functions and presets, each with its rights, as data for the templates. */
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import type { Definition, Need } from "../../../functions/shared/contract/definition.ts";
 import { isClusterScoped, resources } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -33,7 +33,7 @@ interface ChosenFunction extends Rights {
   readonly finalizerSettings?: readonly string[];
 }
 
-/** What `files/functions.yaml` holds, in the order of the table. */
+/** The contents of `files/functions.yaml`, in the order of the table. */
 export interface ChoiceData {
   readonly alwaysServed: readonly string[];
   readonly presets: Readonly<Record<string, readonly string[]>>;
@@ -77,7 +77,7 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
   };
 }
 
-/** @param place the Role that has what is of a namespace: a function of cron acts where its process is */
+/** @param place the Role with the rights in a namespace: a function of cron acts where its process is */
 function rightsFrom(needs: readonly Need[], place: "role" | "processRole"): Rights {
   const all = union(needs);
   const ofCluster = all.filter(isClusterScoped);
@@ -91,7 +91,7 @@ function rightsFrom(needs: readonly Need[], place: "role" | "processRole"): Righ
   };
 }
 
-/** As a value of the chart calls a webhook, after the operator's chart: `podEviction` for `pod-eviction`. */
+/** The name of a webhook as a value of the chart, after the operator's chart: `podEviction` for `pod-eviction`. */
 export function valueNameOf({ registration: { webhook } }: AdmissionDefinition): string {
   return webhook.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

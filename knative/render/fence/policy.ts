@@ -1,4 +1,4 @@
-/** Admission policies as the fence and the guard have them. */
+/** Admission policies of the fence and of the guard. */
 import { webhookNamespace } from "../../../functions/shared/annotations/table.ts";
 import { labelsOf, type Manifest, placeholderNamespace } from "../object.ts";
 
@@ -36,7 +36,7 @@ export function policyIn(
   return policyOf({ name, labels: { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace } }, spec);
 }
 
-/** A policy, with the binding by which the API server denies what it finds invalid, or cannot evaluate. */
+/** A policy, with the binding by which the API server denies writes that it finds invalid, or cannot evaluate. */
 export function policyOf(metadata: Manifest["metadata"], spec: object): readonly Manifest[] {
   const apiVersion = "admissionregistration.k8s.io/v1";
   const binding = { policyName: metadata.name, validationActions: ["Deny"] };

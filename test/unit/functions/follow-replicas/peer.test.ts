@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { replicaTemplates } from "../../../fake-cluster/replica-template.ts";
 import { Following, mirrors } from "./following.ts";
 
-test("delay-malformed: a follower whose delay cannot be read keeps its size, also upwards, and reports that", async () => {
+test("delay-malformed: a follower whose delay Sluice cannot read neither grows nor shrinks, and Sluice reports that", async () => {
   for (const text of ["1.5h", "never"]) {
     const delay = {
       "rollout-downscale-leader": "group-a",
@@ -25,7 +25,7 @@ test("delay-malformed: a follower whose delay cannot be read keeps its size, als
   }
 });
 
-test("3.3: a size that another client gave a zone, and that is changed back at once, is never written to what it mirrors", async () => {
+test("3.3: if another client changes the size of a zone and at once changes it back, Sluice never writes it to the mirrored object", async () => {
   const on = await Following.of({ a: mirrors, b: {}, c: {} });
   on.mirror(4);
   const written = new Set<number | undefined>();

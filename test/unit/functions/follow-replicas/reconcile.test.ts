@@ -14,7 +14,7 @@ function deploy(on: Following, replicas: number): void {
   on.harness.world.store.create("deployments", namespace, { metadata: { name: "template" }, spec } as never);
 }
 
-test("followers that are to be larger become so in one reconcile, and nothing is claimed for it", async () => {
+test("one reconcile makes all followers larger that must grow, without a claim", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   await on.run();
@@ -22,7 +22,7 @@ test("followers that are to be larger become so in one reconcile, and nothing is
   assert.deepEqual(on.claims, []);
 });
 
-test("followers that must shrink do so one zone after the other, each under a claim, while the others are whole", async () => {
+test("one reconcile makes followers smaller one zone after the other, each under a claim, while the other zones are whole", async () => {
   const on = await Following.of();
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -34,7 +34,7 @@ test("followers that must shrink do so one zone after the other, each under a cl
   assert.deepEqual([on.sizes, on.claims, on.harness.guard], [[2, 2, 2], [], "done"]);
 });
 
-test("zones-down: nothing is made smaller while a pod of another zone is away", async () => {
+test("zones-down: no follower becomes smaller while a pod of another zone is away", async () => {
   const on = await Following.of();
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -43,7 +43,7 @@ test("zones-down: nothing is made smaller while a pod of another zone is away", 
   assert.deepEqual([on.sizes, on.harness.guard], [[2, 4, 4], "zones-down"]);
 });
 
-test("a size is written only to the StatefulSet that was read: one that changed meanwhile is read again", async () => {
+test("Sluice writes a size only to the StatefulSet that it read, and reads it again if it changed meanwhile", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   let isChanged = false;
@@ -59,7 +59,7 @@ test("a size is written only to the StatefulSet that was read: one that changed 
   assert.deepEqual(on.sizes, [6, 5, 6]);
 });
 
-test("a follower whose leader grows again while it is claimed keeps its size, and the claim goes at once", async () => {
+test("if the leader grows again while its follower is claimed, the follower keeps its size, and the claim ends at once", async () => {
   const on = await Following.of({ c: {} });
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -83,7 +83,7 @@ test("a fault of one StatefulSet blocks no other", async () => {
   assert.equal(on.harness.guard, "leader-missing");
 });
 
-test("size-refused: the API server's message is quoted, the claim goes at once, and it is tried again after half a minute", async () => {
+test("size-refused: Sluice quotes the API server's message, ends the claim at once, and tries again after half a minute", async () => {
   const on = await Following.of({ c: {} });
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -100,7 +100,7 @@ test("size-refused: the API server's message is quoted, the claim goes at once, 
   assert.deepEqual(on.sizes, [2, 2, 4]);
 });
 
-test("the claim of a killed process goes after 90 s, and then its purpose is carried out (R20)", async () => {
+test("the claim of a killed process ends after 90 s, and another process then does the work that it was for (R20)", async () => {
   const on = await Following.of();
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -128,7 +128,7 @@ test("3.2 and 3.3: zones mirror an object, and its status says the size unless t
   assert.deepEqual([on.sizes, on.mirroredStatus], [[6, 6, 6], 6]);
 });
 
-test("3.3: the function writes nothing back where the annotation says no; a write that fails is told, and holds up nothing", async () => {
+test("3.3: if the annotation says no, the function writes nothing back; a refused write is reported, and delays nothing", async () => {
   const quiet = { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "no" };
   const on = await Following.of({ a: quiet, b: quiet, c: quiet });
   on.mirror(6);
@@ -172,7 +172,7 @@ for (const [kind, resource, name] of [
     );
   });
 
-test("what cannot be mirrored is told by its guard, and the size stays", async () => {
+test("a guard names the object that Sluice cannot mirror, and the size stays", async () => {
   for (const [annotations, guard] of [
     [{ ...mirrors, "rollout-mirror-replicas-from-resource-kind": "Nothing" }, "mirror-missing"],
     [{ ...mirrors, "rollout-mirror-replicas-from-resource-api-version": "a/b/c" }, "mirror-malformed"],
@@ -191,7 +191,7 @@ test("what cannot be mirrored is told by its guard, and the size stays", async (
   assert.equal(on.harness.guard, "mirror-forbidden");
 });
 
-test("a mirrored StatefulSet or Deployment needs no API version, as Loki's chart writes it; of another kind the guard says what to write", async () => {
+test("a reference to a StatefulSet or Deployment needs no API version, as Loki's chart writes it; for any other kind the guard says what to write", async () => {
   const kind = "rollout-mirror-replicas-from-resource-kind";
   const on = await Following.of({ a: { ...template, [kind]: "Deployment" }, b: {}, c: {} });
   deploy(on, 6);
@@ -211,7 +211,7 @@ test("a mirrored StatefulSet or Deployment needs no API version, as Loki's chart
   );
 });
 
-test("a StatefulSet with a delay is made larger here, and never smaller", async () => {
+test("follow-replicas makes a StatefulSet with a delay larger, and never smaller", async () => {
   const delay = {
     "rollout-downscale-leader": "group-a",
     "rollout-delayed-downscale": "1h",
@@ -227,7 +227,7 @@ test("a StatefulSet with a delay is made larger here, and never smaller", async 
   assert.deepEqual(on.sizes, [7, 7, 7]);
 });
 
-test("a StatefulSet whose pods are told by a webhook is lowered without a claim: the webhook makes it", async () => {
+test("if a webhook tells a StatefulSet's pods to prepare, Sluice lowers it without a claim, because the webhook makes the claim", async () => {
   const on = await Following.of();
   on.label("b", { "prepare-downscale": "true" });
   on.scale("a", 2);
@@ -236,7 +236,7 @@ test("a StatefulSet whose pods are told by a webhook is lowered without a claim:
   assert.deepEqual([on.sizes, on.claims], [[2, 2, 4], []]);
 });
 
-test("shadow: nothing is written, and a report says what would be", async () => {
+test("shadow: Sluice writes nothing, and reports what it would write", async () => {
   const on = await Following.of();
   await on.harness.goOn(60_000);
   on.harness.restart({ mode: "shadow" });
@@ -276,7 +276,7 @@ test("malformed values are reported on the StatefulSet", async () => {
   );
 });
 
-test("a ledger that is too new to permit anything does not block growth, which takes no pod away (R4)", async () => {
+test("a ledger that is too new to permit a removal does not block growth, because growth removes no pod (R4)", async () => {
   const on = await Following.of({ c: {} });
   on.harness.restart();
   on.scale("a", 6);

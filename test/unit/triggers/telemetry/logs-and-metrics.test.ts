@@ -25,7 +25,7 @@ async function seriesOf({ reporting }: ReturnType<typeof createTestApp>, name: s
   return text.split("\n").filter((line) => line.startsWith(name));
 }
 
-test("a verdict is logged when its guard or zone changes, not when it is reported again", () => {
+test("a verdict is logged when its guard or zone changes, and not when it is reported again", () => {
   const { reporting, lines } = createTestApp();
   reporting.verdict(report);
   reporting.verdict({ ...report, message: "other words" });
@@ -45,7 +45,7 @@ test("a verdict is logged when its guard or zone changes, not when it is reporte
   assert.equal(lines[0]?.since, "2026-01-01T00:00:00.000Z");
 });
 
-test("when it was last said that something can never be is a metric, by zone, and is gone an hour later (R25)", async (context) => {
+test("the last time of a never-possible verdict is a metric by zone, and is gone an hour later (R25)", async (context) => {
   context.mock.timers.enable({ apis: ["Date"], now: 1_767_225_600_000 });
   const testApp = createTestApp();
   const never = () => seriesOf(testApp, "sluice_never_possible_timestamp_seconds");
@@ -61,7 +61,7 @@ test("when it was last said that something can never be is a metric, by zone, an
   assert.deepEqual(await never(), [series("ingester-b", 1_767_229_200)]);
 });
 
-test("so many zones are reported that can never be, and the one reported longest ago makes room", async () => {
+test("a thousand zones at most have the never-possible metric, and the one reported longest ago is dropped first", async () => {
   const testApp = createTestApp();
   const notify = (zone: number) =>
     testApp.reporting.verdict({ ...report, guard: "never-possible", zone: `zone-${zone}` });
@@ -74,7 +74,7 @@ test("so many zones are reported that can never be, and the one reported longest
   assert.ok(zones.includes("0") && zones.includes("1000") && !zones.includes("1"));
 });
 
-test("every reconcile is counted, and each group that is not done has one waiting series: that of its guard", async () => {
+test("every reconcile is counted, and each group that is not done has one waiting series, with its guard", async () => {
   const testApp = createTestApp();
   const waiting = () => seriesOf(testApp, "sluice_waiting_since_timestamp_seconds");
   testApp.reporting.verdict(report);
@@ -92,14 +92,14 @@ test("every reconcile is counted, and each group that is not done has one waitin
   ]);
 });
 
-test("a time that is no date, from a ledger that a user edited, ends no reconcile", () => {
+test("an impossible time in a ledger that a user has edited does not break the reconcile", () => {
   const { reporting, lines } = createTestApp();
   reporting.verdict({ ...report, sinceMs: Number.MAX_SAFE_INTEGER });
   reporting.verdict({ ...report, zone: "b", sinceMs: Number.NaN });
   assert.equal(lines.length, 2);
 });
 
-test("failures begin at 0, and the last success moves with successes only: until the first it is this process's start", async () => {
+test("failures begin at 0, and the last success changes with successes only; until the first it is the process's start", async () => {
   const bornSeconds = Date.now() / 1000;
   const testApp = createTestApp();
   const failed = () => seriesOf(testApp, "rollout_operator_group_reconciles_failed_total");
@@ -120,7 +120,7 @@ test("failures begin at 0, and the last success moves with successes only: until
   assert.ok(Math.abs(Number(seconds) - Date.now() / 1000) < 60);
 });
 
-test("a group that is gone takes its series along; one of the same name elsewhere keeps its own", async () => {
+test("a group that is gone loses its series, and a group of the same name elsewhere keeps its own", async () => {
   const testApp = createTestApp();
   const other = { ...key, namespace: "other" };
   for (const one of [key, other]) {
@@ -129,7 +129,7 @@ test("a group that is gone takes its series along; one of the same name elsewher
     testApp.reporting.reconciled(one, 0.1);
   }
   const reconciles = () => seriesOf(testApp, "rollout_operator_group_reconciles_total");
-  assert.equal((await reconciles()).length, 2, "each has its own");
+  assert.equal((await reconciles()).length, 2, "each group has its own series");
   testApp.reporting.keepOnly([other]);
   assert.equal((await seriesOf(testApp, "sluice_waiting_since")).length, 1);
   assert.equal((await seriesOf(testApp, "sluice_malformed_annotations_total")).length, 1);
@@ -141,7 +141,7 @@ test("a group that is gone takes its series along; one of the same name elsewher
   assert.doesNotMatch(text, /ingester/);
 });
 
-test("while a namespace cannot be listed its groups keep their series, and those that are gone elsewhere do not", async () => {
+test("while a namespace cannot be listed its groups keep their series, and groups that are gone elsewhere lose theirs", async () => {
   const testApp = createTestApp();
   const closed = { namespace: "closed", group: "store" };
   for (const one of [key, closed]) {
@@ -163,7 +163,7 @@ test("while a namespace cannot be listed its groups keep their series, and those
   assert.match(text, /sluice_waiting_since_timestamp_seconds\{namespace="closed"/);
 });
 
-test("acts are counted and logged with object, zone and reason; those that failed as warnings", async () => {
+test("acts are counted, and logged with object, zone and reason; failed ones are warnings", async () => {
   const testApp = createTestApp();
   const act = { key, function: "f", action: "delete", object: "ingester-a-0", zone: "ingester-a" };
   testApp.reporting.act({ ...act, result: "done", reason: "as decided" });
@@ -178,7 +178,7 @@ test("acts are counted and logged with object, zone and reason; those that faile
   assert.equal((await seriesOf(testApp, "sluice_acts_total")).length, 2);
 });
 
-test("what the API server does is a warning without a stack, anything else that throws an error with its stack", () => {
+test("an error of the API server is logged as a warning without a stack, and any other error as an error with its stack", () => {
   const { reporting, lines } = createTestApp();
   const gone = new ClusterError({ code: 0, reason: "x", message: "gone", verb: "get", resource: "pods" });
   reporting.problem(key, "f", "could not read", gone);
@@ -290,7 +290,7 @@ test("the registry has these metrics and no others", async () => {
   ]);
 });
 
-test("evictions that wait their turn are counted as such, and not as reviews without an answer", async () => {
+test("evictions that wait for their turn have a metric of their own, and do not count as reviews without an answer", async () => {
   const app = createTestApp();
   const { reporting } = app;
   const by = "evaluate-eviction";

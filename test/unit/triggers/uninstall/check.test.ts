@@ -1,4 +1,7 @@
-/** `--check-uninstall`: Sluice may go only when the API server has answered that nothing has a finalizer of ours. */
+/**
+ * `--check-uninstall`: Sluice may be uninstalled only when the API server has answered that no object has a finalizer
+ * of Sluice.
+ */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import {
@@ -75,14 +78,14 @@ function failed(code: number, message = `HTTP ${code}`): ClusterError {
 const nothing: Lists = { persistentvolumeclaims: [], statefulsets: [], rabbitmqclusters: [] };
 
 suite("the check before an uninstall", () => {
-  test("where nothing has a finalizer of ours it ends at once, whatever finalizers of others there are", async () => {
+  test("it permits the uninstall at once if no object has a finalizer of Sluice, whatever other finalizers there are", async () => {
     const claims = [object("data-db-0", "kubernetes.io/pvc-protection"), object("data-db-1")];
     const { mayGo, text, tookMs } = await check({}, { ...nothing, persistentvolumeclaims: claims });
     assert.deepEqual([mayGo, tookMs], [true, 0]);
     assert.equal(text, "no object of namespace mimir has a finalizer of Sluice");
   });
 
-  test("each object is named with its finalizers and the setting that takes them off", async () => {
+  test("it names each object with its finalizers and the setting that removes them", async () => {
     const lists = {
       persistentvolumeclaims: [object("data-db-0", "kubernetes.io/pvc-protection", hold, protection)],
       statefulsets: [object("db", release)],
@@ -105,7 +108,7 @@ suite("the check before an uninstall", () => {
     assert.match(lines.at(-1) ?? "", /SKIP_LABEL_FINALIZER=remove/);
   });
 
-  test("twenty objects are named, and the others counted", async () => {
+  test("it names twenty objects, and counts the others", async () => {
     const claims = Array.from({ length: 23 }, (_, index) => object(`data-db-${index}`, hold));
     const { lines } = await check({}, { ...nothing, persistentvolumeclaims: claims });
     assert.equal(lines.filter((line) => line.startsWith("persistentvolumeclaims data-db-")).length, 20);
@@ -129,7 +132,7 @@ suite("the check before an uninstall", () => {
     ]);
   });
 
-  test("a finalizer of a function that is not served, or that no function knows, is not passed over", async () => {
+  test("it also reports a finalizer of a function that is not served, or that no function knows", async () => {
     const claims = [object("data-db-0", protection), object("data-db-1", "sluice.dev/of-tomorrow")];
     const settings = { FUNCTION: "suspend-group", VOLUME_HOLD: "remove" };
     const { mayGo, text, tookMs } = await check(settings, { persistentvolumeclaims: claims });
@@ -167,7 +170,7 @@ suite("the check before an uninstall", () => {
     assert.deepEqual([kept.mayGo, kept.tookMs], [false, 0]);
   });
 
-  test("an API server that is away is waited for, and nothing is guessed from its silence", async () => {
+  test("it waits for an unreachable API server, and concludes nothing from its silence", async () => {
     for (const code of [0, 401, 429, 500, 503]) {
       const away = (untilMs: number) => (nowMs: number) => ({
         ...nothing,
@@ -184,7 +187,7 @@ suite("the check before an uninstall", () => {
     }
   });
 
-  test("a right that is missing is named at once", async () => {
+  test("it names a missing right at once", async () => {
     const message = 'persistentvolumeclaims is forbidden: User "a" cannot list resource "persistentvolumeclaims"';
     const { mayGo, text, tookMs } = await check({}, { ...nothing, persistentvolumeclaims: failed(403, message) });
     assert.deepEqual([mayGo, tookMs], [false, 0]);
@@ -230,7 +233,7 @@ suite("the check before an uninstall", () => {
   });
 });
 
-test("each finalizer that a function may write is one that some function says how to take off", () => {
+test("each finalizer that a function may write has a function that declares how to remove it", () => {
   const written = table.flatMap(({ needs, kindNeeds = [] }) =>
     [...needs, ...kindNeeds].flatMap(({ changes = [] }) =>
       changes.flatMap((path) => /^metadata\.finalizers\[(.*)\]$/.exec(path)?.[1] ?? []),
@@ -241,7 +244,7 @@ test("each finalizer that a function may write is one that some function says ho
   assert.deepEqual([...new Set(ends)].sort(), [release, hold, protection]);
 });
 
-test("a function with such a setting says which finalizers it is about", () => {
+test("each function with a setting that removes finalizers declares which ones", () => {
   for (const { name, settings = {}, finalizers = [] } of table) {
     const removing = Object.values(settings).filter(({ grammar }) => grammar === "keep or remove");
     assert.deepEqual([...new Set(finalizers.map(({ setting }) => setting))], removing, name);
