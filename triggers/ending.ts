@@ -51,20 +51,20 @@ export async function endWork(running: Running, options: EndOptions): Promise<bo
   const answered = clock
     .sleep(delayMs)
     .then(() => running.tlsPort?.close(AbortSignal.timeout(longestReviewMs(running))));
-  // Events get 503 from now on, so that their sources try again elsewhere.
+  // From now on events get 503, so that their sources try elsewhere.
   const [drained, ran] = await Promise.all([standalone.stop(deadlineMs, answered), cron.stop(deadlineMs)]);
   await plain.close(AbortSignal.timeout(settings.reviewsOnPort ? longestReviewMs(running) : lastRequestsMs));
   return drained && ran;
 }
 
-/** Those where an API server may be asking; none before the first certificate. */
+/** The ports at which an API server may be waiting; none before the first certificate. */
 function portsForReviews({ plain, tlsPort, admissions }: Running, { reviewsOnPort }: EndOptions["settings"]) {
   if (admissions.length === 0) return [];
   const isOpen = tlsPort !== undefined && tlsPort.notReady() === undefined;
   return [...(isOpen ? [tlsPort] : []), ...(reviewsOnPort ? [plain] : [])];
 }
 
-/** As long as an API server waits for an answer, in milliseconds. */
+/** The longest time that an API server waits for an answer, in milliseconds. */
 function longestReviewMs({ admissions }: Running): number {
   return 1_000 * Math.max(1, ...admissions.map(({ registration }) => registration.timeoutSeconds));
 }

@@ -1,7 +1,7 @@
 /**
- * `npm start`. Exit codes: 0 when it was asked to end, has replayed what it was given, or has found nothing that an uninstall
- * would leave behind; 1 when it could not go on, or has found such a thing; 2 for wrong settings, or a file that holds nothing to
- * be replayed.
+ * `npm start`. Exit codes: 0 after a signal, after a replay, or if an uninstall would leave nothing behind; 1 if the process
+ * could not go on, or if an uninstall would leave something behind; 2 for wrong settings, or a file without a request to
+ * replay.
  */
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
@@ -97,7 +97,7 @@ async function main(): Promise<void> {
   });
 }
 
-/** One recorded request in the place of those that would come. */
+/** One recorded request in place of those that would come. */
 async function replayFile(
   file: string,
   settings: Settings,
@@ -134,7 +134,7 @@ async function connectOrExit(code: 1 | 2, options: Parameters<typeof connect>[0]
   try {
     return await connect(options);
   } catch (error) {
-    // A YAML parser's message shows the place on further lines.
+    // The message of a YAML parser shows the place on further lines.
     const [message] = messageOf(error).split("\n");
     return exitWith(code, [`the cluster cannot be found: ${message}`]);
   }
@@ -206,7 +206,7 @@ function logListening(
   reporting.log("warn", message, { reason: "reviews-on-port" });
 }
 
-/** Where the certificate of the TLS port comes from; undefined where there is no such port. Files must be there at the start. */
+/** The source of the TLS port's certificate; undefined without such a port. Files must exist at the start. */
 async function sourceOf(
   { settings, cluster, reporting }: Process,
   { secret, lifetimeMs }: CertificateSettings,
@@ -226,7 +226,7 @@ async function sourceOf(
   }
 }
 
-/** A certificate of the client is a better proof than a key, and with files in the place of the Secret there is no key. */
+/** A certificate of the client is a better proof than a key, and with files in place of the Secret there is no key. */
 function reviewKeysOf(
   { settings, reporting }: Process,
   { secret: { namespace } }: CertificateSettings,
@@ -254,7 +254,7 @@ function openTlsPortIfSet(
   return tlsPort;
 }
 
-/** The first signal ends what is queued, then the process; the second one ends it at once. */
+/** The first signal ends the queued work, then the process; the second one ends it at once. */
 function endOnSignal(parts: Process, running: Running, stopping: AbortController): void {
   const { settings, cluster, pods, reporting, tracing } = parts;
   const end = async (signal: string) => {

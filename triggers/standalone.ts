@@ -14,7 +14,7 @@ import type { Context } from "../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../functions/shared/contract/definition.ts";
 import { createLedgerCopies, createMemory } from "../functions/shared/contract/memory.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
-import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, type Resource, resources } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { createOperatorWatch } from "../functions/shared/standby/other-operator.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
@@ -64,7 +64,7 @@ export interface Standalone {
   stop(deadlineMs: number, answered?: Promise<unknown>): Promise<boolean>;
 }
 
-/** An API server's message may hold a number that is never the same, so that the memory for messages needs a bound. */
+/** An API server's message may contain a number that always differs, so that the memory for messages needs a limit. */
 const rememberedTroubles = 1_000;
 
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
@@ -110,7 +110,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     capacity: settings.queueKeys,
   });
   const stopping = new AbortController();
-  const sources = watching === undefined ? [] : unviewed(definitions);
+  const sources = settings.views === "watch" ? unviewed(definitions) : [];
   const { watched: onChanged } = enqueuer;
   const following = followChanges({ cluster, namespaces, sources, onChange: onChanged, onTrouble }, stopping.signal);
   const isSwept = sweeps && hasDefinitions;
@@ -131,8 +131,8 @@ export function startStandalone(options: StandaloneOptions): Standalone {
 }
 
 /**
- * A context for each function. What one remembers of a group is its own, because two of them may reconcile one group at once.
- * They share one copy of its ledger.
+ * A context for each function. Each remembers a group separately, because two of them may reconcile one group at once. They
+ * share one copy of its ledger.
  */
 function contextsOver(options: StandaloneOptions, cache: GroupCache): () => Context {
   const { cluster, pods, reporting, namespaces, settings } = options;
@@ -157,22 +157,21 @@ function otherOperatorOf({
   return { otherOperator };
 }
 
-/** The cache that always watches, or the one that watches while it is used; neither where each decision lists what it reads. */
+/** The cache that always watches, or the one that watches while it is used; undefined if each decision lists what it reads. */
 function startWatches(
   { cluster, definitions, admissions, namespaces, reporting, settings }: StandaloneOptions,
   listeners: Pick<WatchingOptions, "onChange" | "onTrouble">,
 ): { readonly watching?: WatchCache; readonly onDemand?: OnDemandCache } {
   const { views, watchIdleMs: idleMs } = settings;
-  const hasDefinitions = definitions.length > 0;
+  // A function whose keys are of no namespace, such as Nodes, decides without groups, and may lack the right to watch their pods.
+  const decidesOnGroups = definitions.some(({ keyedBy }) => keyedBy === "groups" || resources[keyedBy].isNamespaced);
   const shared = { cluster, namespaces, ...listeners };
-  if (views === "awake" && idleMs > 0 && hasDefinitions)
+  if (views === "awake" && idleMs > 0 && decidesOnGroups)
     return { onDemand: createOnDemandCache({ ...shared, idleMs, leastBackoffMs }) };
-  // A function that decides on an object by itself reads nothing: where nothing else is served, nothing is watched.
+  // A function that decides on an object by itself needs no cache, and if there is nothing else, nothing is watched.
   const disruptionBudgets = admissions.some((admission) => admission.readsViews);
-  if (views !== "watch" || !(hasDefinitions || disruptionBudgets)) return {};
-  const onBudget: WatchingOptions["onBudget"] = ({ parsed }, how) =>
-    reporting.metrics.budgets.inc({ result: "budget" in parsed || how !== "updated" ? how : "invalid" });
-  return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget }) };
+  if (views !== "watch" || !(decidesOnGroups || disruptionBudgets)) return {};
+  return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget: reporting.metrics.budgets.note }) };
 }
 
 function reportBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {

@@ -1,4 +1,4 @@
-/** What a rollout does about its verdicts, and what it reports about them. */
+/** The acts of a rollout, and its reports about them. */
 import { eventReasons } from "../shared/events/reasons.ts";
 import { type Act, deletionOf } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
@@ -19,7 +19,7 @@ export const eventPolicy: EventPolicy = {
   ]),
 };
 
-/** How soon to reconcile what is left when the last step of a zone is done, in milliseconds. */
+/** Time in milliseconds until the group is reconciled again after the last step of a zone. */
 const zoneDoneRequeueMs = 20;
 
 export function actOn(target: RolloutTarget): Act {
@@ -27,7 +27,10 @@ export function actOn(target: RolloutTarget): Act {
   return target.action === "repair" ? repairOf(target) : recordOf(target);
 }
 
-/** A broken pod is deleted as it was seen, by uid and resourceVersion (rule R13). An Event reports it, no ledger write. */
+/**
+ * A broken pod is deleted under the uid and the resourceVersion that were read (rule R13). An Event reports it; the ledger is
+ * not written.
+ */
 function repairOf(target: Extract<RolloutTarget, { action: "repair" }>): Act {
   const { pod, statefulSet, cause } = target;
   const { uid } = pod;

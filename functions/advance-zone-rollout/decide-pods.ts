@@ -1,4 +1,4 @@
-/** Which of a zone's outdated pods may go together: as many as the zone and the budget of each of them let be down. */
+/** Which outdated pods of a zone may go together: as many as the zone's limit and each pod's budget let be down. */
 
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/groups/governing.ts";
 import { countPartition, describeCount } from "../shared/groups/partitions.ts";
@@ -20,12 +20,12 @@ export type RolloutTarget =
   /** All pods run the update revision: say so in `status.currentRevision`, which Kubernetes does not do for OnDelete. */
   | { readonly action: "record-revision"; readonly statefulSet: StatefulSet };
 
-/** The uid of what a target changes: refusals are remembered by it. */
+/** The uid of the object that a target changes. Refusals are remembered by it. */
 export function subjectOf(target: RolloutTarget): string {
   return target.action === "record-revision" ? target.statefulSet.uid : target.pod.uid;
 }
 
-/** A group as it is now: what a choice rests on besides the zone and its outdated pods. */
+/** A group as it is now: everything but the zone and its outdated pods on which a choice rests. */
 export interface GroupNow {
   readonly key: GroupKey;
   /** The API server's clock, in milliseconds since the epoch. */
@@ -38,7 +38,7 @@ export interface GroupNow {
   readonly questions?: Questions | undefined;
 }
 
-/** How many pods of a zone may be down, and who says so. */
+/** How many pods of a zone may be down, and which limit says so. */
 export interface ZoneLimit {
   readonly guard: string;
   readonly pods: number;
@@ -46,7 +46,7 @@ export interface ZoneLimit {
   readonly by: string;
 }
 
-/** What keeps a pod from going. */
+/** The reason for which a pod stays. */
 export interface PodBlocked {
   readonly guard: string;
   readonly message: string;
@@ -65,7 +65,10 @@ export interface Choice {
   readonly nextInMs: number | undefined;
 }
 
-/** Takes what may go, one after the other: a pod that may not holds up none behind it, and those taken count for the next. */
+/**
+ * Takes the pods that may go, one after the other. A pod that may not go delays none behind it, and each taken pod counts for
+ * the next.
+ */
 export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]): Choice {
   const own: ZoneLimit = { guard: "budget", pods: zone.workload.maxUnavailable, by: "" };
   const taken: Pod[] = [];
@@ -73,14 +76,14 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
   let blocked: PodBlocked | undefined;
   let nextInMs: number | undefined;
   let down = countDown(zone);
-  // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
+  // A pod that is already down needs no allowance, but while more are down than allowed, none is touched.
   const isDown = (pod: Pod) => zone.down.has(pod.ordinal);
   for (const pod of [...candidates.filter(isDown), ...candidates.filter((pod) => !isDown(pod))]) {
     const after = isDown(pod) ? down : down + 1;
     if (after > own.pods) break;
     const governed = governing(pod, group.surroundings, group.key);
     const its = limitOf(zone, governed, own);
-    // The budget of a pod that goes counts all that are down with it in the zone, those too that it does not select.
+    // The budget of a pod that goes counts all pods of the zone that are down, including those that it does not select.
     const least = its.pods < limit.pods ? its : limit;
     const why =
       after > least.pods
@@ -99,8 +102,8 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
 }
 
 /**
- * Zone mode: the smaller limit holds, and an allowance of 0 is for evictions alone (as rollout-operator has it). So no rollout
- * waits for what a budget never lets go (rule R25): its own limit, and that of a partition, are at least one pod.
+ * Zone mode: the smaller limit counts, and an allowance of 0 only blocks evictions (as in rollout-operator). A rollout never
+ * waits for what a budget can never allow (rule R25): its own limit, and that of a partition, are at least one pod.
  */
 export function limitOf({ workload }: Pick<Zone, "workload">, governed: Governed, own: ZoneLimit): ZoneLimit {
   if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
@@ -110,16 +113,16 @@ export function limitOf({ workload }: Pick<Zone, "workload">, governed: Governed
   return { guard: "zone-budget", pods: allowance, by };
 }
 
-/** The message where a zone has as many pods down as its limit allows. */
+/** The message if a zone has as many pods down as its limit allows. */
 export function blockedByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBlocked {
   const message = `${describeDown(zone)}, ${pods} may be down${by}`;
   return { guard, message, isLimit: true, nextInMs: undefined };
 }
 
-/** How soon a pod is asked once more, in milliseconds: no event reports that the others can do without it by now. */
+/** Time in milliseconds until a pod is asked again, because no event reports that the other pods can do without it. */
 const healthRequeueMs = 10_000;
 
-/** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */
+/** Rule R22, and the pod's answer. This check comes last, so that Sluice asks no pod in vain. */
 function blockedByAnswer(
   { questions, zones }: GroupNow,
   zone: Zone,
@@ -131,7 +134,10 @@ function blockedByAnswer(
   return blocked && { ...blocked, isLimit: false, nextInMs: healthRequeueMs };
 }
 
-/** What the budget of a pod says besides the zone's limit: Sluice cannot keep it, or the pod's partition is not free. */
+/**
+ * The objection of a pod's budget besides the zone's limit: Sluice cannot keep the budget, or the pod's partition has no
+ * allowance left.
+ */
 function blockedByBudget(
   group: GroupNow,
   zone: Zone,

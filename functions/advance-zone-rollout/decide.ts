@@ -1,4 +1,4 @@
-/** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
+/** Rolls a group zone by zone: decides which pods may go now, or which guard blocks them. */
 
 import { formatTime } from "../shared/clock/durations.ts";
 import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
@@ -22,7 +22,10 @@ export interface RolloutSnapshot extends GroupNow {
   readonly refusals: ReadonlyMap<string, Refusal>;
 }
 
-/** When to reconcile again for the end of a claim, in milliseconds: no event reports it, and a ledger copy serves so long. */
+/**
+ * When to reconcile again for the end of a claim, in milliseconds. No event reports it, and a copy of the ledger serves for
+ * this long.
+ */
 const claimedMs = 5_000;
 
 /**
@@ -37,7 +40,7 @@ export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
   if (blocked !== undefined) return blocked;
   const repairs = group.zones.flatMap((zone) => repairsOf(group, zone));
   const verdict = withComingRepair(group, advance(group, new Set(repairs.map(({ pod }) => pod))));
-  // Where healthy pods go, those that are down already go among the first.
+  // While healthy pods may go, pods that are already down go first.
   if (verdict.kind === "wait") repairs.push(...mend(group, group.refusals));
   const aside = [...repairs, ...group.zones.flatMap(finishedOf)].filter(
     (target) => !group.refusals.has(subjectOf(target)),
@@ -52,7 +55,7 @@ export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
   });
 }
 
-/** What keeps a group from being rolled or repaired at all: it is not ours to roll. */
+/** Why a group may be neither rolled nor repaired: it is not Sluice's to roll. */
 function blockedAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
   const other = zones.find(({ workload }) => workload.strategy !== "OnDelete");
   if (other === undefined) return undefined;
@@ -61,7 +64,7 @@ function blockedAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
   return wait("strategy-not-on-delete", message, { zone: name, requeueAfterMs });
 }
 
-/** What may be done to healthy pods. `repaired`: the pods that are replaced beside them. */
+/** The decision about healthy pods. `repaired`: the pods that are replaced in the same reconcile. */
 function advance(group: RolloutSnapshot, repaired: ReadonlySet<Pod>): Verdict<RolloutTarget> {
   const [departed] = group.departed;
   if (departed !== undefined) {
@@ -98,7 +101,10 @@ function advance(group: RolloutSnapshot, repaired: ReadonlySet<Pod>): Verdict<Ro
   return { ...first, requeueAfterMs: Math.min(...blocked.map((one) => one.requeueAfterMs ?? requeueAfterMs)) };
 }
 
-/** Rule R10: the process that let a pod go may have ended since, and no other process knows whether that pod still goes. */
+/**
+ * Rule R10: the process that let a pod go may have ended since, and no other process knows whether the pod's deletion is still
+ * under way.
+ */
 function whoMayGo({ down, reserved }: Zone): string {
   const one = [...reserved.values()].find(({ ordinal }) => down.get(ordinal) === "reserved");
   if (one === undefined) return "";
@@ -106,7 +112,7 @@ function whoMayGo({ down, reserved }: Zone): string {
   return `; ${podNameOf(one)} may still go, by ${one.by}, until ${until} at the latest`;
 }
 
-/** The zone that is not ready, or whose turn it is. */
+/** The zone that is not ready, or otherwise the next one. */
 function advanceZone(group: RolloutSnapshot, zone: Zone, repaired: ReadonlySet<Pod>): Verdict<RolloutTarget> {
   const { name, paused, updateRevision } = zone.workload;
   const again = zone.nextAvailableInMs ?? requeueAfterMs;
@@ -171,7 +177,10 @@ function waitForClaim(claim: Claim, besides: string): Wait {
   });
 }
 
-/** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
+/**
+ * True if all pods that are down are reserved for deletions that were refused. None of them comes back, so that `budget` would
+ * not say enough.
+ */
 function isBlockedByRefusals(group: RolloutSnapshot, zone: Zone): boolean {
   if (zone.down.size === 0 || zone.missing > 0) return false;
   return [...zone.down].every(([ordinal, why]) => {
@@ -180,7 +189,10 @@ function isBlockedByRefusals(group: RolloutSnapshot, zone: Zone): boolean {
   });
 }
 
-/** Every zone is ready and none has a pod to take: done, or held back by a pause, a refusal or a status that is behind. */
+/**
+ * Every zone is ready and none has a pod to take: the rollout is done, or blocked by a pause, a refusal or a status that is
+ * behind.
+ */
 function atRest(group: RolloutSnapshot): Verdict<RolloutTarget> {
   for (const zone of group.zones) {
     const refused = zone.outdated.find((pod) => group.refusals.has(pod.uid));
@@ -213,7 +225,7 @@ function refusedWait(group: RolloutSnapshot, zone: Zone, pod: Pod, again: number
 
 /**
  * Rules R10 and R18: this function leaves alone what another one has reserved or claimed. It finishes its own reservation once
- * the process that wrote that must have given up.
+ * the process that wrote it must have given up.
  */
 function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
   if (claimOn(zone, pod.ordinal) !== undefined) return false;
@@ -222,7 +234,7 @@ function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
   return reservation.by === group.self && group.nowMs - reservation.stampMs >= finishAfterMs;
 }
 
-/** No event reports that the time of a pod is over: the verdict says until when it runs, and requeues for the next repair. */
+/** No event reports that a pod's time is over, so the verdict gives its end, and requeues for the next repair. */
 function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget>): Verdict<RolloutTarget> {
   let next: { readonly pod: Pod; readonly inMs: number } | undefined;
   const outdated = group.zones.flatMap((zone) => zone.outdated.map((pod) => ({ zone, pod })));

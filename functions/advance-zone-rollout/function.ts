@@ -19,9 +19,9 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
   keyedBy: "groups",
   watches: [
     { resource: "statefulsets", selector: keys.rolloutGroup, keysOf: groupOfStatefulSet },
-    // Kubernetes writes the name of a pod on the pods of StatefulSets alone.
+    // Kubernetes writes a pod's name as a label only on the pods of StatefulSets.
     { resource: "pods", selector: keys.podName, keysOf: groupOfPod },
-    // A budget that Sluice cannot keep, or a smaller one, holds a group back. Nothing else changes when a user corrects it.
+    // A budget that Sluice cannot keep, or a smaller one, blocks a group, and only its correction ends that.
     { resource: "zoneawarepoddisruptionbudgets", keysOf: groupsOfNamespace },
   ],
   listKeys: listGroupKeys,

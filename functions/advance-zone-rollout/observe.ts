@@ -1,4 +1,4 @@
-/** What a rollout sees of a group. Annotations were parsed at the border: `decide` never reads a string that may be wrong. */
+/** A rollout's observation of a group. Annotations were parsed at the border, so that `decide` never reads a malformed text. */
 
 import type { Context } from "../shared/contract/context.ts";
 import { ofStatefulSets } from "../shared/groups/zones.ts";
@@ -15,7 +15,10 @@ export function observe(observed: GroupObservation, context: Context): RolloutSn
   return { key, self: name, nowMs, zones: ofStatefulSets(zones), ...rest };
 }
 
-/** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. What is broken is replaced without a question. */
+/**
+ * Rule R22: Sluice asks the pods that would go, if their StatefulSets have a question. A broken pod is replaced without a
+ * question.
+ */
 export function ask(
   context: Context,
   { key }: GroupObservation,

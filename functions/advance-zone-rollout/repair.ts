@@ -1,4 +1,4 @@
-/** Which outdated pods are replaced beside the budget, because they serve no client as they are (rule R13). */
+/** Which outdated pods are replaced outside the budget, because they serve no client (rule R13). */
 
 import { governing } from "../shared/groups/governing.ts";
 import { countDown, type Zone } from "../shared/groups/zones.ts";
@@ -9,7 +9,7 @@ import { type GroupNow, limitOf, type RolloutTarget } from "./decide-pods.ts";
 
 type Repair = Extract<RolloutTarget, { action: "repair" }>;
 
-/** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */
+/** How long after its creation an outdated pod that was never Ready may still become so before it is repaired. */
 export const neverReadyAfterMs = 120_000;
 
 /**
@@ -23,11 +23,14 @@ export function repairInMs({ nowMs }: GroupNow, zone: Zone, pod: Pod): number | 
   if (pod.stuck !== undefined) return 0;
   if (!pod.neverReady) return undefined;
   if (pod.pending) return 0;
-  // NaN, which is neither 0 nor more, where the pod has no creation time that can be read.
+  // NaN, which is neither 0 nor more, if the pod has no creation time that can be read.
   return Math.max(0, pod.createdMs + neverReadyAfterMs - nowMs);
 }
 
-/** It came for a pod that the claim names by uid: if it is broken, the claim would wait for it, and it for the claim. */
+/**
+ * The pod has replaced one that the claim names by uid. If it is broken, the claim would wait for the pod, and the pod for the
+ * claim.
+ */
 function isReplacement(claim: Claim, { name, uid }: Pod): boolean {
   const named = claim.isKnown ? claim.uids?.[name] : undefined;
   return named !== undefined && named !== uid;
@@ -70,7 +73,7 @@ export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): R
   return [];
 }
 
-/** A pod that is asked about health waits for the others to be whole (Q1). A reserved pod belongs to its function. */
+/** A pod with a health question waits until the others are whole (Q1). A reserved pod belongs to its function. */
 function isMendable(group: GroupNow, zone: Zone, pod: Pod): boolean {
   const { workload, down, reserved, claims } = zone;
   if (workload.paused || pod.readySinceMs !== undefined || down.get(pod.ordinal) !== "not ready") return false;
@@ -83,7 +86,10 @@ function leastLimit(group: GroupNow, zone: Zone, pods: readonly Pod[]): number {
   return Math.min(...pods.map((pod) => limitOf(zone, governing(pod, group.surroundings, group.key), own).pods));
 }
 
-/** True while a pod of the zone ends, or one that is known to be of the wanted revision still has its time to become ready. */
+/**
+ * True while a pod of the zone is terminating, or one that is known to be of the wanted revision still has time to become
+ * ready.
+ */
 function isComing({ nowMs }: GroupNow, { workload, pods }: Zone): boolean {
   return pods.some(({ terminating, revision, readySinceMs, createdMs }) => {
     const isNew = revision !== undefined && revision === workload.updateRevision && readySinceMs === undefined;

@@ -1,4 +1,4 @@
-/** The order of one review: what it asks for, the pod, the decision without a ledger or with one, and the answer. */
+/** The order of one review: the request, the pod, the decision without a ledger or with one, and the answer. */
 
 import { isFinal, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
@@ -28,7 +28,7 @@ export function createHandler(context: Context): AdmissionHandler {
   };
 }
 
-/** Rule R22: asks each pod that would go by the decision, if its StatefulSet wants its pods asked. */
+/** Rule R22: asks each pod that would go by the decision, if its StatefulSet has a question. */
 export function ask(
   context: Context,
   { key, zones }: GroupObservation,
@@ -74,14 +74,14 @@ async function review(
 }
 
 /**
- * True for an answer that must not rest on a memory that may be behind: a refusal that ends a drain, or an allowance of a pod
- * that no budget selects, if nothing pins its uid. Another pod may have that name by now, which a budget does select.
+ * True for an answer that must not rest on a cache that may be behind: a refusal that ends a drain, or an allowance of a pod
+ * that no budget selects, if nothing pins its uid. Another pod may have the name by now, and a budget may select that.
  */
 function isToBeSure(answer: AdmissionAnswer, { isPinned }: Eviction): boolean {
   return isFinal(answer) || (answer.allowed && answer.guard === "out-of-scope" && !isPinned);
 }
 
-/** The refusal while rollout-operator runs in the namespace of the ledger that would decide; undefined where it does not. */
+/** The refusal while rollout-operator runs in the namespace of the deciding ledger; undefined otherwise. */
 async function refuseInTime(
   context: Context,
   { deadlines }: GroupCommit<EvictionSnapshot>,
@@ -94,7 +94,7 @@ async function refuseInTime(
   return withinDeadline<Denied | undefined>(deadlines, deadlineMs, refuse, tooLate);
 }
 
-/** Reads the pod. If the API server has to be asked, and fails or takes too long, the answer is a 429. */
+/** Reads the pod. If the API server must be asked, and fails or takes too long, the answer is a 429. */
 async function observeInTime(
   context: Context,
   { deadlines }: GroupCommit<EvictionSnapshot>,

@@ -1,4 +1,4 @@
-/** Whether the budget of a pod lets it go: by zone, or by partition. Pure. */
+/** Whether a pod's budget lets it go: by zone, or by partition. Pure. */
 
 import { askAgain, badRequest, forbidden, notYet } from "../shared/admission/answers.ts";
 import type { Denied } from "../shared/admission/definition.ts";
@@ -51,8 +51,8 @@ export function refuseByBudget(
 }
 
 /**
- * Rule R24: a percentage allows at least one pod that its StatefulSet does not want any more. Otherwise a zone that was scaled
- * to 0 would have a budget of 0, and a drain would give up on its last pods at a 403.
+ * Rule R24: a percentage allows at least one pod that its StatefulSet no longer wants. Otherwise a zone that was scaled to 0
+ * would have an allowance of 0, and a drain would give up at a 403 for its last pods.
  */
 function allowanceFor(budget: ZoneBudget, { workload }: ZoneThen, { ordinal }: Pod): number {
   const isShare = "percent" in budget.allowance && budget.allowance.percent > 0;
@@ -65,7 +65,10 @@ function isPartitioned(budget: ZoneBudget): budget is PartitionedBudget {
   return budget.partitions !== undefined;
 }
 
-/** Zone mode: every other zone is whole, and this one, with the pod, within its budget (invariants Z1 and E1). */
+/**
+ * Zone mode: every other zone is whole, and this zone is within its budget, with the pod counted as down (invariants Z1 and
+ * E1).
+ */
 function refuseByZone(
   group: GroupThen,
   zones: readonly ZoneThen[],
@@ -94,7 +97,7 @@ function refuseByZone(
   return notYet("zone-budget", message, name);
 }
 
-/** What is down in a zone besides one pod: at wanted ordinals, and pods on their way out. */
+/** The pods of a zone that are down besides one pod: at wanted ordinals, and those that are terminating. */
 function countZone(
   group: GroupThen,
   { workload, down, missing, leaving }: ZoneThen,
@@ -114,7 +117,7 @@ function countZone(
   return { notReady, unknown };
 }
 
-/** Partition mode: the partition, over all zones and with the pod, is within the budget (invariant E1). */
+/** Partition mode: over all zones, and with the pod counted as down, the partition is within the budget (invariant E1). */
 function refuseByPartition(
   group: GroupThen,
   zones: readonly ZoneThen[],

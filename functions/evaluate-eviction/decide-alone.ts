@@ -1,4 +1,4 @@
-/** Which ledger decides an eviction, or the answer that needs none; and what no ledger will ever allow. */
+/** Which ledger decides an eviction, or the answer that needs none; and which evictions no ledger can ever allow. Pure. */
 
 import {
   allow,
@@ -24,7 +24,7 @@ import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.
 import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import type { Eviction } from "./group-commit/sort-decisions.ts";
 
-/** What is known of a pod before any ledger is read. */
+/** What is known about a pod before any ledger is read. */
 export interface Alone {
   readonly eviction: Eviction;
   readonly pod: Pod;
@@ -37,15 +37,15 @@ export interface Alone {
 }
 
 /**
- * Rule R18: the ledger that tells whether a pod is being told that it leaves, where no budget has its ledger read anyway;
- * undefined for a pod of a StatefulSet whose pods no function tells.
+ * Rule R18: the ledger that shows whether a pod is being told that it leaves, if no budget requires a ledger anyway; undefined
+ * for a pod of a StatefulSet whose pods no function tells.
  */
 export function ledgerKeyOf(
   pod: Pod,
   { owner, surroundings }: Pick<Alone, "owner" | "surroundings">,
 ): GroupKey | undefined {
   const { preparesDownscale = false, delay } = owner?.scaling ?? {};
-  // One that asks has its ledger read in any case.
+  // A pod with a health question has its ledger read in any case.
   if (owner === undefined || isAsked(owner) || !(preparesDownscale || delay !== undefined)) return undefined;
   return surroundings.budgets.some((stored) => selects(stored, pod.labels)) ? undefined : groupKeyOf(owner);
 }
@@ -58,7 +58,7 @@ export function ledgerKeyOf(
 export function decideAlone(alone: Alone): AdmissionAnswer | GroupKey {
   const { eviction, pod } = alone;
   if (!isExempt(pod)) return decideWithoutLedger(alone);
-  // Rule R11: an eviction that names no uid may take the successor of a pod that is on its way out. It waits for its end.
+  // Rule R11: an eviction without a uid may take the successor of a terminating pod, so that it waits until that pod is gone.
   const decided = pod.terminating && !eviction.isPinned ? decideWithoutLedger(alone) : undefined;
   return decided === undefined || "allowed" in decided ? exempt(pod, eviction) : decided;
 }
@@ -84,7 +84,7 @@ function decideWithoutLedger({
   const governed = governing(pod, surroundings, key);
   if (governed.kind === "ungovernable") return ungovernable(governed, zone);
   if (owner === undefined) return ofNoStatefulSet(eviction, pod, first?.name ?? "");
-  // Its name never changes, so that the answer does not tell the client to ask again.
+  // The pod's name never changes, so that the answer does not advise another try.
   if (pod.name !== podNameOf({ statefulSet: zone, ordinal: pod.ordinal })) {
     const message = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and Sluice cannot reserve it: delete it`;
     return badRequest("no-ordinal", message, { zone });
@@ -94,7 +94,7 @@ function decideWithoutLedger({
 
 /**
  * The answer about a pod that a budget selects and no StatefulSet controls. A copy that a user made counts nowhere, and goes.
- * What a StatefulSet may have let go, or may take up, stays until a user says what is to become of it, and no drain fails.
+ * An orphan of a StatefulSet, or a pod that a StatefulSet may adopt, stays until a user decides about it, and no drain fails.
  */
 function ofNoStatefulSet({ pin }: Eviction, pod: Pod, budget: string): AdmissionAnswer {
   const { name, ownerKind } = pod;
@@ -110,7 +110,7 @@ function ofNoStatefulSet({ pin }: Eviction, pod: Pod, budget: string): Admission
   return askAgain("no-statefulset", message);
 }
 
-/** A pod that is asked, and that no budget selects, shares the ledger of its siblings: those may be selected by one. */
+/** A pod with a health question that no budget selects shares the ledger of its siblings, which a budget may select. */
 function keyOf(
   { namespace }: Pod,
   owner: StatefulSet | undefined,
@@ -122,8 +122,8 @@ function keyOf(
 }
 
 /**
- * The group to which metrics count an answer of {@link decideAlone}; undefined for one that no group refused. An allowance
- * without a ledger shows no progress of a group, because the pod took no place in its budget.
+ * The group for which metrics count an answer of {@link decideAlone}; undefined for an answer that no group gave. An allowance
+ * without a ledger shows no progress of a group, because the pod needed no allowance of its budget.
  */
 export function groupOfAnswer(
   { pod, owner, ownedBy, surroundings }: Alone,
@@ -138,7 +138,7 @@ export function groupOfAnswer(
 /** Rule R11: time for which a read of a pod serves to let it go by its name alone, reserved nowhere, in milliseconds. */
 const nameServesForMs = 1_000;
 
-/** An answer of {@link decideAlone}, unless the name may be another pod's by now. `ageMs`: since the pod was asked for. */
+/** An answer of {@link decideAlone}, unless the name may now be another pod's. `ageMs`: time since the pod was read. */
 export function whileNamed(answer: AdmissionAnswer, eviction: Eviction, ageMs: number): AdmissionAnswer {
   const goesByName = answer.allowed && !eviction.isPinned;
   return goesByName && ageMs > nameServesForMs ? unseen(eviction) : answer;
@@ -152,8 +152,8 @@ function describeOwner({ ownerKind }: Pod): string {
 }
 
 /**
- * The pod that is to be evicted, and its zone; undefined where another one has its name by now. `isOwned`: another owner than a
- * StatefulSet has it. A pod of a StatefulSet that has not its name is not found, because a reservation would name another pod.
+ * The pod to be evicted, and its zone; undefined if another pod has its name by now. `isOwned`: its owner is no StatefulSet. A
+ * StatefulSet's pod without its StatefulSet's name is not found, because a reservation would name another pod.
  */
 export function findPod<Z extends Pick<Zone<ZoneWorkload>, "workload" | "pods" | "leaving">>(
   zones: readonly Z[],
@@ -169,12 +169,12 @@ export function findPod<Z extends Pick<Zone<ZoneWorkload>, "workload" | "pods" |
   return undefined;
 }
 
-/** Rule R14: a pod that has ended, or is on its way out, counts for no budget. */
+/** Rule R14: a pod that has ended, or is terminating, counts for no budget. */
 export function isExempt({ finished, terminating }: Pod): boolean {
   return finished || terminating;
 }
 
-/** The answer pins the uid all the same: this pod is exempt, and a pod that has replaced it may not be. */
+/** The answer still pins the uid, because this pod is exempt and its successor may not be. */
 export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
   const why = pod.terminating ? "is terminating already" : "has ended";
   const warnings = [`pod is not ready: ${pod.name} ${why}, and counts for no budget`];
@@ -182,9 +182,9 @@ export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
 }
 
 /**
- * Rule R25: a budget that can never let the pod go comes before each reason that ends by itself. A budget of zones is refused as
- * rollout-operator refuses it, with a code at which a drain gives up. A PodDisruptionBudget is refused as the API server would
- * refuse it after us.
+ * Rule R25: a budget that can never let the pod go comes before each reason that ends by itself. A budget of zones is refused
+ * as in rollout-operator, with a code at which a drain gives up. A PodDisruptionBudget is refused as the API server would do it
+ * afterwards.
  */
 export function refuseForever(
   group: {
@@ -208,26 +208,26 @@ export function ungovernable(
   { guard, message, field }: { guard: string; message: string; field: string },
   zone: string,
 ): Denied {
-  // rollout-operator's users know several budgets as 400; the others wait until a user corrects the budget.
+  // rollout-operator's users know several budgets as a 400; the other mistakes wait until a user corrects the budget.
   if (guard === "several-budgets") return badRequest(guard, message, { zone });
   return { ...askAgain(guard, message, zone), field };
 }
 
 /**
- * Rule R11: the refusal of a pod that is on its way out already, where nothing pins its uid. The API server tries for some
- * seconds to carry an eviction out, and each time it takes the pod that has the name then.
+ * Rule R11: the refusal of a terminating pod if nothing pins its uid. The API server tries an eviction for some seconds, and
+ * each time takes the pod that has the name at that moment.
  */
 export function leaving({ name }: Eviction, zone: string): Denied {
   const message = `${name} is on its way out already, and this eviction names no uid, so that it could take the pod that comes instead; nothing is left to do when ${name} is gone`;
   return notYet("pod-leaving", message, zone);
 }
 
-/** The answer about a pod that was on its way out, and is gone: the drain goes on. */
+/** The answer about a terminating pod that is now gone: the drain goes on. */
 export function left({ name }: Eviction): Denied {
   return notFound("pod-gone", `pods "${name}" not found: the pod that was on its way out is gone`);
 }
 
-/** The refusal of a pod that is another one by now, or none. */
+/** The refusal if another pod has the name by now, or none. */
 export function unseen({ name }: Eviction): Denied {
   return askAgain("pod-unseen", `pod ${name} may have changed a moment ago: try again`);
 }

@@ -1,4 +1,4 @@
-/** Evictions of pods that are asked before they go: which pods are asked, and which refusals their answers give. */
+/** Evictions of pods with a health question: which pods are asked, and which refusals follow from their answers. Pure. */
 
 import { askAgain, notYet } from "../shared/admission/answers.ts";
 import type { Denied } from "../shared/admission/definition.ts";
@@ -30,10 +30,12 @@ export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod)
   return notYet("one-at-a-time", message, zone.workload.name);
 }
 
-/** Guards that end by themselves: another pod comes back, or the pod is asked again. No review waits for a better answer. */
+/**
+ * Guards that end by themselves, because another pod comes back or the pod is asked again. No review waits for a better answer.
+ */
 const passing: ReadonlySet<string> = new Set(["health-beside-others", "health-stale"]);
 
-/** Rule R22, and the answer of the pod. No check after it may refuse, so that Sluice asks no pod in vain. */
+/** Rule R22, and the pod's answer. No later check may refuse, so that Sluice asks no pod in vain. */
 export function refuseByQuestion(
   questions: Questions | undefined,
   zones: readonly ZoneNow[],
@@ -49,7 +51,7 @@ export function refuseByQuestion(
   return refuse(blocked.guard, blocked.message, zone.workload.name);
 }
 
-/** The pods that go by these decisions, dry runs included, and whose StatefulSets want their pods asked. */
+/** The pods that go by these decisions, dry runs included, and whose StatefulSets have a question. */
 export function goersOf(
   zones: readonly Pick<Zone<ZoneWorkload>, "workload" | "pods" | "leaving">[],
   decisions: readonly Decision[],

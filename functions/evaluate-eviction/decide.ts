@@ -1,4 +1,4 @@
-/** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
+/** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard blocks each of them. Pure. */
 
 import { allow, askAgain, notYet } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
@@ -20,7 +20,7 @@ import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from
 import type { Decision, Eviction, ReviewedEviction } from "./group-commit/sort-decisions.ts";
 import { claimOnOwned, refuseBesideZones, reserveOwned } from "./owned.ts";
 
-/** All that the reviews of one group are decided by. */
+/** Everything on which the decision about a group's reviews rests. */
 export interface EvictionSnapshot extends GroupThen {
   readonly key: GroupKey;
   /** The function that decides: it leaves alone what other functions have reserved. */
@@ -59,7 +59,7 @@ export function decide(group: EvictionSnapshot): readonly Decision[] {
   });
 }
 
-/** How much room earlier decisions have left in the ledger, and the pods that they have let go. */
+/** The room that earlier decisions have left in the ledger, and the pods that they have let go. */
 interface Before {
   readonly room: number;
   readonly taken: readonly Taken[];
@@ -71,7 +71,7 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
   if (found === undefined) return { answer: eviction.isLeaving ? left(eviction) : unseen(eviction) };
   const { pod, zone } = found;
   const { name } = zone.workload;
-  // Rule R11: by the time an eviction that pins no uid gets there, it may take the pod that has come instead.
+  // Rule R11: an eviction that pins no uid may arrive when another pod has the name, and would take that.
   if (!eviction.isPinned && (pod.terminating || eviction.isLeaving)) return { answer: leaving(eviction, name) };
   if (isExempt(pod)) return { answer: ifPinned(eviction, exempt(pod, eviction)) };
   if (isOwned) return ruleOwned(group, zones, { zone, pod, eviction }, before);
@@ -83,7 +83,7 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
   return ruleGoverned(group, zones, { zone, pod, eviction }, governed, before);
 }
 
-/** Rule R11: what reserves nothing goes only where the eviction can take no pod that has come instead. */
+/** Rule R11: a pod goes without a reservation only if its eviction cannot take its successor. */
 function ifPinned(eviction: Eviction, answer: AdmissionAnswer): AdmissionAnswer {
   return eviction.isPinned ? answer : unseen(eviction);
 }
@@ -119,12 +119,13 @@ function ruleGoverned(
   return { answer: allow("allowed", { zone: name, warnings, patch: eviction.pin }), reserve };
 }
 
-/** The guards at which a pod that is up waits for other pods. A pod that is down already makes no difference to them. */
+/** The guards at which a pod that is up waits for other pods. They do not apply to a pod that is already down. */
 const ofOthers: ReadonlySet<string> = new Set(["zones-down", "zone-budget", "partition-budget", "zone-departed"]);
 
 /**
- * Broken pods of two zones would wait for each other for ever, and so would the drain of a bad node (kubernetes#72320). A pod
- * that is down counts the same once it is gone, so that no function reserves it: its very revision goes, or nothing (rule R13).
+ * Broken pods of two zones would otherwise wait for each other for ever, and so would the drain of a bad node
+ * (kubernetes#72320). A pod that is down counts the same once it is gone, so that no function reserves it: exactly this
+ * revision goes, or nothing (rule R13).
  */
 function allowDown({ name, pin }: Eviction, revision: string, zone: string): AdmissionAnswer {
   const warnings = [`${name} is down already, and goes beside the budget, as it was seen`];
@@ -147,9 +148,9 @@ function ruleOwned(
 ): Decision {
   const { name } = zone.workload;
   const claim = claimOnOwned(zone, pod) ?? group.strayClaims[0];
-  // No zone of an owner has the name that a reservation of a pod of it has.
+  // A pod's reservation has a name that no zone of an owner has.
   const open = group.departed.filter((one): one is Departed & Reservation => "uid" in one);
-  // That of the pod, or of the one that had its name before.
+  // The reservation of this pod, or of the one that had its name before.
   const before = open.find((one) => podNameOf(one) === pod.name);
   const others = open.map((one) => ({ uid: one.uid, name: podNameOf(one) }));
   const refusal =
@@ -187,7 +188,7 @@ function refuseByName(
   return notYet("replacement-reserved", message, zone.workload.name);
 }
 
-/** What waits for another function has no end of its own: rule R10 drops a reservation that no process can act on any more. */
+/** A wait for another function has no end of its own: rule R10 drops a reservation on which no process can act any more. */
 function refuseReserved(
   { self, nowMs }: EvictionSnapshot,
   zone: ZoneThen,
@@ -210,8 +211,9 @@ function waitForOther({ workload }: ZoneThen, pod: string, againInMs: number): D
 }
 
 /**
- * Rule R12 has an end: where a pod was allowed again and again and still stands, another webhook or the API server refuses its
- * eviction. It is neither renewed, so that its reservation lapses (rule R10), nor reserved anew before its siblings' turn.
+ * Rule R12 has an end: if a pod was allowed again and again and still exists, another webhook or the API server refuses its
+ * eviction. Its reservation is not renewed, so that it lapses (rule R10), and the pod gets no new one before its siblings'
+ * turn.
  */
 function refuseGivenUp(
   { givenUp }: EvictionSnapshot,
@@ -226,15 +228,18 @@ function refuseGivenUp(
 }
 
 /**
- * Rule R18: a pod that a claim names is its function's, and no other function takes it. This function cannot tell what a claim
- * on a StatefulSet outside the group takes down, so that every pod waits for its end.
+ * Rule R18: a pod that a claim names belongs to the claim's function, and no other function takes it. This function cannot know
+ * which pods a claim on a StatefulSet outside the group takes down, so that every pod waits for its end.
  */
 function refuseClaimed({ strayClaims }: EvictionSnapshot, zone: ZoneThen, { name, ordinal }: Pod): Denied | undefined {
   const claim = claimOn(zone, ordinal) ?? strayClaims[0];
   return claim && waitForClaim(claim, `${name} stays until it ends`, zone);
 }
 
-/** Rule R15: what the API server would refuse after us is not reserved, or the client's retries would renew it for ever. */
+/**
+ * Rule R15: an eviction that the API server would refuse afterwards is not reserved, because the client's retries would renew
+ * it for ever.
+ */
 function refuseByDisruptionBudget({ disruptionBudgets }: EvictionSnapshot, pod: Pod, zone: string): Denied | undefined {
   const several = severalBudgets(pod, disruptionBudgets);
   if (several !== undefined) return askAgain("never-possible", `${pod.name} stays: ${several}`, zone);
@@ -255,7 +260,7 @@ function refuseOutOfOrder(
 ): Denied | undefined {
   if (own.reserved.get(pod.ordinal)?.uid === pod.uid) return undefined;
   if (!zones.some(({ workload, outdated }) => outdated.length > 0 && !asStatefulSet(workload).paused)) return undefined;
-  // The turn lasts until the one that was given up last lets it end.
+  // The turn lasts until the pod that was given up last lets it end.
   const [last] = [...givenUp.values()].sort((one, other) => other.stampMs - one.stampMs);
   if (last === undefined || nowMs - last.stampMs >= yieldMs) return undefined;
   const inMs = last.stampMs + yieldMs - nowMs;
@@ -269,7 +274,7 @@ function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | und
   return askAgain("ledger-full", message, zone.workload.name);
 }
 
-/** In the ledger, or by an earlier decision. */
+/** It is reserved in the ledger, or by an earlier decision. */
 function isReserved({ reserved, down }: ZoneThen, ordinal: number): boolean {
   return reserved.has(ordinal) || down.get(ordinal) === "reserved";
 }

@@ -1,6 +1,6 @@
 /**
- * Pods that are down already: to evict one costs its group nothing, if the pod has not changed since it was seen. So a GET reads
- * the pod, and the answer pins its resourceVersion (as rule R13 does of a repair).
+ * Pods that are already down: the eviction of one costs its group nothing, if the pod has not changed since it was read. So a
+ * GET reads the pod, and the answer pins its resourceVersion (as rule R13 does for a repair).
  */
 
 import type { Context } from "../shared/contract/context.ts";
@@ -11,8 +11,8 @@ import { findPod } from "./decide-alone.ts";
 import type { Eviction } from "./group-commit/sort-decisions.ts";
 
 /**
- * The resourceVersions of pods that are not ready by a GET, by uid: of those alone that an answer can pin to it. Empty where the
- * ledger is new, or was written since the read: a function may have claimed such a pod. A pod that cannot be read is left out.
+ * The resourceVersions of pods that a GET shows to be unready, by uid, if an answer can pin them. Empty if the ledger is new,
+ * or was written since the read, because a function may have claimed such a pod. A pod that cannot be read is left out.
  */
 export async function findDown(
   context: Context,

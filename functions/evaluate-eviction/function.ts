@@ -19,7 +19,7 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "policy", resource: "poddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,
-    // A process that answers reviews lives long, so that its metrics show all ledgers. And to find owners that have a ledger.
+    // A long-lived process answers reviews, so its metrics cover all ledgers. It also finds owners that have a ledger.
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
     // For the metrics of suspended volumes, and for the pods of owners that are no StatefulSets.
     { group: "", resource: "persistentvolumeclaims", verbs: ["list"] },
@@ -36,7 +36,7 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
   settings,
   paths: [...plainPaths, pinningPath],
   registration: {
-    // Only a mutating webhook may pin the uid of the pod that was reviewed (rule R11).
+    // Only a mutating webhook may pin the uid of the reviewed pod (rule R11).
     kind: "Mutating",
     webhook: "pod-eviction",
     path: pinningPath,

@@ -1,4 +1,7 @@
-/** What an eviction is decided by: its review, and its pod. Reviews are parsed here, so that `decide` can trust every field. */
+/**
+ * The basis of an eviction's decision: its review, and its pod. Reviews are parsed here, so that `decide` can trust every
+ * field.
+ */
 
 import { badRequest, conflict, notFound } from "../shared/admission/answers.ts";
 import type { AdmissionRequest, Denied } from "../shared/admission/definition.ts";
@@ -24,7 +27,7 @@ import { findOwnerGroup } from "./owner-group.ts";
 
 export const name = "evaluate-eviction";
 
-/** Path of our own webhook, which is a mutating one. Only there an answer may change the eviction (rule R11). */
+/** Path of Sluice's mutating webhook. Only there an answer may change the eviction (rule R11). */
 export const pinningPath = "/pods/eviction/pin";
 /**
  * Paths of rollout-operator's validating webhook, in its manifests and in its documentation. The API server takes no patch from
@@ -46,7 +49,7 @@ export interface Asking {
   readonly deleteOptions: Fields | undefined;
 }
 
-/** The part of an Eviction that is read: its options, and their preconditions. */
+/** The part of an Eviction that Sluice reads: its options, and their preconditions. */
 export function keepOf(object: unknown): unknown {
   const deleteOptions = fieldsOf(fieldsOf(object)?.deleteOptions);
   if (deleteOptions === undefined) return undefined;
@@ -57,7 +60,7 @@ export function keepOf(object: unknown): unknown {
   return { deleteOptions: { preconditions: { uid: short(uid), resourceVersion: short(resourceVersion) } } };
 }
 
-/** The eviction that a review is of, or why it is none (as rollout-operator has it). */
+/** The eviction of a review, or why it is none (as in rollout-operator). */
 export function readAsking(request: AdmissionRequest): Asking | Denied {
   const { operation, subresource, namespace, name: pod, dryRun, path, object } = request;
   const shown = (text: string) => (text === "" ? "none" : text.slice(0, 60));
@@ -100,7 +103,7 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
   return { eviction: evictionOf(asking, pod), pod, owner, surroundings, ownedBy, claims: ledger?.claims ?? [] };
 }
 
-/** True for a pod that stands, and has neither a StatefulSet nor a budget: another owner's ledger may decide about it. */
+/** True for an existing pod without a StatefulSet and without a budget: another owner's ledger may decide about it. */
 function isOfOther(pod: Pod, budgets: readonly StoredBudget[]): boolean {
   const isDecidedElsewhere = isExempt(pod) || isOurs(pod) || pod.ownerKind === "StatefulSet";
   return !isDecidedElsewhere && !budgets.some((stored) => selects(stored, pod.labels));
@@ -119,8 +122,8 @@ export function observeAfresh(context: Context, asking: Asking): Promise<Alone |
 }
 
 /**
- * Another pod than the client means; or one that has ended or is on its way out, which goes without a reservation: where nothing
- * pins its uid, the eviction would take the pod that may have replaced it since (rule R11).
+ * The client means another pod; or the pod has ended or is terminating, and goes without a reservation. If nothing pins its
+ * uid, the eviction would take the pod that may have replaced it since (rule R11).
  */
 function isDoubtful({ uid, finished, terminating }: Pod, { wantedUid, isPinning }: Asking): boolean {
   if (wantedUid !== undefined) return uid !== wantedUid;
@@ -130,12 +133,12 @@ function isDoubtful({ uid, finished, terminating }: Pod, { wantedUid, isPinning 
 function evictionOf({ wantedUid, isPinning, deleteOptions }: Asking, pod: Pod): Eviction {
   const { name: podName, uid, terminating: isLeaving } = pod;
   const pin = isPinning && wantedUid === undefined ? pinOf(deleteOptions, uid) : [];
-  // What the client itself says of the revision stays as it is.
+  // The client's own precondition on the revision stays as it is.
   const pinsRevision = pin.length > 0 && (fieldsOf(deleteOptions?.preconditions)?.resourceVersion ?? "") === "";
   return { name: podName, uid, isPinned: isPinning || wantedUid !== undefined, pin, isLeaving, pinsRevision };
 }
 
-/** Rule R11: the operations that add the uid to what the client sent, and change nothing else of it. */
+/** Rule R11: the operations that add the uid to the client's Eviction, and change nothing else of it. */
 function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[] {
   const place = "/deleteOptions";
   if (deleteOptions === undefined) return [{ op: "add", path: place, value: { preconditions: { uid } } }];
@@ -166,7 +169,7 @@ export async function confirm(
   }
 }
 
-/** Reads what the reviews of one group are decided by together. Throws ClusterError. */
+/** Reads the common basis of the decisions about one group's reviews. Throws ClusterError. */
 export async function observe(
   context: Context,
   observed: GroupObservation,

@@ -1,6 +1,6 @@
 /**
- * Evictions of pods that another owner than a StatefulSet has: the ledger of their group decides them, over the zones that their
- * volume claims say. Pure.
+ * Evictions of pods whose owner is no StatefulSet: the ledger of their group decides them, over the zones of their volume
+ * claims. Pure.
  */
 
 import { notYet } from "../shared/admission/answers.ts";
@@ -22,14 +22,14 @@ export function reserveOwned({ name, ordinal, uid }: Pod): NonNullable<Decision[
   return isWhole ? { statefulSet: madeFor, ordinal, uid } : { statefulSet: name, ordinal: 0, uid };
 }
 
-/** Rule R18: the claim that holds a pod: one that names its uid, or an unknown one, whose pods this version cannot tell. */
+/** Rule R18: the claim that blocks a pod: one that names its uid, or an unknown one, whose pods this version cannot know. */
 export function claimOnOwned({ claims }: Pick<Zone, "claims">, { uid }: Pod): Claim | undefined {
   return claims.find((claim) => !claim.isKnown || Object.values(claim.uids ?? {}).includes(uid));
 }
 
 /**
- * Why a pod stays for what is down or claimed in another zone; undefined where all others are whole. No budget says how many of
- * its own zone may be down: pods of one zone go together.
+ * Why a pod stays because of another zone's pods or claims; undefined if all others are whole. No budget limits how many of its
+ * own zone may be down, because pods of one zone go together.
  */
 export function refuseBesideZones(
   zones: readonly ZoneThen[],

@@ -1,4 +1,4 @@
-/** Which group of an owner a pod is of that no StatefulSet controls. */
+/** Which group of an owner a pod belongs to that no StatefulSet controls. */
 
 import { SharedReads } from "../shared/cache/shared-reads.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -8,7 +8,7 @@ import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";
 
-/** What is read for one pod serves the next ones for a second: a drain asks for many pods that are of no such group. */
+/** A read for one pod serves the next ones for a second, because a drain is about many pods without such a group. */
 interface OwnerReads {
   readonly keys: SharedReads<readonly GroupKey[]>;
   /** The uids of the pods of a group. */
@@ -18,8 +18,8 @@ interface OwnerReads {
 const reads = new WeakMap<Cluster, OwnerReads>();
 
 /**
- * The group of an owner that counts a pod, where it has a ledger; undefined for any other pod. It costs one LIST of Leases a
- * second, and the view of each such group of the namespace, which has one only where volumes of such owners are suspended. Throws
+ * The group of an owner that counts a pod, if it has a ledger; undefined for any other pod. It costs one LIST of Leases a
+ * second, and the view of each such group of the namespace, which only exists if volumes of such owners are suspended. Throws
  * ClusterError.
  */
 export async function findOwnerGroup({ cluster, cache }: Context, pod: Pod): Promise<GroupKey | undefined> {

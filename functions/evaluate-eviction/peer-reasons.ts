@@ -1,4 +1,4 @@
-/** What rollout-operator's users know our answers as, by guard. */
+/** The reasons by which rollout-operator's users know Sluice's answers, by guard. */
 export const peerReasons = {
   allowed: "allowed",
   exempt: "pod-not-ready",

@@ -1,9 +1,9 @@
-/** What is done: sizes are changed, and what a StatefulSet has is written to the object that it mirrors. */
+/** The acts: sizes are changed, and a StatefulSet's size is written to the object that it mirrors. */
 
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
-import { apiMessage, ClusterError } from "../shared/kubernetes/cluster.ts";
+import { apiMessage, ClusterError, groupOf } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import { askedBy } from "../shared/reconcile/concern.ts";
@@ -30,7 +30,7 @@ const eventPolicy: EventPolicy = {
   quietGuards: new Set(["zone-scaling-down", "zones-down", "leader-not-ready", "min-time-between-zones"]),
 };
 
-/** Changes the size by uid and resourceVersion, as a GET after the claim was written has them (rules R9, R18 and R21). */
+/** Changes the size under the uid and the resourceVersion of a GET after the claim was written (rules R9, R18 and R21). */
 function actOn({ statefulSet, target, claim }: FollowerResize): Act {
   const { name: zone, uid } = statefulSet;
   return {
@@ -48,12 +48,12 @@ function actOn({ statefulSet, target, claim }: FollowerResize): Act {
   };
 }
 
-/** The StatefulSet, where it is as it was decided on, and the same size is wanted still. Throws ClusterError. */
+/** The StatefulSet, if it is as it was decided on, and still wants the same size. Throws ClusterError. */
 async function checkAgain(context: Context, before: StatefulSet, target: number): Promise<StatefulSet> {
   const { cluster } = context;
   const { now, members } = await readAgain(context, before);
   const sizes = followerSizes(members, await readScales(cluster, [now]), cluster.serverTimeMs());
-  // Where it is made smaller step by step, less than this is wanted.
+  // If it is made smaller step by step, the size in question is above the wanted one.
   const isStep = (wanted: number) => (target > now.replicas ? wanted === target : wanted <= target);
   const isWanted = sizes.some(({ statefulSet, wanted }) => {
     return statefulSet === now && typeof wanted === "number" && isStep(wanted);
@@ -62,13 +62,13 @@ async function checkAgain(context: Context, before: StatefulSet, target: number)
   throw sizeChanged(before);
 }
 
-/** A claim that no process carries out is over as well, because no pod was told. Throws ClusterError. */
+/** A claim without an act is over as well, because no pod was told. Throws ClusterError. */
 async function endOf(context: Context, { key }: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const { kind } = await endOfScaleDown(context, key, claim);
   return { kind: kind === "stands" ? "stands" : "over" };
 }
 
-/** What the members mirror. Outside shadow mode their sizes are also written back there. Throws ClusterError. */
+/** The objects that the members mirror. Outside shadow mode their sizes are also written back there. Throws ClusterError. */
 async function readAndWriteBack(context: Context, { key, zones }: GroupObservation): Promise<Scales> {
   const members = zones.map(({ workload }) => asStatefulSet(workload));
   const scales = await readScales(context.cluster, members);
@@ -76,8 +76,8 @@ async function readAndWriteBack(context: Context, { key, zones }: GroupObservati
   return scales;
 }
 
-/** Their controller writes the number of pods to the status, and would correct another number at once, without end. */
-export const ownStatus = "statefulsets";
+/** Its controllers write the number of pods to the status, and would correct another number at once, without end. */
+export const ownStatusGroup = "apps";
 
 /**
  * Spec 3.3: the size that a StatefulSet has, to the status of what it mirrors, once it is the one that is wanted, or while it
@@ -94,7 +94,7 @@ export async function writeBack(context: Context, key: GroupKey, members: readon
     const { mirrored } = scaling ?? {};
     const scale = scales.get(uid);
     if (mirrored === undefined || !isDifferent(scale, replicas) || !mirrored.isWrittenBack) return;
-    if (scale.resource === ownStatus) return;
+    if (groupOf(scale.resource) === ownStatusGroup) return;
     const at = { namespace, name: mirrored.name };
     const what = `the status of ${mirrored.kind} ${mirrored.name}`;
     try {
@@ -114,7 +114,7 @@ function isDifferent(scale: MirroredScale | SizeBlocked | undefined, replicas: n
 
 const asks = askedBy(isFollowing);
 
-/** What is mirrored is read once in a reconcile, however often that decides; the act reads it again. */
+/** A mirrored object is read once in a reconcile, however often that decides; the act reads it again. */
 export function following(): ClaimingFunction<FollowSnapshot, FollowerResize> {
   let reading: Promise<Scales> | undefined;
   return {

@@ -1,4 +1,4 @@
-/** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
+/** Which StatefulSets get another size, after their leader or mirrored object; or which guard blocks them. Pure. */
 
 import { requeueAfterMs, take, type Verdict, wait } from "../shared/contract/verdict.ts";
 import {
@@ -44,10 +44,10 @@ export interface FollowerResize {
 
 /** No watch reports changes of mirrored objects: this function reads them as often as rollout-operator does. */
 const pollMs = 5_000;
-/** When to reconcile again for the end of an own claim, in milliseconds: it comes within seconds, without an event. */
+/** When to reconcile again for the end of a claim of its own, in milliseconds. It comes within seconds, without an event. */
 const settlingMs = 2_000;
 
-/** All StatefulSets that are to grow get their size at once. One of those that are to shrink does: the first by name that may. */
+/** All StatefulSets that are to grow get their size at once. Of those that are to shrink one does: the first by name that may. */
 export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
   const rising = snapshot.followers.flatMap(({ statefulSet, wanted }): FollowerResize[] => {
     if (typeof wanted !== "number" || wanted <= statefulSet.replicas) return [];
@@ -71,7 +71,9 @@ export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
   return take([], `the StatefulSets of ${snapshot.group} have the size of those that they follow`, where);
 }
 
-/** Undefined for a StatefulSet that has its size, that is to grow, or that the function of its delay makes smaller. */
+/**
+ * Undefined for a StatefulSet that has its size, that is to grow, or that another function makes smaller because of its delay.
+ */
 function decideOne(
   snapshot: FollowSnapshot,
   { statefulSet, wanted }: FollowerSize,
@@ -88,14 +90,14 @@ function decideOne(
   return lower(snapshot, statefulSet, wanted);
 }
 
-/** As rollout-operator has it: while Sluice cannot read a delay, the size stays, upwards as well. */
+/** As in rollout-operator: while Sluice cannot read a delay, the size stays, upwards as well. */
 function malformedDelay({ name, scaling }: StatefulSet): string | undefined {
   const { delay, malformed = [] } = scaling ?? {};
   if (delay === undefined || (delay.delayMs !== undefined && delay.endpoint !== undefined)) return undefined;
   return `${name} keeps its size: ${malformed.map(({ message }) => message).join(" ")}`;
 }
 
-/** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */
+/** If its pods have a health question, or the zone's budget does not let all of them go, one goes at a time. */
 function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, wanted: number): Verdict<FollowerResize> {
   const one = statefulSet.replicas - 1;
   const verdict = lowerTo(snapshot, statefulSet, isAsked(statefulSet) ? one : wanted);
@@ -110,7 +112,7 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
   const claim = claimOf(snapshot, statefulSet, target);
   const content = { ...claim, by: "", stampMs: snapshot.nowMs };
   if (scaling?.preparesDownscale) {
-    // The webhook that is asked about the change would refuse it until then.
+    // Until then the webhook would refuse the change.
     const members = snapshot.zones.map((one) => one.workload);
     const rest = blockedAfterOthers(statefulSet, members, snapshot.times, snapshot.nowMs);
     if (rest !== undefined) return wait(rest.guard, rest.message, { zone, requeueAfterMs: rest.requeueAfterMs });
@@ -129,13 +131,13 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
     : blocked(why);
 }
 
-/** Rule R22: what the pods that would leave have said. */
+/** Rule R22: the answers of the pods that would leave. */
 function blockedByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim): Blocked | undefined {
   const own = zones.find(({ workload }) => workload.name === claim.zone);
   return own && blockedLeaving(questions, zones, own, leaversOf(own, claim));
 }
 
-/** The pods that would leave by what was decided: those that are to be asked are among them. */
+/** The pods that would leave by the decision, including those that must be asked. */
 export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: FollowerResize): readonly Pod[] {
   const own = zones.find((zone) => zone.workload.uid === statefulSet.uid);
   return (own?.pods ?? []).filter(({ ordinal }) => ordinal >= statefulSet.start + target);

@@ -14,22 +14,28 @@ import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { following, ownStatus } from "./act.ts";
+import { following, ownStatusGroup } from "./act.ts";
 import { name } from "./observe.ts";
 
-/** Gives StatefulSets the size of the one that they follow, or of the object that they mirror. */
+/** Gives StatefulSets the size of their leader, or of the object that they mirror. */
 export const followReplicas: FunctionDefinition<GroupKey> = {
   name,
   concern: "give StatefulSets the size of the one that they follow, or of the object that they mirror",
   keyedBy: "groups",
-  // What a mirrored object says is read every few seconds, and by the sweep.
+  // A mirrored object is read every few seconds, and by the sweep.
   watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
   schedule: scheduleOfClaims(name),
   needs: [...resizingNeeds, claimedNeed],
   kindNeeds: [
     { list: "mirrored", subresource: "scale", verbs: ["get"] },
-    { list: "mirrored", subresource: "status", verbs: ["patch"], changes: ["status.replicas"], except: [ownStatus] },
+    {
+      list: "mirrored",
+      subresource: "status",
+      verbs: ["patch"],
+      changes: ["status.replicas"],
+      exceptGroups: [ownStatusGroup],
+    },
   ],
   reads: [
     rolloutGroup,

@@ -1,4 +1,4 @@
-/** What is read of a group whose StatefulSets follow or mirror: the wanted sizes, claims, and refusals of late. */
+/** The observation of a group whose StatefulSets follow or mirror: the wanted sizes, claims, and recent refusals. */
 
 import type { Context } from "../shared/contract/context.ts";
 import { ofStatefulSets } from "../shared/groups/zones.ts";
@@ -33,7 +33,7 @@ export function snapshotOf(context: Context, observed: GroupObservation, scales:
   };
 }
 
-/** Rule R22: the pods that would leave, and whose StatefulSets ask, are asked. */
+/** Rule R22: Sluice asks the pods that would leave, if their StatefulSets have a question. */
 export function ask(
   context: Context,
   { key }: GroupObservation,

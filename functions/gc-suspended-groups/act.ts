@@ -1,4 +1,4 @@
-/** What is done: the point of no return, the removal, and what is reported about both. Each write names a uid and a revision. */
+/** The acts: the point of no return, the removal, and the reports about both. Each write names a uid and a revision. */
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -68,7 +68,7 @@ export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
     requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
-    // The next reconcile decides anew on what changed meanwhile, and tries again what is refused.
+    // The next reconcile decides again about what has changed meanwhile, and repeats what was refused.
     refused: (context, _key, error) => {
       const { message, code, attempts } = error;
       const isNotDone = attempts === 1 && isRefused(error);
@@ -105,7 +105,7 @@ async function release(context: Context, key: GroupKey, { pvcs, kept }: TargetOf
 
 const unretained = { guard: "volume-not-retained" } as const;
 
-/** Its PersistentVolume is kept; where that is refused, its volume claim and an Event say why. Throws ClusterError then, too. */
+/** Keeps the PersistentVolume. If that is refused, its volume claim and an Event say why. Throws ClusterError then as well. */
 export async function retainOrStay(context: Context, key: GroupKey, pvc: Pvc, notAfterMs: number): Promise<void> {
   try {
     await retain(context, name, key, pvc, notAfterMs);
@@ -139,7 +139,7 @@ async function writeMessage(context: Context, key: GroupKey, target: TargetOf<"t
   }
 }
 
-/** A wish that came after the point of no return is answered before its volume claim is gone. */
+/** A request to recover after the point of no return is answered before its volume claim is gone. */
 async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promise<void> {
   if (pvc.recover.kind === "absent" || !pvc.isTerminating) return;
   const message = "its removal had begun before a user wanted it back";
@@ -181,7 +181,7 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const read = await readMembers(context, key, [set.name], isSame);
   const now = read.members.find(isSame);
   const retained = now && findRetained(now, marked);
-  // Where its size was changed its pod may have come and gone: the next reconcile finds that its time is not over. Where the
+  // If its size was changed, its pod may have come and gone, and the next reconcile finds that its time is not over. If the
   // clocks contradict each other by now, neither of them proves that it is.
   if (retained === undefined || whyClocksUnsure(read) !== undefined || now?.set.resizedMs !== member.set.resizedMs)
     throw memberChanged(pod);
@@ -197,20 +197,20 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
 }
 
 /**
- * A claim is over when its volumes are gone, and when nothing rests on it any more. One that is older than anything that may rest
- * on it, and not known for long, is checked again: a process that has just begun may be the only one until the next sweep.
+ * A claim is over when its volumes are gone and nothing rests on it. A claim that is older than anything that may rest on it,
+ * and not known for long, is checked again, because a process that has just started may be the only one until the next sweep.
  * Throws what a transaction throws.
  */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const { cluster } = context;
   const { key } = observed;
-  // By a LIST that is made after the ledger was read (rule R21).
+  // By a LIST after the ledger was read (rule R21).
   const { items } = await cluster.list("persistentvolumeclaims", { namespace: key.namespace });
   // Sluice cannot save a volume claim that is deleted and has no finalizer of ours, even if another finalizer holds it.
   const left = items.filter(({ metadata }) => !isLost(metadata));
   const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
   const found = await readClaimedObjects(cluster, key.namespace, claim, volumes);
-  // So a mark on it keeps nothing: the pod may run on it again, and its volume claim stands as long as that pod.
+  // A mark on it keeps nothing, because the pod may run on it again and keeps it for as long.
   const where = { ...found, isAnchored: found.isAnchored && volumes.has(claim.anchor?.name ?? "") };
   const row = kinds[claim.kind];
   const nowMs = cluster.serverTimeMs();
@@ -222,7 +222,7 @@ export async function endOf(context: Context, observed: GroupObservation, claim:
   return { kind: "stands", ...(isAbandoned ? { requeueAfterMs: ledgerNewMs } : {}) };
 }
 
-/** True while each volume of a claim stands: one may have been deleted before the deletion of the next was refused. */
+/** True while each volume claim of a claim exists: one may have been deleted before the deletion of the next was refused. */
 function isUntouched({ uids = {} }: KnownClaim, stored: readonly PvcObject[]): boolean {
   const standing = stored.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   return Object.values(uids).every((uid) => standing.some(({ metadata }) => metadata.uid === uid));
@@ -233,10 +233,10 @@ function isLost({ deletionTimestamp, finalizers = [] }: Metadata): boolean {
   return deletionTimestamp !== undefined && !isOurs;
 }
 
-/** Each is sent once in a suspension, by the name of its Event, however many processes send it. */
+/** Each warning appears once in a suspension, by the name of its Event, however many processes send it. */
 export async function warn(context: Context, key: GroupKey, snapshot: RemovalSnapshot): Promise<void> {
   const { members, nowMs, removes, times } = snapshot;
-  // Where it is unsure what time it is, another Event says that.
+  // If the time is unclear, another Event says so.
   if (!removes || whyClocksUnsure(snapshot) !== undefined) return;
   for (const member of members.filter((one) => isRequested(one) && !isRecovering(one))) {
     const due = warningDue(member, earlierMs(snapshot), seenSinceMs(times, nowMs));

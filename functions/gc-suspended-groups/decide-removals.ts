@@ -1,4 +1,4 @@
-/** Which of the members that are due are removed now, each under a claim of the ledger. Pure. */
+/** Which of the due members are removed now, each under a claim of the ledger. Pure. */
 
 import { removalClaim } from "../shared/annotations/suspension.ts";
 import { type Blocked, refuseClaim } from "../shared/groups/refuse-claim.ts";
@@ -41,13 +41,13 @@ export type RemovalTarget =
     }
   | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly message: string };
 
-/** Those that go now, each under a claim of its own; the others are added to `held`. */
+/** The members that go now, each under a claim of its own; the others are added to `blocked`. */
 export function chooseRemovals(
   snapshot: RemovalSnapshot,
   due: readonly Member[],
   blocked: Map<Member, RemovalBlocked>,
 ): RemovalTarget[] {
-  // What was begun is ended first, and needs no turn: the point of no return is behind it.
+  // A removal that was begun is ended first, and needs no turn, because the point of no return is behind it.
   const begun = due.filter(isRemoving);
   const targets = begun.map((member) => removalOf(snapshot, member));
   const waiting = due.filter((member) => !isRemoving(member));
@@ -69,14 +69,14 @@ export function chooseRemovals(
   return targets;
 }
 
-/** Whose turn it is among those that wait; undefined where none does. */
+/** The members whose turn it is; undefined if none may go. */
 function turnOf(
   snapshot: RemovalSnapshot,
   begun: readonly Member[],
   waiting: readonly Member[],
 ): RemovalTurn | undefined {
   const { claims, times } = snapshot;
-  // What is claimed already goes before what is not, and its own claim does not count as a removal before it.
+  // A member that is already claimed goes first, and its own claim does not count as an earlier removal.
   const claimed = waiting.filter((member) => standing(claims, member) !== undefined);
   const next = claimed.length > 0 ? claimed : waiting;
   if (next.length === 0) return undefined;
@@ -88,7 +88,10 @@ function removalOf({ claims, nowMs }: RemovalSnapshot, member: Member): Extract<
   return { kind: "remove", member, claim: claimOf(member, standing(claims, member), nowMs) };
 }
 
-/** Why its claim may not be made. One that stands is ours already. Members of one turn share a zone: none blocks another. */
+/**
+ * Why its claim may not be made. An existing one is already Sluice's. Members of one turn share a zone, so that none blocks
+ * another.
+ */
 function whyUnclaimed(
   snapshot: RemovalSnapshot,
   { member, claim }: Extract<RemovalTarget, { kind: "remove" }>,

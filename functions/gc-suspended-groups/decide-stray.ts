@@ -1,4 +1,4 @@
-/** What becomes of a suspended volume claim whose StatefulSet is gone: it is kept until a user says otherwise. Pure. */
+/** What happens to a suspended volume claim whose StatefulSet is gone: it is kept until a user decides otherwise. Pure. */
 
 import { suspendDuration, volumeHold } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
@@ -57,7 +57,7 @@ function uninstall(pvc: Pvc, isMarked: boolean): StrayDecision {
   return { kind: isOurs(pvc) ? "release" : "nothing", guard: "uninstalling", message, isRetained };
 }
 
-/** What is on its way out anyway goes, because no function is left that would end its removal. */
+/** A volume claim that is being deleted goes, because no function is left that would end its removal. */
 function remove(pvc: Pvc, isNamespaceEnding: boolean): StrayDecision {
   const why = isNamespaceEnding
     ? "its namespace is being deleted"
@@ -100,19 +100,19 @@ function awaitEnd(pvc: Pvc, isUsed: boolean, now: Clocks): StrayDecision {
   return { kind: "release", guard: "removing", message: `${name} goes: its time is over`, isRetained };
 }
 
-/** Its own time may be longer than what its StatefulSet said last, and never shorter. In milliseconds. */
+/** Its own time in milliseconds, which may be longer than the last one of its StatefulSet, and never shorter. */
 function keptForOf({ duration, keptForMs }: Pvc): number | undefined {
   if (duration.kind === "malformed") return undefined;
   const known = [valueIn(duration), keptForMs].filter((ms) => ms !== undefined);
   return known.length === 0 ? undefined : Math.max(...known);
 }
 
-/** It says so where another guard holds now. */
+/** It says so if another guard counts now. */
 function withMessage({ message }: Pvc, guard: string, text: string): StrayDecision {
   return { kind: message?.guard === guard ? "nothing" : "tell", guard, message: text };
 }
 
-/** The answer to a recover: it has the volume claim back, unless that is deleted already. */
+/** The answer to a request to recover: the volume claim is kept, unless it is already deleted. */
 function answer({ name, isTerminating }: Pvc): StrayDecision {
   if (isTerminating)
     return { kind: "answer-recover", guard: "recover-too-late", message: `the removal of ${name} had begun` };

@@ -1,4 +1,4 @@
-/** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
+/** Which suspended volumes are removed, and what blocks the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 
 import { hold } from "../shared/annotations/suspension.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
@@ -25,7 +25,7 @@ import {
   whyTimeUnsure,
 } from "./holding.ts";
 
-/** A weekly time is read now and then all the same: a user may shorten it, and no event reports a changed StatefulSet. */
+/** A time of weeks is still read every few minutes, because a user may shorten it and no event reports a changed StatefulSet. */
 const longestRequeueMs = 300_000;
 
 export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {
@@ -53,7 +53,7 @@ export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {
   const due: Member[] = [];
   for (const member of members) {
     if (begun.some((one) => one.member === member)) continue;
-    // What this reconcile takes back it does not remove, and says so itself.
+    // A member whose removal this reconcile takes back is not removed, and has a message of its own.
     if (released.some((one) => one.kind === "stand-back" && one.member === member)) continue;
     const why = whyBlocked(member, now) ?? whyStuck(member, now);
     if (why === "due") due.push(member);
@@ -102,13 +102,15 @@ function restamp(member: Member, now: Now): Extract<RemovalTarget, { kind: "rest
   if (seen !== undefined) return [{ kind: "restamp", member, anew: seen }];
   const marked = member.pvcs.filter(({ state, isTerminating }) => valueIn(state) === "Removing" && !isTerminating);
   if (!isRemoving(member) || marked.length === 0 || isOver(member, now)) return [];
-  // By clocks that contradict each other nothing is known of its time: only its mark is taken back.
+  // If the clocks contradict each other, its time is unknown, and only its mark is taken back.
   if (whyClocksUnsure(now) !== undefined) return [];
   const message = `${member.name} was marked for its removal, and its time is not over by what is known now: it begins again`;
   return [{ kind: "restamp", member, anew: { guard: "restamping", message, pvcs: marked, podCreatedMs: undefined } }];
 }
 
-/** What is past the point of no return and deleted loses our finalizer, unless a hold, a pod or the mode None keeps it. */
+/**
+ * A member that is past the point of no return and deleted loses our finalizer, unless a hold, a pod or the mode None keeps it.
+ */
 function releaseRemoving(member: Member): RemovalTarget[] {
   const { pvcs } = member;
   if (!isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member)) return [];
@@ -118,8 +120,8 @@ function releaseRemoving(member: Member): RemovalTarget[] {
 }
 
 /**
- * A removal that does not go on is taken back: its claim would hold up every rollout and drain of the group. So is one of which
- * only some volume claims are marked, because the mark of the first one keeps the claim alive.
+ * A removal that cannot go on is taken back, because its claim would delay every rollout and drain of the group. So is a
+ * removal of which only some volume claims are marked, because the mark of the first one keeps the claim alive.
  */
 function standBack(member: Member, now: Now): RemovalTarget[] {
   const isMarked = member.pvcs.some(({ state }) => valueIn(state) === "Removing");
@@ -139,25 +141,28 @@ function releaseStuck(member: Member, now: Now): RemovalTarget[] {
   return pvcs.length === 0 ? [] : [{ kind: "release", member, pvcs, kept: pvcs }];
 }
 
-/** Those of such a member whose time is over at a moment, in milliseconds since the epoch. */
+/** The members whose time is over at a moment, in milliseconds since the epoch. */
 function stuckPvcs(member: Member, { nowMs }: Now, atMs: number): readonly Pvc[] {
   if (isRemoving(member) || isUsed(member) || isFrozen(member) || !isStuck(member, nowMs)) return [];
   return member.pvcs.filter(
     (pvc) =>
       pvc.isTerminating &&
       pvc.hasOurFinalizer &&
-      // What is protected besides is kept for its owner, by another function's word.
+      // A volume claim that is also protected is kept for its owner, because of another function's record.
       !pvc.isProtected &&
       (keptUntil(member, pvc) ?? Number.POSITIVE_INFINITY) <= atMs,
   );
 }
 
-/** Its time is over by one of two clocks that contradict each other: it is not let go. */
+/** Its time is over by one of two clocks that contradict each other, so that it is kept. */
 function whyStuck(member: Member, now: Now): RemovalBlocked | undefined {
   return stuckPvcs(member, now, laterMs(now)).length === 0 ? undefined : whyTimeUnsure(member, now);
 }
 
-/** No pod can have a volume of an ending namespace back. What a user holds stays, and so does its namespace. */
+/**
+ * No pod can get back a volume of a namespace that is being deleted. A volume on a user's hold stays, and so does its
+ * namespace.
+ */
 function endNamespace(members: readonly Member[], group: string): Verdict<RemovalTarget> {
   const free = members.filter((member) => !isOnHold(member));
   const kept = members.find((member) => isOnHold(member) && member.pvcs.some(({ hasOurFinalizer }) => hasOurFinalizer));

@@ -1,4 +1,4 @@
-/** What a sweep does besides enqueueing groups: it decides about the suspended volume claims whose StatefulSet is gone. */
+/** The additional work of a sweep: it decides about the suspended volume claims whose StatefulSet is gone. */
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";

@@ -17,7 +17,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   name,
   concern: "remove the volumes of suspended groups once their time is over, zone by zone, and warn before that",
   keyedBy: "groups",
-  // A time that runs sets a timer, and the sweep finds it as well.
+  // A running time sets a timer, and the sweep finds it as well.
   watches: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],
   listKeys,
   needs: [

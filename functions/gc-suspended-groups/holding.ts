@@ -30,12 +30,12 @@ function stays({ name }: Member, guard: string, why: string): RemovalBlocked {
 /** How soon to check whether a volume is gone, in milliseconds; its event triggers a reconcile. */
 export const goneRequeueMs = 2_000;
 
-/** The PersistentVolume is to stay when its claim goes. */
+/** The PersistentVolume should stay when its claim goes. */
 export function isRetained({ set }: Pick<Member, "set">, pvc: Pvc): boolean {
   return pvc.isRetained ?? set.policy.isRetained;
 }
 
-/** Those of a member's marked volume claims whose PersistentVolumes are to stay. Undefined where the member is not to go now. */
+/** Those of a member's marked volume claims whose PersistentVolumes should stay. Undefined if the member is not to go now. */
 export function findRetained(member: Member, marked: readonly Pvc[]): readonly Pvc[] | undefined {
   if (!isRemoving(member) || whyKept(member) !== undefined || whyFrozen(member) !== undefined) return undefined;
   return marked.filter((pvc) => isRetained(member, pvc));
@@ -45,17 +45,17 @@ export function isOnHold({ set, pvcs }: Member): boolean {
   return set.policy.isOnHold || pvcs.some((pvc) => pvc.isOnHold);
 }
 
-/** `due`: its time is over and nothing blocks it. Undefined for a member that is not suspended, or that returns. */
+/** `due`: its time is over and nothing blocks it. Undefined for a member that is not suspended, or that comes back. */
 export function whyBlocked(member: Member, now: Now): RemovalBlocked | "due" | undefined {
   if (!isSuspended(member)) return undefined;
   const removing = isRemoving(member);
   // Before the point of no return a recover wins (invariant S2), and a volume claim without a request is not removed either.
   if (!removing && (isRecovering(member) || member.pvcs.some(({ request }) => valueIn(request) !== true)))
     return undefined;
-  // A removal that has begun is not finished either where the mode says that nothing goes (spec 3.3).
+  // A removal that has begun also waits while the mode is None (spec 3.3).
   const obstacle = removing ? (whyKept(member) ?? whyFrozen(member)) : whyNotYet(member, now);
   if (obstacle !== undefined) return obstacle;
-  // All of its volume claims are deleted: they are awaited.
+  // All its volume claims are deleted, and are waited for.
   if (removing && member.pvcs.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
   return whyTimeUnsure(member, now) ?? "due";
 }
@@ -95,8 +95,8 @@ function whyKept(member: Member): RemovalBlocked | undefined {
 }
 
 /**
- * Why a removal that was begun does not go on. As long as one volume claim is not deleted, its user can take the removal back.
- * After that a hold, the mode None, or a pod that came back keep our finalizer there.
+ * Why a removal that was begun does not go on. While one volume claim is not deleted, its user can take the removal back. After
+ * that a hold, the mode None, or a pod that came back keep our finalizer there.
  */
 export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefined {
   const { name, pod, pvcs } = member;
@@ -118,7 +118,7 @@ export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefin
   return isAsked ? undefined : { guard: "withdrawn", message: `${unwanted} not every volume claim asks for that` };
 }
 
-/** True where what is deleted and on no hold waits for a removal that does not come: its end is then a matter of time alone. */
+/** True if it is deleted and not on hold, and waits for a removal that does not come. Its end then depends only on time. */
 export function isStuck(member: Member, nowMs: number): boolean {
   if (isOnHold(member)) return false;
   const { set, pvcs } = member;
@@ -142,7 +142,7 @@ function whyUnsure(member: Member, { nowMs }: Now): RemovalBlocked | undefined {
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return unclear;
   const undrained = whyUndrained(member, nowMs);
-  // The answer of another pod, of just now, that the data is not needed is newer than any annotation.
+  // Another pod's fresh answer that the data is not needed is newer than any annotation.
   const isAsked = member.drain !== undefined && whyNeeded(member) === undefined;
   if (undrained !== undefined && undrained.guard !== "not-drained" && !isAsked)
     return stays(member, undrained.guard, undrained.message);
@@ -157,15 +157,15 @@ function whyUntimed(member: Member): RemovalBlocked | undefined {
 }
 
 /**
- * Nothing is marked, and nothing is deleted, by clocks that contradict each other. This guard comes before those that compare
- * times: for a clock that is behind, each time is in the future.
+ * If the clocks contradict each other, nothing is marked or deleted. This guard comes before those that compare times, because
+ * for a clock that is behind, each time is in the future.
  */
 export function whyTimeUnsure(member: Member, now: Now): RemovalBlocked | undefined {
   const why = whyClocksUnsure(now);
   return why && { ...stays(member, why.guard, why.message), requeueAfterMs: blockedRequeueMs };
 }
 
-/** True where its duration is known, and is over by every witness of its pod's absence. */
+/** True if its duration is known, and is over by every witness of its pod's absence. */
 export function isOver(member: Member, now: Now): boolean {
   return durationNow(member).kind === "value" && whyTooNew(member, now) === undefined;
 }
@@ -179,7 +179,7 @@ function whyTooNew(member: Member, now: Now): RemovalBlocked | undefined {
   if (leftMs <= 0) return undefined;
   const kept = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more`;
   const duration = describeSpan(keptFor.value);
-  // The time begins in the future only after a change of the size that is not Sluice's.
+  // The time begins in the future only after a change of the size by another client.
   const isAhead = leftMs > keptFor.value && (member.set.resizedMs ?? 0) + longestGapMs > earlierMs(now);
   const message = isAhead
     ? `${kept}: another client changed the size of ${member.set.name}, and their ${duration} begin up to 10 minutes later`
@@ -187,7 +187,7 @@ function whyTooNew(member: Member, now: Now): RemovalBlocked | undefined {
   return { guard: "suspended", message, requeueAfterMs: leftMs };
 }
 
-/** Deleted, and not gone: a finalizer that is not ours is on it, or a pod holds it. */
+/** It is deleted and not gone, because another finalizer or a pod keeps it. */
 function whyLingering({ name, pvcs }: Member): RemovalBlocked | undefined {
   const foreign = pvcs.find(({ hasOurFinalizer, finalizers }) => !hasOurFinalizer && finalizers.length > 0);
   if (foreign === undefined)

@@ -1,4 +1,4 @@
-/** What is read of a group whose suspended volumes may be removed: those whose time seems over are read once more, by GETs. */
+/** The observation of a group whose suspended volumes may be removed. Those whose time seems over are read once more, by GETs. */
 
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -27,7 +27,7 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   return { ...volumes, removes: removesVolumes(context) };
 }
 
-/** A LIST does not tell who wrote a stamp: what may be removed is read by GETs, which do. */
+/** A LIST does not show which client wrote a stamp. Members that may be removed are read by GETs, which do. */
 function seemsOver(member: Member, nowMs: number): boolean {
   const duration = durationNow(member);
   const ageMs = ageOf(member, nowMs, 0);

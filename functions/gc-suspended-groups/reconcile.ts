@@ -1,4 +1,7 @@
-/** One reconcile of a group: claims of volumes that are gone go, what is due is removed, and what nears its end is reported. */
+/**
+ * One reconcile of a group: it ends claims of volumes that are gone, removes due volumes, and reports those whose time nears
+ * its end.
+ */
 
 import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { notesOf } from "../shared/suspension/looks.ts";

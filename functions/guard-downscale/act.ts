@@ -1,4 +1,4 @@
-/** The order of one review: what it asks for, the stored object, and the answer. */
+/** The order of one review: the request, the stored object, and the answer. */
 
 import { allow, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest } from "../shared/admission/definition.ts";
@@ -26,8 +26,8 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
 }
 
 /**
- * The object that a scale belongs to, or the answer. If the API server does not return the object in time, the answer refuses the
- * scale, because the object may be protected. Any other error is a fault of ours, and the downscale goes through.
+ * The object that a scale belongs to, or the answer. If the API server does not return the object in time, the answer refuses
+ * the scale, because the object may be protected. After any other error, which is a bug, the downscale goes through.
  */
 async function lookUpInTime(
   { cluster, lookUps = cluster }: Context,

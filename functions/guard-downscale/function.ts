@@ -14,15 +14,15 @@ const mayBeRefused =
   `has(oldObject.metadata.labels) && '${noDownscale.key}' in oldObject.metadata.labels && ` +
   `oldObject.metadata.labels['${noDownscale.key}'] == 'true'`;
 
-/** Refuses the downscale of an object that a label protects, and one that comes of a manifest without a number of replicas. */
+/** Refuses the downscale of an object that a label protects, and one that comes from a manifest without replicas. */
 export const guardDownscale: AdmissionDefinition = {
   name,
   concern: "refuse downscales of protected workloads",
   needs: scaledResources.map((resource) => ({ group: "apps", resource, verbs: ["get"] })),
-  // Other functions act on the other keys that it looks for.
+  // Other functions act on the other keys that it reads.
   reads: [noDownscale, lastApplied],
   writes: [],
-  // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.
+  // The API server stores up to 1.5 MiB and accepts up to 3. An update brings both objects, and its user.
   bodyLimitBytes: 5 * 1024 * 1024,
   paths: [path],
   registration: {

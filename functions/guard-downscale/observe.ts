@@ -1,4 +1,4 @@
-/** What a downscale is decided by: the review, and the stored object. */
+/** The basis of a downscale's decision: the review, and the stored object. */
 
 import type { AdmissionRequest } from "../shared/admission/definition.ts";
 import { noDownscale } from "../shared/annotations/scaling.ts";

@@ -1,4 +1,7 @@
-/** What is written to a FoundationDBCluster and to its volume claims, each under the uid and the revision that was decided on. */
+/**
+ * The writes to a FoundationDBCluster and to its volume claims, each under the uid and the revision on which the decision
+ * rests.
+ */
 
 import { formatHeld, heldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
@@ -26,13 +29,13 @@ import {
 } from "./foundation-cluster.ts";
 import { type ClusterObservation, name, resource } from "./observe.ts";
 
-/** One observation of a cluster, and what was decided on it. */
+/** One observation of a cluster, and the decision about it. */
 export type ClusterAttempt = ObjectAttempt<ClusterObservation, ClusterVerdict>;
 
-/** So many volume claims are written at one time. */
+/** The most volume claims that are written at one time. */
 const pvcsAtOnce = 16;
 
-/** Throws ClusterError where the API server was not there. */
+/** Throws ClusterError if the API server was not reached. */
 export async function carryOut(attempt: ClusterAttempt, step: ClusterStep): Promise<WriteResult> {
   if (step.kind === "annotate") {
     const changes = step.changes.map(({ pvc, annotations }) => ({ pvc, patch: { annotations } }));
@@ -40,7 +43,7 @@ export async function carryOut(attempt: ClusterAttempt, step: ClusterStep): Prom
   }
   if (step.kind === "protect") return protect(attempt, step.changes);
   const { object } = attempt.observed;
-  // Nothing of a cluster that is gone is decided but its volume claims.
+  // If the cluster is gone, only its volume claims are decided on.
   if (object === undefined) return "changed";
   if (step.kind === "clear-status") return patchCluster(attempt, object, step.kind, {}, statusPatch(object, step.ids));
   const written = await patchCluster(attempt, object, step.kind, specPatch(object, step));
@@ -64,7 +67,7 @@ function protectionPatch({ finalizers }: ProcessGroupPvc, protection: Protection
     : { labels: { [keys.protectedVolume.key]: null }, finalizers: others };
 }
 
-/** Only what changes is written: who else writes the spec finds his own fields as they were. */
+/** Only changed fields are written, so that another writer of the spec keeps its own fields. */
 function specPatch({ spec }: OtherObject, step: Extract<ClusterStep, { kind: "change-spec" }>): object {
   const { processGroupsToRemove, processGroupsToRemoveWithoutExclusion, buggify } = fieldsOf(spec) ?? {};
   const changed = {
@@ -88,7 +91,7 @@ function changeOf(field: string, before: unknown, after: readonly string[]): obj
   return { [field]: after.length === 0 ? null : after };
 }
 
-/** Each field of spec 1.1 D4: one that is left would have it removed again without moving its data. */
+/** Each field of spec 1.1 D4. If one is left, the process group would be removed again without moving its data. */
 function statusPatch({ status }: OtherObject, ids: readonly string[]): object {
   const processGroups = rawGroups(status).map((raw) => {
     if (!ids.includes(idOf(raw) ?? "")) return raw;
@@ -108,7 +111,7 @@ function statusPatch({ status }: OtherObject, ids: readonly string[]): object {
   return { processGroups };
 }
 
-/** Of the object, or where a status is given of that alone. */
+/** Of the object, or if a status is given, of the status alone. */
 async function patchCluster(
   attempt: ClusterAttempt,
   object: OtherObject,
@@ -138,7 +141,10 @@ interface PatchedPvc {
   readonly patch: PvcPatch;
 }
 
-/** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
+/**
+ * Writes all of them, some at a time. When all were tried, it throws the first error that shows that the API server was not
+ * reached.
+ */
 async function patchPvcs(
   attempt: ClusterAttempt,
   action: string,
@@ -152,7 +158,8 @@ async function patchOne(attempt: ClusterAttempt, action: string, { pvc, patch }:
   const { context, key, verdict, notAfterMs } = attempt;
   const act = { key, function: name, action, object: pvc.name, reason: verdict.message };
   const written = await reportWrite(context, act, () => patchPvc(context, pvc, patch, notAfterMs));
-  // Its messages from now on are Events on itself as well: its cluster may be gone, and all Events of that with it.
+  // From now on its messages are also Events on the volume claim itself, because its cluster may be gone, and all Events with
+  // it.
   const message = patch.annotations?.[keys.suspendMessage.key];
   if (written === "done" && typeof message === "string")
     await recordPvcEvent(context, name, key, pvc, warning(eventReasons.groupWaiting, message, message));

@@ -1,4 +1,4 @@
-/** What is reported about a FoundationDBCluster besides its removals: its own settings, and volume claims of another. Pure. */
+/** Reports about a FoundationDBCluster besides its removals: its own settings, and volume claims of another cluster. Pure. */
 import type { GroupDecision } from "./decide-group.ts";
 import { describeKept, isKept, isProtecting, type ProtectionSnapshot } from "./decide-protection.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
@@ -9,13 +9,13 @@ export interface GroupEvent extends Pick<GroupDecision, "guard" | "message"> {
   readonly id: string;
 }
 
-/** Why the option that protects volume claims cannot be read, where it cannot. */
+/** Why the option that protects volume claims cannot be read; undefined if it can. */
 export function optionEvents({ cluster }: ProtectionSnapshot): readonly GroupEvent[] {
   if (cluster?.protects.kind !== "malformed") return [];
   return [{ id: cluster.name, guard: "protection-malformed", message: cluster.protects.message }];
 }
 
-/** The cluster's own settings that Sluice cannot read, or that do not lead to its volumes. */
+/** The cluster's own settings that are malformed, or that do not lead to its volumes. */
 export function settingsEvents(snapshot: ProtectionSnapshot): readonly GroupEvent[] {
   const { cluster } = snapshot;
   if (cluster === undefined || cluster.isDeleting) return [];
@@ -28,7 +28,7 @@ export function settingsEvents(snapshot: ProtectionSnapshot): readonly GroupEven
   ];
 }
 
-/** One of the same name had them, and is gone: nothing is written to them. */
+/** An earlier cluster of the same name had them, and is gone. Nothing is written to them. */
 export function foreignEvents({ cluster, pvcs }: ProtectionSnapshot): readonly GroupEvent[] {
   if (cluster === undefined || cluster.isDeleting) return [];
   return pvcs.filter((pvc) => isForeign(pvc, cluster)).map(goneEvent);

@@ -1,10 +1,12 @@
-/** What becomes of one process group that is to be removed, or that we hold back (spec suspend-before-delete 3.5, F1). Pure. */
+/**
+ * The decision about one process group that is to be removed, or that Sluice blocks (spec suspend-before-delete 3.5, F1). Pure.
+ */
 import type { HeldGroup } from "../shared/annotations/foundationdb.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
 import { describeKept, isKept } from "./decide-protection.ts";
 import type { GroupPod, ProcessGroup, ProcessGroupPvc } from "./foundation-cluster.ts";
 
-/** One process group, with all that is known of it. */
+/** One process group, with everything that is known about it. */
 export interface Case {
   readonly id: string;
   /** Undefined where the operator does not list it. */
@@ -20,7 +22,7 @@ export interface Case {
   readonly isListedUnexcluded: boolean;
 }
 
-/** What holds for all process groups of one observation. */
+/** What is the same for all process groups of one observation. */
 export interface GroupConditions {
   readonly nowMs: number;
   /** How long a volume is kept, in milliseconds; undefined where that is missing or malformed. */
@@ -43,16 +45,19 @@ export interface GroupDecision {
   readonly isReported?: true;
 }
 
-/** The operator may write a status that it read before we changed it: for so long we read ours again, in milliseconds. */
+/**
+ * The operator may write a status that it read before Sluice changed it. For this long Sluice reads its own again, in
+ * milliseconds.
+ */
 const settleMs = 30_000;
-/** A status that was undone is changed again under a new time, but not more often than this. In milliseconds. */
+/** A status that was overwritten is changed again under a new time, but not more often than this, in milliseconds. */
 const restampMs = 5_000;
 
 function letGo(message: string): GroupDecision {
   return { step: "let-go", guard: "letting-go", message };
 }
 
-/** Undefined for one that is neither listed nor marked for its removal, and that is not held back. */
+/** Undefined for a process group that is neither listed nor marked for its removal, and that Sluice does not block. */
 export function decideGroup(one: Case, around: GroupConditions): GroupDecision | undefined {
   return one.heldGroup === undefined ? decideFree(one, around) : decideHeldGroup(one, one.heldGroup, around);
 }
@@ -61,7 +66,7 @@ function isWantedGone({ group, isListed, isListedUnexcluded }: Case): boolean {
   return group?.isMarked === true || isListed || isListedUnexcluded;
 }
 
-/** What becomes of one whose volume claims are all deleted: our protection alone holds them. */
+/** The decision if all its volume claims are deleted and only our protection keeps them. */
 function decideKept(one: Case): GroupDecision | undefined {
   const { id, pvcs, heldGroup } = one;
   const [first] = pvcs;
@@ -95,7 +100,7 @@ function decideFree(one: Case, { durationMs, keepsVolumes, unfound }: GroupCondi
   const kept = decideKept(one);
   if (kept !== undefined) return kept;
   if (!isWantedGone(one) || durationMs === undefined || durationMs === 0) return undefined;
-  // Without a volume there is nothing to keep; but what was not found may be there.
+  // Without a volume there is nothing to keep, but a volume may exist that was not found.
   if (pvcs.length === 0 && unfound === undefined) return undefined;
   if (isBlocked) {
     const message = `${id} stays: a user has blocked its removal, and that is not ours to lift`;
@@ -133,7 +138,7 @@ function decideHeldGroup(one: Case, heldGroup: HeldGroup, around: GroupCondition
   return decideLeaving(one, around);
 }
 
-/** That its volume was not found does not say that it is gone: its block stays, unless neither a list nor a mark names it. */
+/** A volume that was not found may still exist, so that its block stays unless neither a list nor a mark names it. */
 function decideUnfound(one: Case, unfound: string): GroupDecision {
   const { id, group, isBlocked } = one;
   if (!isWantedGone(one) && group !== undefined)
@@ -165,7 +170,10 @@ function decideReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: Grou
   return letGo(`${id} is back with the same volume: our block is lifted`);
 }
 
-/** Something of a removal is left in its status; each of it would have it removed again, one part without moving its data. */
+/**
+ * Something of a removal is left in its status. Each part of it would cause another removal, and one of them without moving its
+ * data.
+ */
 function isDirty(group: ProcessGroup | undefined): boolean {
   if (group === undefined) return false;
   return group.isMarked || group.excludedMs !== undefined || group.isExclusionSkipped || group.isTerminating;
@@ -177,7 +185,7 @@ function decideUnlisted({ id }: Case): GroupDecision {
   return { guard: "group-unlisted", message };
 }
 
-/** It is not to be removed any more. Our block goes when nothing of a suspension is left on its volume claims. */
+/** It is no longer to be removed. Our block goes when nothing of a suspension is left on its volume claims. */
 function decideWithdrawn({ id, pvcs }: Case): GroupDecision {
   const isAsked = pvcs.some(({ request, drainedMs }) => valueIn(request) === true || drainedMs !== undefined);
   if (isAsked) return { step: "withdraw", guard: "withdrawn", message: `${id} is not to be removed any more` };

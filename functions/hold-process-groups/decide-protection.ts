@@ -1,4 +1,4 @@
-/** Which volume claims have our finalizer though nothing of them is removed (spec suspend-before-delete 3.5, F2). Pure. */
+/** Which volume claims have our finalizer although no removal concerns them (spec suspend-before-delete 3.5, F2). Pure. */
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
@@ -28,7 +28,7 @@ export function wantsProtection({ protects, duration }: FoundationCluster): "yes
   return valueIn(protects) === true && valueIn(duration) !== 0 ? "yes" : "no";
 }
 
-/** True for a cluster that asks for protection, or still has protected claims: it is reconciled though nothing is held back. */
+/** True for a cluster that asks for protection, or still has protected claims: it is reconciled even if nothing is blocked. */
 export function isProtecting({ cluster, pvcs, unplaced }: ProtectionSnapshot): boolean {
   return (
     [...pvcs, ...unplaced].some(({ isProtected }) => isProtected) ||
@@ -57,20 +57,20 @@ function isAdded(pvc: ProcessGroupPvc, { cluster, keepsVolumes, isNamespaceEndin
  */
 function isDropped(pvc: ProcessGroupPvc, { cluster, keepsVolumes, isNamespaceEnding }: ProtectionSnapshot): boolean {
   if (!pvc.isProtected && !(pvc.isLabelled && !pvc.isTerminating)) return false;
-  // gc-suspended-groups lets go of what is deleted, and keeps its PersistentVolume first.
+  // gc-suspended-groups lets go of a deleted volume claim, and first keeps its PersistentVolume.
   if (!keepsVolumes) return !pvc.isTerminating;
   if (isNamespaceEnding) return pvc.isTerminating && !pvc.isOnHold;
   if (cluster === undefined || cluster.isDeleting || wantsProtection(cluster) !== "no") return false;
-  // Once it is being deleted its protection holds it, as a suspension does.
+  // Once it is being deleted its protection keeps it, as a suspension does.
   return pvc.state.kind === "absent" && !pvc.hasOurFinalizer;
 }
 
-/** True where it is deleted, and our protection alone holds it. */
+/** True if it is deleted, and only our protection keeps it. */
 export function isKept({ isTerminating, isProtected }: ProcessGroupPvc): boolean {
   return isTerminating && isProtected;
 }
 
-/** Why it is kept, and what a user who needs its data has to do. */
+/** Why it is kept, and how a user saves its data. */
 export function describeKept(id: string, { name, volumeName }: ProcessGroupPvc, why: KeptBecause): Blocked {
   const volume = volumeName === undefined ? "it has no PersistentVolume" : `save its PersistentVolume ${volumeName}`;
   return { guard: why, message: `${reasons[why](id, name)}; the volume claim cannot come back: ${volume}` };

@@ -1,4 +1,4 @@
-/** What is done next about the removals of a FoundationDBCluster: one write of it, or its volume claims (invariant B1). Pure. */
+/** The next step for the removals of a FoundationDBCluster: one write to it, or to its volume claims (invariant B1). Pure. */
 import type { HeldGroup, HeldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
@@ -52,13 +52,13 @@ export interface ClusterVerdict {
 
 /** No event reports its volume claims and its pods. In milliseconds. */
 const heldGroupsRequeueMs = 5_000;
-/** So many ids the operator's own definition takes. */
+/** The most ids that the operator's own definition accepts. */
 const mostBlocks = 1_000;
 const untilDuration = "what is held back, or protected and deleted, stays until it has one, or is recovered";
-/** In a list of the operator it stands for all process groups. */
+/** In a list of the operator it means all process groups. */
 const everyGroup = "*";
 
-/** Our finalizer comes first: what is deleted without it is lost, whatever else we wanted to do. */
+/** Our finalizer comes first, because a volume claim that is deleted without it is lost. */
 export function decide(snapshot: RemovalsSnapshot): ClusterVerdict {
   const changes = snapshot.isProtectionRefused ? [] : protectionChanges(snapshot);
   if (changes.length > 0) return protect(snapshot, changes);
@@ -151,7 +151,7 @@ function casesOf(
   const { groups, toRemove, toRemoveUnexcluded, blocked } = cluster;
   const own = pvcs.filter((pvc) => !isForeign(pvc, cluster));
   const pvcsOf = Map.groupBy(own, ({ group }) => group);
-  // Of several the newest: it may have data that the others had not.
+  // The newest of several, because it may have data that the others lack.
   const podOf = new Map(pods.toSorted((one, other) => one.createdMs - other.createdMs).map((pod) => [pod.group, pod]));
   const ids = new Set([...Object.keys(heldGroups), ...groups.keys(), ...pvcsOf.keys()]);
   return [...ids].sort().map((id) => ({
@@ -166,7 +166,7 @@ function casesOf(
   }));
 }
 
-/** The operator's list of blocks has an end: what does not fit waits, and says so. */
+/** The operator's list of blocks has a limit. A process group beyond it waits, and says so. */
 function withinBounds(decided: readonly Decided[], { blocked }: FoundationCluster): readonly Decided[] {
   let room = mostBlocks - blocked.length;
   return decided.map(({ one, verdict }) => {
@@ -245,7 +245,7 @@ function conclude(
         : ["duration-missing", `${name} has no ${keys.suspendDuration.key}: ${untilDuration}`];
     return { ...wait(guard, message), events: [{ id: name, guard, message }, ...events], requeueAfterMs };
   }
-  // What a user has to correct comes first.
+  // Mistakes that a user must correct come first.
   const [first] = [...decided].sort(
     (a, b) => Number(b.verdict.isReported ?? false) - Number(a.verdict.isReported ?? false),
   );

@@ -1,4 +1,4 @@
-/** What is read of a FoundationDBCluster, of its volume claims and of its pods (spec suspend-before-delete 2.1), parsed once. */
+/** The parsed fields of a FoundationDBCluster, its volume claims and its pods (spec suspend-before-delete 2.1). */
 
 import { type HeldGroups, heldGroups, protectVolumes } from "../shared/annotations/foundationdb.ts";
 import {

@@ -8,7 +8,7 @@ import { pvcAnnotations } from "./messages.ts";
 import { clusterOfPvc, listKeys, name, resource, settings } from "./observe.ts";
 import { clusterReconciler } from "./reconcile.ts";
 
-/** What it writes to a FoundationDBCluster. */
+/** The fields of a FoundationDBCluster that the function writes. */
 const clusterPaths = [
   "spec.processGroupsToRemove",
   "spec.processGroupsToRemoveWithoutExclusion",
@@ -18,12 +18,12 @@ const clusterPaths = [
 
 const pvcPaths = [...pathsOf(...pvcAnnotations), ...finalizerPaths(suspension.volumeProtection)];
 
-/** Holds back the removal of process groups of a FoundationDBCluster, so that their volumes are suspended first. */
+/** Blocks the removal of process groups of a FoundationDBCluster, so that their volumes are suspended first. */
 export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
   name,
   concern: "hold back the removal of FoundationDB's process groups until their volumes' time is over",
   keyedBy: resource,
-  // It reads pods every few seconds while something is held.
+  // It reads pods every few seconds while a removal is blocked.
   watches: [
     { resource, keysOf: (key) => [{ resource, ...key }] },
     { resource: "persistentvolumeclaims", selector: foundation.clusterName, keysOf: clusterOfPvc },

@@ -31,7 +31,7 @@ export interface AnnotationChange {
 
 const groupKind = "FoundationDBCluster.apps.foundationdb.org";
 
-/** Each claim gets its owner and how volumes go. Claims of a removal also get the request to suspend them. */
+/** Each claim gets its owner and its removal policy. Claims of a removal also get the request to suspend them. */
 export function annotationChanges(
   one: Case,
   verdict: GroupDecision | undefined,
@@ -58,16 +58,16 @@ function removalTextsOf({ owned }: ProcessGroupPvc, { policy }: FoundationCluste
   return Object.fromEntries(removalKeys.map((key) => [key, policy[key] ?? null]));
 }
 
-/** If the cluster has no duration any more, the claims that are held stay held, and no volume of them goes. */
+/** If the cluster has no duration any more, blocked claims stay blocked, and no volume of them goes. */
 function textsOf({ group, heldGroup, pod }: Case, pvc: ProcessGroupPvc, cluster: FoundationCluster): Texts {
   const { name, duration, policy } = cluster;
   if (duration.kind === "absent" && !pvc.isProtected) return heldGroup === undefined ? {} : policy;
-  // Its data is elsewhere, and another client took its pod: no function waits for it as for a missing pod.
+  // Its data is elsewhere, and another client took its pod, so that no function waits for it as for a missing pod.
   const isRetired = heldGroup === undefined && pod === undefined && group?.isMarked && group.excludedMs !== undefined;
   if (isRetired && pvc.state.kind === "absent" && !isKept(pvc))
     return { [keys.volumeOwner.key]: null, [keys.volumeZone.key]: null };
   const zone = group?.faultDomain;
-  // While it is suspended its zone stays as it is: the operator may forget where its pod was.
+  // While it is suspended its zone stays as it is, because the operator may forget where its pod was.
   const isKnown = zone !== undefined && keys.volumeZone.parse(zone) !== undefined && pvc.state.kind === "absent";
   return {
     ...policy,
@@ -81,9 +81,9 @@ function requestOf(one: Case, pvc: ProcessGroupPvc, verdict: GroupDecision | und
   const free = { [keys.removalHeld.key]: null };
   if (isKept(pvc)) return { ...free, ...keptRequest(one, pvc) };
   if (verdict?.step === "withdraw") return { ...free, [keys.suspendRequest.key]: null, [keys.drainedAt.key]: null };
-  // From now on the function that fulfils the wish may take it away: it is on record here.
+  // From now on the request is recorded here, and the function that fulfils it may remove it.
   if (heldGroup === undefined || heldGroup.recoveringMs !== undefined || verdict?.guard === "withdrawn") return free;
-  // An annotation of a user stays.
+  // A user's annotation stays.
   const request = {
     [keys.removalHeld.key]: "true",
     ...(pvc.request.kind === "absent" ? { [keys.suspendRequest.key]: "true" } : {}),
@@ -93,7 +93,7 @@ function requestOf(one: Case, pvc: ProcessGroupPvc, verdict: GroupDecision | und
   return pvc.drainedMs === undefined ? { ...request, [keys.drainedAt.key]: since } : request;
 }
 
-/** Its time runs like that of any other claim once its pod is gone. An annotation of a user stays. */
+/** Its time runs like that of any other claim once its pod is gone. A user's annotation stays. */
 function keptRequest(one: Case, pvc: ProcessGroupPvc): Texts {
   const sinceMs = keptSinceMs(one);
   if (sinceMs === undefined) return { [keys.drainedAt.key]: null };
@@ -103,7 +103,7 @@ function keptRequest(one: Case, pvc: ProcessGroupPvc): Texts {
   };
 }
 
-/** A message names at most so many volume claims. */
+/** The most volume claims that a message names. */
 const mostNamed = 5;
 
 /**

@@ -1,4 +1,4 @@
-/** What is read of a FoundationDBCluster: itself, and after it its volume claims and pods by the labels that it names. */
+/** The observation of a FoundationDBCluster: the cluster, and then its volume claims and pods by the labels that it names. */
 
 import { heldGroups, protectVolumes } from "../shared/annotations/foundationdb.ts";
 import { protectedVolume, suspendDuration } from "../shared/annotations/suspension.ts";
@@ -32,14 +32,14 @@ export const name = "hold-process-groups";
 export const settings = { volumeHold: volumeHoldSetting };
 export const resource = "foundationdbclusters";
 
-/** A cluster as it was read, and what a decision makes of it. */
+/** A cluster as it was read, with the input of its decision. */
 export interface ClusterObservation {
   readonly snapshot: RemovalsSnapshot;
   /** Undefined where it is gone. */
   readonly object: OtherObject | undefined;
 }
 
-/** True for a cluster that asks that volumes are kept, or of which something is held. */
+/** True for a cluster that asks to keep volumes, or of which Sluice blocks something. */
 function isOfConcern({ metadata: { annotations = {} } }: OtherObject): boolean {
   return [suspendDuration, heldGroups, protectVolumes].some(({ key }) => annotations[key] !== undefined);
 }
@@ -68,7 +68,7 @@ function keysOfPvc(metadata: Metadata): readonly ObjectRef[] {
   return called === undefined ? [] : [keyOf(metadata.namespace, called)];
 }
 
-/** The cluster that a volume claim is of, by its owner or its label, which one GET tells. */
+/** The cluster of a volume claim, by its owner or its label, for which one GET is enough. */
 export function clusterOfPvc(pvc: ObjectKey): KeyLookUp<ObjectRef> {
   return {
     name: `volume claims ${pvc.namespace}/${pvc.name}`,
@@ -79,7 +79,10 @@ export function clusterOfPvc(pvc: ObjectKey): KeyLookUp<ObjectRef> {
   };
 }
 
-/** All of it by reads of now, the cluster first: what is gone by the lists was gone after it was read. Throws ClusterError. */
+/**
+ * Everything by fresh reads, the cluster first: an object that the lists lack was gone after the cluster was read. Throws
+ * ClusterError.
+ */
 export async function observe(context: Context, key: ObjectKey): Promise<ClusterObservation> {
   const { cluster } = context;
   const object = await find(cluster, resource, key);
@@ -87,7 +90,7 @@ export async function observe(context: Context, key: ObjectKey): Promise<Cluster
   const { pvcs, pods } = await listOwn(cluster, key.namespace, marks, object !== undefined && isOfConcern(object));
   const parsed = object && parseFoundationCluster(object);
   const ofGroups = pvcs.map((one) => {
-    // A cluster that is gone does not say any more which label names the process group.
+    // A cluster that is gone no longer shows which label names the process group.
     const group = processGroupOf(one.metadata, marks) ?? (object === undefined ? one.metadata.name : "");
     return parseProcessGroupPvc(one, group);
   });

@@ -7,7 +7,7 @@ import { type ClusterObservation, name, observe } from "./observe.ts";
 export const clusterReconciler: ObjectReconciler<ClusterObservation, ClusterVerdict> = {
   name,
   refusedForMs: 15_000,
-  // Blocks keep volumes without our finalizer, too.
+  // Blocks also keep volumes without our finalizer.
   dispensable: "protect",
   observe,
   decide: ({ snapshot }, isProtectionRefused) => decide({ ...snapshot, isProtectionRefused }),

@@ -1,4 +1,4 @@
-/** Makes ledgers, and collects them: in a sweep over all groups, or for the one that an event names. */
+/** Creates ledgers, and removes them: in a sweep over all groups, or for the group that an event names. */
 
 import { messageOf } from "../shared/base/error-message.ts";
 import { membersNeed } from "../shared/cache/cache.ts";
@@ -41,7 +41,7 @@ export async function sweep(context: Context): Promise<void> {
 
 async function sweepScope(context: Context): Promise<void> {
   const attempts = new Attempts(context);
-  // The groups are listed first, so that a ledger that is made in between is not taken for a stray one.
+  // The groups are listed first, so that a ledger that is created in between does not count as a stray one.
   const groups = await listGroups(context);
   const leases = await listLedgers(context);
   const byPath = new Map(leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease]));
@@ -60,10 +60,10 @@ async function sweepScope(context: Context): Promise<void> {
   attempts.end();
 }
 
-/** Of the groups of which it was lately seen whether they still have a StatefulSet. */
+/** Groups for which it was recently checked whether they still have a StatefulSet. */
 const throttle = new Throttle();
 
-/** The same for one group, after an event: at once if it has rested for half a minute, otherwise then. Throws ClusterError. */
+/** The same for one group, after an event: at once, or when half a minute has passed since the last time. Throws ClusterError. */
 export async function reconcileLedger(context: Context, key: GroupKey): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
@@ -71,7 +71,7 @@ export async function reconcileLedger(context: Context, key: GroupKey): Promise<
   const postponed = throttle.postpone(memory, nowMs);
   if (postponed !== undefined) return postponed;
   const attempts = new Attempts(context);
-  // As far as is known without asking for more: what is collected is observed afresh.
+  // By what is known without a request. Before a ledger is removed, its group is observed again.
   const isLiving = (await context.cache.read(key, membersNeed)).workloads.length > 0;
   await attempts.make(key, async () => {
     if (isLiving && knownLedger(context, memory) !== undefined) return;
@@ -90,7 +90,7 @@ async function keepLiving(context: Context, key: GroupKey, lease: LeaseObject | 
   const { kind } = decide({ key, isLiving: true, ledger: lease && notInspected });
   const createdUid = kind === "make" ? await context.protocol.createLedger(context.cluster, key) : undefined;
   const uid = createdUid?.uid ?? lease?.metadata.uid;
-  // Known from now on, it is no longer new by the time that it is needed (rule R4).
+  // The process knows it from now on, so that it is no longer new when a function needs it (rule R4).
   if (uid !== undefined) noteLedger(context.cluster, uid);
 }
 
@@ -102,7 +102,7 @@ async function endVanished(context: Context, key: GroupKey, lease: LeaseObject):
     const { guard, zone, message } = verdict;
     reportVerdict(context, name, key, { guard, zone, message });
   } catch (error) {
-    // Another client has written, removed or remade the ledger meanwhile: it is in use, or gone.
+    // Another client has written, removed or recreated the ledger meanwhile: it is in use, or gone.
     if (!hasCode(error, 404, 409)) throw error;
   }
 }
@@ -115,11 +115,11 @@ async function collect(context: Context, key: GroupKey, { metadata }: LeaseObjec
   context.reporter.act({ key, function: name, action: "collect", object, zone: "", result: "done", reason });
 }
 
-/** So many groups in a row that fail for want of an answer, and the API server is away: the others are left to the next sweep. */
+/** After this many groups in a row without an answer the API server counts as away, and the others are left to the next sweep. */
 const awayAfterFailures = 3;
 const sweepFailed = "sweep failed: ";
 
-/** What is done for one group after the other: each may fail alone, and the same failure is reported once. */
+/** The steps for one group after the other: each may fail alone, and the same failure is reported once. */
 class Attempts {
   readonly #context: Context;
   readonly #failures: unknown[] = [];
@@ -129,7 +129,7 @@ class Attempts {
     this.#context = context;
   }
 
-  /** Throws ClusterError when the API server does not answer any more. */
+  /** Throws ClusterError when the API server no longer answers. */
   async make(key: GroupKey, attempt: () => Promise<void>): Promise<void> {
     const { sentEvents } = this.#context.memoryOf(key);
     try {
@@ -147,7 +147,7 @@ class Attempts {
     }
   }
 
-  /** Throws what says that not all was done; a broken Lease, or a namespace that is ending, is no matter of this function. */
+  /** Throws the errors that mean that not all was done. A broken Lease, or a namespace that is being deleted, is none of them. */
   end(): void {
     const severe = this.#failures.find(
       (error) => !(error instanceof LedgerUnreadable) && (isRightMissing(error) || !hasCode(error, 403)),

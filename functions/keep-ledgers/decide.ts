@@ -1,4 +1,4 @@
-/** Whether a group gets a ledger, keeps the one that it has, or has none any more (rules R1 and R4). Pure. */
+/** Whether a group gets a ledger, keeps it, or loses it (rules R1 and R4). Pure. */
 
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
@@ -6,7 +6,7 @@ import type { Reservation } from "../shared/ledger/reservation.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 
-/** What is seen of a group and of its ledger. */
+/** The observation of a group and of its ledger. */
 export interface LedgerState {
   readonly key: GroupKey;
   /** A StatefulSet is in it. */
@@ -15,7 +15,7 @@ export interface LedgerState {
   readonly ledger: LedgerHoldings | undefined;
 }
 
-/** What a ledger holds. That of a living group stays whatever it holds, and is not read. */
+/** The contents of a ledger. The ledger of a living group stays whatever it has, and is not read. */
 export interface LedgerHoldings {
   /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
   readonly open: readonly Reservation[];

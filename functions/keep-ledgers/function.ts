@@ -17,19 +17,19 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { reconcileLedger, sweep } from "./act.ts";
 import { name } from "./observe.ts";
 
-/** The group that a budget makes of StatefulSets without one. Nothing is read, but as a look-up it has their rate limit. */
+/** The group that a budget forms of StatefulSets without one. It needs no read, but counts as a look-up for the rate limit. */
 function groupMadeBy({ namespace, name: budget }: ObjectKey): KeyLookUp<GroupKey> {
   const keys = [{ namespace, group: groupOfBudget(budget) }];
   return { name: `budgets ${namespace}/${budget}`, find: () => Promise.resolve(keys) };
 }
 
-/** Makes the ledgers of groups ahead of need, and collects those of groups that have vanished. */
+/** Creates the ledgers of groups ahead of need, and removes those of groups that are gone. */
 export const keepLedgers: FunctionDefinition<GroupKey> = {
   name,
   concern: "make ledgers ahead of need, and collect those of groups that have vanished",
   keyedBy: "groups",
   watches: [
-    // One of no group has a ledger where a budget selects it, and that budget reports it.
+    // A StatefulSet without a group has a ledger if a budget selects it, and that budget's events report it.
     { resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet },
     { resource: "zoneawarepoddisruptionbudgets", keysOf: groupMadeBy },
   ],

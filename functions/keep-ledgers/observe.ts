@@ -1,4 +1,4 @@
-/** What there is of groups and of their ledgers: by lists for a sweep, by a view for one group. */
+/** The groups and their ledgers: by lists for a sweep, by a view for one group. */
 
 import { claims, lastDownscales, lastRemoval, ledgerEntries, looks, verdicts } from "../shared/annotations/table.ts";
 import { listBudgets } from "../shared/cache/cache.ts";
@@ -52,20 +52,20 @@ export async function listLedgers({ cluster, namespaces }: Context): Promise<Lea
   return (await Promise.all(scopes.map((scope) => listLedgerLeases(cluster, scope)))).flat();
 }
 
-/** What a ledger may say and be collected all the same; reservations and claims are observed by themselves. */
+/** The times in a ledger that do not keep it from being removed; reservations and claims are observed separately. */
 const passing = new Set(
   [...ledgerEntries, claims, verdicts, lastDownscales, looks, lastRemoval].map(({ key }): string => key),
 );
 const ours = /^sluice\.dev\//;
 
-/** A user may make the StatefulSets again, with so long a time between zones; the deleted ones no longer say how long. */
+/** A user may recreate the StatefulSets with such a time between zones, which the deleted ones no longer show. */
 const timesKeptMs = 7 * 24 * 3_600_000;
 
-/** True while what a ledger says under a key of times may still hold something back, or count for it. */
+/** True while a ledger's times of this kind may still block something, or count for it. */
 function isNeeded(key: string, ledger: Ledger, nowMs: number): boolean {
   const { looks: seen, lastRemovalMs } = ledger;
   if (key === lastDownscales.key) return isDownscaleNeeded(ledger, nowMs);
-  // Looks that are older count for nothing. Volumes outlive their StatefulSet, which may be made again and wait as long as one.
+  // Older observations do not count. Volumes outlive their StatefulSet, which may be recreated and wait as long.
   if (key === looks.key) return seen !== undefined && nowMs - seen.untilMs < longestGapMs;
   return key === lastRemoval.key && lastRemovalMs !== undefined && nowMs - lastRemovalMs < timesKeptMs;
 }
@@ -76,8 +76,8 @@ function isDownscaleNeeded({ lastDownscales: times, hasMalformedTimes }: Ledger,
 }
 
 /**
- * A group that seems to be gone, with its ledger: as the API server has both now, and not as a watch last had them. Throws
- * LedgerUnreadable, ClusterError.
+ * A group that seems to be gone, with its ledger, both by fresh reads and not from a watch. Throws LedgerUnreadable,
+ * ClusterError.
  */
 export async function observeVanished(context: Context, key: GroupKey, lease: LeaseObject): Promise<LedgerState> {
   const ledger = parseLedger(key, lease);
@@ -89,7 +89,7 @@ export async function observeVanished(context: Context, key: GroupKey, lease: Le
   const besides = Object.keys(lease.metadata.annotations ?? {}).filter((one) => ours.test(one) && isKept(one));
   return {
     key,
-    // A zone that was deleted without its pods is still counted by the others, once they are made again.
+    // A zone that was deleted without its pods still counts for the others, once they are recreated.
     isLiving: zones.length > 0 || (open.length === 0 && joining.members.length > 0),
     ledger: { open, claims: ledger.claims, besides },
   };

@@ -1,4 +1,4 @@
-/** What is done to an owner and to its pods: each write is conditional on the uid and the revision that was decided on. */
+/** The acts on an owner and its pods: each write is conditional on the uid and the revision on which the decision rests. */
 
 import {
   anyValue,
@@ -24,13 +24,13 @@ import {
 import { labelText, type OwnerStep, type OwnerVerdict, type ReleasedPod } from "./decide.ts";
 import { kindOf, name, type OwnerObservation } from "./observe.ts";
 
-/** One observation of an owner, and what was decided on it. */
+/** One observation of an owner, and the decision about it. */
 export type OwnerAttempt = ObjectAttempt<OwnerObservation, OwnerVerdict>;
 
-/** So many pods get their label at one time. */
+/** The most pods that get their label at one time. */
 const labelsAtOnce = 32;
 
-/** Events are sent before anything is done: a release after the deadline has then been reported (invariant M1). */
+/** Events are sent before the act, so that a release after the deadline has been reported (invariant M1). */
 export async function recordVerdict(attempt: OwnerAttempt): Promise<WriteResult | "told"> {
   const { step, isReported, guard } = attempt.verdict;
   const recorded = isReported ? await writeStatus(attempt) : "told";
@@ -40,7 +40,7 @@ export async function recordVerdict(attempt: OwnerAttempt): Promise<WriteResult 
   return recorded;
 }
 
-/** Writes the guard and the message to the owner where they are not there yet. Throws ClusterError. */
+/** Writes the guard and the message to the owner unless it has them already. Throws ClusterError. */
 async function writeStatus(attempt: OwnerAttempt): Promise<WriteResult | "told"> {
   const { context, observed, verdict } = attempt;
   const { owner } = observed.snapshot;
@@ -48,7 +48,7 @@ async function writeStatus(attempt: OwnerAttempt): Promise<WriteResult | "told">
   if (owner?.status?.guard === guard && owner.status.message === message) return "told";
   const nowMs = context.cluster.serverTimeMs();
   const sinceMs = owner?.status?.guard === guard ? owner.status.sinceMs : nowMs;
-  // What is taken back is what pods got, whatever is asked for by now.
+  // The labels that pods got are removed, whatever the owner asks for now.
   const isWithdrawn = guard === "labels-withdrawn";
   const label = (isWithdrawn ? owner?.status?.label : undefined) ?? owner?.label?.key ?? owner?.status?.label;
   const annotations = { [skipStatus.key]: formatStatus({ guard, message, label, sinceMs }) };
@@ -80,7 +80,10 @@ function write(attempt: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
   }
 }
 
-/** A label that does is left as it is, and only timed. The pod itself says which label we added: that alone goes again. */
+/**
+ * An existing label that serves is left as it is, and only timed. The pod itself records which label Sluice added, and only
+ * that is removed.
+ */
 function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { hasLabel }: ReleasedPod): object {
   const stamp = { atMs: cluster.serverTimeMs(), key: hasLabel ? undefined : key };
   const annotations = { [skipLabelledAt.key]: formatStamp(stamp) };
@@ -92,7 +95,7 @@ type OwnerChange = Pick<Metadata, "finalizers"> | { readonly annotations: Readon
 /** A merge patch under uid and resourceVersion: it makes nothing that is gone, and overwrites nothing that has changed. */
 async function patchOwner(attempt: OwnerAttempt, action: string, change: OwnerChange): Promise<WriteResult> {
   const { context, key, observed, verdict, notAfterMs } = attempt;
-  // Nothing is decided to be written to an owner that is gone.
+  // No write is decided for an owner that is gone.
   if (observed.object === undefined) return "changed";
   const { uid, resourceVersion } = observed.object.metadata;
   const body = { metadata: { uid, resourceVersion, ...change } };
@@ -112,7 +115,10 @@ async function patchOwner(attempt: OwnerAttempt, action: string, change: OwnerCh
   );
 }
 
-/** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
+/**
+ * Writes all of them, some at a time. When all were tried, it throws the first error that shows that the API server was not
+ * reached.
+ */
 async function patchPods(
   attempt: OwnerAttempt,
   action: string,
@@ -122,7 +128,7 @@ async function patchPods(
   const results = await mapLimit(members, labelsAtOnce, (member) =>
     patchPod(attempt, action, member, changeOf(member)),
   );
-  // What was refused is remembered, and the next observation says so.
+  // A refusal is remembered, and the next observation has it.
   return results.includes("done") ? "done" : "changed";
 }
 
@@ -150,12 +156,12 @@ async function patchPod(
   );
 }
 
-/** Without an identity of its own it is one and the same by its reason and its message. */
+/** Without an identity of its own the Event is identified by its reason and its message. */
 type OwnerEvent = Omit<NewEvent, "about" | "identity"> & Partial<Pick<NewEvent, "identity">>;
 
 /**
- * Sends an Event about the owner, once. In a namespace that is being deleted the API server takes none: there the status says it,
- * and the log.
+ * Sends an Event about the owner, once. In a namespace that is being deleted the API server accepts none, and the status and
+ * the log report it instead.
  */
 async function recordOwnerEvent({ context, key, observed }: OwnerAttempt, event: OwnerEvent): Promise<void> {
   const { object, snapshot } = observed;

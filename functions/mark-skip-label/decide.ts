@@ -1,6 +1,6 @@
 /**
- * What is done next about an owner whose pods may have to be let go: its finalizer, the labels of its pods, or a wait with its
- * reason (invariant M1). Pure.
+ * The next step for an owner whose pods may have to be let go: its finalizer, the labels of its pods, or a wait with its reason
+ * (invariant M1). Pure.
  */
 
 import { anyValue, type SkipLabel, type SkipStatus } from "../shared/annotations/skip-labels.ts";
@@ -79,7 +79,7 @@ export interface OwnerVerdict {
   readonly requeueAfterMs: number | undefined;
 }
 
-/** How often an owner is reconciled while it is let go, in milliseconds: new pods may come, and labels may go. */
+/** How often an owner is reconciled while it is let go, in milliseconds, because pods may appear and labels may disappear. */
 const leavingRequeueMs = 2_000;
 /** The same for an owner that does not have our finalizer, in milliseconds. */
 const unfinalizedRequeueMs = 5_000;
@@ -88,15 +88,15 @@ const unfinalizedRequeueMs = 5_000;
  * on was read, takes ten seconds at most, and clocks may differ by `clockSkewMs`, which makes 55 s.
  */
 const withdrawnForMs = 60_000;
-/** So many names stand in a message. */
+/** The most names in a message. */
 const mostNames = 5;
 
-/** True where the pods of an owner have to be known: they are let go, or were, and stay after all. */
+/** True if the pods of an owner must be known: they are let go, or were and now stay. */
 export function needsMembers(owner: ReleasedOwner, isNamespaceEnding: boolean): boolean {
   return isLetGo(owner, isNamespaceEnding) ? !owner.isOrphaning && isOfConcern(owner) : owner.status !== undefined;
 }
 
-/** True where the pods of an owner are all to go. */
+/** True if all pods of an owner must go. */
 export function isLetGo({ deletedMs, isStopping }: ReleasedOwner, isNamespaceEnding: boolean): boolean {
   return deletedMs !== undefined || isStopping || isNamespaceEnding;
 }
@@ -107,7 +107,7 @@ function isOfConcern({ label, malformed }: ReleasedOwner): boolean {
 
 export function decide(snapshot: OwnerSnapshot): OwnerVerdict {
   const { owner, isNamespaceEnding } = snapshot;
-  // What is gone is let go, and nothing makes it again.
+  // An owner that is gone is let go, and nothing recreates it.
   if (owner === undefined) return done("it is gone");
   const { shown } = owner;
   if (!isLetGo(owner, isNamespaceEnding)) return decideLiving(snapshot, owner);
@@ -117,7 +117,7 @@ export function decide(snapshot: OwnerSnapshot): OwnerVerdict {
   return decideLettingGo(snapshot, owner);
 }
 
-/** While nothing says that its pods are to stop, they have no label of ours. */
+/** Until their pods must stop, they have no label of ours. */
 function decideLiving(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVerdict {
   const { shown, status, malformed } = owner;
   if (status !== undefined) return withdraw(snapshot, owner, status);
@@ -143,7 +143,7 @@ function withdraw(
   return changeFinalizer(keepsFinalizers, owner) ?? reporting(withdrawn);
 }
 
-/** What is done about our finalizer on an owner that is not being deleted; undefined where nothing is to be. */
+/** The step for our finalizer on an owner that is not being deleted; undefined if there is none. */
 function changeFinalizer(
   keepsFinalizers: boolean,
   { shown, label, hasOurFinalizer }: ReleasedOwner,
@@ -169,7 +169,7 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVe
   const due = missing.filter(isDue);
   if (label !== undefined && due.length > 0) {
     const message = `${namesOf(due)} of ${shown} ${due.length === 1 ? "gets" : "get"} the label ${labelText(label)}`;
-    // One that is not being deleted may be let stay again: the status then shows that labels of ours are to go.
+    // An owner that is not being deleted may stay after all: its status then shows that labels of ours must be removed.
     const isReported = deletedMs === undefined && (owner.status?.guard ?? "labels-withdrawn") === "labels-withdrawn";
     return { ...doing("labelling", message, { kind: "label", members: due, label }), isReported };
   }
@@ -180,7 +180,7 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVe
   return isOver ? releaseUnready(owner, obstacle) : reporting(obstacle);
 }
 
-/** All of its pods are to stop, though it is not being deleted. It may be deleted yet, and new pods may have come. */
+/** All its pods must stop, although it is not being deleted. It may still be deleted, and new pods may have come. */
 function decideStopping(
   { isNamespaceEnding, keepsFinalizers }: OwnerSnapshot,
   owner: ReleasedOwner,
@@ -196,7 +196,7 @@ function decideStopping(
   return reporting({ guard: "namespace-ending", message });
 }
 
-/** The deadline has passed: its status says first what was not done, and then it is let go. */
+/** The deadline has passed: its status first says what was not done, and then it is let go. */
 function releaseUnready(owner: ReleasedOwner, obstacle: ReleaseObstacle): OwnerVerdict {
   const { shown } = owner;
   const message = `${shown} is let go all the same, ${owner.deadlineMs / 1000} s after its deletion: ${obstacle.message}`;
@@ -226,7 +226,7 @@ export function mayNotSee({ mayRun, hasSeen, labelledMs }: ReleasedPod, nowMs: n
 
 type ReleaseObstacle = Pick<OwnerVerdict, "guard" | "message">;
 
-/** Why the owner is not let go yet; undefined where it is. */
+/** Why the owner is not let go yet; undefined if it is. */
 function obstacleTo(
   { nowMs, waitMs }: OwnerSnapshot,
   { shown, malformed }: ReleasedOwner,

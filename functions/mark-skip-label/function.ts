@@ -16,11 +16,11 @@ const owners = {
 export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
   name,
   concern: "label the pods of a deleted owner so that their stop hooks let go, then release its finalizer",
-  // Owners of every kind are; a namespace is a key, too: all owners in it.
+  // Owners of every kind are keys, and so is a namespace, for all owners in it.
   keyedBy: "rabbitmqclusters",
   watches: [
     { resource: "rabbitmqclusters", keysOf: (key) => [{ resource: "rabbitmqclusters", ...key }] },
-    // Its pods go five seconds after its deletion: no look-up comes first, which may have to wait its turn.
+    // Its pods go five seconds after its deletion, so that no look-up comes first, which may have to wait for its turn.
     { resource: "namespaces", keysOf: ({ name }) => [{ resource: "namespaces", namespace: "", name }] },
   ],
   listKeys,

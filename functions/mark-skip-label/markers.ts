@@ -1,4 +1,4 @@
-/** Which pods have their marker where their stop hooks look for it: read in the containers, where the account may do that. */
+/** Which pods have their marker where their stop hooks look for it, read in the containers if the account may do that. */
 import { messageOf } from "../shared/base/error-message.ts";
 import { mapLimit } from "../shared/base/map-limit.ts";
 import { valuesOf } from "../shared/base/settings.ts";
@@ -11,12 +11,12 @@ import { settings } from "./owners.ts";
 const name = "mark-skip-label";
 /** A container that does not answer must not hold up a reconcile, in milliseconds. */
 const readWithinMs = 3_000;
-/** So many are read at one time. */
+/** The most markers that are read at one time. */
 const atOnce = 8;
 
 /**
- * The members, with what was read of those that may not see their label yet. What cannot be read is not seen, and the time is
- * waited for. Never rejects.
+ * The members, with the markers of those that may not see their label yet. A marker that cannot be read counts as missing, and
+ * its time is waited for. Never rejects.
  */
 export async function seeMarkers(
   context: Context,
@@ -34,7 +34,7 @@ export async function seeMarkers(
     try {
       const at = { namespace: key.namespace, name: pod };
       const text = await cluster.readFile?.(at, marker.container, marker.path, AbortSignal.timeout(readWithinMs));
-      // Any text is a marker, as stop hooks have it.
+      // Any text is a marker, as for stop hooks.
       if (text !== undefined && text !== "") seen.add(uid);
     } catch (error) {
       warnOnce(context, key, error);

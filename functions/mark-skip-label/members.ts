@@ -1,4 +1,4 @@
-/** The pods of an owner, by uids: a label that they share with the pods of others says nothing. */
+/** The pods of an owner, by uids, because a label may also be on pods of others. */
 
 import { read } from "../shared/annotations/entry.ts";
 import { type SkipLabel, skipLabelledAt } from "../shared/annotations/skip-labels.ts";
@@ -29,10 +29,10 @@ export async function findMembers(
 ): Promise<readonly ReleasedPod[]> {
   const { namespace } = of;
   const { items: pods } = await cluster.list("pods", { namespace });
-  // After the pods, so that the controller of each that there was is in it, unless it is gone.
+  // Listed after the pods, so that each pod's controller is in it, unless it is gone.
   const lists = await Promise.all(of.resources.map((resource) => listIfServed(cluster, resource, namespace)));
   const above = new Map(lists.flat().map((item) => [item.metadata.uid, item] as const));
-  /** The controllers of a pod, up to the owner; undefined where they do not lead there. */
+  /** The controllers of a pod, up to the owner; undefined if they do not lead there. */
   const chainTo = (uid: string | undefined, steps = 0): readonly OtherObject[] | undefined => {
     const object = uid === undefined ? undefined : above.get(uid);
     if (uid === undefined || steps >= longestChain) return undefined;
@@ -48,7 +48,7 @@ export async function findMembers(
   });
 }
 
-/** Why no label of that key may be added to a pod: it has one, or a controller of it selects or makes pods by that key. */
+/** Why no label of that key may be added to a pod: it has one, or one of its controllers selects or creates pods by that key. */
 function whyTaken(key: string, { metadata }: PodObject, chain: readonly OtherObject[]): string | undefined {
   const owner = chain.find(({ spec }) => isOwnKey(key, spec));
   if (owner !== undefined) return `${key} is in the selector or the template of ${owner.metadata.name}`;
@@ -87,11 +87,11 @@ function memberOf(
     resourceVersion,
     isTerminating: deletionTimestamp !== undefined,
     mayRun: !["Pending", "Succeeded", "Failed"].includes(status?.phase ?? "Pending"),
-    // Stop hooks ask whether there is any text, `false` too, unless the owner says which.
+    // Stop hooks check whether there is any text, even `false`, unless the owner names one.
     hasLabel: label?.value === undefined ? text !== undefined && text !== "" : text === label.value,
     ourKey: stamp?.key !== undefined && labels[stamp.key] !== undefined ? stamp.key : undefined,
     taken: label && whyTaken(label.key, pod, chain),
-    // A stamp that is further ahead than clocks differ is none.
+    // A stamp that is further ahead than clocks differ does not count.
     labelledMs: stamp !== undefined && stamp.atMs <= nowMs + clockSkewMs ? stamp.atMs : undefined,
     hasSeen: false,
     refusal: refusalOf(uid),

@@ -1,4 +1,4 @@
-/** What is read of an owner: itself, its namespace, and where its pods may have to be let go, these. */
+/** The observation of an owner: itself, its namespace, and its pods if they may have to be let go. */
 
 import type { SkipLabel } from "../shared/annotations/skip-labels.ts";
 import type { Malformed } from "../shared/annotations/table.ts";
@@ -36,7 +36,7 @@ export async function listKeys(context: Context, namespace: string | undefined):
   return listOwners(context.cluster, await ownerResources(context, name), namespace);
 }
 
-/** All of it by reads of now: an event is only a hint. Throws ClusterError. */
+/** Everything by fresh reads, because an event is only a hint. Throws ClusterError. */
 export async function observe(context: Context, key: ObjectRef): Promise<OwnerObservation> {
   const { cluster } = context;
   const { skipLabelWaitMs, skipLabelFinalizer, skipLabelKeys } = valuesOf(settings, context.settings);
@@ -67,7 +67,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<OwnerOb
   return { snapshot, object, malformed, requeueAfterMs };
 }
 
-/** The label that matters now: the one that pods get, or the one that they got. */
+/** The label that counts now: the one that pods get, or the one that they got. */
 function labelOf(owner: ReleasedOwner, isNamespaceEnding: boolean): SkipLabel | undefined {
   if (isLetGo(owner, isNamespaceEnding)) return owner.label;
   const key = owner.status?.label;

@@ -1,4 +1,4 @@
-/** Which objects are owners, of which kinds they are, and what one asks for. */
+/** Which objects are owners, of which kinds they are, and what each asks for. */
 
 import { misplacedFinder } from "../shared/annotations/misplaced.ts";
 import {
@@ -69,7 +69,7 @@ function parseMarker(text: string): MarkerFile | "none" | undefined {
 
 /** How long an owner is held at most, in milliseconds. */
 const usualDeadlineMs = 300_000;
-/** What the garbage collector puts on an object that is deleted so that what it owns stays. */
+/** The garbage collector's finalizer on a deleted object whose dependents must stay. */
 const orphaning = "orphan";
 
 const findMisplaced = misplacedFinder([skipLabel, skipDeadline, stopAll]);
@@ -107,7 +107,7 @@ export function parseOwner(
   const requested = read(skipLabel, metadata, malformed);
   const asked = requested === undefined || requested === "none" ? requested : permit(requested);
   const isStopping = read(stopAll, metadata, malformed) ?? false;
-  // RabbitMQ's own hook looks for it. An owner that asks for nothing is left to its operator, which has a finalizer of its own.
+  // RabbitMQ's own hook looks for it. An owner without a request is left to its operator, which has a finalizer of its own.
   const isAsked = isStopping || metadata.annotations?.[skipLabel.key] !== undefined;
   const isUsual = resource === "rabbitmqclusters" && isAsked && asked === undefined;
   const label = asked === "none" ? undefined : (asked ?? (isUsual ? permit(skipPreStopChecks) : undefined));
@@ -122,7 +122,7 @@ export function parseOwner(
     malformed: label === undefined ? wrong?.message : undefined,
     isStopping,
     deadlineMs: read(skipDeadline, metadata, malformed) ?? usualDeadlineMs,
-    // A malformed status counts as absent, and is written anew.
+    // A malformed status counts as absent, and is written again.
     status: read(skipStatus, metadata),
   };
   return { owner, malformed: [...malformed, ...findMisplaced(metadata)] };

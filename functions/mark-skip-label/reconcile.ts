@@ -9,10 +9,10 @@ import { carryOut, recordVerdict } from "./act.ts";
 import { decide, type OwnerVerdict } from "./decide.ts";
 import { labelRefusedForMs, listKeys, name, type OwnerObservation, observe } from "./observe.ts";
 
-/** So many owners in a namespace that is being deleted are reconciled at one time. */
+/** The most owners in a namespace that is being deleted that are reconciled at one time. */
 const ownersAtOnce = 16;
 
-/** Throws ClusterError where trying again later can help. */
+/** Throws ClusterError if a later try can help. */
 export async function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   if (key.resource !== "namespaces") return reconcileObject(context, ownerReconciler, key);
   const { namespaces, cluster } = context;

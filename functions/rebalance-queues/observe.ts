@@ -55,7 +55,7 @@ export async function listKeys({ cluster }: Context, namespace: string | undefin
   }));
 }
 
-/** False for one that is gone, too. Throws ClusterError. */
+/** False also for a StatefulSet that is gone. Throws ClusterError. */
 export async function isLabelled(cluster: Pick<Cluster, "get">, key: ObjectRef): Promise<boolean> {
   const object = await find(cluster, "statefulsets", key);
   return object?.metadata.labels?.[wantsRebalance.key] !== undefined;

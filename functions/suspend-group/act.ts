@@ -1,4 +1,4 @@
-/** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
+/** The acts: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -65,7 +65,7 @@ export function actOn(target: SuspensionTarget, observed: GroupObservation): Act
     takesNothing: true,
     requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => write(context, key, target, notAfterMs),
-    // The next reconcile decides anew on what changed meanwhile, and tries again what is refused.
+    // The next reconcile decides again about what has changed meanwhile, and repeats what was refused.
     refused: (context, _key, { message, code }) => {
       if (code !== 409 && code !== 404)
         context.reporter.problem(key, name, `${target.kind} of ${member.name}: ${message}`);
@@ -164,7 +164,7 @@ async function write(
   for (const pvc of pvcs) await recordPvcEvent(context, name, key, pvc, newsOf(context, target, pvc));
 }
 
-/** On whose word its pod goes; once for each pod. */
+/** By which statement its pod goes; once for each pod. */
 async function recordDrain(context: Context, key: GroupKey, member: Member): Promise<void> {
   const message = describeAgreeing(member);
   const [pvc] = member.pvcs;
@@ -207,7 +207,7 @@ function patchOf({ cluster }: Context, target: WrittenTarget, pvc: Pvc): PvcPatc
           ...messageFor("suspending", `${member.name} is to go${lostOf(pvc)}`),
         },
         labels: { [keys.suspended.key]: "true" },
-        // The API server takes no finalizer for what is being deleted.
+        // The API server accepts no finalizer on an object that is being deleted.
         ...(pvc.isTerminating ? {} : { finalizers: [...new Set([...pvc.finalizers, keys.volumeHold])] }),
       };
     case "stamp":

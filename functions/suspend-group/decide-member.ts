@@ -1,4 +1,4 @@
-/** What becomes of one member whose volumes are to be suspended, or are wanted back (spec suspend-before-delete 3.2). Pure. */
+/** The decision about one member whose volumes are to be suspended, or are wanted back (spec suspend-before-delete 3.2). Pure. */
 
 import { suspendDuration } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
@@ -25,7 +25,7 @@ import { whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
 export type MemberStep =
-  /** Other pods said that its data is not needed: its volume claims say so, too. */
+  /** Other pods agreed that its data is not needed: its volume claims also record that. */
   | { readonly kind: "prove"; readonly member: Member; readonly pvcs: readonly Pvc[] }
   /** Its volume claims get our finalizer, before anything goes. */
   | { readonly kind: "protect"; readonly member: Member; readonly pvcs: readonly Pvc[] }
@@ -42,7 +42,7 @@ export type MemberStep =
   /** A wish that cannot be fulfilled any more. */
   | { readonly kind: "answer-recover"; readonly member: Member; readonly pvcs: readonly Pvc[] };
 
-/** What a member waits for, or what is done about it; `goes`: its pod is to go, and its zone's turn decides when. */
+/** A member's wait or its next step; `goes`: its pod is to go, and its zone's turn decides when. */
 export interface MemberDecision {
   readonly guard: string;
   readonly message: string;
@@ -53,7 +53,7 @@ export interface MemberDecision {
 
 /** How soon to check whether a pod is gone, or ready, in milliseconds. No event of a pod triggers this function. */
 export const podRequeueMs = 2_000;
-/** How soon to check again what a user has to mend, in milliseconds. */
+/** How soon to check a value again that a user has to correct, in milliseconds. */
 const mendRequeueMs = 30_000;
 
 /**
@@ -85,7 +85,7 @@ function decideByState(member: Member, now: Clocks, protects: boolean): MemberDe
   return decideRequested(member, now, protects);
 }
 
-/** A mark of which the ledger knows nothing is taken away. */
+/** A mark that the ledger does not know is removed. */
 function decideMarks(member: Member): MemberDecision | undefined {
   const pvcs = member.pvcs.filter((one) => one.isMarkFalse);
   const [state] = pvcs.map((one) => one.state);
@@ -94,7 +94,7 @@ function decideMarks(member: Member): MemberDecision | undefined {
   return { guard: "mark-unknown", message, step: { kind: "unmark", member, pvcs } };
 }
 
-/** Past the point of no return a wish is answered with the truth, once. */
+/** A request after the point of no return is answered once, with a refusal. */
 function decideRemoving(member: Member): MemberDecision | undefined {
   const { name, pvcs, pod } = member;
   if (pod !== undefined && pvcs.some(({ isTerminating }) => !isTerminating) && isWantedMember(member)) {
@@ -125,7 +125,7 @@ function decideDeleted(
       const message = `${name} cannot come back with its volume: ${lost}`;
       return { guard: "recover-too-late", message, step: { kind: "answer-recover", member, pvcs } };
     }
-    // The wish for the others stands, and keeps them.
+    // The request for the others stands, and keeps them.
     const message = `${name} comes back with its other volumes when ${claim} is gone: ${lost}, and take our finalizer from it`;
     return { guard: "deleted-by-others", message };
   }
@@ -136,7 +136,7 @@ function decideDeleted(
   return { guard: "deleted-by-others", message };
 }
 
-/** Until when what is deleted is kept, for its time since then and since its pod was gone. */
+/** The end of a deleted volume claim's time, since its deletion and since its pod was gone. */
 function untilWhen(member: Member): string {
   const keptMs = valueIn(durationOf(member));
   const sinceMs = Math.max(
@@ -145,7 +145,7 @@ function untilWhen(member: Member): string {
   return keptMs === undefined ? " for its time" : ` until ${formatTime(sinceMs + keptMs)}`;
 }
 
-/** The request is gone, though something was begun: it is taken back. */
+/** The request is gone, although the suspension has begun: it is taken back. */
 function decideUnrequested(member: Member): MemberDecision | undefined {
   if (!isBegun(member)) {
     const { name, pvcs } = member;
@@ -156,7 +156,7 @@ function decideUnrequested(member: Member): MemberDecision | undefined {
   return decideReturning(member, "withdrawn");
 }
 
-/** Its pod comes back; only when it is ready on the same volume claims is anything of ours taken away. */
+/** Its pod comes back; only when it is ready on the same volume claims are Sluice's annotations removed. */
 function decideReturning(member: Member, how: "recovered" | "withdrawn"): MemberDecision {
   const { name, pod, pvcs, set } = member;
   if (how === "recovered" && pvcs.some(({ isRemovalHeld }) => isRemovalHeld)) {
@@ -215,7 +215,7 @@ function uninstalling({ name }: Member): MemberDecision {
   return { guard: "uninstalling", message: `${name} stays: VOLUME_HOLD is remove` };
 }
 
-/** Where others are asked they have to say it until its StatefulSet has given it up; their word is then written down. */
+/** If other pods are asked, their answer counts until its StatefulSet has given the pod up; it is then recorded. */
 function decideDrain(member: Member, nowMs: number): MemberDecision | undefined {
   const { name, set, pvcs } = member;
   const needed = whyNeeded(member);
@@ -268,10 +268,10 @@ function decideSuspending(member: Member): MemberDecision {
   return { guard: "stamping", message: `${name} is gone: the time runs from now`, step };
 }
 
-/** A user has changed how long a volume is kept: that counts, too, when its StatefulSet is gone. */
+/** A user has changed how long a volume is kept, which also counts when its StatefulSet is gone. */
 function decideKept(member: Member): MemberDecision | undefined {
   const duration = durationOf(member);
-  // Of another owner the volume claim itself says it.
+  // For another owner the volume claim itself sets it.
   if (duration.kind !== "value" || member.set.owner !== undefined) return undefined;
   const keptMs = Math.ceil(duration.value / 1_000) * 1_000;
   const pvcs = member.pvcs.filter((one) => valueIn(one.state) === "Suspended" && one.keptForMs !== keptMs);

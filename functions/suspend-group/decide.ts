@@ -1,4 +1,4 @@
-/** What is done about the members of a group whose volumes are to be suspended, or are wanted back. Pure. */
+/** The decision about the members of a group whose volumes are to be suspended, or are wanted back. Pure. */
 
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
@@ -65,7 +65,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
       return why === undefined ? [] : [[member, why] as const];
     }),
   ]);
-  // One write at a time: what goes is told so by the write that marks it.
+  // One write at a time: the write that marks a pod that goes also has its message.
   const leaving = new Set(lowered?.targets.flatMap((target) => target.leaving));
   const news = decisions.flatMap(({ member, decision }) =>
     leaving.has(member) ? [] : newMessages(member, waits.get(member) ?? decision),
@@ -101,7 +101,7 @@ export function leavingClaimOf(claims: readonly Claim[], { set, ordinal }: Membe
   );
 }
 
-/** What is done, or what the first of those waits for that wait. */
+/** The acts, or the reason of the first member that waits. */
 function conclude(
   all: readonly DecidedMember[],
   targets: readonly SuspensionTarget[],
@@ -127,11 +127,11 @@ function conclude(
   if (waiting === undefined) return take(targets, `nothing of ${group} is to be suspended or to come back`);
   const { guard, message } = waits.get(waiting.member) ?? waiting.decision;
   const where = { zone: waiting.member.set.name, requeueAfterMs: requeueAfterMs ?? blockedRequeueMs };
-  // The words on volume claims are written beside the wait, which they repeat.
+  // The messages on volume claims are written in addition to the wait, which they repeat.
   return targets.length > 0 ? take(targets, `${guard}: ${message}`, where) : wait(guard, message, where);
 }
 
-/** What another process may not find at this moment, because its clocks are a little different. */
+/** The guards that another process may not find at this moment, because its clocks differ a little. */
 const byClock: ReadonlySet<string> = new Set(["wait-between-removals", "clock-unsure"]);
 
 /**
@@ -143,7 +143,8 @@ function newMessages(
   { guard, message, step }: Pick<MemberDecision, "guard" | "message" | "step">,
 ): Extract<SuspensionTarget, { kind: "tell" }>[] {
   if (step !== undefined || reporterOf(member) !== "suspender") return [];
-  // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else names them.
+  // From the first request on, each volume claim of a pod names the others, because nothing else names them once the pod is
+  // gone.
   if (hasNewPartners(member)) return [{ kind: "tell", member, guard, message }];
   if (!isBegun(member) && !isRequested(member)) return [];
   const isRecorded = (last: string | undefined) => last === guard || (byClock.has(guard) && !isProgress(last));
@@ -205,7 +206,7 @@ function behind({ name }: Member, below: Member): Blocked {
   return { guard: "recover-lower-first", message };
 }
 
-/** More replicas would only add pods at the other end: without end, because this one never comes. */
+/** More replicas would only add pods at the other end, without end, because this one never comes. */
 function belowStart({ name, ordinal, set }: Member): Blocked {
   const message = `${name} is to come back, and spec.ordinals.start of ${set.name} is ${set.start}: set it to ${ordinal} or less, and spec.replicas so that no other pod leaves`;
   return { guard: "below-start", message };

@@ -13,7 +13,7 @@ import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 
-/** A claim that no process carries out is over as well, because no pod was told. Throws what a transaction throws. */
+/** A claim without an act is over as well, because no pod was told. Throws what a transaction throws. */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const end = await endOfLeaving(context, observed.key, claim);
   if (end === "stands") return { kind: "stands" };
@@ -27,7 +27,7 @@ export async function endOf(context: Context, observed: GroupObservation, claim:
 async function endOfLeaving(context: Context, key: GroupKey, claim: KnownClaim): Promise<ScaleDownEnd["kind"]> {
   if (!isOwnerGroup(key.group)) return (await endOfScaleDown(context, key, claim)).kind;
   const isKnown = isLongKnown(context, key, claim);
-  // A LIST that is made after the ledger was read (rule R21).
+  // A LIST after the ledger was read (rule R21).
   const { items } = await context.cluster.list("pods", { namespace: key.namespace });
   const end = endOfLettingGo(claim, items.map(parseVolumeUser), context.cluster.serverTimeMs());
   if (end === "leaving") return "stands";

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { build, type Metafile, type Plugin } from "esbuild";
 import { quickToStart, root, smaller } from "./bundling.ts";
 
-/** What a user with an older Node can do. It stands in a string of the script, so it has no quotes. */
+/** What a user with an older Node can do. It is in a string of the script, so it has no quotes. */
 const withoutNode =
   "npm run build:plugin -- --executable makes one file that needs no Node, and a pod of Sluice also runs it: " +
   "kubectl exec deploy/sluice -- /nodejs/bin/node /sluice/kubectl-sluice why GROUP";
 
-/** What undici, through which every request goes, asks for: `>=22.19.0`. */
+/** The version that undici, through which every request goes, requires: `>=22.19.0`. */
 async function readLeastVersion(): Promise<string> {
   const manifest = JSON.parse(await readFile(join(root, "node_modules/undici/package.json"), "utf8"));
   const version = /^>=(\d+\.\d+)\.\d+$/.exec(manifest.engines.node)?.[1];
@@ -40,7 +40,7 @@ function require(name) {
 `;
 }
 
-/** Of package.json the plugin needs only the version, which it tells the API server. */
+/** The plugin needs only the version of package.json, which it sends to the API server. */
 function withVersion(version: string): Plugin {
   return {
     name: "with-version",
@@ -52,11 +52,7 @@ function withVersion(version: string): Plugin {
   };
 }
 
-/**
- * Writes the plugin, and resolves to what it was made from.
- *
- * @param version absent: the one of package.json
- */
+/** Writes the plugin, and resolves to its inputs. * @param version absent: the one of package.json */
 export async function bundlePlugin(outfile: string, version?: string): Promise<Metafile> {
   const least = await readLeastVersion();
   const manifest: { readonly version: string } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
@@ -67,7 +63,7 @@ export async function bundlePlugin(outfile: string, version?: string): Promise<M
     bundle: true,
     platform: "node",
     format: "cjs",
-    // Older ones must get as far as being told so.
+    // Older versions must get as far as this message.
     target: "node16",
     ...smaller,
     plugins: [withVersion(version ?? manifest.version), ...quickToStart],

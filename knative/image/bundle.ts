@@ -18,7 +18,7 @@ const lists = { groupFunctions, admissionFunctions, cronFunctions };
 const shared = {
   absWorkingDir: root,
   platform: "node",
-  // Compiled code with the functions that have run can be had of a script, and not of a module.
+  // V8 gives compiled code with the functions that have run only for a script, and not for a module.
   format: "cjs",
   target: "node24",
   supported: { "dynamic-import": false },
@@ -28,7 +28,7 @@ const shared = {
   logLevel: "warning",
 } as const satisfies BuildOptions;
 
-/** What `table.ts` says where there is this function alone, so that no other one comes into its bundle. */
+/** The content of `table.ts` with this function alone, so that no other one comes into its bundle. */
 async function tableOf(name: string): Promise<string> {
   const path = `functions/${name}/function.ts`;
   const module: Readonly<Record<string, unknown>> = await import(`../../${path}`);
@@ -56,7 +56,7 @@ function withOneFunction(name: string): Plugin {
   };
 }
 
-/** No user must need to know what our development dependencies have in them, or be attacked by it. */
+/** No user must need to know the contents of our development dependencies, or be attacked by them. */
 async function refuseDevelopmentDependencies({ inputs }: Metafile): Promise<void> {
   const { packages } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
   for (const input of Object.keys(inputs)) {
@@ -84,7 +84,7 @@ async function buildBundle(options: BuildOptions): Promise<void> {
 
 async function main(outdir: string): Promise<void> {
   const server = join(outdir, "server");
-  // What an earlier build left would be shipped, too.
+  // Files of an earlier build would be shipped as well.
   await rm(server, { recursive: true, force: true });
   const later = new Later();
   const plugins = [later.plugin, ...quickToStart];
@@ -93,7 +93,7 @@ async function main(outdir: string): Promise<void> {
     const outdir = join(server, name);
     await buildBundle({ entryPoints: ["triggers/main.ts"], outdir, plugins: [...alone, ...plugins] });
   }
-  // Some of these only turn up while others are built.
+  // Some of these only appear while others are built.
   for (const [name, file] of later.files)
     await buildBundle({ entryPoints: { [name]: file }, outdir: join(server, "later"), plugins });
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/start.ts"], outdir: server });

@@ -11,7 +11,7 @@ import type { BuildOptions, OnResolveArgs, Plugin } from "esbuild";
 
 export const root = join(import.meta.dirname, "../..");
 
-/** A module that esbuild is given in place of the one that is asked for. */
+/** A module that esbuild gets in place of the requested one. */
 interface Replacement {
   readonly asked: RegExp;
   /** The file that asks for it. */
@@ -29,14 +29,15 @@ const generatedApi: Replacement = {
 const replacements: readonly Replacement[] = [
   generatedApi,
   {
-    // Nothing is left to be kept out.
+    // Nothing is left to exclude.
     asked: /^node:module$/,
     by: /\/functions\/shared\/kubernetes\/configuration\.ts$/,
     contents: "export const registerHooks = () => ({ deregister() {} });",
   },
   {
-    // Its index has fetch, caches and mocks besides. What it adds to its dispatchers is added here as it does it. A WebSocket
-    // is opened where a marker is read in a container: its classes are loaded by the first one.
+    // Its index also has fetch, caches and mocks. Its additions to the dispatchers are repeated here. A WebSocket is opened
+    // when a marker
+    // is read in a container, and the first one loads its classes.
     asked: /^undici$/,
     by: /./,
     contents: `
@@ -53,13 +54,13 @@ const replacements: readonly Replacement[] = [
       }`,
   },
   {
-    // Only a proxy may lead to HTTP/2; Node's own module for it takes long to load.
+    // Only a proxy may need HTTP/2, and Node's module for it takes long to load.
     asked: /^\.\/client-h2\.js$/,
     by: /undici\/lib\/dispatcher\/client\.js$/,
     contents: 'module.exports = (...given) => require("undici/lib/dispatcher/client-h2.js")(...given);',
   },
   {
-    // Its index has metrics of the process, of clusters of processes, and a gateway besides.
+    // Its index also has metrics of the process, of clusters of processes, and a gateway.
     asked: /^prom-client$/,
     by: /./,
     contents: ["Counter", "Gauge", "Histogram", "Registry"]
@@ -67,19 +68,19 @@ const replacements: readonly Replacement[] = [
       .join("\n"),
   },
   {
-    // Log lines go to standard output and through no thread of their own.
+    // Log lines go to standard output, without a thread of their own.
     asked: /^\.\/(lib\/)?transport$/,
     by: /\/pino\/(pino|lib\/tools)\.js$/,
     contents: 'module.exports = () => { throw new Error("there are no transports in a bundle"); };',
   },
   {
-    // There is one thread, and nothing is given to another.
+    // There is one thread, and no other gets work.
     asked: /^(node:)?worker_threads$/,
     by: /\/node_modules\/(undici|pino)\//,
     contents: "module.exports = { isMainThread: true, markAsUncloneable() {} };",
   },
   {
-    // It is loaded to say what did not hold, and not to find out.
+    // It is loaded to report a failed assertion, and not to find it.
     asked: /^(node:)?assert$/,
     by: /./,
     contents: `
@@ -104,7 +105,7 @@ const replacements: readonly Replacement[] = [
       Object.assign(globalThis, { Headers, Request, Response });`,
   },
   {
-    // It asks of each request whether it is one of HTTP/2, which no server of ours speaks.
+    // It checks of each request whether it is HTTP/2, which no server of ours speaks.
     asked: /^node:http2$/,
     by: /@hono\/node-server\//,
     contents: "export class Http2ServerRequest {}; export const constants = {};",
@@ -134,10 +135,10 @@ function replacing(list: readonly Replacement[], name: string): Plugin {
  */
 const atTimes = /^(re2js|js-yaml|jsonpath-plus|openid-client|socks|socks-proxy-agent|hpagent|node:zlib)$/;
 
-/** The same of what is imported where it is needed. */
+/** The same for imports at the moment of their use. */
 const importedLate = /^(@peculiar\/x509|reflect-metadata|\.\/tracing-sdk\.ts)$/;
 
-/** What is loaded when it is needed: each is a file of its own, one for all functions, and is not even read before. */
+/** Code that is loaded when it is needed: each is a file of its own, one for all functions, and is not even read before. */
 export class Later {
   /** By name. */
   readonly files = new Map<string, string>();
@@ -171,7 +172,7 @@ export class Later {
     },
   };
 
-  /** What a bundle is to require. Two files with one name would be one. */
+  /** The modules that a bundle requires. Two files with one name would be one. */
   #add(asked: string, file: string): string {
     const name = basename(asked, ".ts");
     if ((this.files.get(name) ?? file) !== file)
@@ -197,17 +198,18 @@ const builtinsUnread: Plugin = {
   },
 };
 
-/** Of several that could answer the first one does. */
+/** Of several possible answers the first one counts. */
 export const quickToStart: readonly Plugin[] = [replacing(replacements, "replaced"), builtinsUnread];
 
 /** Milo is an experiment of undici's: a second parser, in WebAssembly. By this name Node leaves it out of its own undici. */
 const withoutMilo = { esbuildDetection: "true" };
 
-/** What makes a bundle smaller, and its start shorter. */
+/** Settings that make a bundle smaller, and its start shorter. */
 export const smaller = {
-  // The CommonJS of a package that is imported when it is needed would have no names: rotate-certificate could issue nothing.
+  // The CommonJS of a package that is imported when it is needed would have no names, and rotate-certificate could issue
+  // nothing.
   mainFields: ["module", "main"],
-  // What is read is less by a third; names stay, so that a stack says something.
+  // The files are a third smaller; names stay, so that a stack is readable.
   minifyWhitespace: true,
   minifySyntax: true,
   // No server speaks WebSocket, and reading the classes of its events would load all of Node's `fetch`.

@@ -21,7 +21,7 @@ const giveUpMs = 60_000;
 /** Tells a process of this program that it is the server, and where its bundles are. The server itself reads all arguments. */
 const serving = "COMPILE_SERVER";
 
-/** An API server that is ready, has no objects, and never has news. */
+/** An API server that is ready, has no objects, and never sends an event. */
 function answer({ method, url = "" }: IncomingMessage, response: ServerResponse): void {
   const { pathname, searchParams } = new URL(url, "http://localhost");
   if (pathname === "/readyz") return void response.end("ok");
@@ -33,7 +33,7 @@ function answer({ method, url = "" }: IncomingMessage, response: ServerResponse)
   response.end('{"kind":"Status","status":"Failure","reason":"NotFound","message":"there is nothing","code":404}');
 }
 
-/** The port on which the server says that it listens. Rejects when it ends without. */
+/** The port on which the server listens, from its log. Rejects if it ends without one. */
 async function portOf(server: ChildProcess): Promise<number> {
   if (server.stdout === null) throw new Error("its output is not to be had");
   for await (const line of createInterface(server.stdout)) {
@@ -63,7 +63,7 @@ async function exercise(port: number): Promise<void> {
   await (await fetch(`${url}/metrics`)).text();
 }
 
-/** Which answer there is depends on the function, and does not matter here. */
+/** The answer depends on the function, and does not matter here. */
 async function post(url: string, mediaType: string, body: object): Promise<void> {
   const sent = await fetch(url, { method: "POST", headers: { "content-type": mediaType }, body: JSON.stringify(body) });
   await sent.text();

@@ -1,4 +1,4 @@
-/** What kubectl asks for completions of the plugin. */
+/** The program that kubectl runs for completions of the plugin. */
 import { chmod, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 

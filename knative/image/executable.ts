@@ -30,7 +30,7 @@ export async function makeExecutable(script: string, outfile: string): Promise<v
     const [config, program] = [join(folder, "config.json"), join(folder, "program")];
     // Its first line is for a shell.
     await writeFile(main, (await readFile(script, "utf8")).replace(/^#!.*/, ""));
-    // NODE_OPTIONS of a user are for another Node.
+    // A user's NODE_OPTIONS are for another Node.
     const settings = { disableExperimentalSEAWarning: true, useCodeCache: true, execArgvExtension: "none" };
     await writeFile(config, JSON.stringify({ main, output: blob, ...settings }));
     await execute(process.execPath, ["--experimental-sea-config", config]);

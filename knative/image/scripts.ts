@@ -7,12 +7,12 @@
  */
 import type { Script } from "node:vm";
 
-// By name, and not imported: that would read all that they have.
+// By name, and not imported, because an import would read all exports.
 const { existsSync, readFileSync } = process.getBuiltinModule("node:fs");
 const { dirname, join, relative } = process.getBuiltinModule("node:path");
 const vm = process.getBuiltinModule("node:vm");
 
-/** A script that runs, and where its compiled code belongs. */
+/** A script that runs, and the place of its compiled code. */
 export interface Loaded {
   readonly script: Script;
   readonly compiled: string;
@@ -36,7 +36,7 @@ export function startServer(folder: string, onLoad: (loaded: Loaded) => void = (
     exported.set(file, module.exports);
     const compiled = join(folder, "compiled", relative(folder, file));
     const script = readScript(file, compiled);
-    // What is loaded later may come after a flag has been changed, and is small.
+    // Scripts that are loaded later may come after a flag has been changed, and are small.
     if (script.cachedDataRejected && exported.size === 1) {
       console.error(`sluice: ${file} was compiled by another Node, or with other flags for V8, and is compiled again`);
     }

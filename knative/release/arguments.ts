@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 
-/** What a release is made of. */
+/** The parameters of a release. */
 export interface ReleaseOrder {
   readonly version: string;
   /** The folder that gets the files. */
@@ -25,7 +25,7 @@ const options = { dir: { type: "string" }, image: { type: "string" } } as const;
 
 const usage = "npm run release -- VERSION --dir DIR [--image REPOSITORY]";
 
-/** What is wanted, or a message that says what is wrong with the command line. */
+/** The parameters, or a message about a mistake in the command line. */
 export function readReleaseOrder(argv: readonly string[]): ReleaseOrder | { readonly mistake: string } {
   let parsed: ReturnType<typeof parse>;
   try {

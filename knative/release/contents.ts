@@ -1,4 +1,4 @@
-/** What a release holds: the chart, an overlay as one file, the plugin. */
+/** The contents of a release: the chart, an overlay as one file, the plugin. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -39,7 +39,7 @@ export async function chartOf({ version, image }: ReleaseNames): Promise<Content
   return new Map([[`sluice-${version}.tgz`, archiveOf(await Promise.all(files))]]);
 }
 
-/** Throws Error where a file has no place for what it is to name. */
+/** Throws Error if a file has no place for a name that it must contain. */
 function named(name: string, text: string, { version, image }: ReleaseNames): string {
   const replaced = (pattern: RegExp, replacement: string) => {
     if (!pattern.test(text)) throw new Error(`${name} of the chart has nothing like ${pattern}`);
@@ -51,7 +51,7 @@ function named(name: string, text: string, { version, image }: ReleaseNames): st
   return text;
 }
 
-/** Each overlay, as `kubectl kustomize` builds it. Rejects where there is no kubectl. */
+/** Each overlay, as `kubectl kustomize` builds it. Rejects without kubectl. */
 export async function overlaysOf({ version, image }: ReleaseNames): Promise<Contents> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-release-"));
   try {

@@ -17,10 +17,10 @@ import { chartOf, overlaysOf, pluginOf } from "./contents.ts";
 const execute = promisify(execFile);
 const sums = "SHA256SUMS";
 
-/** Something that the user has to change first. */
+/** A mistake that the user has to correct first. */
 class ReleaseRefused extends Error {}
 
-/** A file that no commit has would be in the release, and nothing could tell later what it was. */
+/** A file that no commit has would be in the release, and nothing could show later what it was. */
 async function refuseDirtyTree(): Promise<void> {
   const { stdout } = await execute("git", ["status", "--porcelain"], { cwd: root }).catch((error: unknown) => {
     const [firstLine] = messageOf(error).trim().split("\n").slice(-1);
@@ -59,7 +59,7 @@ async function release({ version, folder, image: asked }: ReleaseOrder): Promise
   await makeEmpty(folder);
   const image = asked ?? (await usualImage());
   const naming = { version, image };
-  // First what fails soonest: the executable takes ten seconds.
+  // The step that fails soonest comes first: the executable takes ten seconds.
   const overlays = await overlaysOf(naming).catch((error: NodeJS.ErrnoException) => {
     throw error.code === "ENOENT"
       ? new ReleaseRefused("there is no kubectl on PATH, which builds the overlays")

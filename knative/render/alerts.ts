@@ -22,14 +22,14 @@ export interface Alert {
   readonly runbook: string;
 }
 
-/** Asked when the alert is sent and not part of it: a guard that changes while a rollout stands still is no new alert. */
+/** Computed when the alert is sent and not part of it: a guard that changes during a stalled rollout is no new alert. */
 const whyItWaits =
   '{{ range $index, $wait := printf "max by (namespace, function, guard, zone) (sluice_waiting_since_timestamp_seconds{namespace=%q,rollout_group=%q})" ' +
   "$labels.namespace $labels.rollout_group | query }}" +
   "{{ if $index }} {{ end }}{{ .Labels.function }} has waited since {{ .Value | humanizeTimestamp }}: guard {{ .Labels.guard }}" +
   "{{ with .Labels.zone }}, zone {{ . }}{{ end }}.{{ else }}No function has said why.{{ end }}";
 
-/** A command that says of a group what holds it, and since when. */
+/** A command that shows what blocks a group, and since when. */
 const askWhy = "kubectl sluice why {{ $labels.rollout_group }} -n {{ $labels.namespace }}";
 
 const perGroup = "by (cluster, namespace, rollout_group)";
@@ -38,14 +38,14 @@ function answersWithin(answer: "allowed" | "refused", minutes: number, offset = 
   return `sum ${perGroup} (increase(sluice_evictions_total{answer="${answer}"}[${minutes}m]${offset})) > 0`;
 }
 
-/** True at each of ten minutes: then a client has asked in each ten minutes of the last 30, and no pod has gone in them. */
+/** True in each of ten minutes: then a client has asked in each ten minutes of the last 30, and no pod has gone in them. */
 const evictionsRefused =
   ["", " offset 10m", " offset 20m"].map((offset) => answersWithin("refused", 10, offset)).join(" and ") +
   ` unless ${answersWithin("allowed", 20)}`;
 
 const perClaim = "by (cluster, namespace, rollout_group, kind, function)";
 
-/** What has stood for longer than its kind may. Of a kind that only a later version knows, what has stood for an hour. */
+/** Claims that have stood for longer than their kind may, and claims of an unknown kind that have stood for an hour. */
 const claimStands =
   `time() - max ${perClaim} (sluice_group_claim_due_timestamp_seconds) > 0` +
   ` or (max ${perClaim} (sluice_group_claims) and max ${perClaim} (sluice_group_claims offset 1h)` +
@@ -62,11 +62,10 @@ export const alerts: readonly Alert[] = [
   },
   {
     name: "BadZoneAwarePodDisruptionBudgetConfiguration",
-    expression:
-      'sum by (job, namespace) (rate(rollout_operator_zpdb_configurations_observed_total{result="invalid"}[5m])) > 0',
+    expression: "max by (cluster, namespace) (sluice_invalid_budgets) > 0",
     summary: "A ZoneAwarePodDisruptionBudget in {{ $labels.namespace }} is invalid, and holds what it may govern.",
     first:
-      "kubectl -n {{ $labels.namespace }} logs -l app.kubernetes.io/name=sluice --tail=-1 | grep invalid names the budget and its field. Correct it, and apply it again.",
+      "kubectl -n {{ $labels.namespace }} get zoneawarepoddisruptionbudgets -o yaml | kubectl replace --dry-run=server -f - names the field, and lists the valid budgets as replaced. Correct the other one, and apply it again.",
     runbook: "functions/validate-zone-budget/README.md#what-it-refuses-in-this-order",
   },
   {
@@ -109,7 +108,7 @@ export const alerts: readonly Alert[] = [
   {
     name: "SluiceNeverPossible",
     expression: "time() - max by (cluster, namespace, function, zone) (sluice_never_possible_timestamp_seconds) < 900",
-    // No time makes it better, and a drain may have asked once and given up.
+    // Time does not cure it, and a drain may have asked once and given up.
     forDuration: "0s",
     summary: "{{ $labels.function }} says of {{ $labels.zone }}: never-possible. A client waits for it for ever.",
     first:
@@ -119,7 +118,7 @@ export const alerts: readonly Alert[] = [
   {
     name: "SluiceVolumeRemovalNears",
     expression: "min by (cluster, namespace, zone) (sluice_volume_removal_timestamp_seconds) - time() < 3600",
-    // A time may be shorter than five minutes.
+    // A user may set a shorter time than five minutes.
     forDuration: "0s",
     summary:
       "A suspended volume of {{ $labels.zone }} is removed in {{ $value | humanizeDuration }}, and its data with it.",
@@ -158,7 +157,7 @@ export const alerts: readonly Alert[] = [
   },
   {
     name: "SluiceDown",
-    // Of a series that is gone nothing is left after an hour to compare with, so that the namespace must be written here.
+    // After an hour nothing is left of a missing series to compare with, so that the namespace must be written here.
     expression: `absent(sluice_build_info{namespace="${placeholderNamespace}"})`,
     severity: "critical",
     summary:

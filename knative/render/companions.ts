@@ -1,4 +1,4 @@
-/** Companions: scripts that run in pods of others, each in a folder of the function that it serves. */
+/** Companions: scripts that run in other programs' pods, each in a folder of its function. */
 import { globSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { labelsOf, type Manifest } from "./object.ts";

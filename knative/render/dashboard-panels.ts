@@ -1,4 +1,4 @@
-/** What the dashboard shows. Every expression groups by namespace, so that groups of one name in two namespaces stay apart. */
+/** The panels of the dashboard. Every expression groups by namespace, so that groups of one name in two namespaces stay apart. */
 import {
   by,
   type Graph,

@@ -1,6 +1,6 @@
 /** Queries of the dashboard. Each groups by namespace. */
 
-/** What a graph shows: an expression, and the words that tell its lines apart. */
+/** The query of a graph: an expression, and the text that tells its lines apart. */
 interface Query {
   readonly expression: string;
   readonly legend: string;
@@ -16,7 +16,7 @@ export interface Graph extends Query {
   readonly warnsBelowSeconds?: number;
 }
 
-/** A table of what is so now: one line for each series, with these labels as its columns. */
+/** A table of the present state: one line for each series, with these labels as its columns. */
 export interface TablePanel {
   readonly title: string;
   readonly description: string;
@@ -60,18 +60,18 @@ export function highest(metric: string, labels: string): Query {
   return by(labels, (group) => `max ${group} (${metric}${filterOf(labels)})`);
 }
 
-/** The time that 99 of 100 took. */
+/** The 99th percentile of a duration. */
 export function slowest(metric: string, label: string, of = where): Query {
   const { expression } = rate(`${metric}_bucket`, `${label}, le`, of);
   return by(label, () => `histogram_quantile(0.99, ${expression})`);
 }
 
-/** How long ago a time was. Several replicas export it, and the newest one counts. */
+/** Age of a time. Several replicas export it, and the newest one counts. */
 export function sinceNewest(metric: string, labels = "rollout_group"): Query {
   return by(labels, () => `time() - ${highest(metric, labels).expression}`);
 }
 
-/** How long it is until the first of several times. */
+/** Time until the first of several times. */
 export function untilFirst(metric: string, labels: string): Query {
   return by(labels, (group) => `min ${group} (${metric}${filterOf(labels)} - time())`);
 }

@@ -47,7 +47,7 @@ function timeLeft(warnsBelowSeconds: number): object {
 }
 
 function graphOf({ title, description, expression, legend, unit, warnsBelowSeconds }: Graph, gridPos: object): object {
-  // With a least value of 0 the graph would not show what is over.
+  // With a minimum of 0 the graph would not show times that are over.
   const range = warnsBelowSeconds === undefined ? { min: 0 } : timeLeft(warnsBelowSeconds);
   return {
     type: "timeseries",

@@ -31,8 +31,8 @@ export function sourcesOf(definition: TriggeredDefinition): readonly Manifest[] 
 }
 
 /**
- * The sources of what an operator brings, with an account of their own. An adapter of a kind that the API server does
- * not serve ends with an error again and again, so that only users of the operator install them beside the others.
+ * The sources of an operator's kinds, with an account of their own. An adapter of a kind that the API server does not serve
+ * ends with an error again and again, so that only users of the operator install them beside the others.
  */
 export function sourcesBroughtBy(operator: string, definition: TriggeredDefinition): readonly Manifest[] {
   const theirs = (definition.watches ?? []).filter((source) => broughtBy(source) === operator);
@@ -44,13 +44,13 @@ export function operatorsOf({ watches = [] }: TriggeredDefinition): readonly str
   return [...new Set(watches.flatMap((source) => broughtBy(source) ?? []))];
 }
 
-/** Where an operator alone writes the label by which objects are chosen, there are none without it. */
+/** If only an operator writes the label that selects the objects, there are none without the operator. */
 function broughtBy({ resource, selector }: WatchedSource): string | undefined {
   const { broughtBy: operator }: ResourceType = resources[resource];
   return operator ?? selector?.broughtBy;
 }
 
-/** `account`: the one that only watches, on behalf of the function. */
+/** `account`: the one that only watches for the function. */
 function watching(
   { name }: TriggeredDefinition,
   account: string,
@@ -73,8 +73,8 @@ function watching(
 }
 
 /**
- * An attribute of the events of a source that has a selector. A broker has the events of all sources: by this attribute
- * no function is triggered by what others have selected.
+ * An attribute of the events of a source with a selector. A broker has the events of all sources: by this attribute no function
+ * is triggered by another function's selection.
  */
 function selectedBy(label: NonNullable<WatchedSource["selector"]>): { readonly selectedby: string } {
   return { selectedby: label.key };
@@ -114,7 +114,7 @@ function pingSource(source: string, name: string, at: string): Manifest {
   };
 }
 
-/** Takes from the broker what is for one function, by its own filter: the broker may be others' too. */
+/** Takes one function's events from the broker, by its own filter, because the broker may have other users. */
 export function triggerOf(definition: TriggeredDefinition): Manifest {
   const { name, watches = [] } = definition;
   const isScheduled = "schedule" in definition && definition.schedule !== undefined;

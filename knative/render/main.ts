@@ -33,7 +33,7 @@ async function readKinds(): Promise<ListedKinds> {
 const kinds = await readKinds();
 const functions = { groupFunctions, admissionFunctions, cronFunctions, kinds, companions: readCompanions() };
 
-/** Writes the files that differ, and says which. Removes those that are there, and neither rendered nor written by hand. */
+/** Writes the files that differ, and names them. Removes files that are neither rendered nor written by hand. */
 async function write(
   folder: string,
   shown: string,
@@ -55,7 +55,7 @@ async function write(
   }
 }
 
-// CRDs are written by hand: they are rollout-operator's.
+// CRDs are written by hand, because they are rollout-operator's.
 if (base !== undefined)
   await write(base, "knative/base", renderManifests(functions), (path) => path.startsWith("crds/"));
 if (chart !== undefined)

@@ -1,6 +1,6 @@
 /**
- * What Prometheus scrapes, and the rule with the alerts. Several replicas export what they know of a group as times; the newest
- * one counts.
+ * The scrape targets of Prometheus, and the rule with the alerts. Several replicas export their knowledge of a group as times;
+ * the newest one counts.
  */
 import manifest from "../../package.json" with { type: "json" };
 import { type Alert, alerts } from "./alerts.ts";
@@ -23,7 +23,7 @@ export function serviceMonitor(): Manifest {
   };
 }
 
-/** The rule with all alerts. They name their runbooks only where the package names the repository in which these are read. */
+/** The rule with all alerts. They name their runbooks only if the package names the repository in which these can be read. */
 export function prometheusRule(fields: PackageFields = manifest): Manifest {
   const repository = repositoryOf(fields);
   return {

@@ -1,4 +1,4 @@
-/** What every rendered manifest has: names, labels, and how a process of Sluice is run. */
+/** The common parts of every rendered manifest: names, labels, and how a process of Sluice is run. */
 import type { Need } from "../../functions/shared/contract/definition.ts";
 import manifest from "../../package.json" with { type: "json" };
 
@@ -11,6 +11,8 @@ export interface Manifest {
   readonly kind: string;
   readonly metadata: {
     readonly name: string;
+    /** Absent: an overlay says which. */
+    readonly namespace?: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
   };
@@ -23,7 +25,7 @@ export interface Workload {
   readonly needs: readonly Need[];
 }
 
-/** Overlays name the namespace that holds; kustomize writes it wherever this one stands. It has neither dashes nor dots. */
+/** Overlays name the real namespace, which kustomize writes wherever this one is. It has neither dashes nor dots. */
 export const placeholderNamespace = "default";
 
 /**
@@ -32,10 +34,10 @@ export const placeholderNamespace = "default";
  */
 export const placeholderImage = manifest.sluice.image;
 
-/** A placeholder: `images` of a kustomization says where the image is kept. */
+/** A placeholder: `images` of a kustomization names the real place. */
 export const image = `${placeholderImage}:${manifest.version}`;
 
-/** What readers of the manifests are told about it. */
+/** The comment about it for readers of the manifests. */
 export const placeholderHint = `The image ${placeholderImage} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization`;
 
 /** Webhook configurations of rollout-operator's users name this Service, so its name stays. */
@@ -48,10 +50,10 @@ export function labelsOf(component: string): Readonly<Record<string, string>> {
   return { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": component };
 }
 
-/** What Pod Security's `restricted` asks of a pod. */
+/** The settings that Pod Security's `restricted` requires of a pod. */
 export const podSecurityContext = { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } } as const;
 
-/** The container of a process, with these settings: what `restricted` asks of it, and a root that cannot be written. */
+/** The container of a process, with these settings: as `restricted` requires, and with a root that cannot be written. */
 export function containerOf(settings: Readonly<Record<string, string>>, own: object): object {
   const env = Object.entries(settings).map(([name, value]) => ({ name, value }));
   const securityContext = {

@@ -11,14 +11,14 @@ import { watchNeed } from "./events.ts";
 import { labelsOf, type Manifest, placeholderNamespace } from "./object.ts";
 import { boundTo, tlsPortNeeds, union } from "./rights.ts";
 
-/** Not the name of the chart's Role, which is called like the account. */
+/** Not the name of the chart's Role, which has the account's name. */
 const name = "rollout-operator-sluice";
 /** A placeholder, because the chart calls the account after the release: users write the one subject of the RoleBinding. */
 const account = "rollout-operator";
 /** The defaults of the operator's flag and of the chart's `webhooks.selfSignedCertSecretName`. */
 const secretNames = [usualSecretName, "certificate"];
 
-/** The functions that take the operator's place, and those that every choice has. */
+/** The functions that take the operator's place, and those of every choice. */
 const chosen = new Set([...(presets["rollout-operator"] ?? []), ...alwaysServed].map((one) => one.name));
 const isChosen = ({ name: one }: Definition): boolean => chosen.has(one);
 

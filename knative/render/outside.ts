@@ -1,6 +1,6 @@
 /**
- * What runs outside of the namespaces that are served, once in a cluster: a namespace that is deleted takes the accounts and the
- * rights in it away, in any order, and no process there could let go of anything any more.
+ * The process outside of the served namespaces, once in a cluster: a namespace that is deleted loses its accounts and rights in
+ * any order, and no process in it could remove finalizers any more.
  */
 
 import type { FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
@@ -15,7 +15,7 @@ import { clusterRightsOf, union } from "./rights.ts";
 const name = "sluice-outside";
 const labels = labelsOf("outside");
 
-/** How late an ending namespace is found: nothing is watched, so that the account needs no right to. */
+/** How late a namespace that is being deleted is found: nothing is watched, so that the account needs no right to. */
 const sweepInterval = "5s";
 
 /** True for a function whose keys are namespaces: it acts where one ends. */
@@ -23,7 +23,7 @@ export function actsOutside({ keyedBy }: FunctionDefinition): boolean {
   return keyedBy === "namespaces";
 }
 
-/** The workload of the functions that act where a namespace ends; nothing where there are none. */
+/** The workload of the functions that act at the end of a namespace; nothing without such functions. */
 export function outsideOf(definitions: readonly FunctionDefinition[]): readonly Manifest[] {
   const actors = definitions.filter(actsOutside);
   if (actors.length === 0) return [];
@@ -76,7 +76,7 @@ function policiesOf(needs: readonly Need[]): readonly Manifest[] {
   );
 }
 
-/** One replica: kubelet starts it again, and what it finds late it lets go late. */
+/** One replica: the kubelet starts it again, and a late find causes only a late release. */
 function workload(settings: Readonly<Record<string, string>>): Manifest {
   const container = containerOf(settings, {
     ports: [{ name: "http-metrics", containerPort: ports.plain }],

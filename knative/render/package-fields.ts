@@ -1,4 +1,4 @@
-/** What `package.json` names once for all that is rendered: the repository, the image and the chart. */
+/** The fields of `package.json` that rendered files use: the repository, the image and the chart. */
 
 export interface PackageFields {
   readonly name: string;
@@ -13,7 +13,7 @@ export interface PackageFields {
   };
 }
 
-/** The repository's address as a browser opens it, without a slash at its end; undefined where there is none. */
+/** The repository's address as a browser opens it, without a slash at its end; undefined without one. */
 export function repositoryOf({ repository }: PackageFields): string | undefined {
   const url = typeof repository === "string" ? repository : repository?.url;
   return url?.replace(/^git\+/, "").replace(/(\.git)?\/*$/, "");

@@ -8,14 +8,17 @@ import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "./
 const rbac = "rbac.authorization.k8s.io";
 const { group: admissionGroup } = resources.mutatingwebhookconfigurations;
 
-/** What a process needs for its TLS port besides what its functions need: the certificate, and who trusts it. */
+/**
+ * The needs of a process for its TLS port besides those of its functions: the certificate, and the configurations that trust
+ * it.
+ */
 export const tlsPortNeeds: readonly Need[] = [
   { group: "", resource: "secrets", verbs: ["get"], names: [usualSecretName] },
   { group: admissionGroup, resource: "mutatingwebhookconfigurations", verbs: ["list", "watch"] },
   { group: admissionGroup, resource: "validatingwebhookconfigurations", verbs: ["list", "watch"] },
 ];
 
-/** What `kubectl sluice why` reads, for users who run it in a pod of Sluice, with the pod's account. */
+/** The reads of `kubectl sluice why`, for users who run it in a pod of Sluice, with the pod's account. */
 export const pluginNeeds: readonly Need[] = [
   { group: resources.leases.group, resource: "leases", verbs: ["get", "list"] },
   { group: resources.statefulsets.group, resource: "statefulsets", verbs: ["get", "list"] },
@@ -29,7 +32,7 @@ export const pluginNeeds: readonly Need[] = [
   { group: "", resource: "events", verbs: ["get"] },
 ];
 
-/** The rights where views are lists: nothing is watched then. */
+/** The rights if views are lists, because nothing is watched then. */
 export function withoutWatches(needs: readonly Need[]): readonly Need[] {
   return needs
     .map((need) => ({ ...need, verbs: need.verbs.filter((verb) => verb !== "watch") }))
@@ -40,31 +43,40 @@ export function withoutWatches(needs: readonly Need[]): readonly Need[] {
 export function union(needs: readonly Need[]): readonly Need[] {
   const lines = new Map<string, Need>();
   for (const need of needs) {
-    const key = JSON.stringify([need.group, need.resource, need.names, need.namesOfNamespace]);
+    const key = JSON.stringify([need.group, need.resource, need.names, need.namesOfNamespace, need.scope]);
     const verbs = [...(lines.get(key)?.verbs ?? []), ...need.verbs];
     lines.set(key, { ...need, verbs: [...new Set(verbs)] });
   }
   return [...lines.values()];
 }
 
-/** The ServiceAccount of a workload with its Role, and a ClusterRole where it needs something that is of no namespace. */
+/**
+ * The ServiceAccount of a workload with its Role. What it needs of cluster-scoped objects, and in every namespace, is in a
+ * ClusterRole; what it needs in the namespace `default` is in a second Role there.
+ */
 export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   const labels = labelsOf(name);
-  const own = needs.filter((need) => !isClusterScoped(need));
-  const clusterWide = needs.filter(isClusterScoped);
+  const isOfCluster = (need: Need) => isClusterScoped(need) || need.scope === "every-namespace";
+  const namespaced = needs.filter((need) => !isOfCluster(need));
+  const own = namespaced.filter(({ scope }) => scope === undefined);
+  const inDefault = namespaced.filter(({ scope }) => scope === "default");
+  const clusterWide = needs.filter(isOfCluster);
   const isOfNamespace = ({ namesOfNamespace }: Need) => namesOfNamespace !== undefined;
   const bound = boundTo({ kind: "ServiceAccount", name, namespace: placeholderNamespace });
   const ofNamespace = `sluice:${name}-webhooks:${placeholderNamespace}`;
   return [
     { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, labels } },
     ...bound("Role", { binding: name, role: name, labels }, own),
+    // Not by its own name, which the Role above has where the process runs in that namespace. The field `namespace` of a
+    // kustomization would move this Role to another namespace.
+    ...bound("Role", { binding: `sluice:${name}`, role: `sluice:${name}`, labels, namespace: "default" }, inDefault),
     // Several namespaces may have a Sluice: what they may list is the same for all of them, the binding is not.
     ...bound(
       "ClusterRole",
       { binding: `sluice:${name}:${placeholderNamespace}`, role: `sluice:${name}`, labels },
       clusterWide.filter((need) => !isOfNamespace(need)),
     ),
-    // What they may change is not. By its label the component `knative/namespace` knows what to write the namespace into.
+    // The changes are not the same. By its label the component `knative/namespace` knows where to write the namespace.
     ...bound(
       "ClusterRole",
       { binding: ofNamespace, role: ofNamespace, labels: labelsOf("own-webhooks") },
@@ -73,7 +85,7 @@ export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   ];
 }
 
-/** The ServiceAccount of a workload that acts in every namespace: all that it needs is in a ClusterRole. */
+/** The ServiceAccount of a workload that acts in every namespace: all its needs are in a ClusterRole. */
 export function clusterRightsOf({ name, needs }: Workload, labels: Naming["labels"]): readonly Manifest[] {
   const bound = boundTo({ kind: "ServiceAccount", name, namespace: placeholderNamespace });
   return [
@@ -86,22 +98,19 @@ interface Naming {
   readonly binding: string;
   readonly role: string;
   readonly labels: Readonly<Record<string, string>>;
+  /** Absent: an overlay says where. */
+  readonly namespace?: string;
 }
 
-/** Answers what makes a role of some rules, and binds it; nothing where there are no rules. */
+/** Returns a function that makes a role of some rules, and binds it; nothing without rules. */
 export function boundTo(subject: object) {
-  return (kind: string, { binding, role, labels }: Naming, rules: readonly Need[]): Manifest[] => {
+  return (kind: string, { binding, role, ...place }: Naming, rules: readonly Need[]): Manifest[] => {
     if (rules.length === 0) return [];
     const roleRef = { apiGroup: rbac, kind, name: role };
-    const metadata = { name: binding, labels };
+    const apiVersion = `${rbac}/v1`;
     return [
-      {
-        apiVersion: `${rbac}/v1`,
-        kind,
-        metadata: { name: role, labels },
-        rules: union(rules).map((need) => ruleOf(need)),
-      },
-      { apiVersion: `${rbac}/v1`, kind: `${kind}Binding`, metadata, roleRef, subjects: [subject] },
+      { apiVersion, kind, metadata: { name: role, ...place }, rules: union(rules).map((need) => ruleOf(need)) },
+      { apiVersion, kind: `${kind}Binding`, metadata: { name: binding, ...place }, roleRef, subjects: [subject] },
     ];
   };
 }

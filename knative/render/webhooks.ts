@@ -1,4 +1,4 @@
-/** The webhook configurations: by the names, labels and Service that rollout-operator's have. */
+/** The webhook configurations, with the names, labels and Service of rollout-operator's. */
 
 import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../../functions/shared/annotations/table.ts";
@@ -15,9 +15,8 @@ export function emptySecret(): Manifest {
 }
 
 /**
- * The configuration that has the API server ask an admission function. Throws Error for one that would be asked where it does not
- * listen.
- * @param served the namespace that it is about; absent: the one of the Service
+ * The configuration by which the API server asks an admission function. Throws Error for a function that does not listen at its
+ * path. @param served the namespace of its reviews; absent: the one of the Service
  */
 export function webhookConfiguration(
   { name, paths, registration }: AdmissionDefinition,

@@ -1,4 +1,4 @@
-/** What runs: Knative Services that come and go, and Deployments that stay because the API server asks them. */
+/** The workloads: Knative Services that come and go, and Deployments that stay because the API server asks them. */
 import {
   answersReviews,
   containerOf,
@@ -17,7 +17,7 @@ const reviewGracePeriodSeconds = 40;
 const readiness = { periodSeconds: 3, failureThreshold: 2, timeoutSeconds: 2 };
 
 /**
- * A function that events trigger. It takes keys from many requests at once and queues them itself, so that a second instance
+ * A function that events trigger. It accepts keys from many requests at once and queues them itself, so that a second instance
  * would only read everything twice; a user who wants one raises `max-scale`.
  */
 export function knativeService(name: string, settings: Readonly<Record<string, string>>): Manifest {
@@ -58,7 +58,7 @@ export function knativeService(name: string, settings: Readonly<Record<string, s
   };
 }
 
-/** Two replicas that answer reviews, on two nodes where there are two, and never both taken at once. */
+/** Two replicas that answer reviews, on two nodes if there are two, and never both evicted at once. */
 export function deployment(name: string, settings: Readonly<Record<string, string>>): readonly Manifest[] {
   const labels = answersReviews;
   const metadata = { name, labels };
@@ -76,7 +76,7 @@ export function deployment(name: string, settings: Readonly<Record<string, strin
       apiVersion: "policy/v1",
       kind: "PodDisruptionBudget",
       metadata,
-      // A replica that is not ready answers nothing: its node may be drained all the same.
+      // A replica that is not ready answers nothing, so that its node may be drained.
       spec: { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow", selector },
     },
   ];
@@ -105,7 +105,7 @@ function podOf(name: string, settings: Readonly<Record<string, string>>): object
   };
 }
 
-/** Preferred, not required: on a cluster of one node there are two replicas all the same. */
+/** Preferred, not required, because a cluster of one node also has two replicas. */
 function spreadOver(): readonly object[] {
   return ["kubernetes.io/hostname", "topology.kubernetes.io/zone"].map((topologyKey, index) => ({
     weight: 100 - 50 * index,

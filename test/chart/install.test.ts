@@ -95,7 +95,7 @@ suite("the chart on the real API server", {
     });
 
   test("as a subchart, beside 30 budgets of the same release, five of five installs succeed at once", async () => {
-    const { folder, remove } = await parentChart(30);
+    const { folder, remove } = await parentChart(30, "operator");
     try {
       for (const helm of stage.helms)
         for (let index = 0; index < 5; index++) {

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Dispatcher, Pool } from "undici";
 
-/** What it takes to speak to an API server as its administrator. A `ControlPlane` is one. */
+/** The access to an API server as its administrator. A `ControlPlane` has it. */
 export interface ApiAccess {
   readonly url: string;
   readonly token: string;
@@ -31,7 +31,7 @@ export interface ApiOptions {
   readonly connections?: number;
 }
 
-/** Raw JSON over a few kept connections: what tests need, and cheap enough not to be what they measure. */
+/** Raw JSON over a few kept connections: enough for tests, and so cheap that it does not distort their measurements. */
 export class Api {
   readonly #pool: Pool;
   readonly #headers: Record<string, string>;
@@ -56,7 +56,7 @@ export class Api {
     return new Api(access, await readFile(access.caFile, "utf8"), options);
   }
 
-  /** The raw answer, whatever its status; `more` are headers. Throws only when there is none. */
+  /** The raw answer, whatever its status; `more` are headers. Throws only without an answer. */
   send(
     method: string,
     path: string,
@@ -64,7 +64,7 @@ export class Api {
     contentType?: string,
     more: Readonly<Record<string, string>> = {},
   ): Promise<Dispatcher.ResponseData> {
-    // Otherwise undici gives up the connection after a DELETE with a body, and a TLS handshake costs more than it.
+    // Otherwise undici closes the connection after a DELETE with a body, and a TLS handshake costs more than that.
     const options = { method: method as Dispatcher.HttpMethod, path, reset: false };
     if (body === undefined) return this.#pool.request({ ...options, headers: { ...this.#headers, ...more } });
     const headers = { ...this.#headers, "content-type": contentType ?? "application/json", ...more };
@@ -97,7 +97,7 @@ export class Api {
     return this.request<T>("DELETE", path, body);
   }
 
-  /** Breaks requests off and forgets the connections. */
+  /** Aborts requests and forgets the connections. */
   async close(): Promise<void> {
     await this.#pool.destroy();
   }
@@ -111,12 +111,15 @@ function parse(text: string): unknown {
   }
 }
 
-/** A question that took less needs no server: to ask it costs nothing. */
+/** A call that took less time needs no server, so that repeating it costs nothing. */
 const cheapMs = 1;
 const oftenMs = 50;
 const seldomMs = 200;
 
-/** An answer that did not come at once is asked for less and less often, and comes a twentieth of its time late at most. */
+/**
+ * A condition that does not hold at once is checked less and less often, and its success is noticed a twentieth of its time
+ * late at most.
+ */
 const pauseMs = (waitedMs: number, askedMs: number): number =>
   askedMs < cheapMs ? oftenMs : Math.max(oftenMs, Math.min(waitedMs / 20, seldomMs));
 

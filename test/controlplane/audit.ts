@@ -31,7 +31,7 @@ export interface RequestCount {
   readonly requests: number;
 }
 
-/** What happened in a stretch of an audit log: every line of it is in one of the counts. */
+/** The requests in a part of an audit log: every line of it is in one of the counts. */
 export interface AuditSummary {
   /** Without watches, most frequent first. */
   readonly requests: readonly RequestCount[];
@@ -59,7 +59,7 @@ interface RawEvent {
   readonly stageTimestamp: string;
 }
 
-/** Where an audit log ends now, in bytes: pass it as `from` to read what comes after. */
+/** The present end of an audit log in bytes: pass it as `from` to read later requests. */
 export async function auditPosition(auditLog: string): Promise<number> {
   return (await stat(auditLog)).size;
 }

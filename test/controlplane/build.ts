@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { launch } from "./processes.ts";
 
-/** Takes one line of progress for a person. */
+/** Receives one line of progress for a person. */
 export type Log = (line: string) => void;
 
 /** Packages of one pinned Go module and how they are built. */
@@ -16,7 +16,7 @@ export interface GoBuild {
   readonly ldflags: string;
 }
 
-/** What a folder of the cache is made from. */
+/** The inputs of a folder of the cache. */
 export interface Recipe {
   /** First part of the folder's name in the cache. */
   readonly name: string;
@@ -37,14 +37,14 @@ export function moduleFolder(module: string): string {
   return join(import.meta.dirname, module);
 }
 
-/** Where what was built is kept, outside the repository: `$SLUICE_CACHE`, `$XDG_CACHE_HOME/sluice` or `~/.cache/sluice`. */
+/** The folder of built files, outside the repository: `$SLUICE_CACHE`, `$XDG_CACHE_HOME/sluice` or `~/.cache/sluice`. */
 export function cacheFolder(): string {
   const { SLUICE_CACHE: own, XDG_CACHE_HOME: xdg } = process.env;
   if (own) return own;
   return xdg ? join(xdg, "sluice") : join(homedir(), ".cache", "sluice");
 }
 
-/** Whether `folder` holds each of `files`. */
+/** Whether `folder` has each of `files`. */
 export async function holds(folder: string, files: readonly string[]): Promise<boolean> {
   const missing = await missingFiles(folder, files);
   return missing.length === 0;
@@ -63,7 +63,7 @@ export async function missingFiles(folder: string, files: readonly string[]): Pr
   return files.filter((_, index) => !found[index]);
 }
 
-/** The arguments of `go build`, less the folder that it writes to. */
+/** The arguments of `go build`, except the folder to which it writes. */
 function goArguments(build: GoBuild): string[] {
   return ["build", "-trimpath", "-buildvcs=false", "-ldflags", build.ldflags];
 }
@@ -85,8 +85,8 @@ export async function recipeFolder(recipe: Recipe): Promise<string> {
 }
 
 /**
- * The recipe's folder, built first when it is not in the cache. Two starts at once build once: the second waits.
- * A build that ends early leaves nothing that looks complete. Throws with the compiler's words when a build fails.
+ * The recipe's folder, built first if it is not in the cache. Two starts at once build once: the second waits. An interrupted
+ * build leaves nothing that looks complete. Throws with the compiler's output if a build fails.
  */
 export async function ensureBuilt(recipe: Recipe, log: Log): Promise<string> {
   const folder = await recipeFolder(recipe);
@@ -120,8 +120,8 @@ async function goBuild(build: GoBuild, folder: string, log: Log): Promise<void> 
 }
 
 /**
- * Runs the go command in a pinned module's folder and returns what it printed to standard output.
- * Throws when there is no go command, or with what it said when it fails.
+ * Runs the go command in a pinned module's folder and returns its standard output. Throws without a go command, or with its
+ * error output if it fails.
  */
 export async function runGo(args: readonly string[], module: string): Promise<string> {
   const child = launch("go", args, {
@@ -142,7 +142,7 @@ export async function runGo(args: readonly string[], module: string): Promise<st
   return stdout;
 }
 
-/** What an earlier build left when it was killed. Only the holder of the lock may call this. */
+/** Files that an earlier build left when it was killed. Only the holder of the lock may call this. */
 async function removeLeftovers(folder: string): Promise<void> {
   const prefix = `${folder}.building-`;
   const entries = (await readdir(cacheFolder())).map((entry) => join(cacheFolder(), entry));
@@ -150,9 +150,9 @@ async function removeLeftovers(folder: string): Promise<void> {
 }
 
 /**
- * Takes a lock file and returns the function that gives it back. Its owner touches it while it works: process ids would
- * not tell the truth across containers that share a cache. Should two owners ever meet after a pause, both build the
- * same thing and the last rename wins.
+ * Takes a lock file and returns the function that releases it. Its owner touches it while it works, because process ids would
+ * mean nothing across containers that share a cache. If two owners should ever meet after a pause, both build the same thing
+ * and the last rename wins.
  */
 async function lock(path: string, log: Log): Promise<() => Promise<void>> {
   let isReported = false;

@@ -15,9 +15,9 @@ const CONTROLLERS = [
   "statefulset",
 ];
 
-/** What takes pods off nodes that are gone or tainted, binds volumes and attaches them. */
+/** The controllers that remove pods from nodes that are gone or tainted, and that bind and attach volumes. */
 const NODE_AND_VOLUME_CONTROLLERS = [
-  // There are no DaemonSets, but taint eviction finds the pods of a node by the index that this one makes.
+  // There are no DaemonSets, but taint eviction finds the pods of a node by this controller's index.
   "daemonset",
   "persistentvolume-attach-detach",
   "persistentvolume-binder",
@@ -26,8 +26,14 @@ const NODE_AND_VOLUME_CONTROLLERS = [
   "taint-eviction",
 ];
 
-/** Those that every test needs, or also those of nodes and volumes. */
-export type Controllers = "workloads" | "all";
+/**
+ * Those that every test needs, or also those of nodes and volumes. `node-health` is `all`, and the one that finds out that a
+ * kubelet is silent: five seconds after its last word the Node is not Ready, and tainted.
+ */
+export type Controllers = "workloads" | "all" | "node-health";
+
+/** 40 s in a cluster, looked at every 5 s. */
+const NODE_HEALTH = ["--node-monitor-period=1s", "--node-monitor-grace-period=5s"];
 
 export interface Command {
   readonly file: string;
@@ -36,7 +42,7 @@ export interface Command {
 
 /**
  * Environment of the programs. They are written in Go, whose collector runs when the heap has grown by GOGC percent: here by
- * 400 and not by 100, because tests wait for processors and not for memory. A value that is set already stays.
+ * 400 and not by 100, because tests wait for processors and not for memory. A value that is already set stays.
  */
 export const programEnvironment = (): NodeJS.ProcessEnv => ({ ...process.env, GOGC: process.env.GOGC ?? "400" });
 
@@ -45,7 +51,7 @@ interface EtcdPorts {
   readonly peer: number;
 }
 
-/** Nothing is synced to disk: it survives the end of a process, not of the machine. */
+/** Nothing is synced to disk: the data survive the end of a process, but not of the machine. */
 export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): Command {
   const client = `http://127.0.0.1:${ports.client}`;
   const peer = `http://127.0.0.1:${ports.peer}`;
@@ -60,7 +66,7 @@ export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): C
       `--initial-advertise-peer-urls=${peer}`,
       `--initial-cluster=default=${peer}`,
       "--unsafe-no-fsync",
-      // It is alone: an election need not wait for others. Each heartbeat costs, and none tells anything.
+      // It is alone, so that an election need not wait for others. Each heartbeat costs time and is of no use.
       "--heartbeat-interval=100",
       "--election-timeout=500",
       "--log-level=warn",
@@ -69,26 +75,33 @@ export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): C
   };
 }
 
-/** So that what is measured against the API server is the client. */
+/** So that a measurement against the API server measures the client. */
 const UNLIMITED = [
   "--enable-priority-and-fairness=false",
   "--max-requests-inflight=4000",
   "--max-mutating-requests-inflight=4000",
 ];
 
-/** `fairness`: with priority and fairness, and as many seats as a kube-apiserver has by default; else without limits. */
+export interface ApiServerSettings {
+  /** Where it listens. */
+  readonly address: string;
+  readonly port: number;
+  readonly etcdPort: number;
+  /** With priority and fairness, and as many seats as a kube-apiserver has by default; else without limits. */
+  readonly fairness: boolean;
+}
+
+/** Its certificate is for 127.0.0.1 and for its own address. */
 export function apiServerCommand(
   assets: string,
   layout: Layout,
-  port: number,
-  etcdPort: number,
-  fairness: boolean,
+  { address, port, etcdPort, fairness }: ApiServerSettings,
 ): Command {
   return {
     file: join(assets, "kube-apiserver"),
     args: [
       `--etcd-servers=http://127.0.0.1:${etcdPort}`,
-      "--bind-address=127.0.0.1",
+      `--bind-address=${address}`,
       `--secure-port=${port}`,
       `--cert-dir=${layout.certificates}`,
       // There may be no other address, and no client looks for this server in the endpoints of its own Service.
@@ -100,23 +113,25 @@ export function apiServerCommand(
       "--service-account-issuer=https://kubernetes.default.svc",
       `--service-account-key-file=${layout.serviceAccountPublicKey}`,
       `--service-account-signing-key-file=${layout.serviceAccountKey}`,
-      // Pods need no service account here, and no controller would take the taint off a new node.
+      // Pods need no service account here, and no controller would remove the taint from a new node.
       "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
       ...(fairness ? [] : UNLIMITED),
       `--audit-policy-file=${layout.auditPolicy}`,
       `--audit-log-path=${layout.auditLog}`,
-      // In megabytes. Never rotated: a reader must find all of it in one file.
+      // In megabytes. Never rotated, because a reader must find all of it in one file.
       "--audit-log-maxsize=1000000",
     ],
   };
 }
 
 /**
- * No controller looks after the nodes' health (node-lifecycle): no kubelet reports any. A test that needs a node that is not
- * ready writes its condition, and its taints.
+ * Only `node-health` looks after the nodes' health (node-lifecycle): elsewhere no kubelet reports any. A test there that needs a
+ * node that is not ready writes its condition, and its taints.
  */
 export function controllerManagerCommand(assets: string, layout: Layout, which: Controllers): Command {
-  const controllers = which === "all" ? [...CONTROLLERS, ...NODE_AND_VOLUME_CONTROLLERS] : CONTROLLERS;
+  const ofNodes = which === "workloads" ? [] : NODE_AND_VOLUME_CONTROLLERS;
+  const checksNodes = which === "node-health";
+  const controllers = [...CONTROLLERS, ...ofNodes, ...(checksNodes ? ["node-lifecycle"] : [])];
   return {
     file: join(assets, "kube-controller-manager"),
     args: [
@@ -126,6 +141,7 @@ export function controllerManagerCommand(assets: string, layout: Layout, which: 
       "--kube-api-qps=2000",
       "--kube-api-burst=4000",
       `--controllers=${controllers.map((name) => `${name}-controller`).join(",")}`,
+      ...(checksNodes ? NODE_HEALTH : []),
       // Claims that found no volume reconcile again.
       "--pvclaimbinder-sync-period=1s",
       `--service-account-private-key-file=${layout.serviceAccountKey}`,

@@ -21,7 +21,7 @@ export interface Layout {
   readonly state: string;
 }
 
-/** One bearer token for each of the three that speak to the API server, so that the audit log tells them apart. */
+/** One bearer token for each of the three clients of the API server, so that the audit log distinguishes them. */
 export interface Tokens {
   readonly admin: string;
   readonly controllerManager: string;
@@ -51,7 +51,7 @@ function auditPolicy(answersOf: readonly AuditedResources[]): object {
     omitManagedFields: true,
     omitStages: ["RequestReceived", "ResponseStarted"],
   };
-  // A rule without resources is for all of them.
+  // A rule without resources covers all of them.
   const rules = answersOf.length === 0 ? AUDIT_RULES : [answered, ...AUDIT_RULES];
   return { apiVersion: "audit.k8s.io/v1", kind: "Policy", rules };
 }
@@ -76,9 +76,9 @@ export function layoutOf(directory: string): Layout {
 }
 
 /**
- * Writes what the processes read. Tokens and keys of an earlier start in the same folder stay valid.
+ * Writes the files that the processes read. Tokens and keys of an earlier start in the same folder stay valid.
  *
- * @param answersOf whose writes the audit log holds with their answers
+ * @param answersOf the users whose writes are in the audit log with their answers
  */
 export async function writeConfiguration(layout: Layout, answersOf: readonly AuditedResources[] = []): Promise<Tokens> {
   for (const folder of [layout.directory, layout.certificates, layout.logs]) await mkdir(folder, { recursive: true });
@@ -118,7 +118,7 @@ async function readIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-/** Writes a kubeconfig, as JSON, which is YAML too. It holds the CA itself: it can be copied elsewhere. */
+/** Writes a kubeconfig as JSON, which is also YAML. It has the CA itself, so that it can be copied elsewhere. */
 export async function writeKubeconfig(
   path: string,
   url: string,

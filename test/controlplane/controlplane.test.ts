@@ -118,7 +118,7 @@ describe("a control plane in this process", { skip: skipWithout(assets) }, () =>
     await deleteGroup(controlPlane, created);
   });
 
-  test("a broken image never becomes ready and says why; healed, it is", async () => {
+  test("a broken image never becomes ready and reports the reason, and a healed one is ready", async () => {
     const podAnnotations = { [ANNOTATIONS.waitingReason]: "ImagePullBackOff" };
     const created = await group("broken", { image: "app:broken", podAnnotations });
     const waiting = await eventually("a waiting container", 10_000, async () => {
@@ -305,7 +305,7 @@ for (const leash of ["setpriv", "sh"] satisfies Leash[]) {
     assert.ok((await launch("no-such-command", [], { output: "pipe", leash }).ended).error);
   });
 
-  test(`a signal that comes while a ${leash} leash is being put on is not lost`, {
+  test(`a signal that comes while a ${leash} leash is being set up is not lost`, {
     skip: process.platform !== "linux",
   }, async () => {
     const ends: Promise<End>[] = [];

@@ -103,7 +103,7 @@ function zoneManifest(options: GroupOptions, zone: string): StatefulSet {
   };
 }
 
-/** Makes the StatefulSets of a group, and resolves before their pods exist. Throws an `ApiError` when one exists. */
+/** Creates the StatefulSets of a group, and resolves before their pods exist. Throws an `ApiError` if one exists. */
 export async function createGroup(access: ApiAccess, options: GroupOptions): Promise<FixtureGroup> {
   const namespace = options.namespace ?? "default";
   const manifests = groupManifests(options);
@@ -132,7 +132,7 @@ export interface WaitOptions {
   readonly everyMs?: number;
 }
 
-/** Resolves when the StatefulSets say that all pods are available. Throws after the time, and says what is missing. */
+/** Resolves when the StatefulSets report all pods as available. After the time it throws an error with the missing pods. */
 export async function waitForGroupReady(
   access: ApiAccess,
   group: FixtureGroup,
@@ -158,7 +158,7 @@ export async function waitForGroupReady(
 function shortfall({ metadata, spec, status }: StatefulSet, updated: boolean): string[] {
   if (status?.observedGeneration !== metadata.generation) return [`${metadata.name}: not observed yet`];
   const counts = [status?.availableReplicas ?? 0, ...(updated ? [status?.updatedReplicas ?? 0] : [])];
-  // Pods that are still to go, after replicas were lowered, count in `replicas`.
+  // After replicas were lowered, pods that are still to go count in `replicas`.
   const complete = counts.every((count) => count === spec.replicas) && (status?.replicas ?? 0) === spec.replicas;
   return complete ? [] : [`${metadata.name}: ${JSON.stringify(status)}`];
 }
@@ -179,7 +179,7 @@ export async function changeTemplate(
   });
 }
 
-/** All pods of a group, those that terminate too. */
+/** All pods of a group, including terminating ones. */
 export function groupPods(access: ApiAccess, group: FixtureGroup): Promise<Pod[]> {
   const selector = encodeURIComponent(`rollout-group=${group.name}`);
   return using(access, async (api) => {
@@ -188,7 +188,7 @@ export function groupPods(access: ApiAccess, group: FixtureGroup): Promise<Pod[]
   });
 }
 
-/** Deletes a group and resolves when the last pod is gone. Throws when that takes more than `timeoutMs`. */
+/** Deletes a group and resolves when the last pod is gone. Throws if that takes more than `timeoutMs`. */
 export async function deleteGroup(access: ApiAccess, group: FixtureGroup, timeoutMs = 60_000): Promise<void> {
   await using(access, async (api) => {
     for (const name of group.statefulSets) {

@@ -1,12 +1,12 @@
 import { parseArgs } from "node:util";
 
-/** What a command line may have, by name. */
+/** The flags of a command line, by name. */
 export type Flags = Readonly<Record<string, { readonly type: "string" | "boolean" }>>;
 
 /** A command line that was read. */
 export class CommandLine {
   readonly #values = new Map<string, string | true>();
-  /** A line for each mistake: the values are to be used only when there is none. */
+  /** A line for each mistake: the values are valid only without one. */
   readonly mistakes: string[] = [];
 
   constructor(args: readonly string[], flags: Flags) {
@@ -32,7 +32,7 @@ export class CommandLine {
     return typeof value === "string" ? value : undefined;
   }
 
-  /** A whole number within bounds; `otherwise` where the flag is not given. */
+  /** A whole number within limits; `otherwise` if the flag is missing. */
   whole(name: string, otherwise: number, least: number, most: number): number {
     const text = this.text(name);
     if (text === undefined) return otherwise;
@@ -42,7 +42,7 @@ export class CommandLine {
     return otherwise;
   }
 
-  /** One of a few words; the first where the flag is not given. */
+  /** One of a few words; the first if the flag is missing. */
   word<Word extends string>(name: string, words: readonly [Word, ...Word[]]): Word {
     const text = this.text(name);
     const word = words.find((one) => one === text);

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Api } from "./api.ts";
 import { linesOf } from "./lines.ts";
 
-/** What follows objects of one type, and keeps what it needs of them. */
+/** A follower of the objects of one type, with the state that it needs of them. */
 export interface Follower<T> {
   /** Of the list; a query after `?` is kept. */
   readonly path: string;
@@ -21,8 +21,8 @@ const PAGE = 500;
 export const BACK_OFF_MS = { first: 50, most: 1_000 };
 
 /**
- * Lists objects and watches them until `signal` is aborted; after any break it lists anew, so that nothing is lost.
- * Resolves when the first list has been told, to a promise of the end. Throws when the API server refuses that list.
+ * Lists objects and watches them until `signal` is aborted; after any break it lists again, so that nothing is lost. Resolves,
+ * after the first list, to a promise of the end. Throws if the API server refuses that list.
  */
 export async function follow<T extends Followed>(
   api: Api,

@@ -1,4 +1,6 @@
-/** Is aborted by the first signal that asks this process to end. A second one ends it at once: the leash ends its children. */
+/**
+ * Is aborted by the first signal that asks this process to end. A second one ends it at once, and the leash ends its children.
+ */
 export function interruption(): AbortSignal {
   const interrupted = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {

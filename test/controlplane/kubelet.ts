@@ -24,6 +24,8 @@ export interface KubeletOptions {
   readonly podsGoneAfterMs?: number;
   /** How many Node objects to make: node-1, node-2, ... Default 1. Pods of any other node name are played too. */
   readonly nodes?: number;
+  /** False: it makes nodes and schedules, and kubelets of the test's own play the pods. Default true. */
+  readonly playsPods?: boolean;
   /** Is told when the API server refuses what the kubelet writes, once per pod; it tries on. */
   readonly log?: Log;
 }
@@ -42,13 +44,13 @@ const MERGE_PATCH = "application/merge-patch+json";
 const CRASHING = "CrashLoopBackOff";
 
 /**
- * Plays the kubelets of a whole cluster, and its scheduler: each pod that has a node gets one status, Running and Ready,
- * some time after it got it, and goes some time after it was deleted. Nothing runs. A pod that terminates stays Ready
- * until it is gone, and readiness gates are not looked at.
+ * Plays the kubelets of a whole cluster, and its scheduler: each pod with a node gets one status, Running and Ready, some time
+ * after its binding, and goes some time after its deletion. Nothing runs. A terminating pod stays Ready until it is gone, and
+ * readiness gates have no effect.
  */
 export class Kubelet {
   readonly #api: Api;
-  /** By uid: a namesake may be there before the watch reports that its predecessor is gone. */
+  /** By uid, because a namesake may exist before the watch reports that its predecessor is gone. */
   readonly #pods = new Map<string, Tracked>();
   readonly #log: Log;
   readonly #reported = new Set<string>();
@@ -66,7 +68,7 @@ export class Kubelet {
     this.#goneAfterMs = options.podsGoneAfterMs ?? 0;
   }
 
-  /** Makes the nodes, and resolves when every pod that exists is known. Throws when the API server refuses. */
+  /** Creates the nodes, and resolves when every existing pod is known. Throws if the API server refuses. */
   static async start(access: ApiAccess, options: KubeletOptions = {}): Promise<Kubelet> {
     const api = await Api.open(access, { userAgent: "sluice-test-kubelet", connections: 12 });
     const kubelet = new Kubelet(api, options);
@@ -76,7 +78,7 @@ export class Kubelet {
         await createNode(api, { name: `node-${n}`, zone });
       }
       kubelet.#scheduler = await Scheduler.start(access);
-      await kubelet.#begin();
+      if (options.playsPods ?? true) await kubelet.#begin();
     } catch (error) {
       await kubelet.stop();
       throw error;
@@ -133,7 +135,7 @@ export class Kubelet {
   }
 
   #observe(pod: Pod): Tracked {
-    // The greater part of a pod, and of no use here: thousands of them are kept.
+    // The greater part of a pod, of which thousands are kept, and which is of no use here.
     delete pod.metadata.managedFields;
     let tracked = this.#pods.get(pod.metadata.uid);
     if (!tracked) {
@@ -163,7 +165,7 @@ export class Kubelet {
     if (tracked.stage === "starting") tracked.stage = "started";
   }
 
-  /** A pod with finalizers stays in the API server until they are gone, without another word from here. */
+  /** A pod with finalizers stays in the API server until they are gone, without a further request from here. */
   async #end(tracked: Tracked): Promise<void> {
     const { namespace, name, uid } = tracked.pod.metadata;
     const path = `/api/v1/namespaces/${namespace}/pods/${name}`;
@@ -174,7 +176,7 @@ export class Kubelet {
     if (tracked.stage === "going") tracked.stage = "gone";
   }
 
-  /** Sends until the API server has it, or has no such pod any more, or the pod has gone on to another stage. */
+  /** Sends until the API server has it, or has no such pod any more, or the pod has reached another stage. */
   async #persist(tracked: Tracked, stage: Tracked["stage"], send: () => Promise<number>): Promise<void> {
     let backOffMs = BACK_OFF_MS.first;
     while (tracked.stage === stage && !this.#stopping.signal.aborted) {
@@ -214,7 +216,7 @@ export class Kubelet {
     const pod = await this.#api.get<Pod>(`/api/v1/namespaces/${namespace}/pods/${name}`);
     const tracked = this.#observe(pod);
     tracked.broken = broken;
-    // A pod that is to break before it was ready gets its status now, and not a second one later.
+    // A pod that must break before it was ready gets its status now, and not a second one later.
     clearTimeout(tracked.stage === "starting" ? tracked.timer : undefined);
     if (tracked.stage === "starting") tracked.stage = "started";
     const status = await this.#sendStatus(tracked);

@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { test } from "node:test";
 import { linesOf } from "./lines.ts";
 
-test("the lines of a stream come whole, wherever its pieces are cut, in a letter of several bytes too", async () => {
+test("the lines of a stream come whole, wherever its pieces are split, even inside a letter of several bytes", async () => {
   const whole = ['{"name":"a"}', '{"name":"zürich\u2028"}'];
   const bytes = Buffer.from(`${whole.join("\n")}\n{"name":`);
   for (let at = 1; at < bytes.length; at++) {
@@ -12,7 +12,7 @@ test("the lines of a stream come whole, wherever its pieces are cut, in a letter
   }
 });
 
-test("what breaks a stream is thrown to its reader, and a reader that leaves the loop ends the stream", async () => {
+test("a stream's error is thrown to its reader, and a reader that leaves the loop ends the stream", async () => {
   const broken = new Readable({ read() {} });
   broken.push("one\n");
   const lines = linesOf(broken);

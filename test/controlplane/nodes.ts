@@ -8,11 +8,11 @@ export interface NodeOptions {
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** Makes a Node that is ready and has room for any number of pods; one that is there already stays as it is. */
+/** Creates a Node that is ready and has room for any number of pods; an existing one stays as it is. */
 export async function createNode(api: Api, { name, zone, labels }: NodeOptions): Promise<void> {
   const metadata = {
     name,
-    // The kubelet's own word that volumes are attached for it.
+    // The kubelet's own report that volumes are attached for it.
     annotations: { "volumes.kubernetes.io/controller-managed-attach-detach": "true" },
     labels: { ...labels, "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone },
   };

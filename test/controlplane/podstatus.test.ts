@@ -1,4 +1,4 @@
-/** What the fake kubelet says of a pod, as a real one would: when each condition changed, above all. */
+/** The fake kubelet's status of a pod must be a real one's, above all the times at which conditions changed. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Pod, podStatus, UNREADY, type WaitingReason } from "./podstatus.ts";

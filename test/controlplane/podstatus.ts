@@ -34,7 +34,7 @@ interface Condition {
   readonly lastTransitionTime?: string;
 }
 
-/** What containers wait for, or undefined when they run. */
+/** The reason for which containers wait; undefined if they run. */
 export type WaitingReason = string | undefined;
 
 /** In place of a reason: the container runs, and its readiness probe fails; an init container runs and does not end. */
@@ -60,7 +60,7 @@ const OWN_CONDITIONS = new Set([
   "Ready",
 ]);
 
-/** Whether an image's tag says that its container never becomes ready. */
+/** Whether an image's tag means that its container never becomes ready. */
 export function isBrokenImage(image: string): boolean {
   return image.endsWith(":broken");
 }
@@ -78,11 +78,10 @@ export interface StatusTimes {
 }
 
 /**
- * A pod's status, whole, as a kubelet writes it. Conditions of other types stay as they are in `pod`; its own keep their time
- * while they hold or do not hold as before.
+ * A pod's status, whole, as a kubelet writes it. Conditions of other types stay as they are in `pod`; the kubelet's own keep
+ * their time while their status stays the same.
  *
- * @param waiting what each container waits for
- * @param ip is used when the pod has none yet
+ * @param waiting the reason for which each container waits @param ip is used if the pod has none yet
  */
 export function podStatus(
   pod: Pod,

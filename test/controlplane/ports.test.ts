@@ -1,4 +1,4 @@
-/** Ports are reserved across processes: of many that ask at once no two get the same. */
+/** Ports are reserved across processes: of many that request one at once no two get the same. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { freePort, isFree, releasePorts, reservePort } from "./ports.ts";
 const processes = 6;
 const portsEach = 200;
 
-/** A process that asks for ports once it is told to, prints them, and keeps them until it is killed. */
+/** A process that requests ports on a command, prints them, and keeps them until it is killed. */
 function startAsking(context: TestContext, count: number) {
   const program = `
     const { freePort } = await import(${JSON.stringify(join(import.meta.dirname, "ports.ts"))});
@@ -39,7 +39,7 @@ function startAsking(context: TestContext, count: number) {
   return { ready: line, ask, kill };
 }
 
-test("of many processes that ask at once for many ports no two get the same", async (context) => {
+test("many processes that request many ports at once never get the same one twice", async (context) => {
   const asking = Array.from({ length: processes }, () => startAsking(context, portsEach));
   await Promise.all(asking.map(({ ready }) => ready()));
   const ports = (await Promise.all(asking.map(({ ask }) => ask()))).flat();
@@ -47,7 +47,7 @@ test("of many processes that ask at once for many ports no two get the same", as
   assert.equal(new Set(ports).size, ports.length, "two processes have the same port");
 });
 
-test("a port is its process's until that ends, even by SIGKILL, and though nothing listens there", async (context) => {
+test("a port belongs to its process until that ends, even by SIGKILL, and even if nothing listens there", async (context) => {
   const other = startAsking(context, 1);
   await other.ready();
   const [port = 0] = await other.ask();
@@ -58,7 +58,7 @@ test("a port is its process's until that ends, even by SIGKILL, and though nothi
   releasePorts(port);
 });
 
-test("a port that was released may be reserved again, once, and one that is listened on may not", async () => {
+test("a released port may be reserved again, once, and a port with a listener may not", async () => {
   const port = await freePort();
   assert.equal(await reservePort(port), false);
   releasePorts(port);

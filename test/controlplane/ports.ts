@@ -1,7 +1,7 @@
 import { createSocket, type Socket } from "node:dgram";
 import { createServer } from "node:net";
 
-/** Below what systems hand out to outgoing connections, so that a port stays free while its owner restarts. */
+/** Below the ports that systems use for outgoing connections, so that a port stays free while its owner restarts. */
 const LOWEST = 20_000;
 const HIGHEST = 31_999;
 
@@ -34,7 +34,7 @@ export async function reservePort(port: number): Promise<boolean> {
   return false;
 }
 
-/** A free port of 127.0.0.1, reserved as by `reservePort`: no two processes get the same. Throws when there is none. */
+/** A free port of 127.0.0.1, reserved as by `reservePort`: no two processes get the same. Throws if there is none. */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt++) {
     const port = LOWEST + Math.floor(Math.random() * (HIGHEST - LOWEST + 1));

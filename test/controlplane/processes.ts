@@ -74,8 +74,8 @@ function onPath(command: string): boolean {
 }
 
 /**
- * The command line that ends `command` when this process dies, even by SIGKILL: on Linux the kernel does it, elsewhere
- * a shell that waits for a pipe to close.
+ * The command line that ends `command` when this process dies, even by SIGKILL: on Linux the kernel does it, elsewhere a shell
+ * that waits for a pipe to close.
  */
 function leashed(leash: Leash, command: string, args: readonly string[]): [string, string[]] {
   if (leash === "setpriv") return ["setpriv", ["--pdeathsig", "KILL", "--", command, ...args]];
@@ -88,7 +88,7 @@ export function launch(command: string, args: readonly string[], options: Launch
   const [file, all] = leashed(leash, command, args);
   const log = options.output === "pipe" ? undefined : openSync(options.output.file, "a");
   const sink = log ?? "pipe";
-  // A group of its own: Ctrl-C in a terminal is for the supervisor, which ends its children in order.
+  // A group of its own, because Ctrl-C in a terminal must reach the supervisor, which ends its children in order.
   const spawnOptions: SpawnOptions = {
     detached: true,
     stdio: ["ignore", sink, sink, leash === "sh" ? "pipe" : "ignore"],
@@ -117,7 +117,7 @@ function handle(child: ChildProcess, command: string): Launched {
     child.once("error", (error) => finish({ code: null, signal: null, error, summary: error.message }));
     // The shell's watcher may outlive the shell until the pipe that it reads is closed.
     child.once("exit", () => child.stdio[3]?.destroy());
-    // "close" comes after the last output was read; both leashes say 127 when there is no such command.
+    // "close" comes after the last output was read; both leashes report 127 for an unknown command.
     child.once("close", (code, signal) => {
       const summary = signal ? `signal ${signal}` : `exit code ${code}`;
       const error = code === 127 ? new Error(`${command}: no such command`) : undefined;
@@ -142,7 +142,7 @@ function handle(child: ChildProcess, command: string): Launched {
   return { pid: child.pid, ended, end: () => end, printed: () => printed, signal, stop };
 }
 
-/** The command lines of the processes that a process has started and that run, in the order of their numbers. */
+/** The command lines of a process's running children, in the order of their numbers. */
 export function childrenOf(pid: number): string[] {
   const lines = execFileSync("ps", ["-A", "-o", "ppid=", "-o", "stat=", "-o", "args="], { encoding: "utf8" }).split(
     "\n",
@@ -154,7 +154,7 @@ export function childrenOf(pid: number): string[] {
 
 const LONGEST_LINE = 300;
 
-/** The last `lines` lines of a file, each cut to what a terminal can bear, or what says that there is none. */
+/** The last `lines` lines of a file, each cut to a length that a terminal can show, or a note that there is none. */
 export async function tail(path: string, lines: number): Promise<string> {
   try {
     const file = await open(path);

@@ -59,7 +59,7 @@ describe("pods without a node", { skip: await skipWithoutControlPlane() }, () =>
     assert.deepEqual(await nodes(), ["one", "one", "one", "one"]);
   });
 
-  test("are not given a node with a taint that keeps them away", async () => {
+  test("are not given a node with a taint that they do not tolerate", async () => {
     const taints = [{ key: "test.sluice.dev/kept", effect: "NoSchedule" }];
     await api.patch("/api/v1/nodes/one", { spec: { taints } });
     await cordon("two", false);

@@ -20,7 +20,8 @@ const keepsAway = new Set(["NoSchedule", "NoExecute"]);
 
 /**
  * Plays the scheduler: each pod without a node gets one that is not cordoned or tainted and that its nodeSelector fits, of
- * several the one that was given the fewest. A pod that none fits waits. Resources, affinities and tolerations are not looked at.
+ * several the one with the fewest pods so far. A pod without such a node waits. Resources, affinities and tolerations have no
+ * effect.
  */
 export class Scheduler {
   readonly #api: Api;
@@ -28,7 +29,7 @@ export class Scheduler {
   /** Pods whose binding is under way, by uid. */
   readonly #binding = new Set<string>();
   readonly #nodes = new Map<string, Node>();
-  /** How many pods a node was given, by its name. */
+  /** How many pods each node was given, by its name. */
   readonly #given = new Map<string, number>();
   readonly #stopping = new AbortController();
   readonly #following: Promise<void>[] = [];
@@ -37,7 +38,7 @@ export class Scheduler {
     this.#api = api;
   }
 
-  /** Resolves when every node is known. Throws when the API server refuses. */
+  /** Resolves when every node is known. Throws if the API server refuses. */
   static async start(access: ApiAccess): Promise<Scheduler> {
     const api = await Api.open(access, { userAgent: "sluice-test-scheduler" });
     const scheduler = new Scheduler(api);
@@ -112,7 +113,7 @@ export class Scheduler {
     return fitting.sort((one, other) => given(one) - given(other))[0];
   }
 
-  /** Resolves when the pod has a node, or is gone, or after a pause when neither is known. */
+  /** Resolves when the pod has a node, or is gone, or after a pause if neither is known. */
   async #bind({ metadata }: WaitingPod, node: string): Promise<void> {
     const { namespace, name, uid } = metadata;
     const target = { apiVersion: "v1", kind: "Node", name: node };

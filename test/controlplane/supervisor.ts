@@ -16,7 +16,7 @@ const TAIL_LINES = 15;
 export class Supervisor {
   readonly #logs: string;
   readonly #running = new Map<string, Launched>();
-  /** Of those that ended by themselves. */
+  /** The processes that ended by themselves. */
   readonly #explanations = new Map<string, string>();
   readonly #lost = Promise.withResolvers<LostProcess>();
 
@@ -34,7 +34,7 @@ export class Supervisor {
     return join(this.#logs, `${name}.log`);
   }
 
-  /** Process ids of those that run, by name. */
+  /** Process ids of the running processes, by name. */
   pids(): Record<string, number> {
     const entries = [...this.#running].map(([name, { pid }]) => [name, pid ?? 0] as const);
     return Object.fromEntries(entries);
@@ -59,8 +59,8 @@ export class Supervisor {
   }
 
   /**
-   * Asks until `ask` answers true. Throws when the process ends meanwhile, with the end of its log, or after
-   * `timeoutMs`, or when `signal` is aborted.
+   * Asks until `ask` answers true. Throws if the process ends meanwhile, with the end of its log, or after `timeoutMs`, or if
+   * `signal` is aborted.
    */
   async waitFor(name: string, timeoutMs: number, ask: () => Promise<boolean>, signal?: AbortSignal): Promise<void> {
     const deadline = Date.now() + timeoutMs;
@@ -75,7 +75,7 @@ export class Supervisor {
     }
   }
 
-  /** Ends one process and resolves when it is gone; nothing happens when it does not run. */
+  /** Ends one process and resolves when it is gone; does nothing if it does not run. */
   async end(name: string, signal: NodeJS.Signals, graceMs: number): Promise<void> {
     const child = this.#running.get(name);
     if (!child) return;
@@ -84,7 +84,7 @@ export class Supervisor {
     await child.stop(graceMs);
   }
 
-  /** After a loss the others are not asked: some would wait for what is gone. */
+  /** After a loss the other processes are not asked to end, because some would wait for the lost one. */
   async endAll(wanted: NodeJS.Signals, graceMs: number): Promise<void> {
     const signal = this.#explanations.size > 0 ? "SIGKILL" : wanted;
     for (const name of [...this.#running.keys()].reverse()) await this.end(name, signal, graceMs);

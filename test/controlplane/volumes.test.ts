@@ -1,6 +1,6 @@
 /**
- * Volumes are attached to nodes and taken off them by the real controller. No driver runs here: a test says in its place what was
- * attached, and in the kubelet's place what is mounted.
+ * The real controller attaches volumes to nodes and detaches them. No driver runs here: the test reports in its place that a
+ * volume is attached, and in the kubelet's place that it is mounted.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -37,7 +37,7 @@ describe("volumes of a control plane with all controllers", { skip: await skipWi
     await controlPlane?.stop();
   });
 
-  test("a volume is attached to the node of the pod that uses it, and taken off it when the pod is gone", async () => {
+  test("a volume is attached to the node of the pod that uses it, and detached when the pod is gone", async () => {
     await createPodWithVolume("one", "node-1");
     const attachment = await attached("one");
     assert.equal(attachment.spec.nodeName, "node-1");
@@ -88,7 +88,7 @@ describe("volumes of a control plane with all controllers", { skip: await skipWi
     return items.find(({ spec }) => spec.source.persistentVolumeName === volume);
   }
 
-  /** Says for the driver that the volume is attached; resolves when its node says so. */
+  /** Reports for the driver that the volume is attached; resolves when its node shows it. */
   async function attached(volume: string): Promise<Attachment> {
     const attachment = await eventually(`an attachment of ${volume}`, 20_000, () => attachmentOf(volume));
     await api.patch(`${attachments}/${attachment.metadata.name}/status`, { status: { attached: true } });

@@ -35,17 +35,17 @@ describe("pods that break", { skip: await skipWithoutControlPlane(), concurrency
         const pods = await groupPods(controlPlane, scene.group);
         return pods.every(({ metadata }) => metadata.uid !== crashing.metadata.uid) ? true : undefined;
       });
-      assert.ok(performance.now() - repairedAt < 7_000, "it waits for nothing");
+      assert.ok(performance.now() - repairedAt < 7_000, "the replacement waits for nothing");
       await scene.waitForRollout("app:2");
     });
     assert.deepEqual(mostDown, { "broken-zone-a": 1, "broken-zone-b": 1, "broken-zone-c": 1 });
   });
 
-  test("a template that mends a pod of every zone is rolled out, though all of these are down (cloud-on-k8s#1827)", async () => {
+  test("a template that cures a pod of every zone is rolled out, although all of these are down (cloud-on-k8s#1827)", async () => {
     await play(controlPlane, "mended", small, async (scene) => {
       await scene.serve({ SWEEP_INTERVAL: "1s" });
       await scene.waitForGuard("done");
-      // They were ready once, run, and are not ready: nothing in their status says that they never will be.
+      // The pods were ready once, run, and are not ready: nothing in their status shows that they never will be.
       for (const zone of scene.group.statefulSets)
         await controlPlane.kubelet.breakPod(scene.group.namespace, `${zone}-1`, UNREADY);
       await scene.waitForGuard("zones-down");
@@ -54,7 +54,7 @@ describe("pods that break", { skip: await skipWithoutControlPlane(), concurrency
     });
   });
 
-  test("a paused zone that is not ready holds the others back until it is resumed", async () => {
+  test("a paused zone that is not ready blocks the others until it is resumed", async () => {
     await play(controlPlane, "paused", small, async (scene) => {
       const server = await scene.serve({ SWEEP_INTERVAL: "1s" });
       const [first = ""] = scene.group.statefulSets;

@@ -1,14 +1,20 @@
-/** Reviews of budgets: the webhook that the API server asks, and what a new connection to it is shown and told. */
+/**
+ * Reviews of budgets: the webhook that the API server asks, and the certificate and the answer that a new connection to it
+ * gets.
+ */
 import { once } from "node:events";
 import { createServer, request } from "node:https";
 import type { AddressInfo } from "node:net";
 import { connect, type PeerCertificate } from "node:tls";
 
 const host = { host: "127.0.0.1", servername: "localhost" };
-/** Where reviews of budgets are posted, without a review key. */
+/** The path of reviews of budgets, without a review key. */
 export const path = "/admission/zpdb-validation";
 
-/** An entry of a validating webhook configuration, as rollout-operator's users have it, but by address: there is no Service. */
+/**
+ * An entry of a validating webhook configuration, as rollout-operator's users have it, but by address, because there is no
+ * Service.
+ */
 export function budgetWebhook(name: string, server: { readonly url: string; readonly ca?: string }): object {
   const caBundle = server.ca === undefined ? {} : { caBundle: Buffer.from(server.ca).toString("base64") };
   return {
@@ -29,7 +35,7 @@ export function budgetWebhook(name: string, server: { readonly url: string; read
   };
 }
 
-/** What a new connection is shown; whether it is trusted is not asked. */
+/** The certificate that a new connection gets, trusted or not. */
 export function certificateShown(port: number): Promise<PeerCertificate> {
   return new Promise((resolve, reject) => {
     const socket = connect({ ...host, port, rejectUnauthorized: false }, () => {
@@ -41,8 +47,8 @@ export function certificateShown(port: number): Promise<PeerCertificate> {
 }
 
 /**
- * Posts a review of a budget on a connection of its own, for the API server keeps those that it has. The connection is made
- * only where the bundle is trusted. Resolves to the answer's body; its uid is `anew`.
+ * Posts a review of a budget on a connection of its own, because the API server keeps its connections. The connection is made
+ * only if the bundle is trusted. Resolves to the answer's body; its uid is `anew`.
  */
 export function reviewAnew(port: number, ca: string, budget: object): Promise<string> {
   const headers = { "content-type": "application/json" };

@@ -1,4 +1,4 @@
-/** `CERTIFICATE_MINUTES=10` makes the rotations go on for so long; without it they go on for two rotations. */
+/** `CERTIFICATE_MINUTES=10` lets the rotations go on for ten minutes; without it there are two rotations. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
@@ -46,7 +46,7 @@ function budget(name: string, spec: object = {}): object {
   };
 }
 
-/** With the labels that have the CA written into it. */
+/** With the labels by which the function writes the CA into it. */
 function registration(options: { name: string; namespace?: string; webhook?: string; port: number }): object {
   const { name, namespace = "default", webhook = entry, port } = options;
   return {
@@ -64,7 +64,7 @@ function webhookOf(configuration: object): object | undefined {
   return (configuration as { webhooks: object[] }).webhooks[0];
 }
 
-/** Exactly what the function says that it needs: the rights on its one Secret, and those of the whole cluster. */
+/** Exactly the needs of the function: the rights on its one Secret, and those of the whole cluster. */
 async function grantNeeds(api: Api, namespace: string, account: string): Promise<void> {
   const group = "rbac.authorization.k8s.io";
   const rules = rotateCertificate.needs.map(({ group: apiGroup, resource, verbs, names, namesOfNamespace }) => {
@@ -96,7 +96,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
   const kubectl = (...args: string[]) =>
     promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, ...args]);
   const portOf = ({ log }: Server): number => Number(log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
-  /** The fingerprint of what a new connection is shown. */
+  /** The fingerprint of the certificate that a new connection gets. */
   const shown = async (replica: Server): Promise<string> => (await certificateShown(portOf(replica))).fingerprint256;
   const bundleOf = async (name: string): Promise<string> => {
     const { webhooks } = await api.get<Registered>(`${webhooksPath}/${name}`);
@@ -114,7 +114,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     await kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
     proxy = await TcpProxy.start();
     await api.post(webhooksPath, registration({ name: "zpdb-validation-default", port: proxy.port }));
-    // At one moment: they are to agree on the first certificate too.
+    // At one moment, because they must agree on the first certificate as well.
     const options = { kubeconfig: controlPlane.kubeconfig, namespace: "default", settings };
     replicas.push(...(await Promise.all([Server.start(options), Server.start(options)])));
     for (const replica of replicas) {
@@ -139,12 +139,12 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     assert.equal(one, other);
   });
 
-  test("certificates are rotated while reviews go on, and not one of them fails", async () => {
+  test("certificates are rotated during reviews, and not one review fails", async () => {
     const startedMs = performance.now();
     const failures: string[] = [];
     const reviews = { allowed: 0, denied: 0, anew: 0 };
     let reviewing = true;
-    // An API server learns of a bundle later than we do: three to four seconds here, where less than one is usual.
+    // An API server learns of a bundle later than Sluice: after three to four seconds here, where less than one is usual.
     let bundle = await bundleOf("zpdb-validation-default");
     const learn = async (): Promise<void> => {
       for (; reviewing; await delay(500)) {
@@ -196,11 +196,11 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     assert.ok(reviews.allowed > 100 && reviews.denied > 100 && reviews.anew > 100, JSON.stringify(reviews));
     for (const replica of replicas) {
       const expires = await replica.metric("sluice_certificate_not_after_timestamp_seconds", { source: "secret" });
-      assert.ok(expires * 1000 > Date.now(), "the metric says until when");
+      assert.ok(expires * 1000 > Date.now(), "the metric gives the end of its validity");
     }
   });
 
-  test("a configuration that comes later is trusted with our authorities, one that is overwritten again, and one that goes leaves the metric", async () => {
+  test("a new configuration trusts our authorities, an overwritten one does again, and a deleted one leaves the metric", async () => {
     const [replica] = replicas;
     const policy = (policy: string) =>
       replica?.metric("kube_validating_webhook_failure_policy", {
@@ -267,7 +267,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     }
   });
 
-  test("cron's own process fills the empty Secret with no rights but those it names, and others wait for it", async () => {
+  test("cron's own process fills the empty Secret with only its declared rights, and the other processes wait for it", async () => {
     await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "other" } });
     const name = "zpdb-validation-other";
     await api.post(webhooksPath, registration({ name, namespace: "other", webhook: "other.a.b", port: 1 }));
@@ -323,7 +323,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     );
   });
 
-  test("with -webhooks.update-ca-bundle=false the certificate is made, and no caBundle is written", async () => {
+  test("with -webhooks.update-ca-bundle=false the certificate is created, and no caBundle is written", async () => {
     await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "kept" } });
     const name = "zpdb-validation-kept";
     await api.post(webhooksPath, registration({ name, namespace: "kept", webhook: "kept.a.b", port: 1 }));
@@ -345,7 +345,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     );
   });
 
-  test("a Secret that is no certificate ends the start, and says what to do", async () => {
+  test("a Secret without a valid certificate ends the start, with a message that says what to do", async () => {
     const data = { ca: "eA==", cert: "eA==", key: "eA==" };
     const metadata = { name: "broken", namespace: "default" };
     await api.post("/api/v1/namespaces/default/secrets", { apiVersion: "v1", kind: "Secret", metadata, data });

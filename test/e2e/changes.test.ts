@@ -28,7 +28,7 @@ describe("what users change in the middle of a rollout", {
 
   after(() => controlPlane?.stop());
 
-  test("a template that is changed again is what all pods run in the end", async () => {
+  test("if the template is changed again in the middle, all pods run the last one in the end", async () => {
     await play(controlPlane, "changed-again", small, async (scene) => {
       await rollHalfway(scene);
       await changeTemplate(controlPlane, scene.group, "app:3");
@@ -36,15 +36,15 @@ describe("what users change in the middle of a rollout", {
     });
   });
 
-  test("a template that is rolled back takes only the pods back that had moved", async () => {
+  test("if the template is rolled back, only the pods that had moved are replaced", async () => {
     const { takings } = await play(controlPlane, "rolled-back", small, async (scene) => {
       await rollHalfway(scene);
       await changeTemplate(controlPlane, scene.group, "app:1");
       await scene.waitForRollout("app:1");
     });
     const pods = new Set(takings.map(({ pod }) => pod));
-    assert.ok(pods.size < 9, `${pods.size} pods were taken, though only some had moved`);
-    assert.ok(pods.size < takings.length, "those that had moved were taken twice");
+    assert.ok(pods.size < 9, `${pods.size} pods were taken, although only some had moved`);
+    assert.ok(pods.size < takings.length, "pods that had moved were taken twice");
   });
 
   test("zones that are scaled up and down are rolled to the end", async () => {
@@ -58,7 +58,7 @@ describe("what users change in the middle of a rollout", {
     });
   });
 
-  test("a zone that is added is waited for and belongs to the group", async () => {
+  test("a zone that is added is waited for, and belongs to the group", async () => {
     await play(controlPlane, "added", small, async (scene) => {
       await rollHalfway(scene);
       const { name, namespace, statefulSets } = scene.group;

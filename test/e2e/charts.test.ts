@@ -1,5 +1,5 @@
 /**
- * What Mimir's, Loki's and Tempo's charts put on their StatefulSets for rollout-operator, unchanged. The files are those labels
+ * The labels and annotations of Mimir's, Loki's and Tempo's charts for rollout-operator, unchanged. The files have those labels
  * and annotations, on pods that do nothing.
  */
 import assert from "node:assert/strict";
@@ -73,7 +73,7 @@ describe("the labels and annotations of charts", { skip: await skipWithoutContro
   });
 
   for (const { file, scaled, followers, isWrittenBack } of charts) {
-    test(`${file}: nothing of it is malformed, and its zones come to the size that is asked for`, async () => {
+    test(`${file}: none of its values is malformed, and its zones reach the requested size`, async () => {
       const namespace = `chart-${file}`;
       await kubectl(controlPlane, ["create", "namespace", namespace]);
       const manifest = await readFile(new URL(`../fixtures/charts/${file}.yaml`, import.meta.url), "utf8");

@@ -15,7 +15,7 @@ import { Server } from "../support/server.ts";
 
 const root = join(import.meta.dirname, "../..");
 const namespace = "plugin";
-/** With 1000 it measures what the README of the plugin says. */
+/** With 1000 it measures the figures in the README of the plugin. */
 const podsPerZone = Number(process.env.PODS ?? 20);
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 const rolePath = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
@@ -34,7 +34,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     return found?.metadata.uid ?? "";
   };
 
-  /** Writes the ledger as functions do: one reservation of a pod that stands, so many seconds old, by the rollout. */
+  /** Writes the ledger as functions do: one reservation of an existing pod, this many seconds old, by the rollout. */
   const reserve = async (pod: string, ageSeconds: number): Promise<void> => {
     const [, statefulSet = "", ordinal = ""] = /^(.+)-(\d+)$/.exec(pod) ?? [];
     const entry = [await uidOf(pod), "advance-zone-rollout", Date.now() - ageSeconds * 1000];
@@ -70,7 +70,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     await plugin?.remove();
   });
 
-  test("it is one file, which kubectl lists and runs, whatever package.json lies above it", async () => {
+  test("the plugin is one file, which kubectl lists and runs, whatever package.json is in a folder above it", async () => {
     assert.deepEqual(await readdir(join(folder, "bin")), ["kubectl-sluice", "kubectl_complete-sluice"]);
     const env = { ...process.env, PATH: plugin.path };
     const listed = await runProgram(controlPlane.kubectl, ["plugin", "list"], env);
@@ -85,7 +85,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     await rm(join(folder, "package.json"));
   });
 
-  test("the Tab key offers commands and groups: the real kubectl asks the program beside the plugin", async () => {
+  test("the Tab key offers commands and groups, because the real kubectl asks the program beside the plugin", async () => {
     const env = { ...process.env, PATH: plugin.path, KUBECONFIG: controlPlane.kubeconfig, HOME: folder };
     const offered = async (...words: string[]) => {
       const { code, stdout } = await runProgram(controlPlane.kubectl, ["__complete", "sluice", ...words], env);
@@ -96,7 +96,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.deepEqual(await offered("why", "-n", namespace, "--context", "nowhere", ""), [0, ":4"]);
   });
 
-  test("a Node that is too old is told what is needed and what needs no Node, in words that it understands", async () => {
+  test("a Node that is too old gets a message, in its own syntax, about the needed version and the form without Node", async () => {
     const bin = join(folder, "old");
     const preload = join(folder, "old.cjs");
     await writeFile(preload, 'Object.defineProperty(process.versions, "node", { value: "18.20.8" });');
@@ -112,7 +112,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.ok(readme.replace("-n mimir exec", "exec").includes(command), command);
   });
 
-  test("with Node inside it answers why within a second, with no Node on PATH and with options for another one", async (t) => {
+  test("with Node inside, the plugin answers why within a second, without Node on PATH and with options for another one", async (t) => {
     const executable = await Plugin.build(controlPlane, "--executable");
     t.after(() => executable.remove());
     const bin = join(executable.folder, "bin");
@@ -120,7 +120,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     const another = { NODE_OPTIONS: "--unknown-option" };
     const env = { PATH: bin, KUBECONFIG: controlPlane.kubeconfig, HOME: executable.folder, ...another };
     const tookMs: number[] = [];
-    // The machine has other work: the quickest of some counts.
+    // The machine has other work, so that the quickest of several counts.
     for (let run = 0; run < 5; run++) {
       const beganMs = performance.now();
       const args = ["sluice", "why", "ingester", "-n", namespace];
@@ -139,7 +139,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       name: "large",
       namespace: "large",
       pods: podsPerZone,
-      // As much as other fields of a real pod take.
+      // As many bytes as the other fields of a real pod have.
       podAnnotations: { "example.com/ballast": "x".repeat(5_000) },
     });
     await waitForGroupReady(controlPlane, large, { timeoutMs: 300_000 });
@@ -160,7 +160,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.ok(ofServer > 0 && ofPlugin > 0 && ofServer + ofPlugin < 512);
   });
 
-  test("why says how a group stands; without the CRD there are no budgets, with it there are", async () => {
+  test("why shows the state of a group, with budgets if their CRD is installed", async () => {
     const { code, stdout, stderr } = await sluice(`why ingester -n ${namespace}`);
     assert.deepEqual([code, stderr], [0, ""]);
     assert.match(stdout, /^ingester in namespace plugin: 6 of 6 pods ready, 0 outdated, 0 reserved\n/);
@@ -218,7 +218,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.equal((await sluice(`why --kubeconfig ${path}`)).code, 1);
   });
 
-  test("what is wrong is one line: an unknown group 1, a wrong command line or kubeconfig 2", async () => {
+  test("each mistake is one line: an unknown group with code 1, a wrong command line or kubeconfig with 2", async () => {
     const { url } = controlPlane;
     for (const [line, code, expected] of [
       [`why nothing -n ${namespace}`, 1, /^kubectl-sluice: there is no group "nothing" .+: there are "ingester"\n$/],
@@ -254,7 +254,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.match(refused.stderr, /^kubectl-sluice: the API server does not accept the kubeconfig's credentials: .+\n$/);
   });
 
-  test("a right that is missing is named, and nothing else is reported", async () => {
+  test("a missing right is named, and nothing else is reported", async () => {
     const rules = [{ apiGroups: [""], resources: ["pods"], verbs: ["get", "list"] }];
     const role = { apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", metadata: { name: "viewer" }, rules };
     await api.post(`${rolePath}/roles`, role);
@@ -271,7 +271,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     }
   });
 
-  test("release refuses what a function may still act on, and takes out what no function can act on any more", async () => {
+  test("release refuses a reservation on which a function may still act, and removes one on which none can", async () => {
     const line = `release ingester ingester-zone-a-1 -n ${namespace}`;
     await reserve("ingester-zone-a-1", 60);
     const newer = await reservations();
@@ -300,7 +300,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.equal((await sluice(line)).code, 1);
   });
 
-  test("release --wait waits for the moment, and takes it out then", async () => {
+  test("release --wait waits for that moment, and removes the reservation then", async () => {
     await reserve("ingester-zone-b-0", 145);
     const { code, stdout, stderr } = await sluice(`release ingester ingester-zone-b-0 -n ${namespace} --wait`);
     assert.deepEqual([code, await reservations()], [0, "{}"]);

@@ -1,4 +1,4 @@
-/** What the manifests' README says of API servers that prove to webhooks who they are, on a real one. */
+/** The manifests' README about API servers that prove their identity to webhooks, on a real one. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -27,7 +27,7 @@ interface Asked {
   readonly client: string | undefined;
 }
 
-/** A webhook that allows whatever it is asked, and asks for a certificate of this authority. */
+/** A webhook that allows every review, and requires a certificate of this authority. */
 async function startWebhook(context: TestContext, clientAuthority: string) {
   const authority = await createAuthority();
   const asked: Asked[] = [];
@@ -80,7 +80,7 @@ async function createClients(context: TestContext) {
 }
 
 suite("an API server with a certificate of its own", { skip: await skipWithoutControlPlane() }, () => {
-  test("it is shown to the webhook that the README names, by mutating and validating configurations, and to no other", async (context) => {
+  test("the API server shows it to the webhook that the README names, mutating and validating, and to no other", async (context) => {
     const { folder, authority } = await createClients(context);
     const named = await startWebhook(context, authority);
     const other = await startWebhook(context, authority);
@@ -115,7 +115,7 @@ suite("an API server with a certificate of its own", { skip: await skipWithoutCo
     assert.deepEqual(seen(other), ["/Mutating undefined", "/Validating undefined"]);
   });
 
-  test("Sluice with TLS_CLIENT_CA_FILE decides what it asks, and answers no other client that reaches its port", async (context) => {
+  test("Sluice with TLS_CLIENT_CA_FILE decides that API server's reviews, and answers no other client of its port", async (context) => {
     const { folder } = await createClients(context);
     const port = await freePort();
     const admissionConfiguration = await writeAsReadme(folder, `127.0.0.1:${port}`);

@@ -35,11 +35,11 @@ describe("a delayed downscale on a real control plane", { skip: await skipWithou
 
   after(() => controlPlane?.stop());
 
-  test("three zones go from ten to four: no pod leaves before it has known for the delay, and none that stays is left prepared", async (context) => {
+  test("three zones go from ten to four: no pod leaves before its delay is over, and no pod that stays is left prepared", async (context) => {
     const scene = await Scene.set(controlPlane);
     try {
       await scene.serve();
-      // A process that lives for four seconds takes a ledger for old 41 s after it was made (rule R4).
+      // A process that lives for four seconds takes a ledger for old 41 s after its creation (rule R4).
       await scene.waitForOldLedger();
       await scene.want(to);
       const wantedMs = Date.now();
@@ -48,7 +48,7 @@ describe("a delayed downscale on a real control plane", { skip: await skipWithou
       await scene.want(to - 1);
       await delay(5_000);
       await scene.want(to);
-      // It comes back with the disk of the one before, and knows for the delay anew.
+      // It comes back with the previous pod's disk, and its delay begins again.
       await scene.replace(`${name}-zone-b-9`);
       await eventually(
         "every zone at its size",
@@ -195,11 +195,11 @@ class Scene {
   /** By the pod's own log: how long it had been prepared without a break when its StatefulSet was made smaller. */
   #knewFor(pod: string, atMs: number): number {
     const life = this.ingesters.lives.findLast((one) => one.pod === pod && one.startMs <= atMs);
-    assert.ok(life !== undefined && (life.endMs ?? atMs) >= atMs, `${pod} was there when it was to leave`);
+    assert.ok(life !== undefined && (life.endMs ?? atMs) >= atMs, `${pod} existed when it was to leave`);
     let sinceMs = Number.POSITIVE_INFINITY;
     let uid = "";
     for (const call of this.ingesters.calls.filter((one) => one.pod === pod && one.atMs <= atMs)) {
-      // Another pod of the name has the disk of the one before, and begins anew.
+      // Another pod of the name has the previous pod's disk, and its delay begins again.
       if (call.uid !== uid && call.isPrepared) sinceMs = Math.min(call.atMs, this.#startOf(call.uid));
       uid = call.uid;
       if (!call.isPrepared) sinceMs = Number.POSITIVE_INFINITY;

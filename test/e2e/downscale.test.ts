@@ -1,4 +1,4 @@
-/** Downscales that the real API server asks about, by kubectl and by the tools that write manifests. */
+/** Downscales about which the real API server asks Sluice, by kubectl and by the tools that write manifests. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -22,7 +22,7 @@ interface Output {
   readonly stderr: string;
 }
 
-/** As it ships, but by address: there is no Service here. */
+/** As it ships, but by address, because there is no Service here. */
 function configuration(port: number, ca: string): object {
   const { rule, webhook, path, sideEffects, failurePolicy, matchConditions } = guardDownscale.registration;
   const clientConfig = { url: `https://127.0.0.1:${port}${path}`, caBundle: Buffer.from(ca).toString("base64") };
@@ -66,7 +66,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
   let folder: string;
   let server: Server;
 
-  /** The object, where there is one, comes in by its standard input. */
+  /** kubectl reads `object`, if there is one, from its standard input. */
   const kubectl = (args: readonly string[], object?: object): Promise<Output> =>
     new Promise((resolve) => {
       const given = ["--kubeconfig", controlPlane.kubeconfig, ...args, ...(object === undefined ? [] : ["-f", "-"])];
@@ -88,7 +88,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     const path = `/apis/apps/v1/namespaces/default/${plural}/${name}`;
     return (await api.get<{ spec: { replicas?: number } }>(path)).spec.replicas;
   };
-  /** How often the server was asked about each of them. */
+  /** Number of reviews about each of these objects. */
   const reviewsOf = (...names: readonly string[]): readonly number[] =>
     names.map((name) => server.log.filter(({ uid, object }) => uid !== undefined && object === name).length);
 
@@ -123,7 +123,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     ["StatefulSet", "statefulsets"],
     ["Deployment", "deployments"],
   ] as const) {
-    test(`kubectl scale of a protected ${kind} is refused with rollout-operator's message, dry runs too`, async () => {
+    test(`kubectl scale of a protected ${kind} is refused with rollout-operator's message, also in a dry run`, async () => {
       await done(["create"], manifest("kept", { kind, labels: protection, replicas: 3 }));
       const message = `admission webhook "no-downscale.default.grafana.com" denied the request: downscale of ${plural}/kept in default from 3 to 1 replicas is not allowed because it has the label 'grafana.com/no-downscale=true'`;
       const scale = ["scale", `${kind}/kept`, "--replicas=1"];
@@ -145,7 +145,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     });
   }
 
-  test("to take the label away and to scale down in one update is refused; one after the other it is not", async () => {
+  test("an update that removes the label and scales down is refused, and the two updates one after the other are not", async () => {
     await done(["create"], manifest("loose", { labels: protection, replicas: 3 }));
     const both = { metadata: { labels: { "grafana.com/no-downscale": null } }, spec: { replicas: 1 } };
     await refused("from 3 to 1 replicas is not allowed", ["patch", "sts/loose", "-p", JSON.stringify(both)]);
@@ -154,7 +154,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     assert.equal(await replicasOf("loose"), 1);
   });
 
-  test("a protected StatefulSet keeps its first ordinal; one that takes no pod by it may move, and no webhook is asked", async () => {
+  test("a protected StatefulSet keeps its first ordinal, unless no pod leaves by the change, which no webhook reviews", async () => {
     await done(["create"], manifest("moved", { labels: protection, replicas: 3 }));
     const move = (start: number, replicas = 3) => {
       const spec = { replicas, ordinals: { start } };
@@ -176,7 +176,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
 
   const serverSide = ["apply", "--server-side"];
 
-  test("a manifest without replicas that is applied at the server does not bring a StatefulSet that follows to 1", async () => {
+  test("a server-side apply of a manifest without replicas does not bring a follower to 1", async () => {
     await done(serverSide, manifest("applied", { annotations: follows, replicas: 5 }));
     const text =
       'statefulsets/applied in default would go from 5 replicas to 1: the manifest that is applied leaves out spec.replicas, which "kubectl" had written, and Kubernetes takes 1. It follows "leader". Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale';
@@ -186,12 +186,16 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     await done(serverSide, manifest("applied", { annotations: follows, replicas: 5, image: "j" }));
     await done(["patch", "sts/applied", "--field-manager=sluice", "-p", '{"spec":{"replicas":7}}']);
     await done(serverSide, manifest("applied", { annotations: follows, image: "k" }));
-    assert.equal(await replicasOf("applied"), 7, "another manager owns the number: it may be left out");
+    assert.equal(
+      await replicasOf("applied"),
+      7,
+      "another manager owns the number, so that the manifest may leave it out",
+    );
     await done(["scale", "sts/applied", "--replicas=1"]);
-    assert.equal(await replicasOf("applied"), 1, "it was asked for");
+    assert.equal(await replicasOf("applied"), 1, "the manifest asks for it");
   });
 
-  test("nor does one that kubectl applies, whether it follows or is only prepared", async () => {
+  test("a client-side apply of such a manifest does not bring a follower or a prepared StatefulSet to 1 either", async () => {
     for (const [name, keys] of [
       ["followed", { annotations: follows }],
       ["prepared", { labels: prepared }],
@@ -204,10 +208,10 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
       assert.equal(await replicasOf(name), 5);
     }
     await done(["apply"], manifest("prepared", { labels: prepared, replicas: 1 }));
-    assert.equal(await replicasOf("prepared"), 1, "it says 1");
+    assert.equal(await replicasOf("prepared"), 1, "the manifest has 1");
   });
 
-  test("nor does a patch that takes the number away and the size in hand, as Helm writes it; who patches the number alone means it", async () => {
+  test("a patch without the number and the known size, as Helm writes it, does not either; a patch of the number alone means it", async () => {
     await done(["create", "--field-manager=helm"], manifest("released", { replicas: 5 }));
     const release = { metadata: { annotations: follows }, spec: { replicas: null } };
     const patch = ["patch", "sts/released", "--field-manager=helm", "-p", JSON.stringify(release)];
@@ -221,7 +225,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     assert.equal(await replicasOf("released"), 1);
   });
 
-  test("no webhook is asked about what becomes no smaller, what has no label, and what is Sluice's own", async () => {
+  test("no webhook is asked about changes that make nothing smaller, objects without the label, and Sluice's own objects", async () => {
     await done(["create"], manifest("plain", { kind: "Deployment", replicas: 3 }));
     await done(["create"], manifest("grown", { labels: protection, replicas: 3 }));
     for (const name of ["sluice", "sluice-admission", "mimir-rollout-operator"]) {
@@ -234,12 +238,12 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
       await done(["scale", `deployment/${name}`, "--replicas=1"]);
     }
     await done(["scale", "deployment/plain", "--replicas=0"]);
-    // A scale does not have the labels. Where another client writes the object meanwhile, the API server asks again.
+    // A scale does not have the labels. If another client writes the object meanwhile, the API server asks again.
     await eventually("a review", 10_000, async () => ((reviewsOf("plain")[0] ?? 0) > 0 ? true : undefined));
     assert.deepEqual(reviewsOf("grown", "sluice", "sluice-admission", "mimir-rollout-operator"), [0, 0, 0, 0]);
   });
 
-  test("while the webhook is down the API server refuses downscales, and all else goes on, Sluice's own downscales too", async () => {
+  test("while the webhook is down the API server refuses downscales, and all else goes on, also Sluice's own downscales", async () => {
     assert.equal((await server.stop()).code, 0);
     await refused(/failed calling webhook/, ["scale", "sts/grown", "--replicas=2"]);
     await done(["scale", "sts/grown", "--replicas=5"]);

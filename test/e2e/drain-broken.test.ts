@@ -1,4 +1,4 @@
-/** What public reports of others showed: evictions that are refused for ever, though the group loses nothing by them. */
+/** Cases from public reports: evictions that are refused for ever, although the group loses nothing by them. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
@@ -38,7 +38,7 @@ describe("evictions that take nothing", { skip: await skipWithoutControlPlane(),
     assert.deepEqual(verdict.takings, [], "no ready pod was taken");
   });
 
-  test("a StatefulSet of 0 replicas holds no eviction of a partition back", async () => {
+  test("a StatefulSet of 0 replicas does not block the eviction of a partition", async () => {
     const zoneBudget = { maxUnavailable: 1, podNamePartitionRegex: "migrated-zone-[a-z]-([0-9]+)" };
     const verdict = await play(stage.controlPlane, "migrated", { pods: 2, zoneBudget }, async (scene) => {
       await guardEvictions(scene, stage.certificate, { settings: { EVICTION_WAIT: "0" } });

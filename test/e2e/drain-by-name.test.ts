@@ -16,7 +16,10 @@ const name = "by-name";
 const options = { pods: 4, maxUnavailable: 2, nodesPerZone: 1, readyAfterMs: 400, zoneBudget: { maxUnavailable: 2 } };
 const zones = ["zone-a", "zone-b", "zone-c"];
 
-/** Asks for every pod of the group by its name, each again and again until `signal` is aborted: to how many were allowed. */
+/**
+ * Evicts every pod of the group by its name, each again and again until `signal` is aborted. Resolves to the number of
+ * allowances.
+ */
 async function storm({ controlPlane, group }: Scene, signal: AbortSignal): Promise<number> {
   const pods = (await groupPods(controlPlane, group)).map(({ metadata }) => metadata.name);
   const api = await Api.open(controlPlane, { userAgent: "sluice-test-storm", connections: 2 * pods.length });
@@ -47,7 +50,7 @@ describe("evictions by name beside a rollout", { skip: await skipWithoutControlP
     await stage?.stop();
   });
 
-  test("a rollout and a drain of all nodes at once, without the pin: no pod is taken before it was Ready once", async (context) => {
+  test("in a rollout and a drain of all nodes at once, without pinned uids, no pod is taken before it was Ready once", async (context) => {
     const verdict = await play(stage.controlPlane, name, options, async (scene) => {
       const { api, controlPlane, group } = scene;
       await guardEvictions(scene, stage.certificate, { kind: "Validating" });

@@ -1,4 +1,4 @@
-/** Pods are asked about the data of others before volumes go: a real control plane, and real HTTP servers as pods. */
+/** Pods are asked about the data of other pods before volumes go: a real control plane, and real HTTP servers as pods. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
@@ -19,7 +19,7 @@ const namespace = "elastic";
 const claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
 const claim = "data-db-zone-a-2";
 
-describe("others are asked about the data of a pod", { skip: await skipWithoutControlPlane() }, () => {
+describe("other pods are asked about the data of a pod", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
   let nodes: Ingesters;
@@ -66,7 +66,7 @@ describe("others are asked about the data of a pod", { skip: await skipWithoutCo
       return message?.startsWith(`${guard}: `) ? message : undefined;
     });
 
-  test("a pod goes when another one says so, with its word on the volume claim; and its volume when that says so once more", async () => {
+  test("a pod goes when another pod agrees, which its volume claim records, and its volume goes when that pod agrees again", async () => {
     await api.patch(`${claims}/${claim}`, { metadata: { annotations: { "sluice.dev/suspend": "true" } } });
     const refused = await waiting("drain-refused");
     assert.match(refused, /db-zone-a-2 stays: db-zone-a-0, asked .* needed: shards.left is 7, and not 0$/);

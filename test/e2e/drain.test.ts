@@ -11,7 +11,7 @@ import type { Verdict } from "../support/history.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 
-/** What kubectl prints of a refusal: it goes on asking, and its user reads how many pods are missing, and where. */
+/** kubectl's output about a refusal: it tries again, and its user reads how many pods are missing, and where. */
 function refusals({ stderr }: Drained, namespace: string, where: string): string[] {
   const lines = stderr.split("\n").filter((line) => line.includes(`webhook "${webhookName(namespace)}" denied`));
   const message = new RegExp(
@@ -20,7 +20,7 @@ function refusals({ stderr }: Drained, namespace: string, where: string): string
   return lines.filter((line) => message.test(line));
 }
 
-/** No eviction waits for its turn, so that kubectl is told why. */
+/** No eviction waits for its turn, so that kubectl gets the reason. */
 const atOnce = { EVICTION_WAIT: "0" };
 
 /** Two servers behind a proxy, one of which is killed and started again every two seconds. */
@@ -37,7 +37,7 @@ class Replicas {
     this.#proxy = proxy;
   }
 
-  /** Resolves when it is ready, and is asked from now on. */
+  /** Resolves when it is ready, and gets reviews from then on. */
   async start(): Promise<void> {
     const server = await this.#scene.serve(this.#settings);
     await server.ready();
@@ -46,15 +46,15 @@ class Replicas {
   }
 
   /**
-   * Kills one after the other until `signal` is aborted: the one that is asked something, while it answers, or else, two
-   * seconds after the last kill, the older one. Another one is started in its place, and ready, before the next.
+   * Kills one after the other until `signal` is aborted: the one that is answering a review, or else, two seconds after the
+   * last kill, the older one. A replacement is started, and ready, before the next kill.
    */
   async killInTurn(signal: AbortSignal): Promise<void> {
     let lastMs = performance.now();
     while (!signal.aborted) {
       const untilMs = Math.max(500, Math.round(lastMs + 2_000 - performance.now()));
       const asked = await this.#proxy.nextAsked(AbortSignal.any([signal, AbortSignal.timeout(untilMs)])).catch(() => 0);
-      // A review takes some 20 ms: some are broken off before their reservation is written, and some after.
+      // A review takes some 20 ms: some are interrupted before their reservation is written, and some after.
       await delay(Math.random() * 20);
       const victim = this.#servers.find(({ tlsPort }) => tlsPort === asked) ?? this.#servers[0];
       if (signal.aborted || victim === undefined) return;
@@ -96,7 +96,7 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
     assert.ok(takings.every(({ evicted }) => evicted));
   }
 
-  test("all nodes of two zones are drained at once: it ends, within the budget, and never are two zones down", async (context) => {
+  test("a drain of all nodes of two zones ends within the budget, and never takes two zones down", async (context) => {
     const options = { pods: 5, maxUnavailable: 2, nodesPerZone: 2, zoneBudget: { maxUnavailable: 2 } };
     await play(stage.controlPlane, "drained", options, async (scene) => {
       await guardEvictions(scene, stage.certificate);
@@ -111,7 +111,7 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
     });
   });
 
-  test("two replicas, one killed every two seconds: no eviction takes two minutes, and no promise is broken", async (context) => {
+  test("with two replicas, one of which is killed every two seconds, each eviction ends within two minutes and keeps each promise", async (context) => {
     const options = { pods: 6, maxUnavailable: 2, nodesPerZone: 2, zoneBudget: { maxUnavailable: 2 } };
     await play(stage.controlPlane, "cut-off", options, async (scene) => {
       const proxy = await TcpProxy.start();
@@ -138,7 +138,7 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
     });
   });
 
-  test("the webhook as rollout-operator's users have registered it, validating, drains too", async () => {
+  test("the validating webhook of rollout-operator's users also serves a drain", async () => {
     const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
     await play(stage.controlPlane, "as-before", options, async (scene) => {
       await guardEvictions(scene, stage.certificate, { kind: "Validating", settings: atOnce });

@@ -43,7 +43,7 @@ describe("the shipped server", { skip: await skipWithoutControlPlane(), concurre
 
   after(() => controlPlane?.stop());
 
-  test("rolls to the end when every event is lost, by sweeps alone", async () => {
+  test("rolls to the end by sweeps alone if every event is lost", async () => {
     await play(controlPlane, "sweeps", small, async (scene) => {
       const server = await scene.serve({ VIEWS: "list", SWEEP_INTERVAL: "1s" });
       await changeTemplate(controlPlane, scene.group, "app:2");
@@ -52,7 +52,7 @@ describe("the shipped server", { skip: await skipWithoutControlPlane(), concurre
     });
   });
 
-  test("advances when it is told by CloudEvents, and answers 204", async () => {
+  test("advances by CloudEvents, and answers them 204", async () => {
     await play(controlPlane, "events", { zones: 1, pods: 4, maxUnavailable: 1 }, async (scene) => {
       const server = await scene.serve({ VIEWS: "list" });
       await server.ready();
@@ -65,8 +65,8 @@ describe("the shipped server", { skip: await skipWithoutControlPlane(), concurre
       const startedMs = performance.now();
       await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.waitForRollout("app:2", 60_000);
-      // Four requeues of seven seconds would get there, too.
-      assert.ok(performance.now() - startedMs < 15_000, "it was the events that advanced it");
+      // Four requeues of seven seconds would also get there.
+      assert.ok(performance.now() - startedMs < 15_000, "the events advanced it");
       assert.deepEqual([...new Set(await Promise.all(statuses))], [204]);
       assert.ok((await server.metric("sluice_events_total", { result: "queued" })) > 4);
     });
@@ -113,7 +113,7 @@ describe("the shipped server", { skip: await skipWithoutControlPlane(), concurre
     assert.deepEqual(Object.values(mostDown), [1, 1]);
   });
 
-  test("a recorded event is replayed on a real API server: it says what would go and why, ends, and has written nothing", async () => {
+  test("replays a recorded event on a real API server: it prints what would go and why, ends, and writes nothing", async () => {
     const { takings } = await play(controlPlane, "replayed", small, async (scene) => {
       const { namespace, statefulSets } = scene.group;
       const [first = ""] = statefulSets;

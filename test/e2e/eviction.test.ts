@@ -16,7 +16,7 @@ interface Named {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
 }
 
-/** Revisions of all that a dry run could change: everything in the namespace that Sluice may write, and the nodes. */
+/** Revisions of everything that a dry run could change: all objects of the namespace that Sluice may write, and the nodes. */
 async function revisions({ api, group: { namespace } }: Scene): Promise<Record<string, string>> {
   const paths = [
     ...["pods", "events", "configmaps", "secrets"].map((type) => `/api/v1/namespaces/${namespace}/${type}`),
@@ -33,7 +33,7 @@ async function revisions({ api, group: { namespace } }: Scene): Promise<Record<s
   return Object.fromEntries(entries);
 }
 
-/** Resolves when the audit log holds all that was answered so far, to where it ends. It is in order, and a little late. */
+/** Resolves, when the audit log has all answers so far, to its end in bytes. It is in order, and a little late. */
 async function auditedUntil({ api, controlPlane, group }: Scene): Promise<number> {
   const from = await auditPosition(controlPlane.auditLog);
   const mark = `mark-${crypto.randomUUID()}`;
@@ -45,13 +45,13 @@ async function auditedUntil({ api, controlPlane, group }: Scene): Promise<number
   return auditPosition(controlPlane.auditLog);
 }
 
-/** Resolves when the group's first verdict is in the ledger, and nothing is written for a while; to the end of the audit log. */
+/** Resolves to the end of the audit log when the group's first verdict is in the ledger, and nothing is written for a while. */
 async function quiet(scene: Scene): Promise<number> {
   await scene.waitForGuard("done");
   return auditedUntil(scene);
 }
 
-/** What Sluice has written in the scene's namespace since then, as the API server's audit log has it. */
+/** Sluice's writes in the scene's namespace since then, by the API server's audit log. */
 async function writesSince(scene: Scene, from: number): Promise<string[]> {
   await auditedUntil(scene);
   const requests = await scene.requests(from);
@@ -60,7 +60,7 @@ async function writesSince(scene: Scene, from: number): Promise<string[]> {
     .map(({ verb, resource }) => `${verb} ${resource}`);
 }
 
-/** Evicts every pod once: each worker takes one, asks every 100 ms until it goes, and takes the next. */
+/** Evicts every pod once: each worker takes one, tries every 100 ms until it goes, and takes the next. */
 async function storm(scene: Scene, pods: readonly string[], workers: number): Promise<{ asked: number }> {
   const api = await Api.open(scene.controlPlane, { userAgent: "sluice-test-storm", connections: workers });
   const queue = [...pods];
@@ -119,7 +119,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
         (await server.metric("sluice_verdicts_total", { function: "evaluate-eviction", guard: "allowed" })) >= 8,
       );
       assert.equal((await evict(scene.api, "rehearsed", "rehearsed-zone-c-0")).code, 201);
-      assert.ok((await writesSince(scene, from)).includes("patch leases"), "in earnest the eviction is reserved");
+      assert.ok((await writesSince(scene, from)).includes("patch leases"), "the real eviction is reserved");
     });
     assert.deepEqual(
       takings.map(({ pod }) => pod),
@@ -127,7 +127,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
     );
   });
 
-  test("a dry run is refused as the eviction would be, and changes no object either", async () => {
+  test("a dry run is refused as the eviction would be, and does not change any object either", async () => {
     const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
     await play(stage.controlPlane, "rehearsal", options, async (scene) => {
       await guardEvictions(scene, stage.certificate);
@@ -156,7 +156,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
     });
   });
 
-  test("a PodDisruptionBudget that never allows anything says so at once, one that allows nothing now says that, and nothing is reserved", async () => {
+  test("a PodDisruptionBudget that allows nothing, for ever or now, is named in the refusal, and nothing is reserved", async () => {
     const options = { pods: 3, maxUnavailable: 2, zoneBudget: { maxUnavailable: 2 } };
     const { takings } = await play(stage.controlPlane, "also-budgeted", options, async (scene) => {
       const server = await guardEvictions(scene, stage.certificate);
@@ -222,7 +222,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
     assert.ok(evicted.length >= 3 && takings.length - evicted.length >= 3, "both took part");
   });
 
-  test("the function alone, with the rights that it says it needs, allows and refuses evictions", async () => {
+  test("the function alone, with its declared rights, allows and refuses evictions", async () => {
     const { takings } = await play(
       stage.controlPlane,
       "entitled",
@@ -231,9 +231,9 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
         const account = { namespace: "entitled", name: "sluice" };
         const kubeconfig = await createUser(stage.controlPlane, scene.api, account.namespace, account.name);
         await grant(scene.api, "entitled", account, evaluateEviction.needs);
-        // Who only reviews makes a ledger when it needs one; ahead of need another function does.
+        // A process that only reviews creates a ledger when it needs one; ahead of need another function does.
         await scene.serve({ FUNCTION: keepLedgers.name });
-        // With EVICTION_WAIT=0 the webhook refuses at once instead of waiting, so that there is a refusal to be reported.
+        // With EVICTION_WAIT=0 the webhook refuses at once instead of waiting, so that there is a refusal to report.
         const settings = { FUNCTION: evaluateEviction.name, EVICTION_WAIT: "0" };
         const server = await guardEvictions(scene, stage.certificate, { settings, kubeconfig });
         assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);

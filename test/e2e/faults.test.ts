@@ -5,7 +5,7 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
 
-/** One after another: an API server that goes away is gone for everybody. */
+/** One after another, because an API server that goes away is gone for all clients. */
 describe("when processes die in the middle of a rollout", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
 
@@ -15,7 +15,7 @@ describe("when processes die in the middle of a rollout", { skip: await skipWith
 
   after(() => controlPlane?.stop());
 
-  test("the API server is killed and comes back: the rollout ends, and no promise is broken", async () => {
+  test("if the API server is killed and comes back, the rollout ends, and no promise is broken", async () => {
     const options = { zones: 3, pods: 4, maxUnavailable: 2 };
     const { takings } = await play(controlPlane, "restarted", options, async (scene) => {
       const { observer } = scene;
@@ -29,7 +29,7 @@ describe("when processes die in the middle of a rollout", { skip: await skipWith
       await eventually("the server ready again", 10_000, async () =>
         (await fetch(`${server.url}/readyz`)).status === 200 ? true : undefined,
       );
-      assert.ok(observer.gaps > 0, "the observer had to read what its watch missed");
+      assert.ok(observer.gaps > 0, "the observer had to read the changes that its watch missed");
     });
     assert.equal(takings.length, 12, "every pod goes once");
   });

@@ -58,7 +58,7 @@ describe("followers on a real control plane", { skip: await skipWithoutControlPl
     return { a, b, c, run, come, stop: () => Promise.all(started.map((server) => server.stop())) };
   }
 
-  test("a chain of followers gets larger and smaller with its leader, one zone after the other, and force comes first", async () => {
+  test("a chain of followers gets larger and smaller with its leader, one zone after the other, and a forced size overrides it", async () => {
     const { a, c, run, come, stop } = await chain("chain", 3, 2);
     try {
       await run("scale", "statefulset", a, "--replicas=5");

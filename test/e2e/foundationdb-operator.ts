@@ -15,14 +15,14 @@ interface Seen {
 }
 
 const apiVersion = "apps.foundationdb.org/v1beta2";
-/** How long the database moves data. */
+/** Time for which the database moves data. */
 const drainMs = 1_000;
 const everyMs = 250;
 
 export class FoundationOperator {
   /** The ids whose volume claims it has deleted itself. */
   readonly deletedClaims: string[] = [];
-  /** The ids that are removed whole. */
+  /** The ids that are removed as a whole. */
   readonly included: string[] = [];
   readonly #api: Api;
   readonly #namespace: string;

@@ -25,7 +25,7 @@ const durationMs = 8_000;
 /** Many reconciles of every function, and several sweeps' worth of timers. */
 const frozenMs = 30_000;
 const waitSeconds = 20;
-/** What a watch may tell late. */
+/** The longest delay of a watch. */
 const eventMs = 1_000;
 
 describe("a FoundationDBCluster's own settings on a real control plane", {
@@ -79,7 +79,7 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
   const takenMs = (called: string) =>
     [...witness.pods, ...witness.claims].find((story) => story.name === called)?.takenMs;
 
-  test("a volume of a cluster with labels of its own is kept for its time, and one that is not found does not count as gone", async () => {
+  test("a volume of a cluster with labels of its own is kept for its time, and a volume that is not found does not count as gone", async () => {
     const [of, id, label] = ["payments", "storage-1", "example.com/instance"] as const;
     const marks = { app: "payments-db", [label]: id };
     const path = `${clusters}/${of}`;
@@ -132,7 +132,7 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
     assert.deepEqual([await blocked(), await state()], [true, "Suspended"]);
   });
 
-  test("removalMode None: no pod and no volume is deleted, and each volume claim says why", async () => {
+  test("removalMode None: no pod and no volume is deleted, and each volume claim gives the reason", async () => {
     await operator.change({ spec: { processGroupsToRemove: leaving } });
     for (const id of leaving)
       await waitFor(id, /^mode-none: .*spec\.automationOptions\.removalMode of orders is None$/);
@@ -140,7 +140,7 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
     assert.deepEqual(taken(), []);
   });
 
-  test("None in the middle of a suspension keeps the volume though its time is over, and the other pod; an unknown mode does, too", async () => {
+  test("None in the middle of a suspension, or an unknown mode, keeps the other pod, and the volume although its time is over", async () => {
     await setMode("Zone");
     await eventually("the first pod taken", 60_000, async () => (taken().length > 0 ? true : undefined));
     await setMode("Rack");
@@ -153,7 +153,7 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
     assert.deepEqual(taken(), [`${name}-${first}`], "one pod, and no volume");
   });
 
-  test("waitBetweenRemovalsSeconds holds without an annotation", async (context) => {
+  test("waitBetweenRemovalsSeconds counts without an annotation", async (context) => {
     await setMode("Zone");
     await eventually("all removed whole", 200_000, async () =>
       operator.included.length === leaving.length ? true : undefined,

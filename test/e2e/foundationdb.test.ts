@@ -1,4 +1,4 @@
-/** Process groups of a FoundationDBCluster are held back, suspended and recovered on a real control plane, zone by zone. */
+/** Process groups of a FoundationDBCluster are blocked, suspended and recovered on a real control plane, zone by zone. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -42,7 +42,7 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
   let other: FoundationOperator | undefined;
   let plugin: Plugin;
   const stopping = new AbortController();
-  /** Every list of blocks that there was, in order. */
+  /** Every list of blocks, in order. */
   const lists: (readonly string[])[] = [];
   let following: Promise<void> | undefined;
 
@@ -95,7 +95,7 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
   const groupOf = async (id: string) =>
     (await operator.read()).status?.processGroups?.find(({ processGroupID }) => processGroupID === id);
 
-  test("every volume claim says whose it is and in which zone, without being asked", async () => {
+  test("every volume claim gets its owner and its zone without a request", async () => {
     for (const [id, zone] of ids)
       await eventually(`the zone of ${id}`, 30_000, async () =>
         (await annotationOf(id, "zone")) === zone ? true : undefined,
@@ -103,7 +103,7 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     assert.equal(await annotationOf(back, "owner"), `FoundationDBCluster.apps.foundationdb.org/${name}`);
   });
 
-  test("six process groups go zone by zone, each volume after its time; a user's own block stays; one is recovered whole", async (context) => {
+  test("six process groups go zone by zone, each volume after its time; a user's own block stays; one is recovered as a whole", async (context) => {
     await operator.change({ spec: { processGroupsToRemove: [...leaving, usersOwn] } });
     const suspended = await eventually(`${back} suspended`, 180_000, async () =>
       (await annotationOf(back, "suspend-state")) === "Suspended" ? readClaim(back) : undefined,
@@ -156,13 +156,13 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     );
   });
 
-  test("an Event asks the user who recovered it to have the database include it again", async () => {
+  test("after a recovery an Event asks the user to have the database include the process group again", async () => {
     const { items } = await api.get<{ items: { reason: string; message: string }[] }>(`${core}/events`);
     const [event] = items.filter(({ reason }) => reason === "ProcessGroupRecovered");
     assert.match(event?.message ?? "", new RegExp(`include locality_instance_id:${back}'`));
   });
 
-  test("an operator or a user who is faster than our block takes no protected volume before its time, and the option taken back lets go of the rest", async (context) => {
+  test("an operator or a user who is faster than our block takes no protected volume before its time; without the option the rest goes", async (context) => {
     const [first, second, third] = ["zone-a-log-1", "zone-b-log-1", "zone-c-log-1"] as const;
     const faster = await FoundationOperator.start(api, {
       namespace,

@@ -47,7 +47,7 @@ const gone = { terminating: true };
 const back = { uid: "2", revision: "new" };
 
 describe("the check", () => {
-  test("flags nothing where one pod follows another, in any order of arrival", () => {
+  test("flags nothing if one pod follows another, in any order of arrival", () => {
     const sightings = history(
       ...zone("a"),
       ...zone("b"),
@@ -175,7 +175,7 @@ describe("the check", () => {
     );
   });
 
-  test("counts by partitions over all zones where the budget does, whatever took the others down", () => {
+  test("counts partitions over all zones if the budget does, whatever took the others down", () => {
     const promised = { maxUnavailable: 1, partitionOf: (name: string) => `partition ${name.slice(-1)}` };
     const out = { ...gone, evicted: true };
     const before: Step[] = [...zone("a"), ...zone("b"), ["MODIFIED", pod("a", 0, out)]];

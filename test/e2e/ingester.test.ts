@@ -1,4 +1,4 @@
-/** The ingesters that suites play against: they must behave as the real ones do, or what is shown with them shows nothing. */
+/** The ingesters of the suites must behave as real ones do, because otherwise the suites would show nothing. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { test } from "node:test";
@@ -28,7 +28,7 @@ async function withIngesters(options: IngestersOptions, run: (played: Played) =>
   }
 }
 
-test("an ingester keeps the time at which it was prepared until it is told to stay, over restarts too", async () => {
+test("an ingester keeps the time at which it was prepared until it is told to stay, also over restarts", async () => {
   await withIngesters({}, async ({ pods, send }) => {
     const before = Math.floor(Date.now() / 1000);
     const { timestamp } = JSON.parse((await send("POST")).body);
@@ -51,19 +51,19 @@ test("an ingester keeps the time at which it was prepared until it is told to st
   });
 });
 
-test("another pod of the name has been told nothing, unless it has the disk of the one before", async () => {
+test("another pod of the name was not told anything, unless it has the previous pod's disk", async () => {
   for (const keepsDisks of [false, true]) {
     await withIngesters({ keepsDisks }, async ({ pods, send }) => {
       await send("POST");
       await pods.start({ ...pod, uid: "two" });
       assert.deepEqual(pods.preparedPods(), keepsDisks ? [pod.name] : []);
       await pods.stop(pod);
-      assert.equal((await send("GET")).status, 200, "the one that came has not been stopped");
+      assert.equal((await send("GET")).status, 200, "the new pod has not been stopped");
     });
   }
 });
 
-test("an ingester says what it is told to say, and is not found once it has been stopped", async () => {
+test("an ingester answers as it is told to, and is not found once it has been stopped", async () => {
   await withIngesters({}, async ({ pods, send }) => {
     assert.equal((await send("POST", "/ingester/prepare-shutdown")).status, 204);
     assert.equal((await send("GET", "/ingester/prepare-shutdown")).body, "set");
@@ -87,7 +87,7 @@ test("an ingester says what it is told to say, and is not found once it has been
   });
 });
 
-test("a process that is started with its options reaches an ingester by its name", async () => {
+test("a process with its options reaches an ingester by its name", async () => {
   await withIngesters({}, async ({ pods }) => {
     const url = `http://${pod.name}.ingester.mimir.svc.cluster.local.:${pods.port}${path}`;
     const program = `console.log(await (await fetch("${url}")).text())`;
@@ -98,7 +98,7 @@ test("a process that is started with its options reaches an ingester by its name
   });
 });
 
-test("a pod that is reported after all of them have ended is not started: nothing would end it", async () => {
+test("a pod that is reported after all of them have ended is not started, because nothing would end it", async () => {
   const pods = await Ingesters.open();
   await pods.close();
   await pods.start(pod);

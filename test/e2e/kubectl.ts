@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 
-/** What it prints. `given`: what it reads. Throws with what it complains of. */
+/** kubectl's output. `given`: its input. Throws with its error output. */
 export function kubectl(
   { kubectl: program, kubeconfig }: ControlPlane,
   args: readonly string[],

@@ -7,7 +7,7 @@ import { type EvictionStage, startEvictionStage } from "../support/eviction-stag
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 
-/** Nothing reports a Lease that changes: a sweep finds it out, and here one comes every second. */
+/** No event reports a change of a Lease: a sweep finds it, and here one comes every second. */
 const settings = { SWEEP_INTERVAL: "1s" };
 const zoneBudget = { maxUnavailable: 1 };
 const rollout = "advance-zone-rollout";
@@ -16,12 +16,12 @@ interface Lease {
   readonly metadata: { readonly resourceVersion: string; readonly annotations: Readonly<Record<string, string>> };
 }
 
-/** Writes annotations of the ledger, as a later version would, or takes them away. Resolves to the Lease as it is then. */
+/** Writes or removes annotations of the ledger, as a later version would. Resolves to the Lease as it is then. */
 function annotate({ api, ledgerPath }: Scene, annotations: Readonly<Record<string, string | null>>): Promise<Lease> {
   return api.patch<Lease>(ledgerPath, { metadata: { annotations } });
 }
 
-/** Resolves when the rollout has waited behind the guard in so many more passes. */
+/** Resolves when the rollout has waited behind the guard in this many further reconciles. */
 async function waitForReconciles(server: Server, guard: string, count: number): Promise<void> {
   const labels = { function: rollout, guard };
   const from = await server.metric("sluice_verdicts_total", labels);
@@ -30,7 +30,7 @@ async function waitForReconciles(server: Server, guard: string, count: number): 
   );
 }
 
-/** Asks once for the first pod of each zone. Each must be refused with 429, behind the guard, and for that reason. */
+/** Requests the eviction of the first pod of each zone once. Each must be refused with 429, with the guard and its reason. */
 async function assertRefused(scene: Scene, server: Server, guard: string, why: RegExp): Promise<void> {
   const { namespace, statefulSets } = scene.group;
   const labels = { function: "evaluate-eviction", guard };
@@ -40,13 +40,13 @@ async function assertRefused(scene: Scene, server: Server, guard: string, why: R
     assert.deepEqual({ code, causes }, { code: 429, causes: ["DisruptionBudget"] }, message);
     assert.match(message, why);
   }
-  // The page with the metrics is made anew twice a second.
+  // The page with the metrics is rendered twice a second.
   await eventually(`${statefulSets.length} evictions refused behind ${guard}`, 5_000, async () =>
     (await server.metric("sluice_verdicts_total", labels)) === from + statefulSets.length ? true : undefined,
   );
 }
 
-describe("what a later version wrote, on a real control plane", {
+describe("annotations of a later version, on a real control plane", {
   skip: await skipWithoutControlPlane(),
   concurrency: 2,
 }, () => {
@@ -60,18 +60,18 @@ describe("what a later version wrote, on a real control plane", {
     await stage?.stop();
   });
 
-  test("ledger-unreadable: under a ledger of another format no pod goes, and no function writes it, until its format is put right", async () => {
+  test("ledger-unreadable: under a ledger of another format no pod goes, and no function writes it, until its format is corrected", async () => {
     const options = { pods: 2, zoneBudget };
     const { takings } = await play(stage.controlPlane, "reformatted", options, async (scene) => {
       const server = await guardEvictions(scene, stage.certificate, { settings });
-      // The server has a copy of the ledger from when it could be read: what it decides on that, it cannot write.
+      // The server has a copy of the ledger from when it could be read, but cannot write decisions that rest on that.
       const later = await annotate(scene, { "sluice.dev/format": "2" });
       await changeTemplate(stage.controlPlane, scene.group, "app:2");
       await waitForReconciles(server, "ledger-unreadable", 3);
       await assertRefused(scene, server, "ledger-unreadable", /Lease sluice-reformatted .*its format is "2"/);
       await waitForReconciles(server, "ledger-unreadable", 1);
       const logged = server.log.filter(({ guard, function: by }) => guard === "ledger-unreadable" && by === rollout);
-      assert.equal(logged.length, 1, "it is reported once, however often it is met");
+      assert.equal(logged.length, 1, "it is reported once, however often it is read");
       assert.match(logged[0]?.msg ?? "", /its format is "2".+leave the Lease as it is/);
       assert.deepEqual(await scene.api.get<Lease>(scene.ledgerPath), later);
       assert.deepEqual(scene.observer.takings, []);
@@ -85,8 +85,8 @@ describe("what a later version wrote, on a real control plane", {
     assert.equal(takings.length, 3 * 2 + 1, "each pod is rolled once, and one is evicted");
   });
 
-  test("zone-claim-unknown: a claim of an unknown kind holds every zone, and stays byte for byte while the ledger is written", async () => {
-    // Not this version's spelling: it has spaces, a number that this version cannot hold, and fields that it does not know.
+  test("zone-claim-unknown: a claim of an unknown kind blocks every zone, and stays byte for byte while the ledger is written", async () => {
+    // Not this version's form: it has spaces, a number that this version cannot hold, and unknown fields.
     const claim = `{ "zone":"foretold-zone-b" ,"kind":"later", "id":"later-1", "by":"later-function", "turns":12345678901234567890, "of":{"b":1,"a":[]} }`;
     const options = { pods: 2, readyAfterMs: 1_500, zoneBudget };
     const { takings } = await play(stage.controlPlane, "foretold", options, async (scene) => {
@@ -94,8 +94,12 @@ describe("what a later version wrote, on a real control plane", {
       await changeTemplate(stage.controlPlane, scene.group, "app:2");
       await scene.waitForTakings(1);
       const claimed = await annotate(scene, { "sluice.dev/claims": claim });
-      assert.deepEqual(Object.keys(reserved(claimed)), ["foretold-zone-a"], "a pod is on its way when the claim comes");
-      // It comes back, and its reservation settles: the ledger is written beside the claim.
+      assert.deepEqual(
+        Object.keys(reserved(claimed)),
+        ["foretold-zone-a"],
+        "a pod is terminating when the claim comes",
+      );
+      // The pod comes back, and its reservation settles: the ledger is written beside the claim.
       const settled = await eventually("the reservation settled", 30_000, async () => {
         const lease = await scene.api.get<Lease>(scene.ledgerPath);
         return Object.keys(reserved(lease)).length === 0 ? lease : undefined;

@@ -11,7 +11,7 @@ import { type EvictionStage, startEvictionStage } from "../support/eviction-stag
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 
-/** A Service goes on leading to a replica for so long after its probe has failed: proxies of nodes learn of it late. */
+/** Time for which a Service still leads to a replica after its probe has failed, because proxies of nodes learn of it late. */
 const forgottenAfterMs = 1_500;
 const settings = { SHUTDOWN_DELAY: "4s" };
 
@@ -36,7 +36,7 @@ class Replicas {
     this.#servers.push(server);
   }
 
-  /** As a Deployment does: another one is ready before the oldest is told to end; the Service learns of that by its readiness. */
+  /** As a Deployment does: a new one is ready before the oldest gets its signal; the Service learns of that by its readiness. */
   async replaceOldest(): Promise<void> {
     await this.start();
     const oldest = this.#servers.shift();
@@ -63,7 +63,7 @@ describe("an update of Sluice under a drain", { skip: await skipWithoutControlPl
     await stage?.stop();
   });
 
-  test("60 pods are drained while both replicas are replaced twice: no eviction fails", async (context) => {
+  test("while both replicas are replaced twice, 60 pods are drained and no eviction fails", async (context) => {
     const name = "updated";
     const options = { pods: 20, maxUnavailable: 2, nodesPerZone: 2, zoneBudget: { maxUnavailable: 2 } };
     await play(stage.controlPlane, name, options, async (scene) => {
@@ -99,7 +99,7 @@ describe("an update of Sluice under a drain", { skip: await skipWithoutControlPl
         Array.from({ length: 4 }, () => "exit code 0"),
       );
       assert.equal(drained.gaveUp, 0, drained.stderr.slice(-3_000));
-      // 409: the pod was replaced while it was decided. Only a webhook that breaks off is a 500.
+      // 409: the pod was replaced during the decision. Only an interrupted webhook is a 500.
       const failed = [...answers].filter(([code]) => code >= 500);
       assert.deepEqual(failed, []);
       const { takings } = await scene.observer.verdict();

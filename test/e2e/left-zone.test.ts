@@ -23,7 +23,7 @@ describe("a zone whose StatefulSet is deleted without its pods", { skip: await s
     await stage?.stop();
   });
 
-  test("no pod of another zone is evicted while one that was left behind is down (pulumi-kubernetes#1831)", async () => {
+  test("no pod of another zone is evicted while an orphan is down (pulumi-kubernetes#1831)", async () => {
     const options = { pods: 2, zoneBudget: { maxUnavailable: 1 } };
     await play(stage.controlPlane, "left", options, async (scene) => {
       await guardEvictions(scene, stage.certificate, { settings: { EVICTION_WAIT: "0" } });

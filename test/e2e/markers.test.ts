@@ -35,7 +35,7 @@ describe("owners whose pods see their marker", { skip: await skipWithoutControlP
     api = await Api.open(controlPlane, { userAgent: "sluice-test-markers" });
     await runKubectl(controlPlane, "apply", "-k", join(import.meta.dirname, "../fixtures/crds"));
     await runKubectl(controlPlane, "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
-    // As kubelet shows a label in a file.
+    // As the kubelet shows a label in a file.
     files = await serveContainerFiles(async ({ pod }) => {
       const { metadata } = await api.get<Labelled>(`/api/v1/namespaces/${namespace}/pods/${pod}`);
       return metadata.labels?.skipPreStopChecks;
@@ -74,7 +74,7 @@ describe("owners whose pods see their marker", { skip: await skipWithoutControlP
     );
     const container = pod.spec.containers[0]?.name ?? "";
     const settings = { FUNCTION: markSkipLabel.name, SKIP_LABEL_MARKER: `${container}:${marker}` };
-    // The image has parts of undici alone: what opens a WebSocket is among them.
+    // The image has only parts of undici, among them those that open a WebSocket.
     const { program } = built;
     server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace, settings, program });
     await eventually("the owner held", 30_000, async () =>

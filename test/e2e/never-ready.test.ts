@@ -1,6 +1,6 @@
 /**
- * A revision that never becomes ready, for each cause that a pod may have, with another pod lost besides: `kubectl rollout undo`
- * heals the group, and takes no pod that is ready.
+ * A revision that never becomes ready, for each possible cause, with another pod lost as well: `kubectl rollout undo` heals the
+ * group, and takes no ready pod.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";

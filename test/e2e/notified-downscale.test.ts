@@ -39,12 +39,12 @@ describe("pods that are told before they leave", { skip: await skipWithoutContro
 
   after(() => stage?.stop());
 
-  test("200 updates of a scale in a row, rollouts beside them: none is refused for a conflict that Sluice made, and Sluice never writes the StatefulSet", async (context) => {
+  test("200 updates of a scale in a row, rollouts beside them: Sluice never writes the StatefulSet, and causes no conflict", async (context) => {
     const play = await Autoscaled.set(stage);
     await playIn(play.notified.scene, scaled, async () => {
       const rolling = play.rollOthers();
       const attempts: Attempt[] = [];
-      // Of four updates one comes in the middle of what the last one has set going.
+      // One of four updates comes in the middle of the consequences of the last one.
       while (attempts.length < 200) attempts.push(await play.scale(attempts.length % 4 !== 0));
       const rollouts = await rolling.end();
       const isBeside = ({ atMs }: Attempt) => rollouts.some(({ fromMs, toMs }) => atMs >= fromMs && atMs <= toMs);
@@ -55,20 +55,20 @@ describe("pods that are told before they leave", { skip: await skipWithoutContro
       context.diagnostic(describeAttempts(`beside ${rollouts.length} rollouts`, attempts.filter(isBeside)));
       context.diagnostic(`written: ${JSON.stringify(countBy(writes, ({ by, resource }) => `${resource} by ${by}`))}`);
       assertNoneIsOurs(attempts, writes);
-      assert.deepEqual(writes.filter(isOurs), [], "nothing of Sluice's writes a StatefulSet that is scaled");
+      assert.deepEqual(writes.filter(isOurs), [], "Sluice never writes a StatefulSet that is scaled");
       for (const { code, message } of attempts.filter((one) => one.code !== 200 && one.code !== 409))
         assert.ok(
           code === 429 && /denied the request: downscale of statefulsets\//.test(message),
           `${code} ${message}`,
         );
       const accepted = attempts.filter(({ code }) => code === 200);
-      assert.ok(accepted.filter(({ from, to }) => to < from).length >= 5, "downscales were let through");
+      assert.ok(accepted.filter(({ from, to }) => to < from).length >= 5, "downscales were allowed");
       assert.ok(accepted.filter(isBeside).length >= 10, "sizes changed beside rollouts");
       assert.ok(attempts.filter(isBeside).length >= 60, "rollouts went on beside");
     });
   });
 
-  test("a write of Sluice's between the reading and the writing of a scale is found out", async () => {
+  test("the check detects a write of Sluice between the read and the write of a scale", async () => {
     const group = await createGroup(stage.controlPlane, { name: "watched", namespace: "watched", zones: 1, pods: 1 });
     await waitForGroupReady(stage.controlPlane, group);
     const statefulSet = { resource: "statefulsets", namespace: "watched", name: group.statefulSets[0] ?? "" };
@@ -87,7 +87,7 @@ describe("pods that are told before they leave", { skip: await skipWithoutContro
     }
   });
 
-  test("killed between the POSTs and the answer: the pods are released in 90 s and a sweep, and no drain and no rollout takes one of them before", async (context) => {
+  test("killed between the POSTs and the answer: within 90 s and a sweep the pods are told to stay, and nothing takes them before", async (context) => {
     const play = await Killed.set(stage);
     const { scene, ingesters } = play.notified;
     await playIn(scene, killed, async () => {
@@ -136,8 +136,8 @@ class Autoscaled {
   }
 
   /**
-   * One update, up to the most and then down again. `isAtRest`: once what the last one asked for is there, as an autoscaler does
-   * that looks every 15 s.
+   * One update, up to the most and then down again. `isAtRest`: once the last request is carried out, as for an autoscaler that
+   * reconciles every 15 s.
    */
   async scale(isAtRest: boolean): Promise<Attempt> {
     const { scene } = this.notified;
@@ -148,7 +148,7 @@ class Autoscaled {
     });
     if (from === most) this.#step = -1;
     if (from === fewest && this.#step === -1) {
-      // Pods that are wanted again before the claim of their downscale has ended hold the group for 90 s.
+      // Pods that are wanted again before the claim of their downscale has ended block the group for 90 s.
       await waitForNoClaim(scene);
       this.#step = 1;
     }
@@ -159,7 +159,7 @@ class Autoscaled {
     return attempt;
   }
 
-  /** Rolls the other zones again and again, with two seconds between: in them a downscale is let through. */
+  /** Rolls the other zones again and again, with pauses of two seconds in which a downscale is allowed. */
   rollOthers(): { end(): Promise<readonly { fromMs: number; toMs: number }[]> } {
     const rollouts: { fromMs: number; toMs: number }[] = [];
     const ending = new AbortController();
@@ -236,14 +236,14 @@ function countBy<T>(items: readonly T[], keyOf: (item: T) => string): Readonly<R
 }
 
 const shrinking = "told-zone-a";
-/** Those that would leave. */
+/** The pods that would leave. */
 const quick = `${shrinking}-3`;
 const slow = `${shrinking}-2`;
 const sweepMs = 10_000;
-// A rollout or a drain could take those that were told, and one more: what keeps them is the claim and no budget.
+// A rollout or a drain could take the told pods, and one more: the claim keeps them, and no budget.
 const killed = { pods: 4, maxUnavailable: 3, zoneBudget: { maxUnavailable: 3 }, nodesPerZone: 1 };
 
-/** One attempt to evict a pod that was told. */
+/** One attempt to evict a told pod. */
 interface Probe extends EvictionAnswer {
   readonly pod: string;
   readonly atMs: number;
@@ -300,7 +300,7 @@ class Killed {
     return runKubectl(this.#stage.controlPlane, "-n", "told", "scale", "statefulset", shrinking, "--replicas=2");
   }
 
-  /** The zone of those that were told: each of its pods is to go. */
+  /** The zone of the told pods: each of its pods is to go. */
   async drain(): Promise<Drained> {
     const { scene } = this.notified;
     const leaving = await scene.nodesOf("zone-a");
@@ -314,7 +314,7 @@ class Killed {
     return [quick, slow].flatMap((pod) => calls.find((call) => call.pod === pod && call.method === "DELETE") ?? []);
   }
 
-  /** Asks to evict them all the time, until each has been told that it stays. */
+  /** Tries to evict them all the time, until each has been told that it stays. */
   async probeUntilReleased(untilMs: number): Promise<readonly Probe[]> {
     const probes: Probe[] = [];
     while (Date.now() < untilMs && this.releases().length < 2) {
@@ -336,12 +336,12 @@ class Killed {
       const afterMs = atMs - killedMs;
       context.diagnostic(`${pod} was released ${(afterMs / 1000).toFixed(1)} s after the kill`);
       assert.ok(afterMs <= undoAfterMs + sweepMs, `${pod} was released after ${afterMs} ms`);
-      // Until then the API server may still let the change through.
+      // Until then the API server may still allow the change.
       assert.ok(afterMs >= 60_000, `${pod} was released after ${afterMs} ms already`);
     }
   }
 
-  /** Before its DELETE no pod was let go, and each refusal is one at which drains ask again. */
+  /** Before its DELETE no pod was let go, and each refusal is one after which drains try again. */
   assertBlocked(context: Diagnostics, probes: readonly Probe[]): void {
     const releases = this.releases();
     const early = probes.filter(({ pod, atMs }) =>
@@ -356,7 +356,7 @@ class Killed {
     }
   }
 
-  /** By the observer: whatever took a pod that was told came after the pod's own DELETE; and each of them was taken then. */
+  /** By the observer: a told pod was taken only after its own DELETE; and each of them was taken then. */
   async assertTaken(context: Diagnostics): Promise<void> {
     const { takings } = await this.notified.scene.observer.verdict();
     const releases = this.releases();
@@ -372,7 +372,7 @@ class Killed {
     assert.ok(before.length > 0, "neither a rollout nor a drain was under way");
   }
 
-  /** What could not be done then is done now. */
+  /** Evictions that were impossible before are carried out then. */
   async scaleAtLast(): Promise<void> {
     await eventually("the zone made smaller", 60_000, async () =>
       (await this.#scale()).code === 0 ? true : undefined,

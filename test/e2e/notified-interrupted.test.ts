@@ -1,4 +1,4 @@
-/** What others do while the pods of a downscale are being told, on a real control plane with real ingesters. */
+/** The acts of others while the pods of a downscale are being told, on a real control plane with real ingesters. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -60,7 +60,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     await waitForOldLedger(name);
     return group.statefulSets as [string, string];
   };
-  /** Of which no process is in doubt (rule R4): each of them reconciles the group as its pods come. */
+  /** A group about which no process is in doubt (rule R4): each of them reconciles it as its pods come. */
   const waitForOldLedger = (name: string) =>
     eventually("the ledger old", 60_000, async () => {
       const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-${name}`;
@@ -71,7 +71,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     kubectl("scale", "statefulset", name, `--replicas=${replicas}`, ...args);
   const callsOf = (name: string) =>
     notified.ingesters.calls.filter(({ pod }) => pod.startsWith(name)).map(({ method, pod }) => `${method} ${pod}`);
-  /** From then on it answers others at once. */
+  /** From then on it answers other requests at once. */
   const waitUntilAsked = async (pod: string) => {
     await eventually(`${pod} asked`, 20_000, async () =>
       notified.ingesters.arrivals.some((arrival) => arrival.pod === pod) ? true : undefined,
@@ -81,7 +81,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
   const replicasOf = async (name: string) =>
     (await api.get<{ spec: { replicas: number } }>(`${sets}/${name}`)).spec.replicas;
 
-  test("no drain takes one of them, where no budget selects them either; it takes their siblings", async () => {
+  test("no drain takes a told pod, even if no budget selects it; it takes the pod's siblings", async () => {
     const [zone] = await zonesOf("unbudgeted");
     notified.ingesters.behave(`${zone}-2`, slow);
     const scaling = scale(zone, 2);
@@ -93,7 +93,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.equal((await scaling).code, 0, (await scaling).stderr);
   });
 
-  test("a StatefulSet that is deleted and made again: the API server asks about the new one, and its pods are told anew", async () => {
+  test("if a StatefulSet is deleted and recreated, the API server asks about the new one, and its pods are told again", async () => {
     const [zone] = await zonesOf("again");
     notified.ingesters.behave(`${zone}-2`, slow);
     const scaling = scale(zone, 2);
@@ -107,7 +107,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.equal(await replicasOf(zone), 2);
   });
 
-  test("a user changes the StatefulSet: the API server asks again, and no pod is told twice", async () => {
+  test("if a user changes the StatefulSet, the API server asks again, and no pod is told twice", async () => {
     const [zone] = await zonesOf("changed");
     notified.ingesters.behave(`${zone}-2`, slow);
     const scaling = scale(zone, 2);
@@ -121,7 +121,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.ok(reviews.length >= 2, "the API server asked again");
   });
 
-  test("another zone asks at the same moment: one of them goes, and the pods of the other receive nothing", async () => {
+  test("of two zones that ask at the same moment one is allowed, and the pods of the other receive nothing", async () => {
     const zones = await zonesOf("both");
     // One kubectl may start seconds after the other: the first downscale is not over before that.
     for (const zone of zones) notified.ingesters.behave(`${zone}-2`, slow);
@@ -132,7 +132,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.deepEqual([await replicasOf(winner), await replicasOf(loser)], [2, 3]);
   });
 
-  test("a policy refuses behind our webhook, and nothing happens after that: the pods receive within 100 s that they stay", async (context) => {
+  test("if a policy refuses after our webhook, and no further request comes, the pods receive within 100 s that they stay", async (context) => {
     const [zone, other] = await zonesOf("refused");
     await refuseScaling(api, namespace, zone);
     const { code, stderr } = await scale(zone, 2);
@@ -149,7 +149,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     await eventually("the group free", 10_000, async () => ((await scale(other, 2)).code === 0 ? true : undefined));
   });
 
-  test("with ordinals that start at 5 the highest ones are told, and a dry run tells no pod", async () => {
+  test("with ordinals that start at 5 the highest pods are told, and a dry run tells no pod", async () => {
     const manifests = groupManifests(optionsOf("shifted"));
     for (const manifest of manifests)
       await api.post(sets, { ...manifest, spec: { ...manifest.spec, ordinals: { start: 5 } } });
@@ -163,7 +163,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.deepEqual(callsOf(zone).sort(), [`POST ${zone}-6`, `POST ${zone}-7`]);
   });
 
-  test("a start that is raised alone: the lowest pods are told, and they are the ones that leave", async () => {
+  test("if only the start is raised, the lowest pods are told, and these pods leave", async () => {
     const [zone] = await zonesOf("raised");
     const raise = (start: number, ...args: string[]) =>
       kubectl("patch", "statefulset", zone, "-p", JSON.stringify({ spec: { ordinals: { start } } }), ...args);
@@ -180,7 +180,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.deepEqual(callsOf(zone), [`POST ${zone}-0`]);
   });
 
-  test("annotations that would lead elsewhere lead to the pod itself, or nowhere", async (context) => {
+  test("annotations that would lead to another host lead to the pod itself, or nowhere", async (context) => {
     const received: string[] = [];
     const trap = createServer(({ headers, url }, response) => {
       received.push(`${headers.host} ${url}`);

@@ -23,7 +23,7 @@ const group = { pods: 20, maxUnavailable: 10 };
 const lastDownscale = "grafana.com/last-downscale";
 const betweenZones = "grafana.com/min-time-between-zones-downscale";
 
-/** Writes of Sluice in a namespace and beyond all of them, up to a moment, but for Events, which it sends while it stands by. */
+/** Sluice's writes in a namespace and outside of it, up to a moment, except Events, which it sends while it stands by. */
 async function actsIn(namespace: string, { auditLog, from }: Stretch, untilMs: number): Promise<AuditEntry[]> {
   const acts = [];
   for await (const entry of readAudit(auditLog, { from }, () => {})) {

@@ -68,7 +68,7 @@ describe("suspension for an operator's own pods on a real control plane", {
 
   const sluice = (line: string) => plugin.sluice(`${line} -n ${namespace}`);
 
-  test("nothing goes while a pod of another zone is not ready, and what the operator brings back is not suspended any more", async () => {
+  test("no pod goes while a pod of another zone is not ready, and a pod that the operator brings back ends its suspension", async () => {
     const drained = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
     const sick = "orders-zone-c-0";
     await operator.setReady(sick, false);
@@ -89,7 +89,7 @@ describe("suspension for an operator's own pods on a real control plane", {
     await operator.allReady();
   });
 
-  test("the pods of one zone go at a time, each volume is kept for its time, and one that is wanted back is there again with its volume claim", async (context) => {
+  test("the pods of one zone go at a time, each volume is kept for its time, and a recovered one is back with its volume claim", async (context) => {
     const drained = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
     for (const name of leaving) operator.give(name);
     for (const name of leaving) await annotate(name, drained);
@@ -123,7 +123,7 @@ describe("suspension for an operator's own pods on a real control plane", {
     context.diagnostic(`the first volume claim was deleted ${(least / 1000).toFixed(1)} s after its pod was gone`);
   });
 
-  test("the ledger is named after the owner, holds no claim in the end, and kubectl sluice why shows it", async () => {
+  test("the ledger is named after the owner, has no claim in the end, and kubectl sluice why shows it", async () => {
     const { items } = await api.get<{ items: Seen[] }>(`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`);
     const [ledger] = items.filter(
       ({ metadata }) => metadata.annotations?.["sluice.dev/group"] === "owner:ConfigMap/orders",
@@ -140,7 +140,7 @@ describe("suspension for an operator's own pods on a real control plane", {
   });
 });
 
-/** Makes a pod for each member that it was not told to give up, as an operator without StatefulSets does. */
+/** Creates a pod for each member that it was not told to give up, as an operator without StatefulSets does. */
 class Operator {
   readonly #api: Api;
   readonly #given = new Set<string>();
@@ -170,7 +170,7 @@ class Operator {
     this.#given.delete(name);
   }
 
-  /** The kubelet plays it as the annotation says, until it is made anew. */
+  /** The kubelet plays it as the annotation says, until it is recreated. */
   async setReady(name: string, isReady: boolean): Promise<void> {
     const status = { conditions: [{ type: "Ready", status: isReady ? "True" : "False" }] };
     await this.#api.patch(`${core}/pods/${name}/status`, { status });

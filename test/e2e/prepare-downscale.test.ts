@@ -24,7 +24,7 @@ const statefulSets = "/apis/apps/v1/namespaces/default/statefulsets";
 const webhooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const configuration = "prepare-downscale-default";
 
-/** As rollout-operator's users have it, but by address: there is no Service here. */
+/** As rollout-operator's users have it, but by address, because there is no Service here. */
 function registration(port: number, ca: string): object {
   const webhook = {
     name: `${configuration}.grafana.com`,
@@ -93,7 +93,7 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     for (const file of ["replicatemplates", "zoneawarepoddisruptionbudgets"])
       await kubectl.run("apply", "-f", `knative/base/crds/${file}.yaml`);
     await kubectl.waitForDefinitions();
-    // As the migration has it, before the first downscale.
+    // As the migration does, before the first downscale.
     const [command = ""] = /^kubectl .* annotate .*last-downscale=.*$/m.exec(migration) ?? [];
     const [first = ""] = group.statefulSets;
     await kubectl.run("annotate", "statefulset", first, "grafana.com/last-downscale=2021-01-01T00:00:00Z");
@@ -113,7 +113,7 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     await server.ready();
     const port = Number(server.log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
     await api.post(webhooks, registration(port, authority.cert));
-    // The API server learns of the webhook a moment later: from then on this one is refused, which has no port.
+    // The API server learns of the webhook a moment later: from then on this review is refused, because it has no port.
     const probe = await createGroup(controlPlane, { name: "probe", zones: 1, pods: 1, labels });
     const [name = ""] = probe.statefulSets;
     await eventually("the webhook called", 30_000, async () => {
@@ -134,7 +134,7 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 
-  test("a dry run calls no pod; a scale has its pods told; the next zone waits, and is told until when", async () => {
+  test("a dry run calls no pod; a scale tells its pods; the next zone waits, and the message says until when", async () => {
     const [one = "", other = ""] = group.statefulSets;
     assert.equal((await scale(one, 2, "--dry-run=server")).code, 0);
     assert.deepEqual(posts(), []);
@@ -156,7 +156,7 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     assert.deepEqual(posts(), [`${one}-2`]);
   });
 
-  test("with the rights of the chart alone to ConfigMaps, which are none, it goes on, and one Event names the right", async () => {
+  test("with only the chart's rights to ConfigMaps, which are none, a downscale goes on, and one Event names the right", async () => {
     const [one = ""] = group.statefulSets;
     const { forbidden } = await askedBy(controlPlane, 0, "default", "rollout-operator");
     assert.deepEqual(forbidden, []);

@@ -75,7 +75,7 @@ describe("pods with certificates of a private authority are asked", { skip: awai
       return items.some(({ metadata }) => pattern.test(JSON.stringify(metadata.annotations))) ? true : undefined;
     });
 
-  test("about health: a rollout waits and says what to write, or what is wrong with a Secret, and goes on when that is mended", async () => {
+  test("about health: a rollout waits with a message about the authority or its Secret, and goes on after the correction", async () => {
     await changeTemplate(controlPlane, group, "db:2");
     await ledgerShows(/health-unknown.*write secret\/NAME or configmap\/NAME, .* into sluice\.dev\/health-authority/);
     await annotate("sluice.dev/health-authority", "secret/ca");
@@ -90,7 +90,7 @@ describe("pods with certificates of a private authority are asked", { skip: awai
     assert.ok(asked("/healthy") >= 3);
   });
 
-  test("about a drain: the volume claim says what to write, and the pod goes when a ConfigMap is named", async () => {
+  test("about a drain: the volume claim has such a message, and the pod goes once a ConfigMap is named", async () => {
     await waitForGroupReady(controlPlane, group);
     const word = { metadata: { annotations: { "sluice.dev/suspend": "true" } } };
     await api.patch(`${core}/persistentvolumeclaims/${claim}`, word);

@@ -1,4 +1,4 @@
-/** Pods that are asked before they go, on a real control plane, with real HTTP servers in the place of RabbitMQ's. */
+/** Pods that are asked before they go, on a real control plane, with real HTTP servers in place of RabbitMQ's. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
@@ -14,7 +14,7 @@ import { createUser, grant } from "./rights.ts";
 
 const secret = "rabbit-default-user";
 
-/** What a user writes, so that Sluice may read one Secret. */
+/** The manifests of a user that let Sluice read one Secret. */
 const ownRole = [{ group: "", resource: "secrets", verbs: ["get"] }];
 
 async function addSecret(api: Api, namespace: string): Promise<void> {
@@ -75,7 +75,7 @@ describe("pods are asked before they go, on a real control plane", { skip: await
     }
   }
 
-  /** Asks for an eviction until the answer is such a one: a no may be some seconds old. */
+  /** Requests an eviction until the answer is as expected, because a bad health answer may be some seconds old. */
   const evicted = (namespace: string, pod: string, expected: { readonly code: number; readonly message: RegExp }) =>
     eventually(`${pod} answered with ${expected.code} ${expected.message}`, 30_000, async () => {
       const answer = await evict(api, namespace, pod, "in the body");
@@ -87,7 +87,7 @@ describe("pods are asked before they go, on a real control plane", { skip: await
       const kubeconfig = await createUser(stage.controlPlane, api, "critical", "sluice");
       const account = { namespace: "critical", name: "sluice" };
       await grant(api, "critical", account, evaluateEviction.needs);
-      // Who only reviews makes a ledger when it needs one; ahead of need another function does.
+      // A process that only reviews creates a ledger when it needs one; ahead of need another function does.
       await scene.serve({ FUNCTION: keepLedgers.name });
       await grantSecret(api, "critical", "sluice");
       const settings = { NODE_OPTIONS: pods.nodeOptions, FUNCTION: evaluateEviction.name };
@@ -142,7 +142,7 @@ describe("pods are asked before they go, on a real control plane", { skip: await
     });
   });
 
-  test("32 evictions at once of three members: never two down, and the queue keeps its majority", async () => {
+  test("under 32 evictions of three members at once, never two are down, and the queue keeps its majority", async () => {
     await playRabbitmq("storm", async (scene, { pods }) => {
       await guardEvictions(scene, stage.certificate, { settings: { NODE_OPTIONS: pods.nodeOptions } });
       const left = new Set([0, 1, 2].map((ordinal) => `storm-zone-a-${ordinal}`));
@@ -166,7 +166,7 @@ describe("pods are asked before they go, on a real control plane", { skip: await
     });
   });
 
-  test("a rollout asks each member, and goes on when the one before is in sync", async () => {
+  test("a rollout asks each member, and goes on when the previous one is in sync", async () => {
     await playRabbitmq("rolled", async (scene, { pods, offline }) => {
       const server = await scene.serve({ NODE_OPTIONS: pods.nodeOptions });
       await scene.waitForOldLedger(server);
@@ -180,7 +180,7 @@ describe("pods are asked before they go, on a real control plane", { skip: await
     });
   });
 
-  test("members that answer after 4 s cost another group nothing", async () => {
+  test("members that answer after 4 s do not delay another group", async () => {
     await playRabbitmq("slow", async (scene, { pods }) => {
       const quick = { name: "quick", namespace: "slow", zones: 2, pods: 3, maxUnavailable: 1 };
       const group = await createGroup(stage.controlPlane, { ...quick, annotations: annotationsOf(pods.port) });
@@ -188,7 +188,7 @@ describe("pods are asked before they go, on a real control plane", { skip: await
       await guardEvictions(scene, stage.certificate, { settings: { NODE_OPTIONS: pods.nodeOptions } });
       await evicted("slow", "quick-zone-a-0", { code: 201, message: /^/ });
       for (const ordinal of [0, 1, 2]) pods.behave(`slow-zone-a-${ordinal}`, { slowMs: 4_000 });
-      // On connections of their own: what is measured is not how our client queues.
+      // On connections of their own, because the measurement must not include a queue of the client.
       const others = await Api.open(stage.controlPlane, { userAgent: "sluice-test-slow", connections: 30 });
       scene.afterwards(() => others.close());
       const slow = Array.from({ length: 30 }, (_, index) =>
@@ -205,7 +205,7 @@ describe("pods are asked before they go, on a real control plane", { skip: await
       assert.ok(answers.every(({ code }) => code === 201 || code === 429));
       assert.ok(
         answers.some(({ code }) => code === 201),
-        "an answer of 4 s is one",
+        "an answer after 4 s counts",
       );
       console.log(`beside members that take 4 s another group was answered in ${Math.max(...took)} ms at most`);
       assert.ok(Math.max(...took) < 2_000, took.join());

@@ -1,4 +1,6 @@
-/** A wish to have a volume back races its removal on a real API server, 200 times: one of them wins, and the loser says so. */
+/**
+ * A request to recover a volume races its removal on a real API server, 200 times: one of them wins, and the loser reports it.
+ */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
@@ -21,7 +23,7 @@ interface VolumeEvent {
   readonly involvedObject: { readonly uid: string };
 }
 
-/** What became of one race. `recovered`: the same volume claim, and nothing of ours on it. */
+/** The outcome of one race. `recovered`: the same volume claim, without annotations of Sluice. */
 interface Race {
   readonly uid: string;
   /** `late`: the API server took it, under the mark of the removal, which a wish ends until the deletion is sent. */
@@ -42,7 +44,7 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
   let watching: Api;
   let server: Server;
   let conflicts = 0;
-  /** By uid. Twenty races that ask for their claim all the time would be most of what the API server has to do. */
+  /** By uid. Twenty races that read their claim all the time would be most of the API server's work. */
   const known = new Map<string, Claim>();
   const ending = new AbortController();
 
@@ -82,7 +84,7 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
   const ask = (n: number): Promise<Claim | undefined> => api.get<Claim>(claimPath(n)).catch(gone);
   const isSuspended = ({ metadata }: Claim) => metadata.annotations?.[`${ours}suspend-state`] === "Suspended";
 
-  /** A volume claim of a StatefulSet of no pods, and a word that it is to go. */
+  /** A volume claim of a StatefulSet without pods, and a request to suspend it. */
   async function suspend(n: number): Promise<Claim> {
     await api.patch(`/apis/apps/v1/namespaces/${namespace}/statefulsets/db${n}-zone-a`, { spec: { replicas: 0 } });
     const pod = `/api/v1/namespaces/${namespace}/pods/db${n}-zone-a-0`;
@@ -117,7 +119,7 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
     }
   }
 
-  /** As `kubectl annotate` writes it: whatever stands there. */
+  /** As `kubectl annotate` writes it, whatever the revision is. */
   async function wishBlindly(n: number): Promise<Race["wish"]> {
     const claim = await api.patch<Claim>(claimPath(n), { metadata: { annotations: wanted } }).catch(gone);
     if (claim === undefined) return "refused";
@@ -132,7 +134,7 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
     await delay(Math.max(0, dueMs - Date.now() + afterMs));
     const wished = isBlind ? await wishBlindly(n) : await wish(n, uid);
     const end = await eventually(`the end of ${uid}, whose wish was ${wished}`, 60_000, async () => {
-      // It was seen before the wish, so where it is no more, it is gone.
+      // It was seen before the request, so that it is gone if it does not exist any more.
       const claim = known.get(uid);
       if (claim === undefined) return "removed" as const;
       const isOurs = Object.keys(claim.metadata.annotations ?? {}).some((key) => key.startsWith(ours));
@@ -145,9 +147,9 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
     return { uid, wish: wished, end };
   }
 
-  test("of 200 races each is won by exactly one, and no Event says that a volume is back which is gone", async (context) => {
+  test("of 200 races each has exactly one winner, and no Event reports a volume as back that is gone", async (context) => {
     const races: Race[] = [];
-    // How soon removals begin is a matter of the machine: where one side wins nearly all, the next wishes come later, or sooner.
+    // How soon removals begin depends on the machine: if one side wins nearly all, the next requests come later, or sooner.
     let latestMs = 1_500;
     for (let round = 0; round < rounds; round++) {
       const afterMs = (n: number) => ((n + round / rounds) / sets) * latestMs;
@@ -168,19 +170,19 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
     const untrue = races.filter(({ wish: wished, end }) => {
       return wished !== "late" && (wished === "written") !== (end === "recovered");
     });
-    assert.deepEqual(untrue, [], "a user who wrote the wish in time has the volume, and a refused user has not");
-    assert.ok(count("recovered") >= 20 && count("removed") >= 20, "both of them win at times");
+    assert.deepEqual(untrue, [], "a user whose request came in time has the volume, and a refused user has not");
+    assert.ok(count("recovered") >= 20 && count("removed") >= 20, "each side wins some races");
     const back = races.filter(({ end }) => end === "recovered").map(({ uid }) => uid);
     const uidsIn = (items: readonly VolumeEvent[], reason: string) =>
       items.filter((event) => event.reason === reason).map(({ involvedObject }) => involvedObject.uid);
-    // The last Events come after what they are about.
+    // The last Events come after the changes that they report.
     const items = await eventually("an Event for each that is back", 30_000, async () => {
       const list = await api.get<{ items: VolumeEvent[] }>(`/api/v1/namespaces/${namespace}/events`);
       return uidsIn(list.items, "VolumeRecovered").length >= back.length ? list.items : undefined;
     });
-    // A volume claim that came back is raced for again in the next round, under the same uid.
+    // A recovered volume claim is in a race again in the next round, under the same uid.
     const recovered = uidsIn(items, "VolumeRecovered");
-    assert.deepEqual(recovered.sort(), back.sort(), "each that is back was told so once, and no other");
+    assert.deepEqual(recovered.sort(), back.sort(), "each recovered one has one such Event, and no other has");
     const tooLate = uidsIn(items, "RecoverTooLate");
     context.diagnostic(`${tooLate.length} of those that were late were told so`);
     const lost = wishes("late").filter(({ end }) => end === "removed");

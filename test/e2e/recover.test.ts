@@ -53,7 +53,7 @@ describe("kubectl sluice suspended and recover", { skip: await skipWithoutContro
       return one.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? one.metadata : undefined;
     });
 
-  test("what is suspended is shown with its time, and comes back with the same volume claim", async (context) => {
+  test("a suspended volume is shown with its time, and comes back with the same volume claim", async (context) => {
     const nothing = await sluice("suspended");
     assert.deepEqual([nothing.code, nothing.stdout], [0, ""]);
     assert.match(nothing.stderr, /no volume claim is suspended in namespace mimir/);
@@ -81,7 +81,7 @@ describe("kubectl sluice suspended and recover", { skip: await skipWithoutContro
     assert.match(again.stderr, /there is no suspended volume claim, group or StatefulSet "data-db-zone-a-2"/);
   });
 
-  test("past the point of no return the wish is refused, with what saves the volume; a group is all of it", async () => {
+  test("past the point of no return the request is refused, with how to save the volume; a group's name means all its volumes", async () => {
     const body = {
       apiVersion: "v1",
       kind: "PersistentVolumeClaim",

@@ -10,11 +10,11 @@ import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import { complaintsIn, createUser, grant, refusalsIn } from "./rights.ts";
 
 const { needs } = advanceZoneRollout;
-/** Served by itself: the rights that are granted are its own. */
+/** Served alone, so that the granted rights are its own. */
 const alone = { FUNCTION: advanceZoneRollout.name };
 const account = "sluice";
 
-describe("what the API server refuses", { skip: await skipWithoutControlPlane(), concurrency: 5 }, () => {
+describe("refusals of the API server", { skip: await skipWithoutControlPlane(), concurrency: 5 }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
 
@@ -28,7 +28,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
     await controlPlane?.stop();
   });
 
-  test("a pod that may not be deleted names itself, and blocks neither its siblings nor, for long, the next zone", async () => {
+  test("a pod that may not be deleted is named, and delays neither its siblings nor, for long, the next zone", async () => {
     const options = { zones: 2, pods: 4, maxUnavailable: 2 };
     const { takings } = await play(controlPlane, "refused", options, async (scene) => {
       await refuseDeletion(scene, "refused-zone-a-1");
@@ -91,7 +91,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
     assert.equal(takings.length, 30, "every pod goes once");
   });
 
-  test("the rights that a function says it needs suffice for a whole rollout", async () => {
+  test("a function's declared rights are enough for a whole rollout", async () => {
     await play(controlPlane, "entitled", { zones: 2, pods: 2 }, async (scene) => {
       const { namespace } = scene.group;
       const kubeconfig = await createUser(controlPlane, api, namespace, account);
@@ -127,7 +127,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
     });
   });
 
-  test("a namespace that may not be read holds up no other, though there be nothing but sweeps", async () => {
+  test("a namespace that may not be read delays no other, even if only sweeps run", async () => {
     await play(controlPlane, "swept", { zones: 2, pods: 2 }, async (scene) => {
       const { namespace } = scene.group;
       const kubeconfig = await createUser(controlPlane, api, namespace, account);
@@ -144,7 +144,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
     });
   });
 
-  test("where only the right to delete pods is missing, an Event says so on the StatefulSet", async () => {
+  test("if only the right to delete pods is missing, an Event on the StatefulSet names it", async () => {
     await play(controlPlane, "may-not-delete", { zones: 2, pods: 2 }, async (scene) => {
       const { namespace } = scene.group;
       const some = needs.map((need) =>

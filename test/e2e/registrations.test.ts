@@ -1,4 +1,7 @@
-/** However a path of evaluate-eviction is registered, and a client writes an Eviction, the real API server takes the answer. */
+/**
+ * However a path of evaluate-eviction is registered, and however a client writes an Eviction, the real API server accepts the
+ * answer.
+ */
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -9,7 +12,7 @@ import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 
 const pinningPath = "/pods/eviction/pin";
 
-/** The ways in which clients write what an Eviction is; those without are older ones, and hands. */
+/** The forms in which clients write an Eviction's type; older clients, and people, leave it out. */
 const bodies = [{ apiVersion: "policy/v1", kind: "Eviction" }, { apiVersion: "policy/v1beta1", kind: "Eviction" }, {}];
 
 async function post({ api, group: { namespace } }: Scene, name: string, head: object) {
@@ -20,7 +23,7 @@ async function post({ api, group: { namespace } }: Scene, name: string, head: ob
   return { code: answer.statusCode, text: await answer.body.text() };
 }
 
-/** The uids that stand in the group's ledger. */
+/** The uids in the group's ledger. */
 async function reserved({ api, ledgerPath }: Scene): Promise<string> {
   return JSON.stringify(await api.get(ledgerPath));
 }
@@ -36,7 +39,7 @@ describe("a webhook for evictions on a real API server", { skip: await skipWitho
     await stage?.stop();
   });
 
-  test("every path works both as a mutating and as a validating one, with every form of an Eviction, but for the one that pins", async () => {
+  test("every path works both as a mutating and as a validating one, with every form of an Eviction, except the pinning path", async () => {
     const options = { zones: 2, pods: 24, zoneBudget: { maxUnavailable: 24 } };
     await play(stage.controlPlane, "registered", options, async (scene) => {
       const { api, group } = scene;

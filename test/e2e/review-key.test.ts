@@ -1,4 +1,6 @@
-/** Only API servers know the key: what reviews of others cost, and that no eviction is lost while the key comes and goes. */
+/**
+ * Only API servers know the key: the cost of other clients' reviews, and that no eviction is lost while the key comes and goes.
+ */
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
@@ -22,20 +24,20 @@ import type { Server } from "../support/server.ts";
 import { writeBack } from "../support/written-back.ts";
 import { askUnproven } from "./unproven-clients.ts";
 
-/** `REVIEWS=10000` sends more: a hundred connections get a hundred answers a second. */
+/** `REVIEWS=10000` sends 10,000: a hundred connections get a hundred answers a second. */
 const times = Number(process.env.REVIEWS ?? 2_000);
 const path = "/pods/eviction/pin";
 const paths = admissionFunctions.flatMap((definition) => definition.paths);
 const webhooksPath = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const secretName = "rollout-operator-self-signed-certificate";
-/** The Secret is read again and again; functions look for claims, and for types that are not installed. No review does. */
+/** The Secret is read again and again; functions read claims, and types that are not installed. No review does. */
 const isRegular = ({ verb, resource, code }: Asked) =>
   (verb === "get" && resource === "secrets") || (verb === "list" && (resource === "leases" || code === 404));
 
 /** `GITOPS_SECONDS=120` goes on for longer. */
 const gitOpsSeconds = Number(process.env.GITOPS_SECONDS ?? 20);
 
-/** What applies our manifest of evictions, whose Service stands for `localhost`, as a user does. */
+/** Applies our manifest of evictions as a user does. Its Service stands for `localhost`. */
 async function manifestOf({ api, controlPlane, group: { namespace } }: Scene, server: Server) {
   const text = JSON.stringify(webhookConfiguration(evaluateEviction)).replaceAll(placeholderNamespace, namespace);
   const manifest = JSON.parse(text.replace('"port":443', `"port":${server.tlsPort}`));
@@ -93,7 +95,7 @@ async function guard(scene: Scene): Promise<Guarded> {
   return { server, key, ca: Buffer.from(data.ca ?? "", "base64").toString("utf8") };
 }
 
-/** Asks as an API server does, over two connections that are kept, until it is told to stop. Resolves to how long each took. */
+/** Sends reviews as an API server does, over two kept connections, until it is stopped. Resolves to the time of each. */
 function askAsApiServer({ server, key, ca }: Guarded, pod: { namespace: string; name: string }) {
   const connect = { ca, servername: "localhost" };
   const options = { connections: 2, pipelining: 1, allowH2: false, connect };
@@ -183,7 +185,7 @@ describe("the key of API servers on a real API server", { skip: await skipWithou
     });
   });
 
-  test("a tool that applies the plain manifest every 10 s costs no eviction, and the key is asked for again within 15 s after it", async () => {
+  test("a tool that applies the plain manifest every 10 s costs no eviction, and the key is required again within 15 s after it", async () => {
     const options = { zones: 2, pods: 12, nodesPerZone: 2, readyAfterMs: 500, zoneBudget: { maxUnavailable: 1 } };
     await play(stage.controlPlane, "written-back", options, async (scene) => {
       const server = await scene.serve({ TLS_PORT: "0" });

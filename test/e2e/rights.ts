@@ -6,7 +6,7 @@ import { writeKubeconfig } from "../controlplane/configuration.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import type { LogLine } from "../support/server.ts";
 
-/** Makes a ServiceAccount, and resolves to the path of its kubeconfig. The namespace must exist. */
+/** Creates a ServiceAccount, and resolves to the path of its kubeconfig. The namespace must exist. */
 export async function createUser(
   controlPlane: ControlPlane,
   api: Api,
@@ -25,7 +25,7 @@ export async function createUser(
   return path;
 }
 
-/** Lets a ServiceAccount do in one namespace what a function needs, and nothing else. */
+/** Gives a ServiceAccount a function's declared rights in one namespace, and no others. */
 export async function grant(
   api: Api,
   namespace: string,
@@ -46,17 +46,17 @@ export async function grant(
 }
 
 /**
- * Every process that may swap with rollout-operator, or answers reviews, looks at the webhook configurations of the whole cluster
- * besides: where it may not, it says so and goes on. No function needs them.
+ * Every process that may replace rollout-operator, or answers reviews, also lists the webhook configurations of the whole
+ * cluster: without the right it reports that and goes on. No function needs them.
  */
 const alsoRead = /\b(mutating|validating)webhookconfigurations\b/;
 
-/** What a server complained about, but for what its functions do not need. */
+/** The errors of a server, except those about rights that its functions do not need. */
 export function complaintsIn(log: readonly LogLine[]): LogLine[] {
   return log.filter(({ level, msg, resource }) => level !== "info" && !alsoRead.test(`${msg} ${resource}`));
 }
 
-/** The requests that were refused for a right that is missing, but for what its functions do not need. */
+/** The requests that were refused for a missing right, except those that its functions do not need. */
 export function refusalsIn<Request extends { readonly code: number | undefined; readonly resource: string }>(
   requests: readonly Request[],
 ): Request[] {

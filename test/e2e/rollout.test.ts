@@ -22,7 +22,7 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
 
   after(() => controlPlane?.stop());
 
-  test("three zones of twenty pods roll with never more than five down and never two zones", async (context) => {
+  test("three zones of twenty pods are rolled with never more than five down and never two zones", async (context) => {
     const options = { zones, pods, maxUnavailable: budget, readyAfterMs };
     const verdict = await play(controlPlane, "large", options, async (scene) => {
       const server = await scene.serve();
@@ -37,7 +37,8 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
       await delay(500);
       const requests = await scene.requests(from);
       const moments = await momentsOfReturn(controlPlane.auditLog, from);
-      // A deletion for each pod. For each moment at which some come back, a read of the StatefulSet and two writes of the ledger.
+      // A deletion for each pod. For each moment at which some come back, a read of the StatefulSet and two writes of the
+      // ledger.
       // For each zone an Event, a reconcile before and after, and a status and two verdicts, again after a conflict.
       // And every 30 s two LISTs of rollout-operator's pods.
       const mostRequests = zones * pods + 3 * moments + 9 * zones + 2 * Math.ceil(tookMs / 30_000);
@@ -46,12 +47,15 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
       context.diagnostic(`API requests per pod: ${perPod}, ${JSON.stringify(countOf(requests))}`);
       context.diagnostic(`pods came back at ${moments} moments`);
       context.diagnostic(`time / limit: ${(tookMs / limitMs).toFixed(2)} (${(tookMs / 1_000).toFixed(1)} s)`);
-      assert.ok(requests.length <= mostRequests, `${requests.length} API requests, where ${mostRequests} are enough`);
+      assert.ok(
+        requests.length <= mostRequests,
+        `${requests.length} API requests, of which ${mostRequests} are enough`,
+      );
     });
     assert.equal(verdict.takings.length, zones * pods, "every pod goes once");
   });
 
-  test("the observer sees what it is there to see: pods that another client deletes out of turn", async () => {
+  test("the observer detects pods that another client deletes out of turn", async () => {
     const group = await createGroup(controlPlane, { name: "watched", namespace: "watched", zones: 2, pods: 2 });
     await waitForGroupReady(controlPlane, group);
     const observer = await Observer.start(controlPlane, group.namespace);
@@ -74,7 +78,10 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
   });
 });
 
-/** Sluice gathers events of a group for 20 ms, and then decides and writes: what comes in this time may share a reconcile. */
+/**
+ * Sluice gathers events of a group for 20 ms, and then decides and writes: pods that come back in this time may share a
+ * reconcile.
+ */
 const intervalMs = 100;
 
 /** How often pods came back: those that do so together count once. On a busy machine the pods of a batch come one by one. */
@@ -93,7 +100,7 @@ async function momentsOfReturn(auditLog: string, from: number): Promise<number> 
   return moments;
 }
 
-/** How often each verb and resource comes. */
+/** The number of requests for each verb and resource. */
 function countOf(requests: readonly { verb: string; resource: string }[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { verb, resource } of requests) {

@@ -1,10 +1,13 @@
-/** Watches owners and pods, and says in which order they were labelled, taken and let go: by revisions, which all types share. */
+/**
+ * Watches owners and pods, and reports in which order they were labelled, taken and let go: by revisions, which all types
+ * share.
+ */
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, type ApiAccess } from "../controlplane/api.ts";
 import { follow } from "../controlplane/follow.ts";
 
 export const finalizer = "sluice.dev/release-prestop";
-/** Keeps an owner that was let go, so that the revision at which that happened can be read. */
+/** Keeps a released owner, so that the revision of its release can be read. */
 export const witnessed = "sluice.dev/test-witness";
 const label = "skipPreStopChecks";
 
@@ -12,7 +15,7 @@ interface Seen {
   readonly metadata: Metadata;
 }
 
-/** What became of a pod: the revisions and the times at which it was first seen so. */
+/** The history of a pod: the revisions and the times at which it was first seen so. */
 export interface PodStory {
   readonly name: string;
   readonly madeAt: number;
@@ -34,7 +37,7 @@ export class Witness {
     this.#api = api;
   }
 
-  /** Watches what there is in a namespace from now on. */
+  /** Watches the objects of a namespace from now on. */
   static async start(access: ApiAccess, namespace: string): Promise<Witness> {
     const api = await Api.open(access, { userAgent: "sluice-test-witness" });
     const witness = new Witness(api);
@@ -50,7 +53,7 @@ export class Witness {
     return witness;
   }
 
-  /** The pods of a StatefulSet, in the order in which they were made. */
+  /** The pods of a StatefulSet, in the order of their creation. */
   podsOf(statefulSet: string): readonly PodStory[] {
     return [...this.#pods.values()].filter(({ name }) => name.startsWith(`${statefulSet}-`));
   }
@@ -60,7 +63,7 @@ export class Witness {
     return this.#releases.has(owner);
   }
 
-  /** The pods that were there, were not terminating, and had no label when their owner was let go. Empty where M1 holds. */
+  /** The pods that existed, were not terminating, and had no label when their owner was let go. Empty if M1 holds. */
   unlabelledAtRelease(owner: string, statefulSet: string): readonly string[] {
     const releasedAt = this.#releases.get(owner);
     if (releasedAt === undefined) throw new Error(`${owner} was not let go`);

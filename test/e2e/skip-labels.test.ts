@@ -89,11 +89,11 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
   const remove = (namespace: string, name: string, propagationPolicy = "Background") =>
     api.delete(`${clustersIn(namespace)}/${name}`, { propagationPolicy });
 
-  /** Takes the witness's finalizer off, as well as what is left. */
+  /** Removes the witness's finalizer, and what is left. */
   const dismiss = (namespace: string, name: string) =>
     api.patch(`${clustersIn(namespace)}/${name}`, { metadata: { finalizers: null } }).catch(() => undefined);
 
-  test("an owner is held from the start, and let go when each of its pods has had the label for the wait", async (context) => {
+  test("an owner keeps our finalizer from the start, and loses it when each of its pods has had the label for the wait", async (context) => {
     const namespace = "let-go";
     await clusters(namespace, ["orders"]);
     const witness = await watch(namespace);
@@ -112,7 +112,7 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     await dismiss(namespace, "orders");
   });
 
-  test("a function that is killed at any step of a deletion is followed by one that ends it, and M1 holds", async (context) => {
+  test("if a process is killed at any step of a deletion, another one completes it, and M1 holds", async (context) => {
     const namespace = "killed";
     const names = Array.from({ length: 10 }, (_, index) => `owner-${index}`);
     await clusters(namespace, names, 2);
@@ -169,9 +169,9 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     );
   });
 
-  test("in a deletion in the foreground each pod has the label, or an Event says that none reaches it any more", async (context) => {
+  test("in a deletion in the foreground each pod has the label, or an Event reports that it can no longer get one", async (context) => {
     const namespace = "foreground";
-    // As with a stop hook: a pod that is gone at once needs no word.
+    // As with a stop hook: a pod that is gone at once needs no label.
     await clusters(namespace, ["orders"], 3, 5_000);
     const witness = await watch(namespace);
     await serve(namespace);
@@ -189,7 +189,7 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     await dismiss(namespace, "orders");
   });
 
-  test("label-refused: while a policy of the cluster refuses the label the owner stays, and says why; then it goes", async () => {
+  test("label-refused: while a policy of the cluster refuses the label the owner stays, and gives the reason; then it goes", async () => {
     const namespace = "refused";
     await clusters(namespace, ["orders"]);
     const witness = await watch(namespace);
@@ -210,7 +210,7 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
   });
 });
 
-/** Has the API server refuse the label on one pod; resolves when it does, to what ends that. */
+/** Lets the API server refuse the label on one pod; resolves, when it does, to a function that ends that. */
 async function refuseLabel(api: Api, namespace: string, pod: string): Promise<() => Promise<void>> {
   const [kind, admission] = ["ValidatingAdmissionPolicy", "admissionregistration.k8s.io/v1"];
   const name = `no-label-${namespace}`;

@@ -30,7 +30,7 @@ describe("times of suspension on a real control plane", {
   before(async () => {
     controlPlane = await startControlPlane();
     await applyCrds(controlPlane);
-    // The API server takes the name of the one that writes a size from this.
+    // The API server takes the name of a size's writer from this.
     api = await Api.open(controlPlane, { userAgent: "autoscaler-test" });
   });
 
@@ -39,7 +39,7 @@ describe("times of suspension on a real control plane", {
     await controlPlane?.stop();
   });
 
-  /** A group whose highest pods may go, with what its StatefulSets say of it. */
+  /** A group whose highest pods may go, with these settings on its StatefulSets. */
   async function group(namespace: string, annotations: Readonly<Record<string, string>>): Promise<void> {
     const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "200", [ANNOTATIONS.goneAfterMs]: "300" };
     const options = { name, namespace, pods: 2, annotations, podAnnotations, volumes: ["data"] };
@@ -54,7 +54,7 @@ describe("times of suspension on a real control plane", {
     await api.patch(claimPath(namespace, zone), { metadata: { annotations } });
   }
 
-  /** Waits for the second after the pods were made: a word on the drain of the same one is not newer than they are. */
+  /** Waits for the second after the pods' creation, because a drained-at of the same second is not newer than they are. */
   async function ask(namespace: string, asked: readonly string[]): Promise<void> {
     await delay(1_100);
     const now = new Date().toISOString();
@@ -71,7 +71,7 @@ describe("times of suspension on a real control plane", {
     });
   }
 
-  test("of three zones with a wait of 20 s pods go 20 s apart, and volumes too, none of them before its time", async (context) => {
+  test("in three zones with a wait of 20 s pods go 20 s apart, and so do volumes, none of them before its time", async (context) => {
     const namespace = "apart";
     const durationMs = 30_000;
     await group(namespace, {
@@ -111,7 +111,7 @@ describe("times of suspension on a real control plane", {
   /** `takeTurns`: both functions run, and one of the two processes is killed every second. */
   for (const takeTurns of [false, true]) {
     const who = takeTurns ? "two processes that are killed in turn every second" : "gc-suspended-groups alone";
-    test(`a pod that an autoscaler has back for 3 s, unseen by ${who}: its volume stays 60 s after it left for the last time`, async (context) => {
+    test(`a pod that an autoscaler brings back for 3 s, unseen by ${who}: its volume stays 60 s after it left for the last time`, async (context) => {
       const namespace = takeTurns ? "turns" : "alone";
       const durationMs = 60_000;
       await group(namespace, {
@@ -119,7 +119,7 @@ describe("times of suspension on a real control plane", {
         "sluice.dev/wait-between-removals": "0s",
       });
       const witness = await SuspensionWitness.start(controlPlane, namespace);
-      // Nothing is watched and no event comes: there are sweeps alone, and what a reconcile itself asked to look at again.
+      // Nothing is watched and no event comes: there are only sweeps, and the requeues of reconciles.
       const settings = { VIEWS: "list", SWEEP_INTERVAL: "10s" };
       const start = () => serve(namespace, settings);
       const servers = [await start()];
@@ -139,7 +139,7 @@ describe("times of suspension on a real control plane", {
           const stories = witness.pods.filter((one) => one.name === pod);
           return stories.length === 2 ? stories[1]?.goneMs : undefined;
         });
-        // Somewhat longer than the first time would have run, and as long as the new one has to.
+        // Somewhat longer than the first time would have run, and as long as the new one must.
         await delay(Math.max(0, goneMs + durationMs - clockMs - Date.now()));
         const claim = witness.claims.find((one) => one.name.endsWith(pod));
         assert.deepEqual([claim?.takenMs, claim?.goneMs], [undefined, undefined], "its volume stays");

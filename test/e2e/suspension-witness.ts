@@ -1,4 +1,4 @@
-/** Watches pods and volume claims, and says when each was taken and when it was gone, by a clock of this machine. */
+/** Watches pods and volume claims, and reports when each was taken and when it was gone, by a clock of this machine. */
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, type ApiAccess } from "../controlplane/api.ts";
 import { follow } from "../controlplane/follow.ts";
@@ -7,7 +7,7 @@ interface Seen {
   readonly metadata: Metadata;
 }
 
-/** What became of a pod, or of a volume claim, as a watch reported it; times in milliseconds since the epoch. */
+/** The history of a pod, or of a volume claim, as a watch reported it; times in milliseconds since the epoch. */
 export interface Story {
   readonly name: string;
   readonly uid: string;
@@ -74,7 +74,7 @@ export class SuspensionWitness {
     return [...this.#claims.values()];
   }
 
-  /** Pairs of pods, or of volume claims, of two zones that were on their way out at one time. */
+  /** Pairs of pods, or of volume claims, of two zones that were terminating at one time. */
   get together(): readonly string[] {
     const overlaps = (stories: readonly Story[]) =>
       stories.flatMap((one) =>

@@ -32,7 +32,7 @@ describe("suspension on a real control plane", { skip: await skipWithoutControlP
 
   after(() => controlPlane?.stop());
 
-  /** Runs what is reported with the group, and then says what became of it where that failed. */
+  /** Runs a test with the group, and adds the group's state to its failure. */
   async function scene(options: SceneOptions, play: (scene: Scene) => Promise<void>): Promise<void> {
     const made = await Scene.set(controlPlane, options);
     try {
@@ -45,7 +45,7 @@ describe("suspension on a real control plane", { skip: await skipWithoutControlP
     }
   }
 
-  test("3 x 4 pods go zone by zone, each volume is kept for 30 s, and one that is wanted back in between comes back with its volume claim", async (context) => {
+  test("3 x 4 pods go zone by zone, each volume is kept for 30 s, and a recovered one comes back with its volume claim", async (context) => {
     await scene({ namespace: "calm", pods: 4, durationMs: 30_000 }, async (calm) => {
       await calm.serve(1);
       const from = await auditPosition(controlPlane.auditLog);
@@ -58,10 +58,10 @@ describe("suspension on a real control plane", { skip: await skipWithoutControlP
     });
   });
 
-  test("the same while one of two processes is killed with -9 every second", async (context) => {
+  test("the same holds while one of two processes is killed with -9 every second", async (context) => {
     await scene({ namespace: "wild", pods: 2, durationMs: 10_000 }, async (wild) => {
       await wild.serve(2);
-      // A process that lives for two seconds takes a ledger for old 41 s after it was made (rule R4).
+      // A process that lives for two seconds takes a ledger for old 41 s after its creation (rule R4).
       await wild.waitForOldLedger();
       const from = await auditPosition(controlPlane.auditLog);
       // A claim whose process was killed before its act is undone after 90 s, by a process that has known it for ten (rule R20).
@@ -130,7 +130,7 @@ class Scene {
     return this.#api.get<Seen>(path).catch(() => undefined);
   }
 
-  /** Asks for all volume claims at one time, each with the word that its data is not needed any more. */
+  /** Requests the suspension of all volume claims at once, each with the statement that its data is not needed any more. */
   async askAll(): Promise<void> {
     this.#askedMs = Date.now();
     const { items } = await this.#api.get<{ items: Seen[] }>(this.#claimsPath);
@@ -164,7 +164,7 @@ class Scene {
     assert.ok(!metadata.labels?.["sluice.dev/suspended"]);
   }
 
-  /** All but the one that was wanted back. */
+  /** All but the recovered one. */
   async waitForCollection(): Promise<void> {
     await eventually("all volume claims gone but one", 240_000, async () => {
       const { items } = await this.#api.get<{ items: Seen[] }>(this.#claimsPath);
@@ -204,7 +204,7 @@ class Scene {
       if (verb !== "delete" || resource !== "persistentvolumeclaims" || entry.namespace !== namespace) continue;
       deletions++;
       const claim = entry.name ?? "";
-      // No code, or a 504: the process that asked was killed before the answer, and the claim may be deleted.
+      // No code, or a 504: the process was killed before the answer, and the claim may be deleted.
       if (code !== 200 && code !== 504 && code !== undefined) {
         assert.ok(code === 404 || code === 409, `${claim}: ${code}`);
         refused++;
@@ -212,7 +212,7 @@ class Scene {
       }
       const { annotations } = this.#witness.claims.find(({ name: one }) => one === claim) ?? {};
       const ageMs = at - Date.parse(annotations?.["sluice.dev/suspended-at"] ?? "");
-      assert.ok(ageMs >= durationMs - clockMs, `${claim} was deleted ${ageMs} ms after what stands on it`);
+      assert.ok(ageMs >= durationMs - clockMs, `${claim} was deleted ${ageMs} ms after its stamp`);
       assert.ok(at - this.goneMs(claim) >= durationMs - clockMs, `${claim} was deleted before its time`);
       ages.set(claim, ageMs);
     }
@@ -238,7 +238,7 @@ class Scene {
     context.diagnostic(`all in ${((Date.now() - this.#askedMs) / 1000).toFixed(1)} s`);
     assert.ok(least >= durationMs - clockMs, `a volume claim was deleted ${least} ms after its pod was gone`);
     const kept = this.#witness.claims.find(({ goneMs }) => goneMs === undefined);
-    assert.equal(kept?.uid, this.#recovered?.metadata.uid, "what was wanted back is there");
+    assert.equal(kept?.uid, this.#recovered?.metadata.uid, "the recovered claim exists");
     const back = this.#witness.pods.filter((pod) => pod.name === `${name}-zone-a-0`);
     assert.deepEqual([back.length, back.at(-1)?.takenMs], [2, undefined], "its pod went once, and came back once");
   }

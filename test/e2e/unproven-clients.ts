@@ -1,4 +1,4 @@
-/** Clients that reach the port of the webhooks and do not know the key; in a thread of their own. */
+/** Clients that reach the port of the webhooks and do not know the key, in a thread of their own. */
 import { once } from "node:events";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { Pool } from "undici";
@@ -17,7 +17,7 @@ export type Answers = Readonly<Record<string, number>>;
 /** From another address than the honest ones, over no more connections than unproven clients have places. */
 const from = { localAddress: "127.0.0.3", connections: 80, pipelining: 8 };
 
-/** Resolves when all of it is answered. */
+/** Resolves when all requests are answered. */
 export async function askUnproven(strange: Strange): Promise<Answers> {
   const thread = new Worker(new URL(import.meta.url), { workerData: strange });
   const [answers] = await once(thread, "message");

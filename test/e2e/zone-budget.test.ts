@@ -4,6 +4,7 @@ import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { alerts } from "../../knative/render/alerts.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { type Authority, createAuthority, type IssuedPair } from "../support/certificates.ts";
@@ -30,7 +31,7 @@ function manifest(name: string, spec: object = {}): object {
   };
 }
 
-/** As rollout-operator's users have it, but by address: there is no Service here. */
+/** As rollout-operator's users have it, but by address, because there is no Service here. */
 function registration(port: number, ca: string): object {
   return {
     apiVersion: "admissionregistration.k8s.io/v1",
@@ -48,17 +49,18 @@ describe("budgets are validated by the real API server's webhook", { skip: await
   let server: Server;
   let port: number;
 
-  /** As `kubectl apply -f -`, unless told otherwise. */
-  const kubectl = (object: object | undefined, ...args: string[]): Promise<Output> =>
+  const run = (input: string, args: readonly string[]): Promise<Output> =>
     new Promise((resolve) => {
-      const given = object === undefined ? args : ["apply", "-f", "-", ...args];
       const child = execFile(
         controlPlane.kubectl,
-        ["--kubeconfig", controlPlane.kubeconfig, ...given],
+        ["--kubeconfig", controlPlane.kubeconfig, ...args],
         (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
       );
-      child.stdin?.end(object === undefined ? "" : JSON.stringify(object));
+      child.stdin?.end(input);
     });
+  /** As `kubectl apply -f -`, unless told otherwise. */
+  const kubectl = (object: object | undefined, ...args: string[]): Promise<Output> =>
+    object === undefined ? run("", args) : run(JSON.stringify(object), ["apply", "-f", "-", ...args]);
 
   const present = async ({ cert, key }: Pick<IssuedPair, "cert" | "key">): Promise<void> => {
     for (const [name, text] of [
@@ -99,6 +101,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     });
     await server.ready();
     port = Number(server.log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
+    await api.post(budgetsPath, manifest("let-in", { podNamePartitionRegex: "(" }));
     await api.post(webhooksPath, registration(port, authority.cert));
     // The API server learns of the webhook a moment later.
     await eventually("the webhook called", 30_000, async () => {
@@ -145,7 +148,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.ok(code === 1 && /NotFound/.test(stderr), stderr);
   });
 
-  test("a change that makes a budget invalid is refused, and the one from before stays", async () => {
+  test("a change that makes a budget invalid is refused, and the previous budget stays", async () => {
     assert.equal((await kubectl(manifest("changed", { maxUnavailablePercentage: 50 }))).code, 0);
     const spec = { maxUnavailablePercentage: 50, podNamePartitionRegex: "(a)" };
     const { code, stderr } = await kubectl(manifest("changed", spec));
@@ -154,7 +157,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.equal(stored.spec.podNamePartitionRegex, undefined);
   });
 
-  test("what the schemas of the CRDs refuse never comes to us; what is pruned is reported by kubectl", async () => {
+  test("Sluice never gets what the schemas of the CRDs refuse; kubectl reports pruned fields", async () => {
     const refusals = await server.metric("sluice_verdicts_total", { guard: "invalid-budget" });
     for (const [spec, message] of [
       [{ maxUnavailable: -1 }, /spec\.maxUnavailable.+greater than or equal to 0/],
@@ -172,6 +175,18 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.equal(everything.code, 0);
   });
 
+  test("the first command of the alert names the field of an invalid budget that got in while no webhook answered, and the valid ones", async () => {
+    const { first } = alerts.find(({ name }) => name.startsWith("BadZoneAware")) ?? assert.fail();
+    const [, get, replace] = /^kubectl (.+) \| kubectl (.+ -f -) names/.exec(first) ?? [];
+    const words = (command = "") => command.replace("{{ $labels.namespace }}", "default").split(" ");
+    const budgets = await run("", words(get));
+    const { code, stdout, stderr } = await run(budgets.stdout, words(replace));
+    assert.equal(code, 1);
+    assert.match(stderr, /denied the request: spec\.podNamePartitionRegex is /);
+    assert.match(stdout, /\/valid replaced \(server dry run\)/);
+    assert.doesNotMatch(stdout, /let-in/);
+  });
+
   test("a ReplicaTemplate is scaled by kubectl, with 1 as its default", async () => {
     const template = { apiVersion: "rollout-operator.grafana.com/v1", kind: "ReplicaTemplate", spec: {} };
     assert.equal((await kubectl({ ...template, metadata: { name: "ingester", namespace: "default" } })).code, 0);
@@ -187,7 +202,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.match(stdout, /NAME +STATUSREPLICAS +SPECREPLICAS\ningester +3\n/);
   });
 
-  test("certificates are swapped while reviews go on, and not one of them fails", async () => {
+  test("certificates are replaced during reviews, and not one review fails", async () => {
     let swapping = true;
     const answered = { allowed: 0, denied: 0, anew: 0 };
     const askAnew = async (): Promise<void> => {
@@ -246,7 +261,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.match(asking.printed().stderr, /^sluice: TLS_CLIENT_CA_FILE cannot be read: ENOENT.+missing-ca\.crt/);
   });
 
-  test("REVIEWS_ON_PORT=true is warned of at the start, with the port", async () => {
+  test("REVIEWS_ON_PORT=true causes a warning at the start, with the port", async () => {
     const settings = { REVIEWS_ON_PORT: "true" };
     const server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace: "default", settings });
     try {

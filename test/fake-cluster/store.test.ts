@@ -122,7 +122,7 @@ test("a patch of the object leaves the status alone, and one of the status leave
   assert.equal(refusal(() => store.patch("statefulsets", a, stale, "status")).code, 409);
 });
 
-test("a patch of the status of pods and StatefulSets writes labels and annotations too", () => {
+test("a patch of the status of pods and StatefulSets also writes labels and annotations", () => {
   const { store } = makeStore();
   store.create("pods", namespace, pod("a"));
   const patch = { metadata: { labels: { l: "1" }, annotations: { x: "1" }, ownerReferences: [{ uid: "u" }] } };

@@ -27,7 +27,7 @@ interface Workflow {
   readonly jobs: Readonly<Record<string, Job>>;
 }
 
-/** Undefined where actionlint cannot be built. In CI that is a failure. */
+/** Undefined if actionlint cannot be built. In CI this is a failure. */
 async function findActionlint(): Promise<string | undefined> {
   try {
     return await ensureActionlint(console.error);
@@ -40,13 +40,13 @@ async function findActionlint(): Promise<string | undefined> {
 
 const actionlint = await findActionlint();
 
-test("actionlint finds nothing in it, and finds a job and an expression that are not there", {
+test("actionlint finds no fault in the workflow, and finds a job and an expression that do not exist", {
   skip: actionlint === undefined,
 }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), "sluice-workflow-"));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const text = await readFile(workflow, "utf8");
-  // A machine may have these two programs, or not.
+  // Some machines lack shellcheck and pyflakes.
   const check = async (name: string, content: string) => {
     const file = join(folder, name);
     await writeFile(file, content);
@@ -61,7 +61,7 @@ test("actionlint finds nothing in it, and finds a job and an expression that are
   }
 });
 
-test("a tag alone starts it, all is tested first, and the image for both architectures has SBOM and provenance", async () => {
+test("only a tag starts the workflow, which runs every test before it publishes, and each image has SBOM and provenance", async () => {
   const { on, jobs } = load(await readFile(workflow, "utf8")) as Workflow;
   assert.deepEqual(on, { push: { tags: ["v*"] } });
   const { check, publish } = jobs;

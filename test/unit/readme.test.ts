@@ -43,7 +43,7 @@ const rolloutOperators = [
   "grafana.com/namespace",
 ] as const;
 
-test("a webhook or a policy that the README, the manifests' or the migration names is one that ships", async () => {
+test("each webhook or policy that the README, the manifests' README or the migration names is among the manifests", async () => {
   const names = new Set(["prepare-downscale-mimir"]);
   for (const folder of ["knative/base/webhooks/", "knative/base/fence/"])
     for (const file of await readdir(new URL(folder, root))) {
@@ -61,7 +61,7 @@ test("a webhook or a policy that the README, the manifests' or the migration nam
   }
 });
 
-test("what users write as it is, is in the table of annotations; what is not there yet, is not, and nothing is left out", () => {
+test("the migration lists each annotation of rollout-operator as taken over or as missing, as the table of annotations has it or not", () => {
   const taken = keysIn(part(migration, "Of Grafana's rollout-operator"));
   const missing = keysIn(part(migration, "Not there yet"));
   const known = new Set<string>(table.flatMap(({ reads, writes }) => [...reads, ...writes]).map(({ key }) => key));
@@ -71,7 +71,7 @@ test("what users write as it is, is in the table of annotations; what is not the
   }
 });
 
-test("the README of the room says which file uses client-node, and why its calls are not used", async () => {
+test("the README of the room names the file that uses client-node, and says why Sluice does not use its calls", async () => {
   const sentence = part(await read("functions/shared/kubernetes/README.md"), "`@kubernetes/client-node`");
   assert.match(sentence, /kubeconfigs/);
   assert.match(sentence, /npm run bench -- cold-start/);
@@ -83,7 +83,7 @@ test("the README of the room says which file uses client-node, and why its calls
   assert.deepEqual(foreign, []);
 });
 
-test("the migration names the functions that the Role for the operator's account has rights for", () => {
+test("the migration names the functions for which the Role of the operator's account has rights", () => {
   const served = [...(presets["rollout-operator"] ?? []), ...alwaysServed].map(({ name }) => name);
   assert.ok(migration.includes(`\n${served.join(",")}\n`));
 });

@@ -31,7 +31,7 @@ test("every rule of the description has its row", () => {
   );
 });
 
-test("every row names a test that is there", () => {
+test("every row names an existing test", () => {
   const lost = rows.filter(
     ({ file, name }) => !new RegExp(`test\\(\\s*"${escaped(name)}`).test(readFileSync(join(root, file), "utf8")),
   );

@@ -15,7 +15,7 @@ const statedOnce: readonly (readonly [what: string, pattern: RegExp, path: strin
   ["once a minute", /\?\? Number\.NEGATIVE_INFINITY\) (<|>|>=) \w+/, "triggers/telemetry/repeats.ts"],
 ];
 
-test("what all parts of the product need is reported once", () => {
+test("what several parts of the product need stands in one file", () => {
   for (const [what, pattern, path] of statedOnce) {
     const places = new Set(product.filter((source) => matches([source], pattern).length > 0).map((one) => one.path));
     assert.deepEqual([...places], [path], what);

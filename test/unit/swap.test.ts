@@ -20,7 +20,7 @@ function commands(): string[] {
   return blocks.flatMap(([, block = ""]) => block.trim().split("\n"));
 }
 
-test("no command names an object that Helm calls after its release", () => {
+test("no command names an object that Helm names after its release", () => {
   const lines = commands();
   assert.ok(lines.length > 30, `${lines.length} lines`);
   assert.deepEqual(
@@ -32,7 +32,7 @@ test("no command names an object that Helm calls after its release", () => {
   assert.doesNotMatch("kubectl rollout status deployment -l app.kubernetes.io/name=rollout-operator", named);
 });
 
-test("each values file is named by the document, and each that it names is there", () => {
+test("the document names each values file, and each file that it names exists", () => {
   const files = globSync("*.yaml", { cwd: join(knative, "examples/swap") });
   const mentioned = new Set([...document.matchAll(/examples\/swap\/([a-z]+\.yaml)/g)].map(([, file]) => file));
   assert.deepEqual([...mentioned].sort(), files.sort());

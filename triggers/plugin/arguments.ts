@@ -1,4 +1,4 @@
-/** The command line of `kubectl sluice`: what may be written, and what is answered to a mistake. */
+/** The command line of `kubectl sluice`: what a user may write, and the answer to a mistake. */
 
 import { parseArgs } from "node:util";
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
@@ -43,12 +43,12 @@ export interface Recover extends WriteOptions {
 
 export type Command = ShowArguments | ReleaseArguments | Recover | { readonly command: "help" };
 
-/** A command, or a message that says what is wrong with its command line. */
+/** A command, or a message about the mistake in its command line. */
 type ReadCommand = Command | { readonly mistake: string };
 
 export const commands = ["why", "release", "suspended", "recover"] as const;
 
-/** What stands before the name of a FoundationDBCluster, and the process groups of it that are to be recovered. */
+/** The word before the name of a FoundationDBCluster and the process groups of it to recover. */
 export const processGroups = "process-groups";
 
 export const options = {
@@ -61,10 +61,10 @@ export const options = {
   help: { type: "boolean", short: "h" },
 } as const;
 
-/** What `--output` may say, by command. */
+/** The values of `--output`, by command. */
 export const outputs: Readonly<Record<string, readonly string[]>> = { why: ["json"], suspended: ["json", "yaml"] };
 
-/** Which options belong to some commands alone. */
+/** Options that only some commands have. */
 export const owners: Readonly<Record<string, readonly string[]>> = {
   output: Object.keys(outputs),
   wait: ["release", "recover"],

@@ -1,8 +1,8 @@
-/** What `kubectl sluice why` shows of a group's claims. */
+/** How `kubectl sluice why` shows a group's claims. */
 import { type Claim, describeMembers } from "../../functions/shared/ledger/claim.ts";
 import { guardOfClaim, kinds } from "../../functions/shared/ledger/claim-kinds.ts";
 
-/** Of a kind that this version does not know only the first five fields are told. */
+/** Of a kind that this version does not know, only the first five fields are set. */
 export interface ClaimInspection {
   readonly id: string;
   readonly kind: string;

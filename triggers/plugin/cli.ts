@@ -24,7 +24,7 @@ const terminal: Terminal = {
   emphasize: (text) => styleText("bold", text, { stream: process.stdout }),
 };
 
-// A reader that has seen enough, such as `head`, is no failure.
+// A reader that has enough, such as `head`, is no failure.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
   process.exit(0);
@@ -35,7 +35,7 @@ run(process.argv.slice(2), terminal).then(
     process.exitCode = code;
   },
   (error: unknown) => {
-    // A fault of ours may have text of objects in its message.
+    // A bug may have text of objects in its message.
     console.error(escapeLines(String(error instanceof Error ? error.stack : error)));
     process.exitCode = 1;
   },

@@ -1,4 +1,4 @@
-/** `kubectl sluice` from its command line to its exit code, over whatever cluster and streams it is given. */
+/** `kubectl sluice` from its command line to its exit code, over any cluster and streams. */
 
 import { dump } from "js-yaml";
 import { managedBy, rolloutGroup } from "../../functions/shared/annotations/table.ts";
@@ -46,12 +46,12 @@ export interface Terminal {
 /** 0: said or done. 1: refused, not found, no rights, no API server. 2: wrong command line or kubeconfig. */
 export type ExitCode = 0 | 1 | 2;
 
-/** So many groups an error names at most. */
+/** The most groups that an error names. */
 const mostGroupsNamed = 10;
-/** A kind, an API group and a name, of an owner, are not longer together. */
+/** The most characters of an owner's kind, API group and name together. */
 const longestLedgerGroup = 1_024;
 
-/** Something that the user asked for and that there is not. */
+/** The user asked for something that does not exist. */
 class NotFound extends Error {}
 
 /** Runs one command line. Every failure is one line to {@link Terminal.say}; only programming errors are thrown. */
@@ -87,7 +87,7 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
   }
 }
 
-/** For a shell, which shows nothing where something fails: there is no place for a message. */
+/** For a shell, which has no place for the message of a failure. */
 async function offer(typed: readonly string[], { connect, out }: Terminal): Promise<ExitCode> {
   let connection: Promise<ApiConnection> | undefined;
   const { namespace: asked, ...place } = readWritten(typed);
@@ -158,7 +158,7 @@ async function printSuspended(
   return 0;
 }
 
-/** Each volume claim has a line of its own; 1 where any was refused. */
+/** Each volume claim has a line of its own; 1 if any was refused. */
 async function bringBack(
   cluster: Cluster,
   namespace: string,
@@ -185,7 +185,7 @@ function messageFor(error: unknown): string {
   return `the API server answered ${code}: ${firstLine}`;
 }
 
-/** 1 where all that there is of the group that was named is a ledger that cannot be read. */
+/** 1 if the named group has nothing but a ledger that cannot be read. */
 async function printWhy(
   cluster: Cluster,
   namespace: string,
@@ -246,7 +246,7 @@ interface FoundGroups {
   readonly strays: readonly string[];
 }
 
-/** Groups by label, by budget (rule R1), and those of which a ledger is left, by name. Throws ClusterError. */
+/** Groups by label, by budget (rule R1), and those with nothing but a ledger, by name. Throws ClusterError. */
 async function findGroups({ cluster, cache }: Context, namespace: string): Promise<FoundGroups> {
   const [{ statefulSets }, budgets, leases] = await Promise.all([
     listStatefulSets(cluster, namespace),
@@ -263,7 +263,7 @@ async function findGroups({ cluster, cache }: Context, namespace: string): Promi
   return { keys: [...new Set(groups)].sort().map((group) => ({ namespace, group })), strays: strays.sort() };
 }
 
-/** Undefined for what is no ledger of ours: an account may give any Lease the label of a ledger. */
+/** Undefined for a Lease that is no ledger of Sluice, because an account may give any Lease the label of a ledger. */
 function ledgerGroupOf(lease: LeaseObject): string | undefined {
   const { group } = groupKeyOfLease(lease) ?? {};
   return group !== undefined && group.length <= longestLedgerGroup ? group : undefined;

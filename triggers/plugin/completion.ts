@@ -1,4 +1,7 @@
-/** What the Tab key offers after `kubectl sluice`: a program beside the plugin asks for it, `kubectl_complete-sluice`. */
+/**
+ * The words that the Tab key offers after `kubectl sluice`: a program beside the plugin requests them,
+ * `kubectl_complete-sluice`.
+ */
 import { parseArgs } from "node:util";
 import { type ApiServerOptions, commands, options, outputs, owners, processGroups } from "./arguments.ts";
 
@@ -15,12 +18,12 @@ export interface Names {
 export const noFiles = ":4";
 
 /**
- * The completion script of kubectl up to 1.33 (spf13/cobra 1.8.1) has bash expand what is offered: `$(...)` in a name would run.
- * A name with any other character is left out.
+ * The completion script of kubectl up to 1.33 (spf13/cobra 1.8.1) has bash expand the offered words: `$(...)` in a name would
+ * run. A name with any other character is left out.
  */
 const plainName = /^[A-Za-z0-9._:/-]+$/;
 
-/** The words before the last one, with what they say of where to look. What is wrong with them is not told here. */
+/** The words before the last one, with their options about the cluster. Mistakes in them are not reported here. */
 export function readWritten(typed: readonly string[]): ApiServerOptions & { readonly names: readonly string[] } {
   const args = typed.slice(0, -1);
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true, strict: false });
@@ -30,7 +33,7 @@ export function readWritten(typed: readonly string[]): ApiServerOptions & { read
   return { names: positionals, ...place };
 }
 
-/** What may stand in the place of the last word, whose beginning it is. Throws what `names` throw. */
+/** The words that may replace the last one, whose beginning it is. Throws what `names` throw. */
 export async function complete(typed: readonly string[], names: Names): Promise<readonly string[]> {
   const begun = typed.at(-1) ?? "";
   const [command, ...given] = readWritten(typed).names;
@@ -40,13 +43,13 @@ export async function complete(typed: readonly string[], names: Names): Promise<
     if (isValueOf(before)) return [];
     if (begun.startsWith("-")) return flagsOf(command);
     if (command === undefined) return commands;
-    // The plugin would read such a name as an option.
+    // The plugin would take such a name for an option.
     return (await namesFor(command, given, names)).filter((name) => !name.startsWith("-"));
   };
   return (await offered()).filter((one) => plainName.test(one) && one.startsWith(begun)).sort();
 }
 
-/** The word after one of these options is no name of ours. */
+/** The word after one of these options is no name of a group. */
 function isValueOf(word: string | undefined): boolean {
   if (word === undefined || !word.startsWith("-")) return false;
   return Object.entries(options).some(([name, option]) => {
@@ -72,7 +75,7 @@ async function namesFor(command: string, given: readonly string[], names: Names)
     case "suspended":
       return group === undefined ? (await names.suspended()).groups : [];
     case "recover": {
-      // No list of the ids that a cluster has is worth a read of all of it.
+      // A list of a cluster's ids is not worth a read of all of it.
       if (group === processGroups) return [];
       const { claims, groups } = await names.suspended();
       const keywords = given.length === 0 ? [processGroups] : [];

@@ -30,7 +30,7 @@ import { groupFunctions } from "../table.ts";
 import { type ClaimInspection, inspectClaim } from "./claims.ts";
 import { abandonedFromMs, outlook, type Situation } from "./reservations.ts";
 
-/** A zone lists so many of its missing ordinals, because a user may have asked for 2^31 replicas. */
+/** The most missing ordinals that a zone lists, because a user may have asked for 2^31 replicas. */
 const maxListedMissing = 1_000;
 
 /** One group at one moment. Fields are added, and neither renamed nor removed. Times are RFC 3339, by the API server's clock. */
@@ -134,7 +134,7 @@ export interface Inspection {
   readonly situations: readonly Situation[];
 }
 
-/** A process that decides and writes nothing: rule R16 holds for whatever is run in it. */
+/** A process that decides and writes nothing: rule R16 counts for everything that runs in it. */
 export function createShadow(cluster: Cluster, namespace: string): Context {
   return {
     cluster,
@@ -161,7 +161,7 @@ export async function readInspection(shadow: Context, key: GroupKey): Promise<In
   }
   const need = { permitSinceMs: undefined, consistent: true };
   const view = await shadow.cache.read(key, { ...need, settledThrough: ledger?.settledThrough });
-  // Whatever is asked from here on is answered from the one view, so that it all fits together.
+  // From here on all answers come from this one view, so that they fit together.
   const context = { ...shadow, cache: { ...shadow.cache, read: async () => view } };
   const observed = ledger && (await observeGroup(context, ledger, need));
   const situations = observed === undefined ? [] : situationsOf(context, observed);
@@ -178,12 +178,12 @@ function situationsOf(context: Context, { reserved, open, nowMs }: GroupObservat
   });
 }
 
-/** True when there is neither a StatefulSet nor a ledger of that group. */
+/** True if that group has neither a StatefulSet nor a ledger. */
 export function isUnknown({ view, observed, unreadable }: Inspection): boolean {
   return view.workloads.length === 0 && unreadable === undefined && observed?.ledger.kind === "imagined";
 }
 
-/** Everything that there is to show of a group. Throws ClusterError. */
+/** Everything that the command shows about a group. Throws ClusterError. */
 export async function inspect(inspection: Inspection): Promise<GroupInspection> {
   const { key, nowMs, view, observed, unreadable, situations } = inspection;
   const zones = observed?.zones ?? view.workloads.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
@@ -217,7 +217,7 @@ function formatTime(ms: number): string {
 function inspectZone(zone: Zone<ZoneWorkload>): ZoneInspection {
   const { workload, pods, outdated, down, leaving } = zone;
   const { name, replicas, maxUnavailable, malformed } = workload;
-  // Another owner than a StatefulSet says nothing of how its pods are updated.
+  // Another owner than a StatefulSet has no settings about the update of its pods.
   const { paused, strategy } = isStatefulSet(workload) ? workload : { paused: false, strategy: "" };
   const isTaken = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
   const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || isTaken(down.get(ordinal));
@@ -255,12 +255,12 @@ function inspectReservation(situation: Situation): ReservationInspection {
   };
 }
 
-/** What each function last wrote, beside what it decides now: a reconcile in shadow mode over the same view. */
+/** The last verdict of each function, and its present decision: a reconcile in shadow mode over the same view. */
 async function inspectFunctions({ context, key, nowMs, observed }: Inspection): Promise<FunctionInspection[]> {
   const { cluster } = context;
   const ledger = observed?.ledger;
   if (ledger?.kind === "stored") {
-    // We see it for the first time, and who serves the group may have seen it all along (rule R4).
+    // The plugin reads the ledger for the first time, and the group's processes may have known it all along (rule R4).
     noteLedger(cluster, ledger.uid, nowMs - ledger.createdMs);
   }
   const inspections = new Map<string, FunctionInspection>();
@@ -279,7 +279,7 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
     if (report === undefined) continue;
     const { guard, zone, message } = report;
     const recheckSeconds = requeueAfterMs === undefined ? null : Math.ceil(requeueAfterMs / 1000);
-    // One that would act now would have written a reservation.
+    // A function that would act now would have written a reservation.
     const differs = written?.guard !== guard || written.zone !== zone || guard === "rolling";
     const stale = written !== undefined && differs && nowMs - written.at > recordEveryMs;
     const recorded = inspections.get(definition.name)?.recorded ?? null;
@@ -326,7 +326,7 @@ async function findWaiting({ context, view }: Inspection): Promise<GroupInspecti
   return found.flatMap(({ zone, wait }) => (wait === undefined ? [] : [{ zone, sentence: wait.message, at: wait.at }]));
 }
 
-/** The first pod will do: what keeps evictions of a group from being decided is seldom one pod's own. */
+/** The first pod is enough, because the reason that keeps evictions of a group from being decided is seldom one pod's own. */
 function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): string | null {
   for (const pod of pods) {
     const governed = governing(pod, view, key);

@@ -1,4 +1,4 @@
-/** `kubectl sluice recover`: writes the wish to have volumes back, and tells the truth about what it can still do. */
+/** `kubectl sluice recover`: writes the request to get volumes back, and prints what it can still achieve. */
 
 import { volumeProtection, recover as wish } from "../../functions/shared/annotations/suspension.ts";
 import { type Cluster, hasCode, type ObjectKey, type PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
@@ -16,18 +16,18 @@ import type { Recover } from "./arguments.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
 
-/** What is printed about one volume claim, and whether it is what was asked for. */
+/** The text about one volume claim, and whether it was recovered as requested. */
 export interface RecoverResult {
   readonly isDone: boolean;
   readonly message: string;
 }
 
-/** While it waits for the end, the plugin reads a volume claim this often. */
+/** How often the plugin reads a volume claim while it waits for the end. */
 const pollPvcEveryMs = 500;
 
 /**
- * Each name is a suspended volume claim, or a group or StatefulSet: all of it. The wish is written under the revision of a read
- * that shows no removal, so that it wins against one, or is refused. Throws ClusterError.
+ * Each name is a suspended volume claim, or a group or StatefulSet with all of its own. The request is written under the
+ * revision of a read that shows no removal, so that it wins against one, or is refused. Throws ClusterError.
  */
 export async function recover(cluster: Cluster, namespace: string, wanted: Recover): Promise<readonly RecoverResult[]> {
   const claims: string[] = [];
@@ -53,7 +53,7 @@ async function claimsOf(cluster: Cluster, namespace: string, name: string): Prom
   return chosen.map(({ claim }) => claim);
 }
 
-/** Those that FoundationDB's operator has labelled so, by the labels that the cluster names. */
+/** The volume claims that FoundationDB's operator has labelled so, by the labels that the cluster names. */
 async function claimsOfGroup(cluster: Cluster, namespace: string, of: string, id: string): Promise<readonly string[]> {
   const marks = await marksOf(cluster, { namespace, name: of });
   const { items } = await cluster.list("persistentvolumeclaims", { namespace });
@@ -65,7 +65,7 @@ async function marksOf(cluster: Cluster, key: ObjectKey): Promise<Marks> {
   try {
     return parseMarks(await cluster.get("foundationdbclusters", key));
   } catch (error) {
-    // Where it is gone, or may not be read, its volume claims have the usual labels or none that Sluice knows.
+    // If the cluster is gone, or may not be read, its volume claims have the default labels or none that Sluice knows.
     if (hasCode(error, 403, 404)) return usualMarks(key.name);
     throw error;
   }
@@ -99,7 +99,7 @@ function whyNot(object: PvcObject): string | undefined {
   return pvc.isTerminating || valueIn(pvc.state) === "Removing" ? tooLate(pvc) : undefined;
 }
 
-/** Until nothing of ours stands on it, which is when its pod is ready with it. */
+/** Until no annotation of Sluice is on it, which is when its pod is ready with it. */
 async function waitFor(cluster: Cluster, key: ObjectKey, uid: string): Promise<RecoverResult> {
   const sinceMs = cluster.monotonicMs();
   for (;;) {
@@ -125,7 +125,7 @@ function tooLate({ name, volumeName, isTerminating, isProtected }: Pvc): string 
   if (volumeName === undefined) return `${name}: it is too late: its removal has begun, and it has no PersistentVolume`;
   const patch = `kubectl patch pv ${volumeName} -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
   const saved = `clear spec.claimRef of that volume, and make ${name} anew with spec.volumeName: ${volumeName}`;
-  // If a user makes it anew while its process group is still to go, FoundationDB's operator deletes it once more.
+  // If a user recreates it while its process group is still to go, FoundationDB's operator deletes it once more.
   if (isTerminating && isProtected)
     return `${name}: it is too late: another client has deleted it, and only our finalizer keeps its volume. To save that, type: ${patch}; then take ${volumeProtection} from ${name}; when FoundationDB's operator does not list the process group any more, ${saved} and the same labels`;
   return `${name}: it is too late: its removal has begun. To save its volume, type at once: ${patch}; when ${name} is gone, ${saved}`;

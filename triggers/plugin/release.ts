@@ -11,7 +11,7 @@ import { createShadow, type Inspection, readInspection } from "./inspection.ts";
 import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";
 
-/** Nothing was released, and the message says why. */
+/** Nothing was released, and the message gives the reason. */
 export class NotReleased extends Error {}
 
 interface ReleaseDecision {
@@ -20,7 +20,7 @@ interface ReleaseDecision {
   readonly blocked?: { readonly kind: string; readonly possibleInMs: number };
 }
 
-/** While it waits for the end of a reservation, the plugin reads the group this often. */
+/** How often the plugin reads the group while it waits for the end of a reservation. */
 const pollGroupEveryMs = 2_000;
 
 /**
@@ -106,11 +106,11 @@ async function write(
 ): Promise<boolean> {
   if (observed?.ledger.kind !== "stored") return false;
   const { ledger, view } = observed;
-  // Nothing else settles with this write, and no zone begins to count: that is for the functions.
+  // Nothing else settles with this write, and no zone begins to count, because that is left to the functions.
   const { members, refusals } = ledger;
   const change = changeOf(observed, {
     reservations: ledger.reservations.filter((other) => other !== reservation),
-    // Rule R8. The pod that was read by itself counts, too: from now on no function may decide on a view that does not know it.
+    // Rule R8. The pod that was read by itself also counts: from now on no function may decide on a view that does not know it.
     seenThrough: Math.max(view.seenThrough, pod?.resourceVersion ?? 0),
     members,
     refusals,

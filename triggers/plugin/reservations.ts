@@ -1,4 +1,4 @@
-/** What becomes of a reservation, in words (rules R6, R9, R10 and R12). */
+/** What happens to a reservation, in words (rules R6, R9, R10 and R12). */
 
 import {
   actWithinMs,
@@ -24,7 +24,7 @@ export interface Situation {
   readonly nowMs: number;
 }
 
-/** What is at the ordinal: the reserved pod, the same pod terminating, another pod, or none. */
+/** The pod at the ordinal: the reserved pod, the same pod terminating, another pod, or none. */
 export type Presence = "reserved" | "terminating" | "replaced" | "missing";
 
 export function placeOf({ reservation, pod }: Situation): Presence {
@@ -38,7 +38,7 @@ export function abandonedFromMs({ stampMs }: Reservation): number {
   return stampMs + dropAfterMs;
 }
 
-/** What becomes of a reservation next if no user interferes. */
+/** The next change of a reservation if no user interferes. */
 export function outlook(situation: Situation): string {
   const { reservation, standing, workload } = situation;
   if (standing === "settled") return "settled; the next write of the ledger removes it";
@@ -64,12 +64,12 @@ function readiness({ pod, workload, nowMs }: Situation): string {
   return inMs === undefined ? "" : `, in ${formatSpan(inMs)} if the new pod stays ready`;
 }
 
-/** The reserved pod is still there: its function acts on it, or gives it up. */
+/** The reserved pod still exists: its function acts on it, or gives it up. */
 function standingOutlook({ reservation, nowMs }: Situation): string {
   const ageMs = nowMs - reservation.stampMs;
   const dropped = `dropped in ${formatSpan(abandonedFromMs(reservation) - nowMs)} if its pod is still there`;
   if (ageMs < actWithinMs) return `its function acts on it now; otherwise ${dropped}`;
-  // Only the next review renews what a review allowed: no sweep does.
+  // Only the next review renews a reservation of a review: no sweep does.
   if (!groupFunctions.some(({ name }) => name === reservation.by))
     return `renewed when its eviction is asked for again; ${dropped}`;
   const finished =

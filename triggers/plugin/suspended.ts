@@ -1,4 +1,4 @@
-/** What `kubectl sluice suspended` tells: which volumes are kept for how long, how much they are, and what each waits for. */
+/** The output of `kubectl sluice suspended`: the kept volumes, their time and size, and the wait of each. */
 
 import { read, rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
@@ -39,7 +39,7 @@ export interface SuspendedList {
   readonly bytes: number;
 }
 
-/** All of a namespace, or those of one group, or of one StatefulSet. Throws ClusterError. */
+/** All suspended volumes of a namespace, or those of one group, or of one StatefulSet. Throws ClusterError. */
 export async function inspectSuspended(cluster: Cluster, namespace: string, name?: string): Promise<SuspendedList> {
   const [pvcs, sets, pods] = await Promise.all([
     cluster.list("persistentvolumeclaims", { namespace }),
@@ -62,7 +62,7 @@ export async function inspectSuspended(cluster: Cluster, namespace: string, name
   return { namespace, at, claims: found, bytes: found.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0) };
 }
 
-/** That of the owner which its volume claims name; undefined for a member of a StatefulSet. */
+/** The owner that its volume claims name; undefined for a member of a StatefulSet. */
 function groupOfClaims({ set, pvcs }: Member): string | undefined {
   const [first] = set.owner === undefined ? [] : pvcs;
   return first && groupOfPvc(first);
@@ -92,7 +92,7 @@ function timeOf(ms: number | undefined): string | null {
   return ms === undefined ? null : new Date(ms).toISOString();
 }
 
-/** A table, and below it what each of them waits for. */
+/** A table, and below it the wait of each. */
 export function formatSuspended({ at, claims, bytes }: SuspendedList, emphasize: Emphasis): string {
   const nowMs = Date.parse(at);
   const rows = claims.map(({ claim, zone, state, since, until, bytes: size, guard }) => [

@@ -1,4 +1,4 @@
-/** What `kubectl sluice why` prints for people: aligned columns, the worst thing said in words, spans instead of times. */
+/** The text of `kubectl sluice why` for people: aligned columns, the worst problem in words, durations instead of times. */
 import type { ClaimInspection } from "./claims.ts";
 import type {
   BudgetInspection,
@@ -10,10 +10,10 @@ import type {
 
 import { formatSpan } from "./span.ts";
 
-/** Makes a heading stand out, where that can be seen. */
+/** Makes a heading stand out on a terminal that can show it. */
 export type Emphasis = (text: string) => string;
 
-/** Ordinals, ascending, with neighbours drawn together: `0-4, 7`. */
+/** Ordinals, ascending, with neighbours as ranges: `0-4, 7`. */
 export function formatOrdinals(ordinals: readonly number[]): string {
   const runs: [number, number][] = [];
   for (const ordinal of ordinals) {
@@ -76,7 +76,7 @@ function countsOf({ zones, reservations }: GroupInspection) {
   };
 }
 
-/** What holds now, and since when, where that is known. */
+/** The present state, and since when, if that is known. */
 function latestVerdict({ ledger, functions }: GroupInspection): [string, string | undefined] {
   if (ledger.unreadable !== null) return [`ledger-unreadable: ${ledger.unreadable}`, undefined];
   const verdicts = functions.map(({ recorded, now }) => {
@@ -138,7 +138,7 @@ function budgetRow(budget: BudgetInspection): string[] {
   return [budget.name, `${amount} ${where}${delay}`];
 }
 
-/** The last word, whether it still holds, and what comes next. */
+/** The last verdict, whether it still holds, and what comes next. */
 function functionLines(
   { function: name, recorded, now, stale }: FunctionInspection,
   atMs: number,

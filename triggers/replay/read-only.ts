@@ -1,4 +1,4 @@
-/** A cluster that is only read: what shadow mode promises (rule R16) is held here once more, whichever function breaks it. */
+/** A cluster that is only read. It enforces the promise of shadow mode (rule R16) once more, whichever function breaks it. */
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCalls, wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 

@@ -3,7 +3,7 @@
 import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { type Fields, fieldsOf } from "../../functions/shared/base/fields.ts";
 
-/** A request to post. The server decides about its content: only what is no request at all is refused before. */
+/** A request to post. The server decides about its content, and only a text that is no request at all is refused before. */
 export interface Recorded {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -16,11 +16,11 @@ export interface Mistake {
 }
 
 const structuredType = "application/cloudevents+json";
-/** The body is written anew, and may be longer or shorter than the one that was recorded. */
+/** The body is formatted again, and may be longer or shorter than the recorded one. */
 const ofTransfer = ["content-length", "content-encoding", "transfer-encoding"];
 
 /**
- * The request that a text stands for, or why it is none: a CloudEvent in structured mode, an AdmissionReview, or a request as
+ * The request that a text describes, or why it is none: a CloudEvent in structured mode, an AdmissionReview, or a request as
  * `{"path", "headers", "body"}`, which is how a CloudEvent in binary mode is recorded. `path` may be left out.
  */
 export function readRecorded(text: string, admissions: readonly AdmissionDefinition[]): Recorded | Mistake {
@@ -49,7 +49,7 @@ function readRequest(
   return { path: "/", headers, body: text };
 }
 
-/** Undefined for what no request could have. */
+/** Undefined for a text that no request could have. */
 function readHeaders(given: unknown): Readonly<Record<string, string>> | undefined {
   const pairs = Object.entries(fieldsOf(given) ?? { none: undefined });
   if (!pairs.every((pair): pair is [string, string] => typeof pair[1] === "string")) return undefined;
@@ -63,8 +63,8 @@ function readHeaders(given: unknown): Readonly<Record<string, string>> | undefin
 }
 
 /**
- * A review does not say where it was posted, but what it is of: it goes where our own configuration has such reviews posted, or
- * where that of the next version will.
+ * A review does not show where it was posted, but it names its resource: it goes to the path that Sluice's own configuration
+ * has for that resource, or that of the next version.
  */
 function requestOfReview(
   { request }: Fields,

@@ -1,4 +1,4 @@
-/** What is recorded of one request while it is replayed, as lines of plain text for the reader of a bug report. */
+/** The record of one request during its replay, as lines of plain text for the reader of a bug report. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
@@ -8,13 +8,13 @@ import type { ReconcileReport } from "../../functions/shared/contract/reporter.t
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { createReporting, type EventResult, type Reporting } from "../telemetry/logs-and-metrics.ts";
 
-/** One line: what it is about, and the text. */
+/** One line: its subject, and the text. */
 type ReportLine = readonly [label: string, text: string];
 export type Block = readonly ReportLine[];
 
 const labelWidth = 10;
 
-/** Lines one below the other, without those that have nothing to say, nor a character that moves a terminal. */
+/** Lines one below the other, without empty ones, and without characters that move a terminal's cursor. */
 export function blockOf(lines: Block): string {
   const shown = lines.filter(([, text]) => text !== "");
   return shown.map(([label, text]) => `${label.padEnd(labelWidth)}${escapeControls(text)}`).join("\n");
@@ -23,11 +23,11 @@ export function blockOf(lines: Block): string {
 export class ReplayReport {
   /** All lines, in their order. */
   readonly blocks: string[] = [];
-  /** What went wrong besides, a message each: where there is any, what was decided may not be all. */
+  /** Failures on the way, a message each: with any, the decisions may not be complete. */
   readonly troubles: string[] = [];
-  /** What became of an event. */
+  /** The result of an event. */
   event: EventResult | undefined;
-  /** The StatefulSet that an event is of, or of a pod of. */
+  /** The StatefulSet of an event, or of an event's pod. */
   statefulSet: ObjectKey | undefined;
   /** Whether any function has decided anything. */
   isDecided = false;
@@ -71,7 +71,7 @@ export class ReplayReport {
     this.print(["function", name], ["guard", guard], ["sentence", message]);
   }
 
-  /** Nothing is logged or counted: what is reported about decisions is collected here. */
+  /** Nothing is logged or counted, because reports about decisions are collected here. */
   reporting(version: string): Reporting {
     const nowhere = { write() {} };
     const silent = createReporting({ version, serving: "replay", level: "error", keys: () => 0, destination: nowhere });
@@ -91,7 +91,7 @@ export class ReplayReport {
   }
 }
 
-/** What would have been done about a review. */
+/** The answer that a review would have got. */
 function actOf(answer: AdmissionAnswer, object: string): string {
   if (!answer.allowed) return `refuse it with ${answer.code} ${answer.reason}`;
   const { otherwise } = answer;

@@ -1,6 +1,6 @@
 /**
- * `--replay FILE`: one recorded request goes through the servers of a process, in shadow mode, and what each function
- * decided is printed. It is the first thing to do with a bug report.
+ * `--replay FILE`: one recorded request goes through the servers of a process, in shadow mode, and each function's decision is
+ * printed. It is the first thing to do with a bug report.
  */
 
 import { readFile } from "node:fs/promises";
@@ -36,13 +36,13 @@ export interface ReplayOptions {
   readonly crons: readonly CronDefinition[];
 }
 
-/** What is to be printed, and what went wrong: then something may be missing from it. */
+/** The text to print, and the failures: with any, the text may not be complete. */
 export interface Replayed {
   readonly text: string;
   readonly troubles: readonly string[];
 }
 
-/** The request of a file, or of standard input for `-`; a mistake where it cannot be read or holds none. */
+/** The request of a file, or of standard input for `-`; a mistake if it cannot be read or has none. */
 export async function readRecording(
   file: string,
   admissions: readonly AdmissionDefinition[],
@@ -88,7 +88,7 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
   };
 }
 
-/** The servers of a process, with a reporter that collects what is decided. */
+/** The servers of a process, with a reporter that collects the decisions. */
 function startServers(report: ReplayReport, options: ReplayOptions) {
   const { settings, namespaces, definitions, certificate } = options;
   const cluster = readOnly(options.cluster);
@@ -99,7 +99,7 @@ function startServers(report: ReplayReport, options: ReplayOptions) {
     admissions: options.admissions,
     reporting,
     namespaces,
-    // A watch would trigger functions for whatever changes meanwhile.
+    // A watch would trigger functions for other changes meanwhile.
     settings: { ...settings, mode: "shadow", views: "list", gatherMs: 0 },
     sweeps: false,
   });
@@ -139,7 +139,7 @@ function startServers(report: ReplayReport, options: ReplayOptions) {
   return { app, end };
 }
 
-/** The StatefulSet by whose group an event would trigger a function; undefined where it is about no StatefulSet. */
+/** The StatefulSet by whose group an event would trigger a function; undefined for an event about no StatefulSet. */
 function statefulSetOf(resource: Resource, { namespace, name }: ObjectKey): ObjectKey | undefined {
   if (resource === "statefulsets") return { namespace, name };
   const owner = resource === "pods" ? statefulSetOfPod(name) : undefined;
@@ -168,7 +168,7 @@ function reportingRuns(definition: CronDefinition, report: ReplayReport): CronDe
   return { ...definition, open };
 }
 
-/** Says why an event that was accepted led to nothing, which the server itself does not look up. Throws ClusterError. */
+/** Says why an accepted event had no effect, which the server itself does not look up. Throws ClusterError. */
 async function reportWhyNothing(report: ReplayReport, { cluster, namespaces }: ReplayOptions): Promise<void> {
   if (report.isDecided || report.troubles.length > 0 || !(report.event === "queued" || report.event === "ignored"))
     return;

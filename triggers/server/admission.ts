@@ -47,10 +47,10 @@ const longestWord = 63;
 const longestGroup = 253;
 /** Users have no longer names. A longer one is cut, with a mark that makes it the name of no user. */
 const longestUser = 1_024;
-/** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
+/** The time that the API server waits at most, and if a webhook sets none, in milliseconds. */
 const longestTimeoutMs = 30_000;
 const usualTimeoutMs = 10_000;
-/** A storm is refused a thousand times a second, so that each guard and zone is logged now and then. Level debug has all. */
+/** A storm is refused a thousand times a second, so that each guard and zone is logged once a minute. Level debug has all. */
 const rememberedRefusals = 10_000;
 
 /** Adds a route for each function that decides reviews. Errors are HTTPExceptions with a message. */
@@ -75,7 +75,7 @@ export function serveAdmissions(app: Hono, options: AdmissionEndpointOptions): v
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
         const bytes = Buffer.byteLength(text);
         c.set("responseBytes", bytes);
-        // Hono's own way makes a Headers of these and reads it again, which costs a tenth of the time under load.
+        // Hono itself makes a Headers of these and reads it again, which costs a tenth of the time under load.
         return new Response(text, { headers: { "content-type": "application/json", "content-length": `${bytes}` } });
       });
       app.all(path, (c) => c.text("POST an AdmissionReview here.", 405, { allow: "POST" }));
@@ -90,7 +90,7 @@ declare module "hono" {
   }
 }
 
-/** The API server says how long it waits: nine tenths of that are ours, as rollout-operator has it. */
+/** The API server states how long it waits: nine tenths of that are for the review, as in rollout-operator. */
 function answerWithinMs(timeout = ""): number {
   const known = answerTimesMs.get(timeout);
   if (known !== undefined) return known;
@@ -115,7 +115,7 @@ function timeoutOf(c: Context): string | undefined {
 
 type Arrival = Pick<AdmissionRequest, "path" | "deadlineMs" | "signal">;
 
-/** Aborted when the connection ends before the answer is out; none where the request came over no connection. */
+/** Aborted if the connection ends before the answer is out; undefined if the request came over no connection. */
 function leavingOf(c: Context): AbortSignal | undefined {
   const { outgoing } = (c.env ?? {}) as { readonly outgoing?: ServerResponse };
   if (outgoing === undefined) return undefined;
@@ -224,13 +224,13 @@ function nameOf(field: string, value: unknown, isName: (text: string) => boolean
   return name;
 }
 
-/** kubectl drain --dry-run=server says it in the Eviction, which the API server reads only after the webhooks. */
+/** kubectl drain --dry-run=server marks it in the Eviction, which the API server reads only after the webhooks. */
 function isDryRun(object: unknown): boolean {
   const { dryRun } = fieldsOf(fieldsOf(object)?.deleteOptions) ?? {};
   return Array.isArray(dryRun) && dryRun.length > 0;
 }
 
-/** Also counts evictions: in rollout-operator's metrics, and for their groups, but for dry runs, whose clients do not wait. */
+/** Also counts evictions: in rollout-operator's metrics, and for their groups, except dry runs, whose clients do not wait. */
 async function count(
   { definition: { peerReasons } }: OpenAdmission,
   { namespace, dryRun }: AdmissionRequest,
@@ -274,7 +274,7 @@ function render(uid: string, answer: AdmissionAnswer): object {
     return { uid, allowed: true, ...(warnings.length > 0 ? { warnings } : {}), ...(patch.length > 0 ? patched : {}) };
   }
   const { code, reason, cause, field } = answer;
-  // kubectl prints it as it is, and it may hold what others have written into a budget.
+  // kubectl prints it as it is, and it may contain text that others have written into a budget.
   const message = escapeControls(answer.message);
   const causes = [{ reason: cause, message, ...(field === "" ? {} : { field: escapeControls(field) }) }];
   const details = cause === "" ? {} : { details: { causes } };
@@ -296,8 +296,8 @@ function report(
   const fields = { ...about(definition, request), guard, zone: answer.zone ?? "" };
   if (answer.allowed) {
     const message = `${request.name} is reserved, and may go: a review asked for it`;
-    // A client that can post reviews can have pods reserved, so the log names the user for whom that was done.
-    // A user may have any name: a reader of the log gets the escapes, too.
+    // A client that can post reviews can have pods reserved, so the log names that user.
+    // A user may have any name, so that a reader of the log gets the escapes as well.
     const user = escapeControls(request.user.slice(0, longestShownWord));
     if (answer.reserved) log("info", message, { ...fields, user });
     else log("debug", "a review was allowed", fields);

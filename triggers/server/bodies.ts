@@ -1,6 +1,6 @@
 /**
- * Reads the bodies of requests within bounds. Each body has a limit, all that are being read have one together, and a body on
- * which nothing comes is given up. A body counts by the memory that it takes, whatever length its client declared.
+ * Reads the bodies of requests within limits. Each body has a limit, all that are being read share one, and a stalled body is
+ * given up. A body counts by the memory that it takes, whatever length its client declared.
  */
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
@@ -12,7 +12,7 @@ import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
 import { releaseSoon } from "./release-buffer.ts";
 
-/** The client went away before it had sent its whole body, so that the server has no client to answer. */
+/** The client disconnected before it had sent its whole body, so that there is no client to answer. */
 export class BodyAborted extends Error {}
 
 /**
@@ -30,12 +30,12 @@ export class Bodies {
   readonly #memory: SharedMemory;
   readonly #stalled = new Deadlines(waitingTime);
 
-  /** `mostBytes`: of all bodies together, and of one that is alone. */
+  /** `mostBytes`: of all bodies together, and of a single one. */
   constructor(mostBytes: number) {
     this.#memory = new SharedMemory(mostBytes);
   }
 
-  /** How much the bodies count that are being read, in bytes. */
+  /** The memory of the bodies that are being read, in bytes. */
   get bytes(): number {
     return this.#memory.bytes;
   }
@@ -62,7 +62,7 @@ export class Bodies {
     const body = new GrowingBuffer(limitBytes);
     // Called at once, and not when the caller continues after the promise, because a stream closes right after its end.
     const end = () => {
-      // What comes later stays unread. The listener for errors stays, so that a late error does not end the process.
+      // Later bytes stay unread. The listener for errors stays, so that a late error does not end the process.
       source.off("data", onData).off("end", onEnd).off("close", onClose);
       this.#stalled.delete(reading);
       this.#memory.leave(reading);
@@ -93,7 +93,7 @@ export class Bodies {
     const reading: BodyRead = { bytes: 0, deadlineMs, late, giveUp };
     this.#stalled.add(reading);
     source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
-    // The client may have gone before these listeners were added.
+    // The client may have disconnected before these listeners were added.
     if (source.destroyed) onClose();
     return promise;
   }

@@ -2,7 +2,7 @@
 
 /** Objects and lists in one another. The deepest that Kubernetes sends is a schema in a CRD, some thirty. */
 export const deepestJson = 100;
-/** A review or an event holds some hundred; each costs up to a hundred bytes once it is read, whatever it took to send it. */
+/** A review or an event has some hundred values; each costs up to a hundred bytes in memory, however few it took to send. */
 export const mostJsonValues = 100_000;
 
 const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];

@@ -1,7 +1,7 @@
 /**
  * The certificate and key that the TLS port presents: two files, or the Secret that rotate-certificate keeps. With
- * `TLS_CLIENT_CA_FILE` also the authorities whose clients may post reviews. All are read again and again, because others renew
- * them.
+ * `TLS_CLIENT_CA_FILE` also the authorities whose clients may post reviews. All are read again and again, because other
+ * programs renew them.
  */
 
 import { X509Certificate } from "node:crypto";
@@ -42,7 +42,7 @@ export interface CertificateFiles {
   readonly keyFile: string;
 }
 
-/** A Secret that this process cannot use, and that only its owner can mend. */
+/** A Secret that this process cannot use, and that only its owner can correct. */
 export class UnusableSecretError extends Error {}
 
 export interface Patience {
@@ -60,7 +60,7 @@ export interface CertificateWatch extends Patience {
 
 const everyMs = 1_000;
 const longestCheckMs = 10_000;
-/** From a renewal until the old one expires there are twenty reads, so that the port presents no expired certificate. */
+/** Twenty reads fit between a renewal and the expiry of the old certificate, so that the port presents no expired one. */
 const checksPerLifetime = 60;
 
 /** The pair in two files. */
@@ -68,7 +68,7 @@ export function certificateInFiles(files: CertificateFiles): CertificateSource {
   return { kind: "files", everyMs, read: () => readKeyPair(files) };
 }
 
-/** The pair that a Secret says is to be presented. `lifetimeMs` is how long new ones hold. */
+/** The pair that a Secret marks as presented. `lifetimeMs`: lifetime of new ones. */
 export function certificateInSecret(cluster: Cluster, key: ObjectKey, lifetimeMs: number): CertificateSource {
   return {
     kind: "secret",
@@ -77,7 +77,7 @@ export function certificateInSecret(cluster: Cluster, key: ObjectKey, lifetimeMs
   };
 }
 
-/** The pair in the files. Throws an Error that says which file is wrong, and how. */
+/** The pair in the files. Throws an Error that names the wrong file and the mistake. */
 export async function readKeyPair({ certFile, keyFile }: CertificateFiles): Promise<KeyPair> {
   const cert = await readText("TLS_CERT_FILE", certFile);
   const key = await readText("TLS_KEY_FILE", keyFile);
@@ -124,7 +124,7 @@ async function readSecret(cluster: Cluster, key: ObjectKey): Promise<KeyPair> {
 /**
  * Waits until there is a pair, or until the signal is given: then undefined.
  *
- * @throws UnusableSecretError where waiting does not help.
+ * @throws UnusableSecretError if waiting cannot help.
  */
 export async function awaitCertificate(
   source: CertificateSource,
@@ -167,7 +167,7 @@ export async function watchCertificate(
       served = pair;
     } catch (error) {
       const trouble = messageOf(error);
-      // One file is written after the other, so that only what is wrong at two reads in a row is reported.
+      // One file is written after the other, so that only an error at two reads in a row is reported.
       if (trouble === seen && trouble !== lastTrouble) {
         watch.onTrouble(`${trouble}; the certificate in use is kept until ${served.notAfter}`);
         lastTrouble = trouble;
@@ -177,14 +177,14 @@ export async function watchCertificate(
   }
 }
 
-/** True where the same is presented to clients, and asked of them by TLS. */
+/** True if clients see the same certificate and the same authorities by TLS. */
 export function isSamePair(one: KeyPair, other: KeyPair): boolean {
   return one.cert === other.cert && one.key === other.key && one.clientAuthorities === other.clientAuthorities;
 }
 
 const pem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** The file's certificates, in PEM. Throws an Error that says what is wrong with it. */
+/** The file's certificates, in PEM. Throws an Error with the mistake. */
 export async function readClientAuthorities(file: string): Promise<string> {
   const text = await readText("TLS_CLIENT_CA_FILE", file);
   const certificates = text.match(pem) ?? [];
@@ -201,8 +201,8 @@ export async function readClientAuthorities(file: string): Promise<string> {
 }
 
 /**
- * The same source, whose pairs also hold the client authorities. While the file is wrong, the authorities of before stay, so that
- * the server's own certificate is renewed all the same. `onTrouble` is called once for each reason.
+ * The same source, whose pairs also have the client authorities. While the file is wrong, the earlier authorities stay, so that
+ * the server's own certificate is still renewed. `onTrouble` is called once for each reason.
  */
 export function withClientAuthorities(
   source: CertificateSource,
@@ -231,7 +231,7 @@ async function readText(setting: string, path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    // A key in the place of its path would stand in the message.
+    // A key in place of its path would be in the message.
     const why = showValue(path) === unshown ? `its path is ${unshown}` : messageOf(error);
     throw new Error(`${setting} cannot be read: ${why}`);
   }

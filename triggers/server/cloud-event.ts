@@ -124,7 +124,7 @@ function readKey(event: CloudEvent<unknown>) {
 /**
  * The event of a request, in binary or structured mode.
  *
- * @throws HTTPException 400 for what is no event, 415 for a content type that carries none.
+ * @throws HTTPException 400 for a request that is no event, 415 for a content type without events.
  */
 async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOptions): Promise<CloudEvent<unknown>> {
   const headers = c.req.header();
@@ -134,7 +134,7 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOp
   const isBinary = headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
   if (!isStructured) requireBinary(mediaType, isBinary);
   const isJson = mediaType === "" || mediaType === "application/json" || mediaType.endsWith("+json");
-  // What a PingSource sends may be of any type; keys are only ever read from JSON.
+  // The data of a PingSource may be of any type; keys are only read from JSON.
   const body = isJson ? await bodies.json(c, bodyLimitBytes, malformed) : undefined;
   const attributes = isStructured ? (fieldsOf(body) ?? {}) : withoutPrefix(headers);
   requireAttributes(attributes);
@@ -146,7 +146,7 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOp
   return toEvent(message);
 }
 
-/** Throws unless a request whose content type is not that of an event has one in its headers. */
+/** Throws unless a request of another content type has an event in its headers. */
 function requireBinary(mediaType: string, hasHeaders: boolean): void {
   if (batchType.test(mediaType)) throw malformed("batches are not accepted; send one event at a time");
   if (mediaType.startsWith("application/cloudevents")) throw unsupported(mediaType);
@@ -155,7 +155,7 @@ function requireBinary(mediaType: string, hasHeaders: boolean): void {
   throw malformed("it has neither ce- headers nor the content type application/cloudevents+json");
 }
 
-/** The SDK invents an id, a time and a version where there are none, so that required attributes are checked before. */
+/** The SDK invents an id, a time and a version if there are none, so that required attributes are checked before. */
 function requireAttributes(attributes: Readonly<Record<string, unknown>>): void {
   for (const name of requiredAttributes) {
     const value = attributes[name];
@@ -171,7 +171,7 @@ function toEvent(message: { headers: Record<string, string>; body: unknown }): C
   try {
     // An array only for batches, which are refused before.
     event = HTTP.toEvent(message) as CloudEvent<unknown>;
-    // It throws for most mistakes, and answers false for some.
+    // It throws for most mistakes, and returns false for some.
     isValid = event.validate();
   } catch (error) {
     throw malformed(messageOf(error));

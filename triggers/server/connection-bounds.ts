@@ -1,6 +1,6 @@
 /**
- * What the clients of one port may hold, what happens to a connection that holds more, and how a client proves who it is. Clients
- * without a proof are unproven, and have fewer places at a port.
+ * What the clients of one port may use, what happens to a connection that uses more, and how a client proves its identity.
+ * Clients without a proof are unproven, and have fewer places at a port.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -54,7 +54,7 @@ export interface Proof {
 /** No request proves anything. */
 export const noProof: Proof = { isShown: () => false, isAsked: () => false };
 
-/** True where the client of a connection has shown a certificate of an authority in `TLS_CLIENT_CA_FILE`. */
+/** True if the client of a connection has shown a certificate of an authority in `TLS_CLIENT_CA_FILE`. */
 export function hasCertificate(socket: Socket): boolean {
   return "authorized" in socket && socket.authorized === true;
 }

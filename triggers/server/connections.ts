@@ -1,6 +1,6 @@
 /**
- * Bounds what the clients of one port may hold: the number of connections, the requests on each, and how long an answer waits for
- * its client to read it. Any client that reaches a port may open connections, and must not fill the memory by them.
+ * Limits what the clients of one port may use: the number of connections, the requests on each, and how long an answer waits
+ * for its client to read it. Any client that reaches a port may open connections, and must not fill the memory by them.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -18,7 +18,7 @@ const never = Number.POSITIVE_INFINITY;
 /** In milliseconds: how long the list of stalled connections is used again. To check a thousand sockets takes a millisecond. */
 const stalledEveryMs = 250;
 
-/** After a connection was opened its request comes within this time, or it was opened for later, in milliseconds. */
+/** After a connection was opened its request comes within this time, or the client has opened it for later, in milliseconds. */
 const unusedMs = 1_000;
 
 type RequestHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
@@ -63,14 +63,14 @@ export class ClientConnections {
   readonly #lateResponse: string;
   readonly #proof: Proof;
   #unproven = 0;
-  /** Those without a request, the longest idle first: since when, in milliseconds. */
+  /** Connections without a request, the longest idle first: since when, in milliseconds. */
   readonly #idle = new Map<ClientConnection, number>();
-  /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
+  /** By their addresses and ports, because after a TLS handshake nothing else shows that two sockets are one connection. */
   readonly #opened = new Map<string, ClientConnection>();
   /** By address. */
   readonly #crowds = new Map<string, Crowd>();
   readonly #known = new WeakMap<Socket, ClientConnection>();
-  /** Those on which a body is coming; some of these may be whole by now. */
+  /** Connections on which a body is coming; some of these may be whole by now. */
   readonly #sending = new Set<ClientConnection>();
   #stalledAsOfMs = 0;
   readonly #unread = new Deadlines(waitingTime);
@@ -78,7 +78,7 @@ export class ClientConnections {
   readonly #unanswered = new Set<ServerResponse>();
   #isTurningAway = false;
 
-  /** `onCut` is called for each connection that is ended here. `lateResponse`: the answer to a request that comes too slowly. */
+  /** `onCut` is called for each connection that is closed here. `lateResponse`: the answer to a request that comes too slowly. */
   constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void, lateResponse: string, proof = noProof) {
     this.#bounds = bounds;
     this.#onCut = onCut;
@@ -86,7 +86,7 @@ export class ClientConnections {
     this.#proof = proof;
   }
 
-  /** A connection has come; over TLS it is known by another socket after the handshake. It is idle until a request comes. */
+  /** A connection was opened; over TLS it is known by another socket after the handshake. It is idle until a request comes. */
   opened(socket: Socket): void {
     const place = placeOf(socket);
     const connection = this.#connect(socket);
@@ -118,7 +118,7 @@ export class ClientConnections {
       bytesBefore: 0,
     } as const;
     const deadlineMs = nowMs + this.#bounds.firstHeadMs;
-    // What came while this process was busy is read before the connection is checked.
+    // Bytes that came while this process was busy are read before the connection is checked.
     const late = () => void setImmediate(() => this.#endLate(connection));
     const connection: ClientConnection = { ...known, ...placed, deadlineMs, late };
     this.#known.set(socket, connection);
@@ -131,7 +131,7 @@ export class ClientConnections {
     const { mostInFlight } = this.#bounds;
     const connection = this.#opened.get(placeOf(socket)) ?? this.#connect(socket);
     const due: ServerResponse[] = [];
-    // The body of a request that was begun is read all the same: what waits for it is its answer.
+    // The body of a request that was begun is still read, because its answer is being waited for.
     const feed = new RequestFeed(socket, () => due.length < mostInFlight || exchange.last?.complete === false);
     const late = () => this.#cut(connection, "unread");
     const exchange: Exchange = { due, feed, last: undefined, lastResponse: undefined, deadlineMs: never, late };
@@ -143,7 +143,7 @@ export class ClientConnections {
     this.#rest(connection);
   }
 
-  /** Has a request answered. */
+  /** Answers a request. */
   handle(request: IncomingMessage, response: ServerResponse, answer: RequestHandler): void {
     const { socket } = request;
     const connection = this.#known.get(socket);
@@ -183,7 +183,7 @@ export class ClientConnections {
     });
   }
 
-  /** The head of a request has come. An unproven client's first body has to come at some rate. */
+  /** The head of a request has come. An unproven client's first body must come at a minimum rate. */
   #begin(connection: ClientConnection, request: IncomingMessage): void {
     this.#beginRequest(connection);
     if (isBare(request)) {
@@ -205,7 +205,7 @@ export class ClientConnections {
     if (this.#sending.size > most) this.#endFor(sender, this.#sending, most);
   }
 
-  /** The client has proved who it is: from now on it is not unproven. */
+  /** The client has proved its identity: from now on it is not unproven. */
   #prove(connection: ClientConnection): void {
     connection.isProved = true;
     connection.crowd.unproven--;
@@ -213,7 +213,7 @@ export class ClientConnections {
     this.#coming.delete(connection);
   }
 
-  /** Notes what the connection does from now on. */
+  /** Records what the connection does from now on. */
   #beginRequest(connection: ClientConnection): void {
     connection.sinceMs = waitingTime.monotonicMs();
     connection.bytesBefore = connection.socket.bytesRead;
@@ -221,7 +221,7 @@ export class ClientConnections {
     connection.isStalled = false;
   }
 
-  /** A whole request of it was answered: from now on its requests have the usual times. */
+  /** One of its requests was answered as a whole: from now on its requests have the usual times. */
   #trust(connection: ClientConnection): void {
     connection.isAnswered = true;
     this.#coming.delete(connection);
@@ -233,7 +233,7 @@ export class ClientConnections {
     if (socket.destroyed || isAnswered || isProved) return;
     const last = exchange?.last;
     const mayTakeMs = this.#bounds.slowBodyMs + (socket.bytesRead - bytesBefore) / slowestBody;
-    // Without a handshake, or a word of HTTP, nothing can be answered.
+    // Without a handshake, or a byte of HTTP, there is nothing to answer.
     if (exchange === undefined || socket.bytesRead === 0) this.#cut(connection, "late");
     else if (last === undefined) this.#endWithResponse(connection, "late");
     else if (last.complete) this.#coming.delete(connection);
@@ -259,19 +259,19 @@ export class ClientConnections {
   }
 
   /**
-   * Ends each connection that was opened a second ago, and on which nothing ever came. Clients such as API servers open one for
-   * later and do not use it. To Node such a connection waits for its request, and is not idle.
+   * Closes each connection that was opened a second ago, and on which nothing ever came. Clients such as API servers open one
+   * for later and do not use it. For Node such a connection waits for its request, and is not idle.
    */
   endUnused(): void {
     const before = performance.now() - unusedMs;
     for (const [{ socket, exchange }, sinceMs] of this.#idle) {
       if (sinceMs > before) return;
-      // Over TLS nothing has come where nothing was decrypted. One without an exchange is in its handshake.
+      // Over TLS nothing has come if nothing was decrypted. A connection without an exchange is in its handshake.
       if (socket.bytesRead === 0 && exchange !== undefined) socket.destroy();
     }
   }
 
-  /** Ends a connection on which something came that is no request: with these words, behind the answers that are due before. */
+  /** Closes a connection on which bytes came that are no request: with this message, after the answers that are due before. */
   refuse(socket: Socket, response: string): void {
     const exchange = this.#known.get(socket)?.exchange;
     if (exchange === undefined) {
@@ -282,7 +282,7 @@ export class ClientConnections {
     this.#writeLastResponse(socket, exchange);
   }
 
-  /** The request that broke off may have begun to be answered: it waits for what never comes. */
+  /** The request that broke off may have begun to be answered, and would wait for ever. */
   #writeLastResponse(socket: Socket, { due: [first], last, lastResponse }: Exchange): void {
     if (lastResponse === undefined) return;
     const isBrokenOff = first !== undefined && first.req === last && !last.complete;
@@ -291,10 +291,10 @@ export class ClientConnections {
     else socket.end(lastResponse, () => socket.destroy());
   }
 
-  /** Those that have been idle for a while make room. Where that is not enough, one of the most crowded address does. */
+  /** Connections that have been idle for a while make room. If that is not enough, one of the most crowded address does. */
   #makeRoom(newcomer: ClientConnection): void {
     const { mostConnections, mostUnproven, crowdedIdleMs } = this.#bounds;
-    // Many may be here when proof is first asked for: each newcomer ends some of them, so that none waits for all.
+    // Many may be open when proof is first required: each newcomer closes some of them, so that none waits for all.
     for (let ended = 0; ended < 8 && this.#unproven > mostUnproven && this.#proof.isAsked(); ended++)
       this.#endFor(newcomer, this.#opened.values(), mostUnproven);
     if (newcomer.socket.destroyed) return;
@@ -307,7 +307,7 @@ export class ClientConnections {
     if (this.#opened.size > mostConnections) this.#endFor(newcomer, this.#opened.values(), mostConnections);
   }
 
-  /** Ends one of these for the newcomer; or the newcomer, if its address is the most crowded one and all the others work. */
+  /** Closes one of these for the newcomer; or the newcomer, if its address is the most crowded one and all the others work. */
   #endFor(newcomer: ClientConnection, among: Iterable<ClientConnection>, most: number): void {
     const nowMs = waitingTime.monotonicMs();
     const all = [...among];
@@ -337,12 +337,12 @@ export class ClientConnections {
   #rest(connection: ClientConnection): void {
     const { socket } = connection;
     if (socket.destroyed) return;
-    // Taken out and put in anew: the order of the map is that of time.
+    // Removed and added again, because the order of the map is that of time.
     this.#idle.delete(connection);
     this.#idle.set(connection, performance.now());
   }
 
-  /** Only the answer that is due next can wait for the client. Those behind it wait for this process. */
+  /** Only the answer that is due next can wait for the client. Later answers wait for this process. */
   #limitReading(exchange: Exchange, response: ServerResponse): void {
     if (response.closed) return;
     exchange.deadlineMs = waitingTime.monotonicMs() + this.#bounds.unreadMs;
@@ -380,7 +380,7 @@ function standingOf({ exchange, isAnswered, isStalled }: ClientConnection): Conn
   return first.writableEnded ? "moving" : "working";
 }
 
-/** A request without a body: all of it came with its head. */
+/** A request without a body has come whole with its head. */
 function isBare({ method, headers }: IncomingMessage): boolean {
   const isWithout = headers["content-length"] === undefined && headers["transfer-encoding"] === undefined;
   return isWithout && (method === "GET" || method === "HEAD");

@@ -19,7 +19,7 @@ export interface Crowd {
   unproven: number;
 }
 
-/** What the choice reads of a connection. */
+/** The fields of a connection that the choice uses. */
 export interface Placed {
   readonly crowd: Crowd;
   readonly standing: ConnectionStanding;
@@ -31,7 +31,7 @@ export interface Placed {
   readonly isProved: boolean;
 }
 
-/** Addresses that hold no more than this share of the places count as equally crowded. */
+/** Addresses with no more than this share of the places count as equally crowded. */
 const fewShare = 1 / 16;
 
 /**
@@ -74,7 +74,7 @@ export function addressOf(remoteAddress: string | undefined): string {
 
 /** The eight groups of 16 bits. */
 function groupsOf(ipv6: string): number[] {
-  // In a URL the last 32 bits are hexadecimal, also where the address has them as IPv4.
+  // In a URL the last 32 bits are hexadecimal, even if the address has them as IPv4.
   const written = new URL(`http://[${ipv6}]`).hostname.slice(1, -1);
   const [left = [], right] = written.split("::").map((part) => part.split(":").filter(Boolean).map(readGroup));
   if (right === undefined) return left;

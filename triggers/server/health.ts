@@ -1,4 +1,4 @@
-/** Whether the API server has answered lately: events are worth taking only while their objects can be read. */
+/** Whether the API server has answered lately: events are worth accepting only while their objects can be read. */
 
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
@@ -7,7 +7,7 @@ import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 
 /** The API server counts as away once every call has failed for this long, in milliseconds. */
 const awayAfterMs = 10_000;
-/** While calls fail it is asked this often whether it is back, in milliseconds. */
+/** How often the API server is asked whether it is back, while calls fail, in milliseconds. */
 const probeEveryMs = 2_000;
 
 export interface ApiServerHealth {
@@ -41,7 +41,7 @@ export function createHealth(clock: Clock, onChange: (message: string, isTrouble
   };
   return {
     observe({ statusCode }) {
-      // 401: it answers, but not us. 429: it is busy, and there.
+      // 401: it answers, but rejects us. 429: it is busy, and not away.
       const works = statusCode !== "error" && statusCode < 500 && statusCode !== 401;
       if (works) succeed();
       else fail();

@@ -1,6 +1,6 @@
-/** Memory outside of V8's heap, given back before garbage is collected. */
+/** Memory outside of V8's heap, freed before garbage is collected. */
 
-/** What is smaller is not worth the call; nor is it alone in its memory, for Node cuts small buffers out of one. */
+/** A smaller buffer is not worth the call, and does not own its memory, because Node cuts small buffers out of one. */
 const releasedFromBytes = 16 * 1024;
 
 /** {@link release}, but not yet: Node's parser of HTTP may be working on it. */

@@ -1,6 +1,6 @@
 /**
- * Hands the requests of a connection to Node one by one. Node itself reads all that stand in one piece of the stream, thousands
- * of them, before it answers the first; each of them is some kilobytes of objects then.
+ * Hands the requests of a connection to Node one by one. Node itself reads all requests in one piece of the stream, thousands
+ * of them, before it answers the first, and each of them is then some kilobytes of objects.
  */
 import type { Socket } from "node:net";
 import { release } from "./release-buffer.ts";
@@ -11,7 +11,7 @@ export class RequestFeed {
   readonly #socket: Socket;
   readonly #mayRead: () => boolean;
   readonly #parse: (piece: Buffer) => void;
-  /** What has come and was not read yet: at most what one read of a socket brings. */
+  /** Bytes that have come and were not read yet: at most as many as one read of a socket brings. */
   #buffered: Buffer | undefined;
   #isFeeding = false;
   /** True while this feed, and not Node, has paused the socket. */
@@ -26,10 +26,10 @@ export class RequestFeed {
     this.#parse = (piece) => {
       try {
         parse.call(socket, piece);
-        // Of bodies Node has made copies.
+        // Node has copies of the bodies.
         release(piece);
       } catch (error) {
-        // Whatever a client has sent, it ends the connection, and not the process.
+        // Whatever a client has sent, an error ends the connection, and not the process.
         socket.destroy(error as Error);
       }
     };
@@ -47,17 +47,17 @@ export class RequestFeed {
     });
   }
 
-  /** Hands on as many requests as `mayRead` allows. The caller calls it when a request was answered. */
+  /** Hands on as many requests as `mayRead` allows. The caller calls it after the answer to a request. */
   feed(): void {
     if (this.#isFeeding) return;
     const socket = this.#socket;
-    // What is held is read when the stream goes on, before anything that comes after it.
+    // The parked bytes are read when the stream goes on, before any later ones.
     if (this.#isPausing && this.#mayRead()) {
       this.#isPausing = false;
       socket.resume();
     }
     this.#isFeeding = true;
-    // Where Node has paused it must not be given any more.
+    // While Node has paused, it must not be given more.
     while (this.#buffered !== undefined && this.#mayRead() && !socket.isPaused() && !socket.destroyed) {
       this.#parse(this.#take(this.#buffered));
     }
@@ -67,7 +67,7 @@ export class RequestFeed {
     socket.pause();
   }
 
-  /** No more than one head; all that there is where no second one ends in it, which is nearly always so. */
+  /** One head at most; or everything, if no second head ends in it, which is nearly always so. */
   #take(buffered: Buffer): Buffer {
     this.#buffered = undefined;
     const at = buffered.indexOf(endOfHead);

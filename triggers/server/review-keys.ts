@@ -63,25 +63,25 @@ export class ReviewKeyCheck {
     this.#check();
   }
 
-  /** True where a request for the path has to show a key. A path that no configuration has requires it once any other does. */
+  /** True if a request for the path must show a key. A path without a configuration requires it once any other does. */
   asks(path: string): boolean {
     const sinceMs = this.#shown?.has(path) ? this.#sinceMs.get(path) : Math.min(...this.#sinceMs.values());
     return sinceMs !== undefined && sinceMs + keyKnownAfterMs <= this.#clock.monotonicMs();
   }
 
-  /** True while a key is asked for under each path that a configuration has. */
+  /** True while a key is required under each path that a configuration has. */
   asksEverywhere(): boolean {
     const paths = [...(this.#shown?.keys() ?? [])];
     return paths.length > 0 && paths.every((path) => this.asks(path));
   }
 
-  /** True where a path, or the target of a request, begins with a key. */
+  /** True if a path, or the target of a request, begins with a key. */
   isShown(path = ""): boolean {
     const { key } = splitPath(path);
     return key !== undefined && isReviewKey(key, this.#keys);
   }
 
-  /** The paths at which reviews are answered, and whether a key is asked for there. */
+  /** The paths at which reviews are answered, and whether each requires a key. */
   asked(): readonly (readonly [path: string, isAsked: boolean])[] {
     return this.#options.paths.map((path) => [path, this.asks(path)]);
   }
@@ -143,8 +143,8 @@ function keysByPath(
 }
 
 /**
- * Under which path a webhook may be asked here; undefined where it is asked elsewhere. Any Service of our namespace may lead
- * here. So may any URL, because a proxy has a host of its own. With our label a Service of any namespace may.
+ * The path at which a webhook may post reviews here; undefined if it posts them elsewhere. Any Service of our namespace may
+ * lead here. So may any URL, because a proxy has a host of its own. With our label a Service of any namespace may.
  */
 function pathHere({ service, url }: WebhookClient, isLabelled: boolean, namespace: string): string | undefined {
   if (service !== undefined) return isLabelled || service.namespace === namespace ? service.path : undefined;

@@ -27,7 +27,7 @@ export interface AppOptions
   extends Omit<EventEndpointOptions, "reporting" | "bodies">,
     Pick<AdmissionEndpointOptions, "admissions"> {
   readonly reporting: Reporting;
-  /** Whether the plain port answers reviews, too: without TLS, and to any client. */
+  /** Whether the plain port also answers reviews: without TLS, and to any client. */
   readonly reviewsOnPort: boolean;
   /** Whether clients of the TLS port have to show a certificate of the client authorities. */
   readonly asksForCertificates: boolean;
@@ -43,9 +43,9 @@ const readyPaths = ["/readyz", "/ready"];
 const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
 /** Memory for all bodies of events together, and at each port for those of reviews. Most have some KiB, the largest 5 MiB. */
 const mostBytes = 16 * 2 ** 20;
-/** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
+/** As in rollout-operator: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
-/** Kubelets, a Prometheus or two and a user on the plain port. Over TLS no client has to GET anything. */
+/** The plain port is for kubelets, a Prometheus or two and a user. Over TLS no client has to GET anything. */
 const placesForGets = 20;
 /** How often a port that closes ends its unused connections, in milliseconds. */
 const endUnusedEveryMs = 100;
@@ -83,7 +83,7 @@ function serveReviews(app: Hono, options: AppOptions): void {
   serveAdmissions(app, { ...options, bodies: new Bodies(mostBytes) });
 }
 
-/** A client of the plain port does not prove who it is, and an allowed review reserves a pod. */
+/** A client of the plain port does not prove its identity, and an allowed review reserves a pod. */
 function refuseReviews(app: Hono, options: AppOptions): void {
   const message = "Reviews are answered on TLS_PORT alone. REVIEWS_ON_PORT=true lets everybody post them here, too.";
   for (const path of reviewPaths(options)) app.all(path, (c) => c.text(message, 421));
@@ -190,17 +190,17 @@ export interface ListenOptions {
   readonly proof?: Proof | undefined;
 }
 
-/** Listens on all interfaces. Rejects when the port cannot be had. */
+/** Listens on all interfaces. Rejects if the port cannot be had. */
 export async function listen(app: Hono, options: ListenOptions): Promise<Listening> {
   const { port, requestTimeoutMs, pair, onCut = () => {}, proof } = options;
   const places = { placesForGets: pair === undefined ? placesForGets : 0 };
   const bounds = { ...usualBounds, ...places, unreadMs: requestTimeoutMs, ...options.bounds };
   const lateResponse = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
   const connections = new ClientConnections(bounds, onCut, lateResponse, proof);
-  // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
+  // Node discards the unread rest of a body within a request's time; hono would close the connection, and lose later requests.
   const answer = getRequestListener(app.fetch, {
     autoCleanupIncoming: false,
-    // Hono cannot make a request of what came, for instance because its host is invalid.
+    // Hono cannot make a request of it, for instance because its host is invalid.
     errorHandler: (error) =>
       new Response(`This is not a request that can be answered: ${messageOf(error)}.`, { status: 400 }),
   });
@@ -219,12 +219,12 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
   answerConnectionErrors(server, connections, pair === undefined ? "connection" : "secureConnection");
   server.listen(port);
-  // Rejects when the port cannot be had.
+  // Rejects if the port cannot be had.
   await once(server, "listening");
   const sockets = rememberSockets(server);
   let authorities = pair?.clientAuthorities;
   let closing = false;
-  // A connection that was busy when the server closed is kept alive by Node after its answer, and would keep us too.
+  // Node keeps a connection alive after its answer if it was busy at the close, and it would keep the process as well.
   server.on("request", (_request, response) => {
     response.once("close", () => closing && server.closeIdleConnections());
   });
@@ -292,7 +292,7 @@ const protocols = {
 
 const plainText = "text/plain; charset=UTF-8";
 
-/** The whole answer to what Node cannot read as a request. It tells the client why, and ends the connection. */
+/** The whole answer to bytes that Node cannot read as a request. It gives the client the reason, and ends the connection. */
 function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): string {
   const [status, body] = {
     ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request took too long to come."],

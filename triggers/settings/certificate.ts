@@ -1,4 +1,4 @@
-/** What the self-signed certificate is made by. */
+/** The parameters of the self-signed certificate. */
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import type { Settings } from "./settings.ts";

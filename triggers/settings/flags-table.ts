@@ -1,11 +1,11 @@
-/** rollout-operator's flags, each described once, here: what it takes, and what becomes of it. */
+/** rollout-operator's flags, each described once, here: its value, and its effect. */
 
 import { isNamespaceName } from "../../functions/shared/base/dns-names.ts";
 import { parseGoBoolean, parseGoDuration, parsePrometheusDuration } from "../../functions/shared/clock/durations.ts";
 import { logLevels } from "../telemetry/logs-and-metrics.ts";
 import type { Settings } from "./settings.ts";
 
-/** What a flag takes. */
+/** The value of a flag. */
 interface Kind {
   /** What to write instead of a value that does not parse. */
   readonly grammar: string;
@@ -28,7 +28,7 @@ export interface Flag extends Kind {
 
 const goInteger = /^[+-]?(0[xX](_?[0-9a-fA-F])+|0[bB](_?[01])+|0[oO]?(_?[0-7])+|0|[1-9](_?\d)*)$/;
 
-/** Go's `strconv.ParseInt` without a given base, up to what a number holds exactly; undefined for what it refuses. */
+/** Go's `strconv.ParseInt` without a given base, up to the largest exact number; undefined for what it refuses. */
 export function parseGoInteger(text: string): number | undefined {
   if (!goInteger.test(text)) return undefined;
   // To Go a 0 before other digits means octal. JavaScript wants an "o" behind it.
@@ -37,7 +37,7 @@ export function parseGoInteger(text: string): number | undefined {
   return text.startsWith("-") ? -value : value;
 }
 
-/** Go's `strconv.ParseFloat`, but for hexadecimal, infinite and absent numbers; undefined for what it refuses. */
+/** Go's `strconv.ParseFloat`, except for hexadecimal and infinite numbers and NaN; undefined for what it refuses. */
 export function parseGoFloat(text: string): number | undefined {
   const value = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? Number(text) : Number.NaN;
   return Number.isFinite(value) ? value : undefined;
@@ -74,7 +74,7 @@ function counterpart(name: string, kind: Given): Flag {
   return { isBoolean: false, differs: () => false, ...kind, name };
 }
 
-/** A flag that changes nothing, and what happens instead; `agrees` is the value that asks for just that. */
+/** A flag that changes nothing, and what happens instead; `agrees` is the value that requests exactly that. */
 function idle(name: string, kind: Given, meaning: string, agrees?: string): Flag {
   return { isBoolean: false, differs: (_text, value) => value !== agrees, ...kind, name, meaning };
 }
@@ -84,7 +84,7 @@ function bounded(name: string, kind: Kind, field: keyof Settings, least: string,
   const [leastMs = 0, mostMs = 0] = [parseGoDuration(least), parseGoDuration(most)];
   const parse = (value: string) => {
     const ms = parseGoDuration(kind.parse(value) ?? "");
-    // To Go's HTTP client, what is not above 0 is no limit.
+    // For Go's HTTP client, a value that is not above 0 is no limit.
     return ms === undefined ? undefined : `${Math.min(ms > 0 ? Math.max(ms, leastMs) : mostMs, mostMs)}ms`;
   };
   const differs = (value: string, current: string) => parseGoDuration(value) !== parseGoDuration(current);
@@ -94,7 +94,7 @@ function bounded(name: string, kind: Kind, field: keyof Settings, least: string,
 const rate = "requests to the API server have no rate limit; at most 16 are under way at once";
 const noClusterValidation = "the header X-Cluster is neither sent nor compared";
 const zoneTracker = "the ConfigMap is read, whatever this says, and never written";
-/** Prometheus' grammar has no decimals: what it gives is whole. */
+/** Prometheus' grammar has no decimals, so that its values are whole. */
 const lifetime: Kind = {
   grammar: "a Prometheus duration from 1m to 10y",
   parse(value) {

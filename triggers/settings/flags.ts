@@ -1,6 +1,6 @@
 /**
- * The command line: rollout-operator's flags, for those who put Sluice in its place and keep the arguments. What a flag says
- * goes into the environment that the settings are read from, where it takes the place of what was there.
+ * The command line: rollout-operator's flags, for users who put Sluice in its place and keep the arguments. A flag's value is
+ * put into the environment from which the settings are read, and replaces the variable there.
  */
 
 import { isDeepStrictEqual } from "node:util";
@@ -26,7 +26,7 @@ export interface CommandLine {
   readonly access: { readonly kubeconfig?: string; readonly server?: string };
 }
 
-/** The ports that rollout-operator's users expect, and that the arguments which they keep do not name. */
+/** The ports that rollout-operator's users expect, although their arguments do not name them. */
 const usualPort = "8001";
 const usualTlsPort = "8443";
 
@@ -72,7 +72,7 @@ export function readFlags(argv: readonly string[], environment: Environment): Co
 }
 
 function isSetting(field: keyof typeof settingsTable, value: string): boolean {
-  // Settings that are empty are not set.
+  // Empty settings count as not set.
   return value === "" || settingsTable[field].parse(value) !== undefined;
 }
 
@@ -90,7 +90,7 @@ function plain(argument: string): string {
   return showValue(argument) === unshown ? unshown : argument;
 }
 
-/** As Go's package `flag` does, but that it goes on after a mistake, and that an argument which is no flag is one. */
+/** As Go's package `flag` does, except that it goes on after a mistake, and that an argument which is no flag is one. */
 function parseArguments(argv: readonly string[]): ParsedArguments {
   const parsed: ParsedArguments = {
     help: false,
@@ -159,7 +159,7 @@ function describeUnknown(name: string): string {
   return `-${name}: there is no such flag; ${near.length === 0 ? "see --help" : `similar: ${near.join(", ")}`}`;
 }
 
-/** Flags that rollout-operator does not start with, one beside the other. */
+/** Flags that rollout-operator does not accept together. */
 function contradictionsIn(values: ReadonlyMap<string, string>): string[] {
   const mistakes: string[] = [];
   const isOn = (name: string) => values.get(name) === "true";
@@ -185,7 +185,7 @@ interface FlagResults {
   readonly warnings: string[];
 }
 
-/** The flags of TLS hold together: a port without TLS is none, and files are read only where nothing is self-signed. */
+/** The flags of TLS belong together: a port without TLS has none, and files are read only if no certificate is self-signed. */
 function applyTls(values: ReadonlyMap<string, string>, environment: Environment, results: FlagResults): void {
   const { overrides } = results;
   const port = environment[tlsNames.port]?.trim() || "off";
@@ -217,7 +217,7 @@ function applyCertificateFiles(
 ): void {
   const files = [tlsNames.cert, tlsNames.key];
   if (files.some((name) => !(overrides.get(name) ?? environment[name]?.trim()))) {
-    // One line is enough for the two of them.
+    // One line is enough for both.
     for (const name of files) overrides.set(name, "");
     mistakes.push(
       "-server-tls.self-signed-cert.enabled is false; write -server-tls.cert-file and -server-tls.key-file too",
@@ -243,7 +243,7 @@ function applySelfSigned(
   }
 }
 
-/** Variables that are set, and to something else than flags say. */
+/** Variables that are set, and to another value than the flags'. */
 function disagreements(overrides: ReadonlyMap<string, string>, environment: Environment): string[] {
   return Object.values<(typeof settingsTable)[keyof typeof settingsTable]>(settingsTable).flatMap(({ name, parse }) => {
     const before = environment[name]?.trim();

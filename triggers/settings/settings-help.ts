@@ -1,4 +1,4 @@
-/** What `--help` prints: every setting, and every flag with what becomes of it. */
+/** The output of `--help`: every setting, and every flag with its effect. */
 import type { Setting } from "../../functions/shared/base/settings.ts";
 import { flags } from "./flags-table.ts";
 import { settingsTable } from "./settings.ts";

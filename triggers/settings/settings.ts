@@ -1,4 +1,4 @@
-/** The settings: environment variables, each described once: here, or in the definition of the function that it is of. */
+/** The settings: environment variables, each described once: here, or in the definition of its function. */
 
 import { isNamespaceName } from "../../functions/shared/base/dns-names.ts";
 import { showValue } from "../../functions/shared/base/escape-control.ts";
@@ -11,6 +11,7 @@ import {
   type ValuesOf,
 } from "../../functions/shared/base/settings.ts";
 import { certificateSettings } from "../../functions/shared/certificates/settings.ts";
+import { type Definition, isStandard } from "../../functions/shared/contract/definition.ts";
 import { isClusterDomain } from "../../functions/shared/http/target.ts";
 import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
@@ -40,7 +41,7 @@ export const settingsTable = {
     fallback: "all",
     meaning: "functions to serve",
     grammar: `all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
-    parse: parseFunctions,
+    parse: (text) => parseFunctions(text, table),
   }),
   mode: setting<"act" | "shadow">({
     name: "SLUICE_MODE",
@@ -114,7 +115,7 @@ export const settingsTable = {
     grammar: "true or false",
     parse: parseBoolean,
   }),
-  // Of the TLS port, whichever process renews the certificate.
+  // For the TLS port, whichever process renews the certificate.
   ...certificateSettings,
   logLevel: setting<LogLevel>({
     name: "LOG_LEVEL",
@@ -207,7 +208,7 @@ export const settingsTable = {
 
 export type Settings = ValuesOf<typeof settingsTable>;
 
-/** The settings of an environment, and a line for each mistake: the settings are to be used only when there is none. */
+/** The settings of an environment, and a line for each mistake: the settings are valid only without one. */
 export function readSettings(environment: Environment): { settings: Settings; mistakes: string[] } {
   const mistakes: string[] = [];
   const values: Record<string, unknown> = {};
@@ -220,7 +221,7 @@ export function readSettings(environment: Environment): { settings: Settings; mi
   return { settings, mistakes: [...mistakes, ...tlsMistakes(settings), ...clientMistakes(settings)] };
 }
 
-/** A certificate and its key come together, and are of use for a port alone. */
+/** A certificate and its key must be set together, and only with a port. */
 function tlsMistakes(settings: Settings): string[] {
   const files = ["tlsCertFile", "tlsKeyFile"] as const;
   const given = files.filter((field) => settings[field] !== "");
@@ -234,7 +235,7 @@ function tlsMistakes(settings: Settings): string[] {
   );
 }
 
-/** While TLS_PORT asks clients for a certificate, no client may go round that. */
+/** While TLS_PORT requires certificates of clients, no other port may accept reviews without one. */
 function clientMistakes({ tlsPort, tlsClientCaFile, reviewsOnPort }: Settings): string[] {
   const { tlsClientCaFile: file, reviewsOnPort: plain } = settingsTable;
   if (tlsClientCaFile === "") return [];
@@ -244,9 +245,13 @@ function clientMistakes({ tlsPort, tlsClientCaFile, reviewsOnPort }: Settings): 
   ];
 }
 
-function parseFunctions(text: string): readonly string[] | undefined {
-  const all = table.map(({ name }) => name);
-  if (text === "all") return all;
+/** The names of functions: `all` stands for those that are not opt-in. Undefined for a text with a name that no function has. */
+export function parseFunctions(
+  text: string,
+  definitions: readonly Pick<Definition, "name" | "isOptIn">[],
+): readonly string[] | undefined {
+  if (text === "all") return definitions.filter(isStandard).map(({ name }) => name);
+  const all = definitions.map(({ name }) => name);
   const names = text.split(",").map((name) => name.trim());
   return names.every((name) => all.includes(name)) ? [...new Set(names)] : undefined;
 }

@@ -4,7 +4,7 @@ import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 
-/** Groups that have series, at most. A new one replaces the one that was known first. */
+/** The most groups with series. A new one replaces the one that was known first. */
 const mostGroups = 1_000;
 
 interface Counted {

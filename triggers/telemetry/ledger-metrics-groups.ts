@@ -51,13 +51,13 @@ export interface GroupReaderOptions {
   readonly seen: Map<string, GroupKey>;
 }
 
-/** What one scope's LIST of ledgers said: a namespace, or all of them. */
+/** The last LIST of ledgers of one scope: a namespace, or all of them. */
 interface Listed {
   readonly byPath: ReadonlyMap<string, LeaseObject>;
   readonly readMs: number;
 }
 
-/** What this process remembers of a group from one observation to the next. */
+/** What this process remembers about a group between two observations. */
 interface Remembered {
   readonly firstMs: number;
   /** When no pod of it was last seen to have another revision than the wanted one, but where a zone is paused. */
@@ -65,7 +65,10 @@ interface Remembered {
   standing: GroupStanding | undefined;
 }
 
-/** Answers what tells how every group stands, at most ten seconds old where the API server answers. It never rejects. */
+/**
+ * Returns a function that reads the state of every group, at most ten seconds old while the API server answers. It never
+ * rejects.
+ */
 export function createGroupReader(options: GroupReaderOptions): () => Promise<readonly GroupStanding[]> {
   const { cluster } = options;
   const listed = new Map<string, Listed>();
@@ -78,7 +81,7 @@ export function createGroupReader(options: GroupReaderOptions): () => Promise<re
   return () => refresh().then(() => known);
 }
 
-/** One LIST for each namespace, so that an unreadable namespace hides no other: what its last LIST said stands. */
+/** One LIST for each namespace, so that an unreadable namespace hides no other: its last LIST stays. */
 async function listLedgers({ cluster, namespaces }: GroupReaderOptions, listed: Map<string, Listed>): Promise<void> {
   const scopes = namespaces ?? [""];
   await Promise.allSettled(
@@ -104,7 +107,7 @@ async function standingsOf(
       inOrderMs: undefined,
       standing: undefined,
     };
-    // A group that a watch adds during this observation has come back, or was not there when it began.
+    // A group that a watch adds during this observation has come back, or did not exist when it began.
     options.seen.delete(path);
     const standing = await standingOf(options, key, listed.get(key.namespace) ?? listed.get(""), memory);
     if (standing === "vanished") {
@@ -124,7 +127,7 @@ function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
   return leases.flatMap((lease) => groupKeyOfLease(lease) ?? []);
 }
 
-/** "vanished": no StatefulSet is in the group any more. A group that cannot be read now stands as it was last seen, if ever. */
+/** "vanished": no StatefulSet is in the group any more. A group that cannot be read now keeps its last state, if it has one. */
 async function standingOf(
   { cluster, cache }: GroupReaderOptions,
   key: GroupKey,
@@ -158,7 +161,7 @@ function parse(key: GroupKey, lease: LeaseObject | undefined): Pick<GroupStandin
 }
 
 /**
- * While nothing has to be done no function writes the ledger, so that the moment of this observation counts: that of its LIST,
+ * While there is no work no function writes the ledger, so that the moment of this observation counts: that of its LIST,
  * because this process knows nothing newer while the API server is away.
  */
 function rolloutOf(
@@ -171,7 +174,7 @@ function rolloutOf(
   const isFailing = verdicts.some(({ guard }) => failingGuards.has(guard));
   if (readMs !== undefined && !isFailing && !zones.some(isToBeRolled)) memory.inOrderMs = readMs;
   const succeeded = verdicts.filter(({ guard }) => !failingGuards.has(guard));
-  // A time to come, which a user has written there, would keep alerts silent until then.
+  // A future time that a user has written would keep alerts silent until then.
   const written = succeeded.map(({ at }) => Math.min(at, readMs ?? at));
   const waits = verdicts.filter(({ guard }) => guard !== "done").map(({ since }) => Math.min(since, readMs ?? since));
   const inOrder = memory.inOrderMs === undefined ? [] : [memory.inOrderMs];
@@ -185,13 +188,13 @@ function rolloutOf(
 function isToBeRolled({ workload, outdated }: Zone<ZoneWorkload>): boolean {
   if (!isStatefulSet(workload)) return false;
   const { paused, strategy, updateRevision, currentRevision } = workload;
-  // Sluice does not roll it with another strategy: its reconcile has failed.
+  // Sluice does not roll it with another strategy, so that its reconcile has failed.
   if (strategy !== "OnDelete") return true;
   if (paused) return false;
   return outdated.length > 0 || updateRevision === undefined || (currentRevision ?? updateRevision) !== updateRevision;
 }
 
-/** When those pods became ready that are so at the wanted revision. */
+/** When the pods became ready that are ready at the wanted revision. */
 function readyTimesOf({ workload: { updateRevision }, pods }: Zone<ZoneWorkload>): number[] {
   const updated = pods.filter(({ revision }) => updateRevision !== undefined && revision === updateRevision);
   return updated.flatMap(({ readySinceMs = Number.NaN }) => (Number.isFinite(readySinceMs) ? [readySinceMs] : []));

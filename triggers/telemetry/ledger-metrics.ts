@@ -1,8 +1,8 @@
 /**
- * The metrics of groups that alerts need. Processes that are always there make them from ledgers and watches, so that they exist
- * while every function that events trigger is scaled to zero.
+ * The metrics of groups that alerts need. Long-lived processes make them from ledgers and watches, so that they exist while
+ * every function that events trigger is scaled to zero.
  *
- * A reconcile knows its guard and its success better. A process that reconciles takes these two from there.
+ * A process that reconciles knows guard and success better, so that these two come from its reconciles.
  */
 import type { Registry } from "prom-client";
 import { countDown } from "../../functions/shared/groups/zones.ts";
@@ -15,12 +15,12 @@ import { liveGauges, type Series } from "./live-gauges.ts";
 
 type ReadStandings = () => Promise<readonly GroupStanding[]>;
 
-/** A user who edits a ledger may name any number of functions there: no more than these become series. */
+/** A user who edits a ledger may name any number of functions there; at most this many become series. */
 const functionsOfALedger = 20;
 /** Names of objects are no longer than this. A label is cut to it, because a user may write a longer text into a ledger. */
 const longestLabel = 253;
 
-/** Gauges that are empty until `showGroups` says where groups can be seen. */
+/** Gauges that are empty until `showGroups` sets their source. */
 export function createLedgerMetrics(registers: Registry[]) {
   let read: ReadStandings = async () => [];
   let hasReconciles = true;
@@ -45,7 +45,10 @@ export function createLedgerMetrics(registers: Registry[]) {
       groupLabels,
       async () => (await readUnlessReconciling())?.flatMap((standing) => inGroup(standing, reconciledOf(standing))),
     ),
-    /** Shows the groups of `groups`, which never rejects. `reconciles`: this process reconciles, and knows more by that. */
+    /**
+     * Shows the groups of `groups`, which never rejects. `reconciles`: this process reconciles, and knows guard and success
+     * better.
+     */
     showGroups(groups: ReadStandings, { reconciles }: { readonly reconciles: boolean }): void {
       read = groups;
       hasReconciles = reconciles;
@@ -135,7 +138,7 @@ function claimsOf({ ledger }: GroupStanding, measure: (some: readonly Claim[]) =
   });
 }
 
-/** Nothing for a claim of an unknown kind: only a later version knows where it has its time. */
+/** Nothing for a claim of an unknown kind, because only a later version knows where it has its time. */
 function sinceSeconds(claim: Claim): number[] {
   return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
 }

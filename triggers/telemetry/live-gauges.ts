@@ -1,4 +1,4 @@
-/** Gauges that are read anew for each scrape, and how often a scrape reads the cluster. */
+/** Gauges that are read again for each scrape, and how often a scrape reads the cluster. */
 import { Gauge, type Registry } from "prom-client";
 import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
@@ -8,7 +8,7 @@ export interface Series<Label extends string> {
   readonly value: number;
 }
 
-/** Returns a function that defines a gauge. `read` gives its series for each scrape; undefined keeps those of before. */
+/** Returns a function that defines a gauge. `read` gives its series for each scrape; undefined keeps the previous ones. */
 export function liveGauges(registers: Registry[]) {
   return <Label extends string>(
     name: string,
@@ -32,9 +32,9 @@ export function liveGauges(registers: Registry[]) {
     });
 }
 
-/** What one LIST has shown serves all scrapes for so long, in milliseconds: a flood of scrapes is no flood of LISTs. */
+/** Time for which one LIST serves all scrapes, in milliseconds: a flood of scrapes is no flood of LISTs. */
 export const refreshAfterMs = 10_000;
-/** No scrape waits longer for the cluster than this: while the API server is away, it gets what was last seen. */
+/** No scrape waits longer for the cluster than this: while the API server is away, it gets the last values. */
 export const refreshWithinMs = 2_000;
 
 /**

@@ -1,4 +1,4 @@
-/** What people who run Sluice see of it: metrics, and one log line for whatever changed. */
+/** Metrics and log lines for operators: one log line for each change. */
 import { type DestinationStream, pino } from "pino";
 import { escapeLines } from "../../functions/shared/base/escape-control.ts";
 import { describeSpan } from "../../functions/shared/base/spans.ts";
@@ -14,7 +14,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 export const logLevels = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** What became of a CloudEvent: `deferred` waits for the next sweep, and `refused` may be sent again. */
+/** The result of a CloudEvent: `deferred` waits for the next sweep, and `refused` may be sent again. */
 export type EventResult = "queued" | "ignored" | "malformed" | "refused" | "deferred";
 
 export interface Reporting extends Reporter {
@@ -44,7 +44,7 @@ export interface ReportingOptions {
   readonly destination?: DestinationStream;
 }
 
-/** What was last said of one key by one function. */
+/** A function's last report about a key. */
 interface LastReported extends Pick<ReconcileReport, "key" | "guard" | "zone"> {
   readonly series: WaitingSeries | undefined;
 }
@@ -74,7 +74,7 @@ export function createReporting(options: ReportingOptions): Reporting {
   };
 }
 
-/** What the API server said needs no stack: where it was asked is in the message. Anything else is a fault of ours. */
+/** An error of the API server needs no stack, because its message names the request. Any other error is a bug. */
 function describe(error: unknown): unknown {
   if (!(error instanceof ClusterError)) return pino.stdSerializers.err(error as Error);
   const { code, reason, verb, resource } = error;
@@ -121,7 +121,7 @@ function reportGroups(
       log("debug", "another client wrote the ledger meanwhile; deciding again", about(key, by));
     },
     problem(key, by, message, error) {
-      // The API server's refusals and silences are part of life; anything else is a fault of ours.
+      // Refusals and missing answers of the API server are expected; any other error is a bug.
       const level = error === undefined || error instanceof ClusterError ? "warn" : "error";
       log(level, message, { ...about(key, by), ...(error === undefined ? {} : { err: error }) });
     },
@@ -136,7 +136,7 @@ function reportGroups(
     },
     reconciled(key, seconds, error) {
       const labels = { namespace: key.namespace, rollout_group: key.group };
-      // An alert cannot see what has no series: one that never succeeds is as old as this process.
+      // An alert cannot see a missing series: a success that never came is as old as this process.
       const isFirst = !reconciledGroups.has(groupPathOf(key));
       if (error !== undefined && isFirst) metrics.lastSuccess.set(labels, bornSeconds);
       reconciledGroups.set(groupPathOf(key), key);
@@ -157,7 +157,7 @@ function reportGroups(
   };
 }
 
-/** What was reported of keys, and has series. */
+/** Reports about keys that have series. */
 interface ReportedKeys {
   readonly lastReported: Map<string, LastReported>;
   readonly malformed: Map<string, MalformedSeries>;
@@ -195,7 +195,7 @@ function forgetGroups(
   }
 }
 
-/** One series for each group that is not done: which guard holds, in which zone, since when. */
+/** One series for each group that is not done: its guard, zone and time. */
 function showWaiting(
   metrics: Metrics,
   before: WaitingSeries | undefined,
@@ -214,7 +214,7 @@ function reportTraffic(metrics: Metrics): Pick<Reporting, "parked" | "apiRequest
   return {
     parked({ function: by, parked, ended }) {
       metrics.parkedReviews.set({ function: by }, parked);
-      // Users alert on many of these, and a drain that waits its turn must not raise that alert.
+      // Users alert on many of these, and a drain that waits for its turn must not raise that alert.
       metrics.inflightEvictions.dec(parked - alreadyParked);
       alreadyParked = parked;
       if (ended !== undefined) metrics.parkedSeconds.observe({ function: by, outcome: ended.outcome }, ended.seconds);
@@ -232,7 +232,7 @@ function reportTraffic(metrics: Metrics): Pick<Reporting, "parked" | "apiRequest
 }
 
 function verdictOf({ guard, zone, sinceMs, shadow }: ReconcileReport): object {
-  // It comes from an annotation, and a number that is no date must not end a reconcile.
+  // It comes from an annotation, and an impossible date must not end a reconcile.
   const since = Math.abs(sinceMs) <= 8.64e15 ? { since: new Date(sinceMs).toISOString() } : {};
   return { guard, zone, ...since, ...(shadow ? { shadow } : {}) };
 }

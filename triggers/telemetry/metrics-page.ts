@@ -1,4 +1,4 @@
-/** What `GET /metrics` answers: one rendering serves everybody for a moment, for each takes time and memory. */
+/** The answer to `GET /metrics`: one rendering serves all clients for a moment, because each takes time and memory. */
 import type { Registry } from "prom-client";
 
 export interface MetricsPage {
@@ -6,10 +6,10 @@ export interface MetricsPage {
   readonly contentType: string;
 }
 
-/** Prometheus asks every some seconds. In milliseconds, from the moment on at which it was rendered. */
+/** Prometheus scrapes every few seconds. In milliseconds, counted from the end of the rendering. */
 export const servesForMs = 500;
 
-/** Returns a function that gives the page. While one is being rendered all wait for it; one that failed is tried again. */
+/** Returns a function that gives the page. During a rendering all callers wait for it; a failed one is tried again. */
 export function createMetricsPage(
   registry: Pick<Registry, "metrics" | "contentType">,
   monotonicMs: () => number,

@@ -1,11 +1,13 @@
 /** The metrics of one process. Those that users of rollout-operator alert on keep their names. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
+import type { StoreEvent } from "../../functions/shared/cache/object-store.ts";
+import type { StoredBudget } from "../../functions/shared/groups/governing.ts";
 import { createLedgerMetrics } from "./ledger-metrics.ts";
 import { liveGauges, type Series } from "./live-gauges.ts";
 import { createSuspendedMetrics } from "./volume-metrics.ts";
 
-/** As rollout-operator has them, in seconds. */
+/** As in rollout-operator, in seconds. */
 const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100];
 const reconcileBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const messageBuckets = Array.from({ length: 15 }, (_, index) => 4 * 4 ** index);
@@ -47,6 +49,7 @@ export function createMetrics(version: string, keys: () => number) {
     ...createSuspendedMetrics(registers),
     ...httpMetrics(define),
     ...webhookMetrics(define),
+    budgets: createBudgets(define, live),
     neverPossible: createNeverPossible(live),
     /** Shows the number of watches from now on. */
     showWatches(count: () => number): void {
@@ -56,7 +59,7 @@ export function createMetrics(version: string, keys: () => number) {
     showOtherOperator(now: OperatorPods): void {
       operatorPods = now;
     },
-    /** Shows under which paths a key is required; before that there are no series. */
+    /** Shows the paths that require a key; before that there are no series. */
     showReviewKeyAsked(now: AskedPaths): void {
       asked = now;
     },
@@ -69,7 +72,7 @@ type OperatorPods = () => readonly { readonly namespace: string; readonly pod: s
 
 type Definers = ReturnType<typeof definersIn>;
 
-/** What defines the metrics of a registry. */
+/** Defines the metrics of a registry. */
 function definersIn(registers: Registry[]) {
   return {
     counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
@@ -175,11 +178,6 @@ function httpMetrics({ counter, gauge, histogram }: Definers) {
 
 function webhookMetrics({ counter, gauge, histogram }: Definers) {
   return {
-    budgets: counter(
-      "rollout_operator_zpdb_configurations_observed_total",
-      "ZoneAwarePodDisruptionBudgets that a watch delivered: updated, invalid, ignored, deleted.",
-      ["result"],
-    ),
     evictions: counter(
       "rollout_operator_zpdb_eviction_requests_total",
       "Reviews of evictions by how they ended, in rollout-operator's words, and by the code of the answer.",
@@ -212,10 +210,35 @@ function webhookMetrics({ counter, gauge, histogram }: Definers) {
   };
 }
 
+/** rollout-operator counts what a watch delivers. An alert needs what stands: a budget that stays invalid comes once. */
+function createBudgets({ counter }: Definers, live: ReturnType<typeof liveGauges>) {
+  const invalid = new Map<string, string>();
+  const observed = counter(
+    "rollout_operator_zpdb_configurations_observed_total",
+    "ZoneAwarePodDisruptionBudgets that a watch delivered: updated, invalid, ignored, deleted.",
+    ["result"],
+  );
+  live("sluice_invalid_budgets", "ZoneAwarePodDisruptionBudgets that are invalid now.", ["namespace"], () =>
+    [...Map.groupBy(invalid.values(), (namespace) => namespace)].map(([namespace, all]) => ({
+      labels: { namespace },
+      value: all.length,
+    })),
+  );
+  return {
+    /** Notes what the watch delivers of a budget. */
+    note({ namespace, name, parsed }: Pick<StoredBudget, "namespace" | "name" | "parsed">, how: StoreEvent): void {
+      const isInvalid = how === "updated" && !("budget" in parsed);
+      observed.inc({ result: isInvalid ? "invalid" : how });
+      if (isInvalid) invalid.set(`${namespace}/${name}`, namespace);
+      else if (how !== "ignored") invalid.delete(`${namespace}/${name}`);
+    },
+  };
+}
+
 /** An alert looks back no further than this, in seconds: a zone that no review has asked about since has no series. */
 const reportedForSeconds = 3_600;
 
-/** Zones that have a series, at most. A new one replaces the one that was reported longest ago. */
+/** The most zones with a series. A new one replaces the one that was reported longest ago. */
 const mostNeverPossible = 1_000;
 
 /** Rule R25: what can never be has no time to wait that a metric could show, so that the metric is the moment of the report. */

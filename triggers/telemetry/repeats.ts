@@ -4,7 +4,7 @@ import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 const reportAgainAfterMs = 60_000;
 
 /**
- * Returns whether something is worth a line: true for the first time in a minute. `remembered` things are kept at most, and a new
+ * Returns whether a text is worth a line: true for the first time in a minute. At most `remembered` texts are kept, and a new
  * one replaces the one that was logged first. `nowMs`: milliseconds of a clock that never jumps.
  */
 export function createRepeats(remembered: number, nowMs: () => number): (what: string) => boolean {

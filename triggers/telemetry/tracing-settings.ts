@@ -1,6 +1,6 @@
 /**
- * OpenTelemetry's standard environment variables, as far as its SDK does not read them itself. As its specification has it, a
- * value that is not understood is warned of and counts as not set: traces never keep a process from starting.
+ * OpenTelemetry's standard environment variables, as far as its SDK does not read them itself. By its specification an invalid
+ * value causes a warning and counts as not set: traces never keep a process from starting.
  */
 
 import { showValue } from "../../functions/shared/base/escape-control.ts";
@@ -34,8 +34,8 @@ const endpoints = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 const legacy = ["JAEGER_AGENT_HOST", "JAEGER_ENDPOINT", "JAEGER_SAMPLER_MANAGER_HOST_PORT"];
 
 /**
- * What is to be done about traces: nothing where `tracing` is undefined, which is so unless one of the variables is set that
- * make rollout-operator send them. Each warning is one line.
+ * The settings of traces: none if `tracing` is undefined, which is so unless one of the variables is set that make
+ * rollout-operator send them. Each warning is one line.
  */
 export function readTracing(environment: Environment): { tracing: TracingSettings | undefined; warnings: string[] } {
   const reader = new VariableReader(environment);
@@ -77,7 +77,7 @@ class VariableReader {
     return this.#environment[name]?.trim() ?? "";
   }
 
-  /** The value of the first of these variables that is set; capitals do not count. */
+  /** The value of the first of these variables that is set; case does not count. */
   oneOf<T extends string>(names: readonly string[], values: readonly T[], fallback: T): T {
     const name = names.find((one) => this.text(one) !== "");
     if (name === undefined) return fallback;
@@ -99,7 +99,7 @@ class VariableReader {
     return this.number(name, fallback, isFit, "a whole number from 1");
   }
 
-  /** True for one that is not set, too. */
+  /** True also for a variable that is not set. */
   isUrl(name: string): boolean {
     const text = this.text(name);
     if (text === "" || (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol))) return true;

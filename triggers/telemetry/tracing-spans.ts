@@ -7,12 +7,12 @@ import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 
 type Header = (name: string) => string | undefined;
 
-/** Characters of an attribute at most: the sender of an event may write as much as the body may hold. */
+/** The most characters of an attribute, because the sender of an event may write as much as the body may hold. */
 const longest = 256;
 
 /**
- * Runs what queues an event in a span of it. Who sent the request is its parent; who made the event, by CloudEvents'
- * extension for distributed tracing, is that where no header says it, and is linked to otherwise.
+ * Runs the queueing of an event in a span. Its parent is the span of the request. If no header names one, it is that of the
+ * event, by CloudEvents' extension for distributed tracing; otherwise the event's span is linked.
  */
 export function inEventSpan<Result extends string>(
   header: Header,

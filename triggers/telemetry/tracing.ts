@@ -1,4 +1,4 @@
-/** Starts to send traces where the environment asks for it. Nothing of the SDK is loaded otherwise. */
+/** Starts to send traces if the environment asks for it. Otherwise nothing of the SDK is loaded. */
 
 import type { Environment } from "../../functions/shared/base/settings.ts";
 import { keepSpans } from "../../functions/shared/base/spans.ts";
@@ -17,7 +17,7 @@ const flushWithinMs = 2_000;
 /** A collector that is away fails again and again. */
 const rememberedExportTroubles = 100;
 
-/** Resolves when spans are kept from now on; a value that is not understood is a line of the log. Never rejects. */
+/** Resolves when spans are recorded; an invalid value is a line of the log. Never rejects. */
 export async function startTracing(environment: Environment, version: string, log: Reporting["log"]): Promise<Tracing> {
   const { tracing, warnings } = readTracing(environment);
   for (const warning of warnings) log("warn", warning, { reason: "tracing" });
@@ -31,7 +31,7 @@ export async function startTracing(environment: Environment, version: string, lo
   return {
     async stop() {
       const isSent = new AbortController();
-      // What could not be sent has been reported already.
+      // A failure to send has already been reported.
       await Promise.race([sdk.shutdown().catch(() => {}), sleep(flushWithinMs, isSent.signal)]);
       isSent.abort();
     },

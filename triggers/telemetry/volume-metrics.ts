@@ -1,6 +1,6 @@
 /**
- * The metrics of suspended volumes: how many, how large, and when the next one may be removed. Processes that live tell them. A
- * scrape lists the volumes by the label that all of them have; StatefulSets are listed only where there is one.
+ * The metrics of suspended volumes: their number, their size, and when the next one may be removed. Long-lived processes have
+ * them. A scrape lists the volumes by the label that all of them have; StatefulSets are listed only if there is one.
  */
 
 import type { Registry } from "prom-client";
@@ -26,11 +26,11 @@ export interface SuspendedVolume {
 
 type ReadVolumes = () => Promise<readonly SuspendedVolume[]>;
 
-/** Gauges that are empty until `showVolumes` says where volumes can be seen, by what never rejects. */
+/** Gauges that are empty until `showVolumes` sets their source, which never rejects. */
 export function createSuspendedMetrics(registers: Registry[]) {
   let read: ReadVolumes = async () => [];
   const live = liveGauges(registers);
-  /** One series for the volumes that have the same labels, unless `measure` finds nothing to tell. */
+  /** One series for the volumes that have the same labels, unless `measure` gives no value. */
   const define = (
     name: string,
     help: string,
@@ -70,14 +70,16 @@ export function createSuspendedMetrics(registers: Registry[]) {
   };
 }
 
-/** Returns what reads the suspended volumes, at most ten seconds old where the API server answers. It never rejects. */
+/**
+ * Returns a function that reads the suspended volumes, at most ten seconds old while the API server answers. It never rejects.
+ */
 export function createVolumeReader(
   cluster: Pick<Cluster, "list" | "monotonicMs" | "sleep">,
   namespaces: readonly string[] | undefined,
 ): ReadVolumes {
   const known = new Map<string, readonly SuspendedVolume[]>();
   const read = limitReads(cluster, () =>
-    // A namespace that may not be read hides no other: what it said last time stands.
+    // A namespace that may not be read hides no other: its last values stay.
     Promise.allSettled(
       (namespaces ?? [""]).map(async (scope) => {
         known.set(scope, await listVolumes(cluster, scope === "" ? {} : { namespace: scope }));

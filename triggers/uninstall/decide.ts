@@ -1,4 +1,4 @@
-/** Whether Sluice may be uninstalled: no object may keep a finalizer that no process would take off any more. Pure. */
+/** Whether Sluice may be uninstalled: no object may keep a finalizer that no process would remove any more. Pure. */
 
 /** An object with a finalizer of ours. */
 export interface LeftObject {
@@ -8,7 +8,7 @@ export interface LeftObject {
   readonly finalizers: readonly string[];
 }
 
-/** How a finalizer of ours goes. */
+/** How a finalizer of ours is removed. */
 export interface FinalizerEnd {
   readonly finalizer: string;
   /** The setting that has to be `remove`. */
@@ -19,16 +19,16 @@ export interface FinalizerEnd {
   readonly state: "keep" | "remove" | "unserved";
 }
 
-/** `going`: the served functions take off all that is left, so that a later look may find nothing. */
+/** `going`: the served functions remove all that is left, so that a later check may find nothing. */
 export interface UninstallVerdict {
   readonly kind: "clear" | "going" | "kept";
   readonly lines: readonly string[];
 }
 
-/** How many objects are named. */
+/** The most objects that a message names. */
 const mostNamed = 20;
 
-/** Decides whether Helm may delete the release. `where`: the namespaces that were read, as messages name them. */
+/** Decides whether Helm may delete the release. `where`: the namespaces that were read, by their names in messages. */
 export function decideUninstall(
   where: string,
   left: readonly LeftObject[],

@@ -31,7 +31,7 @@ export interface CronOptions {
   readonly atLeastEveryMs: number;
 }
 
-/** Changes come together; and a tool that writes back what we write starts no more than one run in this time, in milliseconds. */
+/** Changes come together; and a tool that reverts our writes causes at most one run in this time, in milliseconds. */
 const gatherMs = 200;
 
 interface ServedCron {

@@ -65,7 +65,7 @@ export interface EnqueuerOptions {
   readonly capacity: number;
 }
 
-/** What one function has to look up to know which of its keys a changed object concerns. */
+/** The look-up that a function needs to know which of its keys a changed object concerns. */
 interface KeyLookUpJob {
   readonly served: ServedFunction;
   readonly source: WatchSource;
@@ -89,11 +89,11 @@ const lookUpsTogether: RateLimit = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: RateLimit = { burst: 1, everyMs: 5_000 };
 const mostLookUps = 500;
 /**
- * The sweep at a start reconciles every group, and an object that a reconcile sees need not be looked up. Look-ups wait for that
- * sweep so long from the start, in milliseconds.
+ * The sweep at a start reconciles every group, and an object that a reconcile reads need not be looked up. Look-ups wait for
+ * that sweep for this long from the start, in milliseconds.
  */
 const firstSweepMs = 400;
-/** The rate limit where a reconcile lists its whole view, however many events name its group. A rollout needs seven a second. */
+/** The rate limit if a reconcile lists its whole view, however many events name its group. A rollout needs seven a second. */
 const listingReconciles: RateLimit = { burst: 100, everyMs: 100 };
 
 /** The types that the cache watches. It reports a changed object by its groups. */
@@ -113,7 +113,7 @@ export function watchedTypes(
   return new Set(definitions.flatMap(({ watches = [] }) => watches.map(({ resource }) => resource)));
 }
 
-/** The possible results of an event, in order: if it concerns several functions, the first that is true of one is the answer. */
+/** The possible results of an event, in order: if it concerns several functions, the first one that occurs is the answer. */
 const results = ["refused", "queued", "deferred", "ignored"] as const;
 type Result = (typeof results)[number];
 
@@ -217,7 +217,7 @@ function queueOfLookUps(
     async run({ served, source, object }, { triggeredBy = [] }) {
       const waitMs = seenMs - clock.monotonicMs();
       if (waitMs > 0) await clock.sleep(waitMs);
-      // A reconcile may have seen it meanwhile.
+      // A reconcile may have read it meanwhile.
       const found = source.keysOf(object, known);
       const keys = "name" in found ? await asPartOf(triggeredBy, () => find(served, found, object)) : found;
       const refused = keys.filter((key) => !enqueue(served, key, { sweep: false, triggeredBy }));
@@ -233,7 +233,7 @@ function queueOfLookUps(
     try {
       return await lookUp.find(context);
     } catch (error) {
-      // A namespace that may not be read would be tried again without end. The sweep says what is missing.
+      // A namespace that may not be read would be tried again without end. The sweep reports the missing right.
       if (!hasCode(error, 403)) throw error;
       const fields = { namespace: object.namespace, object: object.name, err: error };
       reporting.log("debug", `left to the next sweep: ${causeOf(error)}`, fields);

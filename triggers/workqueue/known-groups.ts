@@ -6,7 +6,7 @@ import { type GroupKey, isStatefulSet, type StatefulSet } from "../../functions/
 /** More StatefulSets than a cluster has; beyond them the one that was learnt first is forgotten. */
 export const mostKnown = 100_000;
 
-/** It learns only from answers of the API server, never from an event: only a client that makes StatefulSets can fill it. */
+/** It learns only from answers of the API server, never from an event: only a client that creates StatefulSets can fill it. */
 export class KnownGroups {
   readonly #groups = new BoundedMap<string, GroupKey>(mostKnown);
   readonly #onMove: (to: GroupKey) => void;
@@ -16,12 +16,12 @@ export class KnownGroups {
     this.#onMove = onMove;
   }
 
-  /** Undefined for one that is not known, or was last seen in no group. */
+  /** Undefined for a StatefulSet that is unknown, or was last seen in no group. */
   groupOf(namespace: string, statefulSet: string): GroupKey | undefined {
     return this.#groups.get(`${namespace}/${statefulSet}`);
   }
 
-  /** The same cache. What it reads is remembered here. */
+  /** The same cache. Its reads are remembered here. */
   learningFrom(cache: GroupCache): GroupCache {
     return {
       ...cache,

@@ -5,15 +5,15 @@ import type { Clock } from "../../functions/shared/clock/clock.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { type RateLimit, RateLimiter } from "./rate-limiter.ts";
 
-/** 200 at once, then 100 a second: honest drains name fewer pods that no StatefulSet has. */
+/** 200 at once, then 100 a second: honest drains name fewer pods without a StatefulSet. */
 export const lookUpLimit: RateLimit = { burst: 200, everyMs: 10 };
-/** How many wait for their turn, at most. */
+/** The most look-ups that wait for their turn. */
 export const mostWaiting = 8_000;
 /** A review waits at least this long before it is refused, unless too many wait. */
 export const patienceMs = 2_000;
 /**
- * Then as many are refused at a time as it takes for {@link mostWaiting} to be gone within this time, before an API server's ten
- * seconds are over. A client that asks again as soon as it is answered is slowed down by that. Reviews without look-ups go on.
+ * Then as many are refused at a time as it takes for {@link mostWaiting} to be gone within this time, before an API server's
+ * ten seconds are over. That slows down a client that tries again after each answer. Reviews without look-ups go on.
  */
 export const refusedWithinMs = 6_500;
 
@@ -36,7 +36,7 @@ export function limitLookUps(cluster: Pick<Cluster, "get" | "list" | "monotonicM
   };
 }
 
-/** Gives turns in the order in which they are asked for. */
+/** Gives turns in the order of the requests. */
 class RateLimitedQueue {
   readonly #clock: Clock;
   readonly #rateLimiter = new RateLimiter(lookUpLimit);
@@ -67,7 +67,7 @@ class RateLimitedQueue {
     this.#isServing = false;
   }
 
-  /** Lets the callers go on whose turn it is. */
+  /** Lets the callers continue whose turn it is. */
   #begin(nowMs: number): void {
     for (const first of this.#waiting) {
       if (this.#rateLimiter.waitMs("", nowMs) > 0) return;

@@ -1,6 +1,6 @@
 /**
  * Watches the objects whose changes enqueue functions, in a long-lived process. The cache watches some types itself. These are
- * the watches of all others, and they tell only names.
+ * the watches of all others, which deliver only names.
  */
 
 import { type FollowOptions, reflect } from "../../functions/shared/cache/reflector.ts";
@@ -26,7 +26,7 @@ export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {
   onChange(resource: Resource, object: ObjectKey, selector: string | undefined): void;
 }
 
-/** Watches until stopped, whatever breaks. Functions that wait for the same objects share a watch. Resolves, never rejects. */
+/** Watches until stopped, whatever breaks. Functions that watch the same objects share a watch. Resolves, never rejects. */
 export async function followChanges(options: ChangesOptions, stopped: AbortSignal): Promise<void> {
   const { cluster, sources, namespaces, onChange, onTrouble } = options;
   const distinct = new Map(sources.map((one) => [`${one.resource} ${one.selector?.key}`, one]));

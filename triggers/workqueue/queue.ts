@@ -78,7 +78,7 @@ interface Requeue {
 export class KeyedQueue<Item> {
   readonly #options: QueueOptions<Item>;
   readonly #entries = new Map<string, QueuedKey<Item>>();
-  /** Due, in the order in which they became so. */
+  /** Due keys, in the order in which they became due. */
   readonly #queued = new Set<QueuedKey<Item>>();
   readonly #requeues = new Map<string, Requeue>();
   readonly #pendingActs = new Set<Promise<void>>();
@@ -102,12 +102,12 @@ export class KeyedQueue<Item> {
     return this.#entries.size;
   }
 
-  /** True while the key is queued, runs or is to be retried; a requeue to come does not count. */
+  /** True while the key is queued, runs or will be retried; a later requeue does not count. */
   has(item: Item): boolean {
     return this.#entries.has(this.#options.nameOf(item));
   }
 
-  /** Enqueues a key. False where it is refused: the queue is full, or drains. */
+  /** Enqueues a key. False if it is refused: the queue is full, or drains. */
   offer(item: Item, trigger: Trigger = { sweep: false }): boolean {
     if (this.#draining) return false;
     const name = this.#options.nameOf(item);
@@ -161,7 +161,7 @@ export class KeyedQueue<Item> {
     return ended;
   }
 
-  /** In `ms`, or when its rate limit lets it run. */
+  /** In `ms`, or when its rate limit permits the run. */
   #enqueueIn(entry: QueuedKey<Item>, ms: number): void {
     const waitMs = Math.max(ms, this.#limitedMs(entry));
     if (waitMs <= 0 || this.#draining) this.#enqueue(entry);
@@ -191,7 +191,7 @@ export class KeyedQueue<Item> {
     }
   }
 
-  /** True while no key may run: then a timer starts those that are queued. A queue that drains does not wait. */
+  /** True while no key may run: then a timer starts the queued ones. A draining queue does not wait. */
   #rests(): boolean {
     if (this.#draining || this.#rateLimiterOfAll === undefined) return false;
     const waitMs = this.#rateLimiterOfAll.waitMs("", this.#options.clock.monotonicMs());
@@ -256,7 +256,7 @@ export class KeyedQueue<Item> {
     return Math.max(jitteredMs, Math.min(longestBackoffMs, leastBackoffMs?.(error) ?? 0));
   }
 
-  /** Acts go on beside later runs of the same key; only a shutdown waits for them. */
+  /** Acts go on beside later runs of the same key; only the end of the process waits for them. */
   #await(entry: QueuedKey<Item>, pendingActs: Promise<number | undefined>): void {
     const ended = pendingActs
       .then(
@@ -274,7 +274,7 @@ export class KeyedQueue<Item> {
     this.#pendingActs.add(ended);
   }
 
-  /** Best effort: a requeue that comes earlier is kept, and beyond the bound none is made. The sweep is the guarantee. */
+  /** Best effort: a requeue that comes earlier is kept, and beyond the limit there is none. The sweep is the guarantee. */
   #requeueIn({ name, item }: QueuedKey<Item>, ms: number | undefined, isEnough = false): void {
     if (this.#draining || ms === undefined || Number.isNaN(ms)) return;
     const dueMs = this.#options.clock.monotonicMs() + Math.max(0, ms);
@@ -284,7 +284,7 @@ export class KeyedQueue<Item> {
     known?.timer.abort("cancelled");
     const timer = this.#after(Math.max(0, ms), () => {
       this.#requeues.delete(name);
-      // No span enqueues it then: the one that was active when the timer was set has ended.
+      // No span enqueues it then, because the one that was active when the timer was set has ended.
       this.offer(item, { sweep: false, triggeredBy: [] });
     });
     this.#requeues.set(name, { dueMs, isEnough, timer });

@@ -1,4 +1,4 @@
-/** How often something may happen for a key: a burst at once, then evenly (the generic cell rate algorithm). */
+/** How often an action may happen for a key: a burst at once, then evenly (the generic cell rate algorithm). */
 
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 
@@ -9,26 +9,26 @@ export interface RateLimit {
   readonly everyMs: number;
 }
 
-/** A key that is forgotten has its whole burst again. No queue that uses a limiter holds as many keys. */
+/** A forgotten key has its whole burst again. No queue with a limiter has as many keys. */
 const mostLimited = 1_000_000;
 
 /** Keeps one number for each key that was busy lately, and nothing about the others. */
 export class RateLimiter {
   readonly #rateLimit: RateLimit;
-  /** When a key will have its whole burst again, by a clock that never jumps. */
+  /** When a key has its whole burst again, by a clock that never jumps. */
   readonly #wholeMs = new BoundedMap<string, number>(mostLimited);
 
   constructor(rateLimit: RateLimit) {
     this.#rateLimit = rateLimit;
   }
 
-  /** How long the next of this key has to wait, in milliseconds. */
+  /** How long the key's next action has to wait, in milliseconds. */
   waitMs(key: string, nowMs: number): number {
     const { burst, everyMs } = this.#rateLimit;
     return Math.max(0, (this.#wholeMs.get(key) ?? 0) - (burst - 1) * everyMs - nowMs);
   }
 
-  /** Counts one of this key. */
+  /** Counts one action of the key. */
   take(key: string, nowMs: number): void {
     const fromMs = Math.max(nowMs, this.#wholeMs.get(key) ?? 0);
     // It becomes the last one in the map; keys that have been quiet for long are at the front.

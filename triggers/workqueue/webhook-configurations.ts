@@ -48,14 +48,14 @@ export async function followWebhookConfigurations(
  */
 const againMs = 60_000;
 
-/** What the watches have told. */
+/** The state that the watches have reported. */
 class SeenConfigurations {
   readonly #options: WebhookConfigurationsOptions;
-  /** The configurations that there are, by uid. */
+  /** The existing configurations, by uid. */
   readonly #known = new Map<string, KnownConfiguration>();
-  /** The types whose watch shows what is there now. */
+  /** The types whose watch is up to date. */
   readonly #sure = new Set<Followed>();
-  /** When the watch of a type last broke, and has told nothing since, by the monotonic clock. */
+  /** When the watch of a type last broke, if it has reported nothing since, by the monotonic clock. */
   readonly #brokenMs = new Map<Followed, number>();
 
   constructor(options: WebhookConfigurationsOptions) {
@@ -137,14 +137,14 @@ async function followOne(
   await reflect({ cluster, onTrouble, leastBackoffMs }, following, stopped, () => {});
 }
 
-/** As rollout-operator has it, but that what is gone is gone: 1 for the policy that an entry has, 0 for the other. */
+/** As in rollout-operator, except that deleted entries vanish: 1 for the policy that an entry has, 0 for the other. */
 function showPolicies({ metrics }: Pick<Reporting, "metrics">, known: readonly KnownConfiguration[]): void {
   metrics.webhookFailurePolicy.reset();
   for (const { resource, object } of known) {
     for (const { name, failurePolicy = "Fail" } of object.webhooks ?? []) {
       const labels = { type: followed[resource], webhook: name };
       for (const policy of ["Fail", "Ignore"]) {
-        // Two configurations may have an entry of the same name: a policy is shown where one of them has it.
+        // Two configurations may have an entry of the same name: a policy is shown if one of them has it.
         if (policy === failurePolicy) metrics.webhookFailurePolicy.set({ ...labels, policy }, 1);
         else metrics.webhookFailurePolicy.inc({ ...labels, policy }, 0);
       }

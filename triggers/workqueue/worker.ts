@@ -34,7 +34,7 @@ const rightMissingBackoffMs = 30_000;
 /** The guard of each {@link StandBy}. */
 const otherOperatorGuard = "other-operator";
 
-/** The shortest wait that makes sense after an error, in milliseconds. */
+/** The shortest useful wait after an error, in milliseconds. */
 export function leastBackoffMs(error: unknown): number {
   if (hasCode(error, 403)) return rightMissingBackoffMs;
   return error instanceof ClusterError ? (error.retryAfterMs ?? 0) : 0;
@@ -43,7 +43,7 @@ export function leastBackoffMs(error: unknown): number {
 /** Reconciles a key. Throws what the function throws. */
 export async function runReconcile(
   { definition, context }: ServedFunction,
-  reporting: Reporting,
+  reporting: Pick<Reporting, "reconciled" | "forget">,
   key: Key,
   trigger: Trigger,
 ): Promise<ReconcileResult> {
@@ -68,8 +68,8 @@ export async function runReconcile(
 }
 
 /**
- * Why a function may do nothing in a namespace for now, neither in reconciles nor in sweeps; undefined where it may. "": the
- * wait of any namespace that is served. Never rejects.
+ * Why a function may do nothing in a namespace for now, neither in reconciles nor in sweeps; undefined if it may. "": the wait
+ * of any served namespace. Never rejects.
  */
 export async function standByFor(
   { definition, context: { otherOperator } }: ServedFunction,
@@ -78,7 +78,7 @@ export async function standByFor(
   return definition.standsBy === false ? undefined : otherOperator?.standBy(namespace);
 }
 
-/** The namespace that a key is about, or "" for an object that belongs to none. */
+/** The namespace of a key, or "" for a cluster-scoped object. */
 function namespaceOf(key: Key): string {
   return !isGroup(key) && key.resource === "namespaces" ? key.name : key.namespace;
 }
@@ -94,7 +94,7 @@ async function waitBesideOperator(
   return { requeueAfterMs: stands.requeueAfterMs, pendingActs: undefined };
 }
 
-/** A function with nothing to do reports nothing, and metrics would show for ever that it waits for rollout-operator. */
+/** A function without work reports nothing, because metrics would show for ever that it waits for rollout-operator. */
 function endWaitBesideOperator({ definition, context }: ServedFunction, key: Key): void {
   if (context.memoryOf(key).waiting?.guard !== otherOperatorGuard) return;
   const message = "rollout-operator is gone, and there is nothing to do";
@@ -122,7 +122,7 @@ export function failureMessage(error: unknown, retryMs: number | undefined): str
   return `${causeOf(error)}; ${next}`;
 }
 
-/** What went wrong; a right that is missing is named first. */
+/** The error; a missing right is named first. */
 export function causeOf(error: unknown): string {
   if (isRightMissing(error)) return lackOf(error);
   return error instanceof ClusterError ? apiMessage(error) : messageOf(error);
@@ -146,7 +146,7 @@ async function recordRightMissing(
   });
 }
 
-/** A StatefulSet of the group, because users read its Events; the ledger if none can be read. */
+/** A StatefulSet of the group, because users read its Events; the ledger if no StatefulSet can be read. */
 async function objectToBlame(context: Context, key: Key): Promise<NewEvent["about"]> {
   if (!isGroup(key)) return { ...key, uid: "" };
   const ledger = { resource: "leases", namespace: key.namespace, name: ledgerName(key.group), uid: "" } as const;

@@ -28,7 +28,7 @@ import { type GrantedReservation, without } from "./granted.ts";
 import { type EvictionReview, type ReviewQueue, ReviewQueues, type WaitingReview } from "./queue.ts";
 import { type Decision, type Eviction, type ReviewedEviction, sortDecisions } from "./sort-decisions.ts";
 
-/** What a batch is decided by, and its decisions, one for each review, in their order. */
+/** The basis of a batch's decisions, and one decision for each review, in their order. */
 export interface BatchDecider<Snapshot> {
   readonly name: string;
   observe(context: Context, observed: GroupObservation, asked: readonly ReviewedEviction[]): Promise<Snapshot>;
@@ -47,7 +47,9 @@ interface Granted extends GrantedReservation {
   readonly answer: AdmissionAnswer;
 }
 
-/** The refusal where the ledger cannot be used, or the API server fails, while `what` is decided; undefined for other errors. */
+/**
+ * The refusal if the ledger cannot be used, or the API server fails, during the decision of `what`; undefined for other errors.
+ */
 export function refuseUnusable(error: unknown, what: string): Denied | undefined {
   const unusable = waitForLedger(error);
   return unusable === undefined ? refuseFailure(error, what) : askAgain(unusable.guard, unusable.message);
@@ -64,14 +66,14 @@ export class GroupCommit<Snapshot> {
     this.#queues = new ReviewQueues(context, decider.name, (queue, batch) => this.#serve(queue, batch));
   }
 
-  /** The deadlines of all reviews: at its own a review is refused, so that it waits no longer than its client would. */
+  /** The deadlines of all reviews. At its own deadline a review is refused, so that it waits no longer than its client would. */
   get deadlines(): Deadlines {
     return this.#queues.deadlines;
   }
 
   /**
    * Resolves to the answer, before the review's deadline and no later than 5 s after a write that reserves for it (rule R9).
-   * Rejects only where the decision itself breaks; whatever the API server does is a refusal that says so.
+   * Rejects only if the decision itself fails; any failure of the API server is a refusal that says so.
    */
   submit(key: GroupKey, review: EvictionReview): Promise<AdmissionAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<AdmissionAnswer>();
@@ -84,7 +86,7 @@ export class GroupCommit<Snapshot> {
     return promise;
   }
 
-  /** Answers all reviews that wait their turn. No review waits from now on. */
+  /** Answers all reviews that wait for their turn. No review waits from now on. */
   stop(): void {
     this.#queues.stop();
   }
@@ -121,7 +123,7 @@ export class GroupCommit<Snapshot> {
     this.#queues.parkOrDeny(queue, batch, () => notYet("ledger-contended", message));
   }
 
-  /** Rule R16: nothing may be left behind by these. */
+  /** Rule R16: these reviews must leave no trace. */
   #isTraceless(present: readonly WaitingReview[]): boolean {
     return this.#context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
   }
@@ -142,9 +144,9 @@ export class GroupCommit<Snapshot> {
     const tooNew = refuseNewLedger(context, observed);
     const { granted, traceless, unreserved } = sortDecisions(present, decisions, { mode: context.mode, tooNew });
     for (const [waiting, answer] of traceless) this.#queues.answer(waiting, answer);
-    // What a clock that was ahead has written ages only once it is written anew: that write waits for no allowance.
+    // Stamps of a clock that was ahead age only once they are corrected, and that write does not wait for an allowance.
     const mends = observed.isMended && tooNew === undefined && !this.#isTraceless(present);
-    // A review that can wait gets no answer before that write: after a conflict all of this is decided again.
+    // A review that can wait gets no answer before that write, because after a conflict everything is decided again.
     for (const [waiting, answer] of unreserved)
       if (!this.#queues.canPark(waiting, answer)) this.#queues.answer(waiting, answer);
     const reserved = granted.map(({ reserve, ...one }) => ({ ...one, ...this.#make(observed, reserve) }));
@@ -178,9 +180,10 @@ export class GroupCommit<Snapshot> {
   async #grant(queue: ReviewQueue, observed: GroupObservation, granted: readonly Granted[]): Promise<void> {
     const { cluster } = this.#context;
     const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
-    // Rule R9: a client that receives an allowance later than this could act on a reservation that others have dropped.
+    // Rule R9: a client that receives an allowance later than this could act on a reservation that other processes have
+    // dropped.
     for (const { waiting } of granted) this.#queues.hasten(waiting, sentMs + actWithinMs);
-    // Two may ask for the same pod: it is reserved once for both.
+    // Two reviews may be about one pod, which is reserved once for both.
     const byPod = new Map(granted.map(({ reservation }) => [podNameOf(reservation), reservation]));
     const kept = observed.open.filter((reservation) => !byPod.has(podNameOf(reservation)));
     try {
@@ -196,9 +199,9 @@ export class GroupCommit<Snapshot> {
       granted.filter((one) => this.#isInTime(one)),
     );
     const inTime = confirmed.filter((one) => one.answer.allowed && this.#isInTime(one));
-    // Two may have asked for one pod: it stays reserved when either of them is told so.
+    // Two reviews may be about one pod, which stays reserved if either of them is allowed.
     const confirmedUids = new Set(inTime.map(({ reservation }) => reservation.uid));
-    // Everything that was withdrawn before is undone with this write.
+    // This write removes everything that was withdrawn before.
     queue.withdrawn = granted.filter(({ reservation }) => !confirmedUids.has(reservation.uid));
     for (const { waiting, answer } of confirmed)
       if (!answer.allowed && !waiting.isAnswered) this.#queues.answer(waiting, answer);
@@ -211,14 +214,14 @@ export class GroupCommit<Snapshot> {
     return !isAnswered && !signal?.aborted && deadlineMs > this.#context.cluster.monotonicMs();
   }
 
-  /** What was granted, with the refusals of pods that are other ones by now. */
+  /** The granted reviews, and the refusals of pods that have been replaced by now. */
   async #confirm(key: GroupKey, granted: readonly Granted[]): Promise<readonly Granted[]> {
     const confirmed = granted.map(({ waiting }) => this.#decider.confirm?.(this.#context, key, waiting.eviction));
     const refusals = await Promise.all(confirmed);
     return granted.map((one, index) => ({ ...one, answer: refusals[index] ?? one.answer }));
   }
 
-  /** The refusal where a decision has failed; undefined for a fault of ours, with which the caller's promise is rejected. */
+  /** The refusal if a decision has failed; undefined for a bug of ours, with which the caller's promise is rejected. */
   #failureOf(waiting: WaitingReview, error: unknown): Denied | undefined {
     const refusal = refuseUnusable(error, `pods of ${waiting.queue.key.group}`);
     if (refusal !== undefined) return refusal;

@@ -1,13 +1,13 @@
-/** Reservations that a group commit has made, and how one is undone whose review was refused after all. */
+/** Reservations that a group commit has made, and how one is removed if its review was refused afterwards. */
 import type { Ledger, Reservation } from "../../shared/ledger/reservation.ts";
 
-/** What was written for a review, and what stood in the ledger at that ordinal before. */
+/** A review's reservation, and the earlier reservation of the ledger at that ordinal. */
 export interface GrantedReservation {
   readonly reservation: Reservation;
   readonly before: Reservation | undefined;
 }
 
-/** The ledger without what was withdrawn. What that had renewed stands again. */
+/** The ledger without the withdrawn reservations. The reservations that those had renewed are restored. */
 export function without(ledger: Ledger, withdrawn: readonly GrantedReservation[]): Ledger {
   const reservations = ledger.reservations.flatMap((reservation) => {
     const undone = withdrawn.find(({ reservation: { uid, by, stampMs } }) => {

@@ -1,16 +1,17 @@
 /**
- * Reviews that wait their turn: each was refused for a reason that time alone may cure, and its client has time. They keep
- * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server, so that there are bounds.
+ * Reviews that wait for their turn: each was refused for a reason that time alone may cure, and its client has time. They keep
+ * their order in each group, and reserve nothing in any ledger. Each costs a seat in the API server, so that their number has
+ * limits.
  */
 
 import type { Denied } from "../../shared/admission/definition.ts";
 import type { Deadlines, HasDeadline } from "../../shared/clock/deadlines.ts";
 import type { ParkedReport } from "../../shared/contract/reporter.ts";
 
-/** How many wait at most, of one group and of all groups of one process. */
+/** The most reviews that wait, of one group and of all groups of one process. */
 export const mostParkedOfGroup = 32;
 export const mostParked = 64;
-/** A rate is only an estimate: a review that is a little too late by it may be in time. */
+/** A rate is only an estimate: a review that is a little too late by it may still be in time. */
 const surelyLate = 1.25;
 
 /** A review that may wait. */
@@ -35,7 +36,7 @@ export interface ParkedReview {
 /** The parked reviews of one group, in the order in which they came. */
 export type ParkedInQueue<Review> = Map<Review, ParkedReview>;
 
-/** Where a review is in its line. */
+/** A review's place in its queue. */
 export interface QueuePlace {
   /** How many reviews wait before it, and how many have just been refused. */
   readonly waiting: number;
@@ -73,15 +74,13 @@ export class ParkedReviews<Review extends Parkable> {
     this.#isClosed = true;
   }
 
-  /** True where the refusal may be cured in the time that is left to this one. */
+  /** True if the refusal may be cured in the time that the review has left. */
   canPark({ parkUntilMs, signal }: Review, { curedInMs }: Denied): boolean {
     if (this.#isClosed || parkUntilMs === undefined || curedInMs === undefined || signal?.aborted) return false;
     return parkUntilMs > this.#options.monotonicMs() + curedInMs;
   }
 
-  /**
-   * Holds a review that {@link canPark}; or returns its refusal, which says why waiting is of no use.
-   */
+  /** Parks a review that {@link canPark} permits, or returns its refusal, which says why it does not wait. */
   park(parked: ParkedInQueue<Review>, review: Review, refusal: Denied, place: QueuePlace): Denied | undefined {
     const known = parked.get(review);
     const behind = this.#behind(parked, review, place, known !== undefined);

@@ -1,6 +1,6 @@
 /**
- * One queue of reviews for each group. It decides which reviews are decided next, holds those whose refusal time alone may cure,
- * and answers the rest.
+ * One queue of reviews per group. It decides which reviews it checks next, parks those whose refusal time alone may cure, and
+ * answers the rest.
  */
 
 import { tooLate } from "../../shared/admission/answers.ts";
@@ -16,7 +16,7 @@ import { type Parkable, type ParkedInQueue, type ParkedOutcome, ParkedReviews } 
 import { RateEstimate } from "./rate-estimate.ts";
 import type { ReviewedEviction } from "./sort-decisions.ts";
 
-/** What is asked for, and how. A dry run is decided like any other review, and leaves no trace (rule R16). */
+/** A request, and how it is decided. A dry run is decided like any other review, and leaves no trace (rule R16). */
 export interface EvictionReview extends ReviewedEviction, Parkable {
   /** No answer is of use after this moment of the monotonic clock. */
   readonly deadlineMs: number;
@@ -33,7 +33,7 @@ export interface WaitingReview extends EvictionReview, HasDeadline {
   reject(error: unknown): void;
 }
 
-/** The reviews of one group: the new ones, those that are held, and what was written for some that were then refused. */
+/** The reviews of one group: the new ones, the parked ones, and reservations of reviews that were then refused. */
 export interface ReviewQueue {
   readonly key: GroupKey;
   readonly waiting: WaitingReview[];
@@ -61,7 +61,7 @@ export interface QueueContext {
   readonly reporter: Pick<Reporter, "parked">;
 }
 
-/** Most new reviews in one batch: one write may carry all that a storm of drains has under way. */
+/** Most new reviews in one batch. One write can serve all evictions that a storm of drains has under way. */
 const largestBatch = 500;
 /**
  * Changes are gathered for this long, because pods that went together come back one after the other, and the reviews that wait
@@ -69,7 +69,10 @@ const largestBatch = 500;
  * PodDisruptionBudgets, and waits up to 100 ms for its cache to catch up with etcd.
  */
 const gatherMs = 25;
-/** A ledger that other processes write is left alone for longer, but not for the second of a reconcile: a client waits. */
+/**
+ * A ledger that other processes write is left alone for longer, but for less than the second of a reconcile, because a client
+ * waits.
+ */
 const contendedGatherMs = 250;
 /** The parked reviews are decided at least this often: no event reports that a time is over, and an event may be lost. */
 const decideAgainMs = 1_000;
@@ -82,7 +85,7 @@ export class ReviewQueues {
   readonly #serve: (queue: ReviewQueue, batch: readonly WaitingReview[]) => Promise<void>;
   readonly #queues = new Map<string, ReviewQueue>();
   readonly #parkedReviews: ParkedReviews<WaitingReview>;
-  /** A line may be empty although refused clients are about to ask again. */
+  /** A queue may be empty although refused clients are about to try again. */
   readonly #rates = new BoundedMap<string, RateEstimate>(rememberedRates);
 
   /** `serve` answers or holds every review of a batch. It never rejects, and runs once at a time for each line. */
@@ -102,12 +105,12 @@ export class ReviewQueues {
       report: (report) => reporter.parked(report),
       onEnd: (review, outcome) => this.#endParking(review, outcome),
     });
-    // Without a watch each attempt is a LIST, which costs the API server more than a client that asks again.
+    // Without a watch each attempt is a LIST, which costs the API server more than a client's next try.
     if (cache.onChange === undefined) this.#parkedReviews.close();
     cache.onChange?.((namespace, group) => this.#changed(namespace, group));
   }
 
-  /** One more in the line of a group. */
+  /** Adds one review to the queue of a group. */
   join(key: GroupKey, make: (queue: ReviewQueue) => WaitingReview): void {
     const queue = this.#queueOf(key);
     const review = make(queue);
@@ -116,17 +119,17 @@ export class ReviewQueues {
     if (!review.isAnswered) this.deadlines.add(review);
   }
 
-  /** Answers all reviews that wait their turn. No review waits from now on. */
+  /** Answers all reviews that wait for their turn. No review waits from now on. */
   stop(): void {
     this.#parkedReviews.close();
     for (const queue of this.#queues.values()) {
-      // A line that is being served answers its reviews when that is done.
+      // A queue that is being served answers its reviews when that is done.
       if (!queue.isServed)
         for (const [review, { refusal }] of [...queue.parked]) this.answer(review, refusal, "stopped");
     }
   }
 
-  /** Other processes have written the ledger: a change in the next moments is no reason for an attempt at once. */
+  /** Other processes have written the ledger, so that a change in the next moments causes no attempt at once. */
   leaveAlone(queue: ReviewQueue): void {
     queue.quietUntilMs = this.#context.cluster.monotonicMs() + contendedGatherMs;
   }
@@ -150,7 +153,7 @@ export class ReviewQueues {
         this.answer(review, answer);
         continue;
       }
-      // An attempt to let it go has brought its deadline forward, and came to nothing.
+      // An attempt to let it go has brought its deadline forward, and has failed.
       review.deadlineMs = review.latestMs;
       const waitMs = this.#rateOf(queue).waitMs(waiting, nowMs);
       const behind = this.#parkedReviews.park(queue.parked, review, answer, { waiting, unparked, waitMs });
@@ -162,7 +165,7 @@ export class ReviewQueues {
     }
   }
 
-  /** Answers reviews whose client has gone, or whose time ran out while the process was stopped: they reserve nothing. */
+  /** Answers reviews whose client has disconnected, or whose time ran out while the process was stopped. They reserve nothing. */
   dismiss(batch: readonly WaitingReview[]): void {
     const nowMs = this.#context.cluster.monotonicMs();
     for (const review of batch) {
@@ -188,7 +191,7 @@ export class ReviewQueues {
     if (!review.isAnswered) this.deadlines.add(review);
   }
 
-  /** Marks a review as answered, and takes it out of its line. A promise keeps to the first answer that it is given. */
+  /** Marks a review as answered, and removes it from its queue. A promise keeps the first answer that it gets. */
   close(review: WaitingReview, outcome: ParkedOutcome): void {
     const { queue } = review;
     review.isAnswered = true;
@@ -197,7 +200,7 @@ export class ReviewQueues {
     if (queue.parked.size === 0 && !queue.isServed) this.#restOf(queue);
   }
 
-  /** Ends the wait of a review. While its line is served only `gone` ends it, because the batch may be about to let it go. */
+  /** Ends the wait of a review. While its queue is served only `gone` ends it, because the batch may be about to let it go. */
   #endParking(review: WaitingReview, outcome: "over" | "gone"): void {
     const { queue } = review;
     const parked = queue.parked.get(review);
@@ -241,11 +244,11 @@ export class ReviewQueues {
       const nowMs = this.#context.cluster.monotonicMs();
       const curedInMs = [...parked.values()].map(({ refusal }) => refusal.curedInMs || decideAgainMs);
       queue.restUntilMs = nowMs + Math.min(decideAgainMs, ...curedInMs);
-      // Between two attempts there is always a moment for other writers of the ledger.
+      // Between two attempts other writers of the ledger always get a moment.
       if (queue.changedMs !== undefined) queue.changedMs = nowMs;
       this.#scheduleDecision(queue);
     } else if (waiting.length + withdrawn.length === 0) {
-      // A late review may be of a line that was forgotten: the present one may be about to be served.
+      // A late review may belong to a forgotten queue, and the present one may be about to be served.
       if (this.#queues.get(groupPathOf(key)) === queue) this.#queues.delete(groupPathOf(key));
     }
   }
@@ -265,7 +268,7 @@ export class ReviewQueues {
     return changedMs !== undefined && again.deadlineMs <= this.#context.cluster.monotonicMs() + gatherMs;
   }
 
-  /** Plans the next attempt: a moment after the first change that none has seen, or at `restUntilMs`. */
+  /** Plans the next attempt: a moment after the first change that no attempt has seen, or at `restUntilMs`. */
   #scheduleDecision({ again, changedMs, restUntilMs, quietUntilMs }: ReviewQueue): void {
     const soonMs = changedMs === undefined ? Number.POSITIVE_INFINITY : Math.max(quietUntilMs, changedMs + gatherMs);
     const isSooner = Math.min(restUntilMs, soonMs) < again.deadlineMs;
@@ -277,7 +280,7 @@ export class ReviewQueues {
     queue.again.deadlineMs = Number.POSITIVE_INFINITY;
     // The caller that reports a change finishes its own work first.
     await undefined;
-    // The call that serves the line now plans the next attempt when it is done.
+    // The call that serves the queue now plans the next attempt when it is done.
     if (queue.isServed || queue.parked.size + queue.waiting.length === 0) return;
     await this.#serveQueue(queue);
   }

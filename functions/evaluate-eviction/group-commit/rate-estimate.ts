@@ -1,11 +1,13 @@
-/** How fast the reviews of a queue are let go, and how long the others then have to wait. Its callers pass the time. */
+/** How fast the reviews of a queue are let go, and how long the others have to wait. Its callers pass the time. */
 
-/** Reviews that are let go within this time are one moment: pods that went together come back one after the other. */
+/**
+ * Reviews that are let go within this time count as one moment, because pods that went together come back one after the other.
+ */
 const oneMomentMs = 250;
 const mostMoments = 6;
-/** The first one that comes back proves little about the others that went with it. */
+/** The first pod that comes back proves little about the others that went with it. */
 const leastMoments = 3;
-/** What was before that proves nothing about now. */
+/** Older moments prove nothing about the present. */
 const momentServesMs = 30_000;
 
 export class RateEstimate {
@@ -25,7 +27,7 @@ export class RateEstimate {
 
   /** Time that a review with so many before it still has to wait, in milliseconds; undefined if it is not known. */
   waitMs(before: number, nowMs: number): number | undefined {
-    // A moment that is not over yet has let go only some of the reviews that go in it.
+    // A moment that is not over yet has let go only some of its reviews.
     const over = this.#moments.filter(({ atMs }) => nowMs - atMs >= oneMomentMs);
     const [first, last] = [over[0], over.at(-1)];
     if (first === undefined || last === undefined || over.length < leastMoments) return undefined;
@@ -34,7 +36,7 @@ export class RateEstimate {
     const later = over.slice(1).reduce((sum, { count }) => sum + count, 0);
     const now = this.#moments.slice(over.length).reduce((sum, { count }) => sum + count, 0);
     const usualMs = last.atMs - first.atMs;
-    // One that is overdue makes the rate lower.
+    // An overdue moment lowers the rate.
     const isOverdue = now === 0 && sinceMs > usualMs / (over.length - 1);
     const eachMs = (isOverdue ? usualMs + sinceMs : usualMs) / later;
     return Math.max(0, (before + 1 + now) * eachMs - sinceMs);

@@ -1,11 +1,11 @@
-/** What becomes of the reviews of one batch by what was decided of them. Pure. */
+/** Sorts the reviews of one batch by their decisions. Pure. */
 import { notYet } from "../../shared/admission/answers.ts";
 import type { AdmissionAnswer } from "../../shared/admission/definition.ts";
 import type { Context } from "../../shared/contract/context.ts";
 import type { Wait } from "../../shared/contract/verdict.ts";
 import type { Reservation } from "../../shared/ledger/reservation.ts";
 
-/** The eviction of the pod of that name, which had that uid when it was read. */
+/** The eviction of the pod of that name that had that uid when it was read. */
 export interface Eviction {
   readonly name: string;
   readonly uid: string;
@@ -24,7 +24,7 @@ export interface ReviewedEviction {
   readonly dryRun: boolean;
 }
 
-/** What is decided about one review. */
+/** The decision about one review. */
 export interface Decision {
   readonly answer: AdmissionAnswer;
   /** What an allowance rests on: it is given only once this stands in the ledger (rules R8, R12). */

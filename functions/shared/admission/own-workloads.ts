@@ -18,7 +18,7 @@ export const namedLikeOurs = `request.name.matches('^sluice(-admission)?-[a-z0-9
 const deployments = "(sluice(-admission)?|([a-z0-9-]+-)?rollout-operator)";
 /**
  * In CEL, a review of a Deployment of ours, or of a ReplicaSet of one; rollout-operator's Deployment may be ours by its image.
- * Users must be able to change it and make it smaller while no webhook answers, or they could never mend it.
+ * Users must be able to change it and make it smaller while no webhook answers, because they could not repair it otherwise.
  */
 export const workloadNamedLikeOurs =
   `request.resource.resource == 'deployments' && request.name.matches('^${deployments}$')` +

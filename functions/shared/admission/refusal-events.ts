@@ -34,7 +34,7 @@ export function recordRefusal(
   record(context, by, owner, identity, { type: "Warning", reason, message: `${guard}: ${message}`, identity });
 }
 
-/** The same of a review that waits its turn: one for each StatefulSet a minute, so that {@link findWait} can tell its name. */
+/** The same for a review that waits for its turn: one for each StatefulSet a minute, in a form that {@link findWait} reads. */
 export function recordWait(context: Context, by: string, owner: StatefulSet, { guard, message }: Denied): void {
   const identity = minuteOf(context.cluster.serverTimeMs());
   const reason = eventReasons.evictionWaits;
@@ -63,7 +63,10 @@ function minuteOf(atMs: number): string {
   return String(Math.floor(atMs / refusalEventEveryMs));
 }
 
-/** What {@link recordWait} said of a StatefulSet in this minute or in the last one, and when. Throws ClusterError. */
+/**
+ * The last report of {@link recordWait} about a StatefulSet in this minute or in the last one, and its time. Throws
+ * ClusterError.
+ */
 export async function findWait(
   cluster: Cluster,
   owner: StatefulSet,

@@ -1,6 +1,6 @@
 /**
- * Bounds of lists and maps that others write: in an annotation, a label selector or a budget. What a reconcile costs must not
- * grow with the size of a field times the number of objects. What Sluice writes itself has bounds of its own.
+ * Limits of lists and maps that other clients write: in an annotation, a label selector or a budget. The cost of a reconcile
+ * must not grow with the size of a field times the number of objects. What Sluice writes itself has limits of its own.
  */
 
 export const mostEntries = 100;
@@ -18,7 +18,7 @@ export function describeExcess(entries: readonly (readonly [string, unknown])[])
   return describeBytes(entries);
 }
 
-/** The same of the bytes alone. */
+/** The same for the number of bytes alone. */
 export function describeBytes(entries: readonly (readonly [string, unknown])[]): string | undefined {
   const bytes = entries.reduce((sum, [key, value]) => sum + bytesOf(key) + bytesOf(value), 0);
   return bytes > mostBytes ? `has ${bytes} bytes: write at most ${mostBytes}` : undefined;

@@ -1,4 +1,4 @@
-/** The annotations that have others asked about the data of a pod, before it goes and before its volume goes. */
+/** The annotations that make Sluice ask other pods about the data of a pod, before the pod goes and before its volume goes. */
 import { annotationOn, objectName } from "./entry.ts";
 import {
   authorityGrammar,
@@ -10,7 +10,7 @@ import {
 
 const onStatefulSet = annotationOn("StatefulSet");
 
-/** In the path of a question about a drain: the name of the pod that it is about. */
+/** In the path of a question about a drain: the name of the pod in question. */
 export const drainedPod = "{pod}";
 
 function parseDrainUrl(text: string): QuestionUrl | undefined {

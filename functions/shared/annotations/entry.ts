@@ -10,14 +10,14 @@ export interface Annotation<T> {
   readonly key: string;
   readonly kind: "label" | "annotation";
   /** An owner is a custom resource, or a StatefulSet, whose pods a function acts on. */
-  readonly on: "StatefulSet" | "Pod" | "Lease" | "WebhookConfiguration" | "Owner" | "PersistentVolumeClaim";
+  readonly on: "StatefulSet" | "Pod" | "Lease" | "WebhookConfiguration" | "Owner" | "PersistentVolumeClaim" | "Node";
   readonly grammar: string;
   /** What an absent or malformed value means, in words. */
   readonly fallback: string;
   readonly meaning: string;
   /** The operator that alone writes it, as of types of objects; absent: any account may. */
   readonly broughtBy?: string;
-  /** True for what Sluice or kubectl writes, which may be longer than what users write; a ledger has its own bounds, too. */
+  /** True for what Sluice or kubectl writes, which may be longer than what users write; a ledger also has its own limits. */
   readonly isLong?: true;
   /** True for what Sluice alone writes. By the guard policies any other account needs the verb `repair` to change it. */
   readonly isWrittenByUs?: true;
@@ -33,7 +33,7 @@ type EntryMaker = <T>(
   texts: Omit<Annotation<T>, "key" | "kind" | "on" | "parse">,
 ) => Annotation<T>;
 
-/** What the entries of one maker have in common besides. */
+/** The common fields of the entries of one maker. */
 type Traits = Pick<Annotation<unknown>, "isWrittenByUs">;
 
 /** Makes the entries of the annotations on one type of object. */
@@ -46,20 +46,20 @@ export function labelOn(on: Annotation<unknown>["on"], traits: Traits = {}): Ent
   return (key, parse, texts) => ({ key, kind: "label", on, parse, ...traits, ...texts });
 }
 
-/** Of an entry whose every text is a value, however long: it is compared as a whole, and costs nothing to read. */
+/** For an entry that accepts every text, however long, because it is compared as a whole and costs nothing to read. */
 export const anyText = (text: string): string => text;
 export const nonEmptyText = (text: string): string | undefined => (text === "" ? undefined : text);
 export const objectName = (text: string): string | undefined => (isObjectName(text) ? text : undefined);
-/** Of an entry that says yes by one word, and no by its absence. */
+/** For an entry that means yes with one word, and no without it. */
 export const onlyTrue = (text: string): true | undefined => (text === "true" ? true : undefined);
-/** Of an entry whose value is one of these words. */
+/** For an entry whose value is one of these words. */
 export const oneOf = <const Word extends string>(texts: readonly Word[]): Annotation<Word>["parse"] => {
   return (text) => texts.find((word) => word === text);
 };
 /** A Go duration of at least 0, in milliseconds. */
 export const nonNegativeDuration = (text: string) => parseDuration(text, 0, Number.POSITIVE_INFINITY);
 
-/** A value that Sluice does not take: its object keeps working with the fallback, and an Event on it says so. */
+/** A value that Sluice does not accept: its object keeps working with the fallback, and an Event on it says so. */
 export interface Malformed {
   readonly key: string;
   readonly message: string;

@@ -1,10 +1,10 @@
-/** What a FoundationDBCluster and its pods and volume claims say, and which removals of it are held back by us. */
+/** The annotations of a FoundationDBCluster and of its pods and volume claims, and which of its removals Sluice blocks. */
 
 import { fieldsOf, parseFields } from "../base/fields.ts";
 import { parseGoBoolean, parseTime } from "../clock/durations.ts";
 import { annotationOn, labelOn, nonEmptyText } from "./entry.ts";
 
-/** A process group whose removal we hold back. */
+/** A process group whose removal Sluice blocks. */
 export interface HeldGroup {
   /** In milliseconds since the epoch. */
   readonly sinceMs: number;

@@ -1,4 +1,4 @@
-/** The annotations that have the pods of a StatefulSet asked about their health before one of them goes. */
+/** The annotations that make Sluice ask the pods of a StatefulSet about their health before one of them goes. */
 
 import { isObjectName } from "../base/dns-names.ts";
 import { isPath, parsePort } from "../base/ports-and-paths.ts";
@@ -12,7 +12,7 @@ export interface QuestionUrl {
   readonly path: string;
 }
 
-/** What a user may, or must, write of a product whose pods can be asked. */
+/** What a user may, or must, write for a product whose pods can be asked. */
 interface ProductTraits {
   /** Where its pods answer, unless a user says otherwise; absent: the user must say. */
   readonly url?: QuestionUrl;
@@ -35,7 +35,7 @@ export const productTraits: Readonly<Record<ProductName, ProductTraits>> = {
 
 const productNames = Object.keys(productTraits) as readonly ProductName[];
 
-/** A field of a JSON object, and what it must say. */
+/** A field of a JSON object, and its expected value. */
 export interface ExpectedField {
   /** The names on the way to it. */
   readonly path: readonly string[];
@@ -44,7 +44,7 @@ export interface ExpectedField {
 
 const onStatefulSet = annotationOn("StatefulSet");
 
-/** Whatever could name a host, such as `1@other:80`, is no URL of the pod's own. */
+/** A text that could name a host, such as `1@other:80`, is no URL of the pod's own. */
 export function parseQuestionUrl(text: string): QuestionUrl | undefined {
   const [, scheme, digits = "", path = "/"] = /^(https?):\/\/:(\d+)(\/.*)?$/.exec(text) ?? [];
   const port = parsePort(digits);
@@ -52,7 +52,7 @@ export function parseQuestionUrl(text: string): QuestionUrl | undefined {
   return { scheme, port, path };
 }
 
-/** The object whose `ca.crt` says whose certificates are trusted. */
+/** The object whose `ca.crt` holds the trusted certificates. */
 export interface AuthorityRef {
   readonly resource: "secrets" | "configmaps";
   readonly name: string;

@@ -1,4 +1,4 @@
-/** Labels that stand as annotations, and the reverse: Sluice takes no value from there. */
+/** Labels that are set as annotations, and the reverse: Sluice does not use such a value. */
 import { showValue, unshown } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import type { Annotation, Malformed } from "./entry.ts";
@@ -13,7 +13,7 @@ const ofStatefulSets = table.filter(({ on, isLong }) => on === "StatefulSet" && 
 /** The keys of a StatefulSet that stand only in the wrong place. One that stands in both is read where it belongs. */
 export const findMisplaced = misplacedFinder(ofStatefulSets);
 
-/** Answers what finds the keys of these entries that stand only in the wrong place on an object. */
+/** Returns a function that finds those keys of these entries that an object has only in the wrong place. */
 export function misplacedFinder(entries: Entries): (metadata: Metadata) => readonly Malformed[] {
   const known = new Map(entries.map((entry) => [entry.key, entry]));
   const strayIn = (wrong: KeyTexts, right: KeyTexts, kind: Annotation<unknown>["kind"]): readonly Malformed[] =>

@@ -1,4 +1,4 @@
-/** What the pods of a StatefulSet are asked before one of them goes, parsed once at the border. */
+/** The health question for the pods of a StatefulSet, parsed once at the border. */
 
 import type { Metadata } from "../kubernetes/cluster.ts";
 import { type Annotation, type Malformed, read } from "./entry.ts";
@@ -22,14 +22,17 @@ export interface Ask {
   readonly field: keys.ExpectedField | undefined;
 }
 
-/** Undefined for an object whose annotations ask its pods nothing. `serviceName`: what gives its pods their names in DNS. */
+/**
+ * Undefined for an object without annotations of a health question. `serviceName`: the Service that gives its pods their DNS
+ * names.
+ */
 export function parseQuestion(metadata: Metadata, serviceName: string): HealthQuestion | undefined {
   const isWritten = ({ key }: { readonly key: string }) => metadata.annotations?.[key] !== undefined;
   if (!keys.questionEntries.some(isWritten)) return undefined;
   const malformed: Malformed[] = [];
   const of = <T>(entry: Annotation<T>): T | undefined => read(entry, metadata, malformed);
   const unknown = of(keys.healthUnknown) ?? "wait";
-  // A policy that cannot be read is the careful one; the pods are asked all the same.
+  // A malformed policy counts as the careful one; the pods are still asked.
   const isPolicyAlone = malformed.length > 0;
   const product = of(keys.healthQuestion);
   const [ownUrl, secret, field] = [of(keys.healthUrl), of(keys.healthSecret), of(keys.healthField)];

@@ -6,10 +6,10 @@ export const labelValue = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 export const labelKey =
   /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
-/** Each reconcile reads a volume claim anew, and the volume claims of a group mostly say the same. */
+/** Each reconcile reads a volume claim again, and the volume claims of a group mostly have the same annotations. */
 const readLabels = new BoundedMap<string, ReadonlyMap<string, string> | undefined>(1_000);
 
-/** Undefined where one of them is no label, and where they are too many. */
+/** Undefined if one of them is no label, or if there are too many. */
 export function parseLabels(text: string): ReadonlyMap<string, string> | undefined {
   if (!readLabels.has(text)) readLabels.set(text, splitLabels(text));
   return readLabels.get(text);

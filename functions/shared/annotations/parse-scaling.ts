@@ -1,10 +1,10 @@
-/** What a StatefulSet says of its size, parsed once at the border. */
+/** The scaling settings of a StatefulSet, parsed once at the border. */
 import { parsePath, parsePort } from "../base/ports-and-paths.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import { type Annotation, describeMalformed, type Malformed, read } from "./entry.ts";
 import * as keys from "./scaling.ts";
 
-/** The object whose scale subresource says how many replicas there are to be. It is in the StatefulSet's own namespace. */
+/** The object whose scale subresource gives the wanted number of replicas. It is in the StatefulSet's own namespace. */
 export interface Mirrored {
   /** Undefined where it is malformed: there is no such object then. The core group is "". */
   readonly group: string | undefined;
@@ -26,7 +26,7 @@ export interface PodEndpoint {
   readonly authorization?: string;
 }
 
-/** Pods are told so long before they go. */
+/** Time between the notification of pods and their departure. */
 export interface Delay {
   /** Above 0; undefined where it is malformed: the size stays as it is then. */
   readonly delayMs: number | undefined;
@@ -57,7 +57,7 @@ export interface Scaling {
   readonly malformed: readonly Malformed[];
 }
 
-/** Undefined for an object that says nothing of its size. */
+/** Undefined for an object without scaling settings. */
 export function parseScaling(metadata: Metadata): Scaling | undefined {
   const { labels = {}, annotations = {} } = metadata;
   if (!keys.scalingEntries.some(({ kind, key }) => (kind === "label" ? labels : annotations)[key] !== undefined)) {
@@ -82,12 +82,12 @@ export function parseScaling(metadata: Metadata): Scaling | undefined {
   };
 }
 
-/** True where its owner wrote a value for this key that does not parse. */
+/** True if its owner wrote a malformed value for this key. */
 export function isMalformed({ malformed }: Scaling, { key }: Annotation<unknown>): boolean {
   return malformed.some((one) => one.key === key);
 }
 
-/** True where another object says its size: it follows a leader, or mirrors an object. */
+/** True if another object sets its size: it follows a leader, or mirrors an object. */
 export function hasLeader({ leader, mirrored }: Scaling): boolean {
   return leader !== undefined || mirrored !== undefined;
 }
@@ -131,12 +131,12 @@ const endpointGrammar = "a URL of http or https with a path, such as http://pod:
 
 const usualPorts = { http: 80, https: 443 } as const;
 
-/** The endpoint that a URL names; undefined for what is no URL of http or https that can be called (spec 3.4). */
+/** The endpoint that a URL names; undefined for a text that is no http or https URL that can be called (spec 3.4). */
 export function parseEndpoint(text: string): PodEndpoint | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
   const url = new URL(text);
   const scheme = url.protocol === "https:" ? "https" : "http";
-  // What the text says, and not what the parser makes of `:99999` or of a default.
+  // The text itself, and not what the parser makes of `:99999` or of a default.
   const port = url.port === "" ? usualPorts[scheme] : parsePort(url.port);
   const path = parsePath(`${url.pathname}${url.search}`);
   if (port === undefined || path === undefined) return undefined;

@@ -6,7 +6,7 @@ import { parseBoolean } from "../base/settings.ts";
 import { parseTime } from "../clock/durations.ts";
 import { annotationOn, labelOn, objectName } from "./entry.ts";
 
-/** What a StatefulSet says of its rebalances: all that is known of them. Times are in milliseconds since the epoch. */
+/** The recorded state of a StatefulSet's rebalances. Times are in milliseconds since the epoch. */
 export interface RebalanceState {
   /** Of the StatefulSet that it was written for. A manifest or a backup may bring along the state of another StatefulSet. */
   readonly uid: string;
@@ -32,7 +32,7 @@ export interface RebalanceFailure {
 
 const onStatefulSet = annotationOn("StatefulSet");
 
-/** Undefined where a field is there and is none of these. */
+/** Undefined if a field exists and is none of these. */
 const textOf = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
 const timeOf = (value: unknown): number | undefined => (typeof value === "string" ? parseTime(value) : undefined);
 

@@ -4,7 +4,7 @@ import { parseGoBoolean, parsePrometheusDuration, parseTime } from "../clock/dur
 import { mostEntries } from "./bounds.ts";
 import { annotationOn, anyText, labelOn, nonNegativeDuration } from "./entry.ts";
 
-/** Only the word itself says yes, and any other value says no. */
+/** Only this word means yes, and any other value means no. */
 const isTrue = (text: string): boolean => text === "true";
 
 const onStatefulSet = annotationOn("StatefulSet");
@@ -24,7 +24,7 @@ function parseApiGroup(text: string): string | undefined {
   return parts.length === 2 ? parts[0] : "";
 }
 
-/** Such as `4,6-49`; undefined where a part is no ordinal and no range of them, and where they are too many. */
+/** Such as `4,6-49`; undefined if a part is no ordinal and no range of them, and if there are too many. */
 function parseOrdinals(text: string): readonly { readonly first: number; readonly last: number }[] | undefined {
   const texts = text.split(",", mostEntries + 1);
   if (texts.length > mostEntries) return undefined;
@@ -147,7 +147,7 @@ export const noDownscale = labelOfStatefulSet("grafana.com/no-downscale", isTrue
   meaning: "a downscale is refused; on Deployments and ReplicaSets as well",
 });
 
-/** What says the size of a StatefulSet that follows or mirrors. */
+/** The settings by which a StatefulSet follows or mirrors. */
 export const followingEntries = [
   downscaleLeader,
   upscaleOnlyWhenLeaderReady,

@@ -1,4 +1,4 @@
-/** What says that the stop hooks of an owner's pods let go, and what tells how far that has got. */
+/** The labels and annotations that make the stop hooks of an owner's pods let go, and those that record the progress. */
 
 import { isObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
@@ -15,7 +15,7 @@ export interface SkipLabel {
   readonly value: string | undefined;
 }
 
-/** What was last said of an owner whose pods are let go. */
+/** The last recorded status of an owner whose pods are let go. */
 export interface SkipStatus {
   readonly guard: string;
   readonly message: string;
@@ -25,11 +25,11 @@ export interface SkipStatus {
   readonly sinceMs: number;
 }
 
-/** As RabbitMQ's operator and its stop hook have it. */
+/** As for RabbitMQ's operator and its stop hook. */
 export const skipPreStopChecks: SkipLabel = { key: "skipPreStopChecks", value: undefined };
-/** The keys of labels that owners may ask for where the setting says nothing. */
+/** The keys of labels that owners may ask for, unless the setting names others. */
 export const usualSkipLabelKeys: readonly string[] = [skipPreStopChecks.key, "sluice.dev/*"];
-/** What a label gets as its value where any will do. */
+/** The value of a label if any will do. */
 export const anyValue = "true";
 
 function isLabelKey(text: string): boolean {
@@ -67,7 +67,7 @@ function parseSkipLabel(text: string): SkipLabel | "none" | undefined {
   return { key, value };
 }
 
-/** What a pod says of the label that it got. */
+/** A pod's record of the label that it got. */
 export interface LabelStamp {
   /** In milliseconds since the epoch. */
   readonly atMs: number;

@@ -1,4 +1,4 @@
-/** What says that a volume is kept for a while after its pod has gone, and what tells how far that has got. */
+/** The annotations that keep a volume for a while after its pod has gone, and those that record the progress. */
 
 import { isObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
@@ -12,24 +12,24 @@ import { labelKey, labelValue, parseLabels } from "./parse-labels.ts";
 /** `Suspending`: its pod is still to go. `Suspended`: the pod is gone, and the time runs. `Removing`: nothing brings it back. */
 const states = ["Suspending", "Suspended", "Removing"] as const;
 export type SuspensionState = (typeof states)[number];
-/** How many may go at one time: everything that is due, a zone, one member, nothing. */
+/** How many may go at one time: all due ones, a zone, one member, or none. */
 const modes = ["All", "Zone", "Group", "None"] as const;
 export type RemovalMode = (typeof modes)[number];
 
-/** The guard that holds a volume claim, and its message. */
+/** The guard that blocks a volume claim, and its message. */
 export interface SuspensionMessage {
   readonly guard: string;
   readonly text: string;
 }
 
-/** As rollout-operator's and FoundationDB's users write it: without a unit it is seconds. */
+/** As rollout-operator's and FoundationDB's users write it: a number without a unit is seconds. */
 const bareSeconds = /^\d{1,12}$/;
 
 function parseDuration(text: string): number | undefined {
   return bareSeconds.test(text) ? Number(text) * 1_000 : parsePrometheusDuration(text);
 }
 
-/** One that is negative is the usual one, as FoundationDB's operator has it. */
+/** A negative one counts as the default, as for FoundationDB's operator. */
 function parseWait(text: string): number | undefined {
   if (!text.startsWith("-")) return parseDuration(text);
   return parseDuration(text.slice(1)) === undefined ? undefined : usualWaitMs;
@@ -47,11 +47,11 @@ export function formatMessage({ guard, text: message }: SuspensionMessage): stri
 
 const onStatefulSet = annotationOn("StatefulSet");
 const onPvc = annotationOn("PersistentVolumeClaim");
-/** Sluice alone writes these. */
+/** Sluice alone writes these annotations. */
 const onPvcByUs = annotationOn("PersistentVolumeClaim", { isWrittenByUs: true });
 const labelOfPvcByUs = labelOn("PersistentVolumeClaim", { isWrittenByUs: true });
 
-/** Time between two removals where an owner does not say how long, in milliseconds. */
+/** Time between two removals if an owner does not set one, in milliseconds. */
 export const usualWaitMs = 60_000;
 
 const time = "a time as in RFC 3339, such as 2026-01-31T12:00:00Z";
@@ -107,7 +107,7 @@ export const recover = onPvc("sluice.dev/recover", onlyTrue, {
   meaning: "the pod comes back with the same volume; `kubectl sluice recover` writes it",
 });
 
-/** What makes pods in the place of a StatefulSet. `apiGroup` is empty for kinds of the core API. */
+/** An object that creates pods in place of a StatefulSet. `apiGroup` is empty for kinds of the core API. */
 export interface WorkloadOwner {
   readonly kind: string;
   readonly apiGroup: string;
@@ -164,7 +164,7 @@ export const suspendPodUid = onPvcByUs("sluice.dev/suspend-pod-uid", nonEmptyTex
   meaning: "the pod that was taken down; written by us",
 });
 
-/** A pod has no more: each of its volume claims names all of them. */
+/** A pod has no more volume claims, and each of them names all of them. */
 const longestTogether = mostEntries * 254;
 
 export const suspendTogether = onPvcByUs(
@@ -247,7 +247,7 @@ export const suspendable = labelOn("Pod")("sluice.dev/suspendable", onlyTrue, {
   meaning: "the pod goes by the annotations of its volume claims, though the owner that they name does not control it",
 });
 
-/** What a user writes to a volume claim, and what we do. */
+/** The annotations on a volume claim, by users and by Sluice. */
 export const pvcEntries = [suspendRequest, drainedAt, recover] as const;
 export const stateEntries = [
   suspendState,
@@ -262,7 +262,7 @@ export const stateEntries = [
 ] as const;
 export const ownerEntries = [volumeOwner, volumeZone, zoneLabel, podSelector] as const;
 export const policyEntries = [suspendDuration, removalMode, waitBetweenRemovals, hold, retainVolume] as const;
-/** What says whether a pod goes. */
+/** The annotations that decide whether a pod goes. */
 export const leavingEntries = [...drainEntries, ...pvcEntries, ...ownerEntries, removalHeld, suspendable] as const;
 export const suspensionEntries = [
   ...policyEntries,

@@ -5,6 +5,7 @@
 import { fieldsOf, isTime, parseFields } from "../base/fields.ts";
 import { parseBoolean } from "../base/settings.ts";
 import { annotationOn, anyText, labelOn, onlyTrue } from "./entry.ts";
+import { fencingEntries } from "./fencing.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
@@ -219,7 +220,7 @@ export const reviewKey = labelOfConfiguration("sluice.dev/review-key", onlyTrue,
 /** Only functions that suspend volumes or collect ledgers read and write these. */
 export const suspensionTimes = [looks, lastRemoval] as const;
 
-/** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */
+/** Written by `kubectl apply`: whether the manifest has a number of replicas. */
 export const lastApplied = onStatefulSet("kubectl.kubernetes.io/last-applied-configuration", parseHasReplicas, {
   grammar: "a manifest in JSON",
   fallback: "what the manifest said is not known",
@@ -227,7 +228,7 @@ export const lastApplied = onStatefulSet("kubectl.kubernetes.io/last-applied-con
   isLong: true,
 });
 
-/** What stands in a ledger, whichever function writes it. */
+/** The annotations of a ledger, whichever function writes them. */
 export const ledgerEntries = [
   ledgerGroup,
   ledgerFormat,
@@ -260,6 +261,7 @@ export const annotationTable = [
   ...rebalanceEntries,
   ...suspensionEntries,
   ...foundationEntries,
+  ...fencingEntries,
 ] as const;
 
 export type AnyEntry = (typeof annotationTable)[number];

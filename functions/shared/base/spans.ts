@@ -1,6 +1,6 @@
 /**
  * Spans, by OpenTelemetry's API. Besides this file only the one that starts the SDK imports it. Until {@link keepSpans} is
- * called, these functions do nothing, not even what the API would do in vain, because a review is too short for that.
+ * called, these functions do nothing, not even the API's own no-ops, because a review is too short for that.
  */
 
 import {
@@ -57,7 +57,7 @@ export function inSpan<T>(name: string, describe: () => SpanOptions, work: (span
   if (!isKept) return work(nothing);
   const { kind = "internal", attributes = {}, parent = context.active(), links = [], root = false } = describe();
   const linked = links.map((one) => ({ context: one }));
-  // Asked for anew: the SDK of a bundle has an API of its own, and only what is global is common to both.
+  // Requested each time, because the SDK of a bundle has an API of its own, and only global objects are common to both.
   const tracer = trace.getTracer("sluice");
   return tracer.startActiveSpan(name, { kind: kinds[kind], attributes, links: linked, root }, parent, async (span) => {
     try {

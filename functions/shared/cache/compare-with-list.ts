@@ -1,4 +1,4 @@
-/** What a LIST knows better than a memory that a watch feeds, of one part: an owner's pods, a namespace's StatefulSets. Pure. */
+/** Compares a LIST with the part of a memory that a watch feeds: an owner's pods, a namespace's StatefulSets. Pure. */
 
 interface Versioned {
   readonly namespace: string;
@@ -19,19 +19,19 @@ interface ListedPart<T> {
   readonly reached: number;
 }
 
-/** What to put into the memory, and what to remove. It never goes back: what the watch has told since is kept. */
+/** What to put into the memory, and what to remove. The memory never goes back, and keeps what the watch has reported since. */
 export function compareWithList<T extends Versioned>(part: ListedPart<T>): { put: readonly T[]; remove: readonly T[] } {
   const { byPath, known, listed, names, listedAt, reached } = part;
   const isNews = (one: T) => {
     const before = byPath.get(pathOf(one));
-    // One that is not known may have been deleted since: only a list that is newer than the watch can tell.
+    // An unknown object may have been deleted since: only a list that is newer than the watch can show that it exists.
     return before === undefined ? listedAt >= reached : revisionOf(before) < revisionOf(one);
   };
   const isGone = (one: T) => !names.has(one.name) && revisionOf(one) <= listedAt;
   return { put: listed.filter(isNews), remove: known.filter(isGone) };
 }
 
-/** True when a list says the same of a part as the memory, which has `count` objects in it. */
+/** True if a list agrees with the memory about a part, which has `count` objects in it. */
 export function isUnchanged<T extends Versioned>(
   byPath: ReadonlyMap<string, T>,
   count: number,

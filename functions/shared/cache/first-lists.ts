@@ -14,7 +14,7 @@ export class FirstLists {
     this.#startedMs = clock.monotonicMs();
   }
 
-  /** Expects one more list. Returns what is to be called when it is in memory. */
+  /** Expects one more list. Returns the function to call when that list is in memory. */
   expect(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#listed.push(promise);
@@ -27,7 +27,7 @@ export class FirstLists {
     if (isSilent && hasCode(error, 403)) this.#refused.resolve();
   }
 
-  /** Resolves when all are in memory. */
+  /** Resolves when all lists are in memory. */
   async whole(): Promise<void> {
     await Promise.all(this.#listed);
   }
@@ -39,8 +39,8 @@ export class FirstLists {
 }
 
 /**
- * Resolves when at least one namespace is in memory, and no other is on its way. One that may not be read holds up no other: it
- * may have been deleted, and our right with it.
+ * Resolves when at least one namespace is in memory, and no other is on its way. A namespace that may not be read delays no
+ * other, because it may have been deleted, and our right with it.
  */
 export async function allListed(lists: readonly FirstLists[]): Promise<void> {
   await Promise.all([Promise.race(lists.map((one) => one.whole())), ...lists.map((one) => one.settled())]);

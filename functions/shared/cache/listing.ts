@@ -85,7 +85,7 @@ export async function listStatefulSets(
   };
 }
 
-/** For the group of a budget: whose pods it selects. One LIST, by its own selector. */
+/** The StatefulSets whose pods a budget selects, for its group. One LIST, by its own selector. */
 async function listOwners(
   cluster: Cluster,
   { namespace, group }: GroupKey,
@@ -189,7 +189,7 @@ export async function getGroupOf(cluster: Cluster, namespace: string, name: stri
   return group === undefined ? undefined : { namespace, group };
 }
 
-/** The StatefulSet that controls a pod, by one GET of the name that the pod tells. Throws ClusterError. */
+/** The StatefulSet that controls a pod, by one GET of the name in the pod's owner reference. Throws ClusterError. */
 export async function getOwnerOf(
   cluster: LookUps,
   { namespace, ownerUid, ownerName }: Pod,
@@ -233,7 +233,7 @@ export async function readOwnedView(
     statefulSetsReadMs: askedMs,
     podsOf: ({ uid }) => podsOf.get(uid) ?? [],
     pod: (name) => byName.get(name),
-    // Rule R4: under a ledger that was never decided on, the LIST's own revision counts.
+    // Rule R4: under a ledger without a decision, the LIST's own revision counts.
     seenThrough: settledThrough === undefined ? Math.max(seenThrough, listedAt) : seenThrough,
     membersThrough: Math.max(0, ...pvcs.items.map(({ metadata }) => Number(metadata.resourceVersion))),
     consistentAt: { pods: listedAt, statefulSets: Number(pvcs.resourceVersion) },

@@ -5,7 +5,7 @@ import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../kubern
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
 import { createWatchCache, type WatchCache, type WatchingOptions } from "./watching.ts";
 
-/** Why watches ended: no function used them, the process stood still for far longer, or they failed. */
+/** Why watches ended: no function used them, the process was stopped for far longer, or they failed. */
 export type WatchEnd = "idle" | "overslept" | "broken" | "stopped";
 
 export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" | "onChange" | "onTrouble"> {
@@ -18,11 +18,11 @@ export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" |
   readonly onEnd: (watch: NamespaceWatch, how: WatchEnd, known: Iterable<GroupKey>, error?: unknown) => void;
 }
 
-/** A timer that is later than this shows that the process itself stood still: frozen, throttled, asleep. */
+/** A timer that is later than this shows that the process itself was stopped: frozen, throttled, asleep. */
 const overslepMs = 1_000;
 /** In milliseconds. A watch that was silent for this long when an event comes must report it within the same time. */
 const silentMs = 1_000;
-/** In milliseconds. A watch that was not silent has usually told already. It is checked if nothing comes for so long. */
+/** In milliseconds. A watch that was not silent has usually reported it already. It is checked if nothing comes for this long. */
 const quietMs = 5_000;
 /** Groups that are enqueued when the watches break. One that is forgotten waits for its next event, or the sweep. */
 const mostKnownGroups = 10_000;
@@ -42,7 +42,7 @@ export class NamespaceWatch {
   readonly opened = this.#opening.promise;
   readonly #known = new BoundedMap<string, GroupKey>(mostKnownGroups);
   readonly #ended = new AbortController();
-  /** By type, the last event of which the watch may not have told. */
+  /** By type, the last event that the watch may not have reported. */
   readonly #doubts = new Map<Resource, Doubt>();
   readonly beganMs: number;
   #isReady = false;
@@ -58,7 +58,7 @@ export class NamespaceWatch {
     this.cache = createWatchCache({
       ...options,
       namespaces: [namespace],
-      // What the first lists show is in the view that they are made for; all other groups of the namespace have not changed.
+      // The first lists are part of the view for which they are made; all other groups of the namespace have not changed.
       onChange: (key, by) => {
         if (this.isReady) onChange(key, by);
       },
@@ -92,7 +92,7 @@ export class NamespaceWatch {
     }
   }
 
-  /** True once the watches have ended, or must end because this process stood still or memory is full. */
+  /** True once the watches have ended, or must end because this process was stopped or memory is full. */
   isOver(): boolean {
     if (this.#uses === 0 && this.#idleInMs() < 0) this.#end("overslept");
     const { mostPods } = this.#options;
@@ -101,9 +101,9 @@ export class NamespaceWatch {
   }
 
   /**
-   * Takes an event of a changed object. If the watch of its type then tells nothing for a while, this process reads the object. A
-   * watch that does not know the newest state of the object stands still, and is ended. Any client may send such an event, also
-   * late, which costs one GET a second at most.
+   * Takes an event of a changed object. If the watch of its type then reports nothing for a while, this process reads the
+   * object. A watch that does not know the newest state of the object has stopped, and is ended. Any client may send such an
+   * event, also late, which costs one GET a second at most.
    */
   doubt(resource: Resource, object: ObjectKey): void {
     const eventMs = this.#options.cluster.monotonicMs();
@@ -139,14 +139,14 @@ export class NamespaceWatch {
     }
   }
 
-  /** What memory has of a type, and when its watch last delivered anything; undefined where that is not kept. */
+  /** The state of a type in memory, and when its watch last delivered anything; undefined for a type that is not kept. */
   #keptOf(resource: Resource) {
     const { pods: byPath, lastEventMs, membership } = this.cache.memoryOf(this.#options.namespace);
     if (resource === "pods") return { byPath, lastEventMs };
     return resource === "statefulsets" ? membership : undefined;
   }
 
-  /** Whether memory knows the object, and not its newest state. What cannot be read is not doubted. */
+  /** Whether memory has the object, but not its newest state. An object that cannot be read is not doubted. */
   async #isBehind(resource: Resource, object: ObjectKey): Promise<boolean> {
     const known = this.#keptOf(resource)?.byPath.get(`${object.namespace}/${object.name}`);
     if (known === undefined) return false;
@@ -176,7 +176,7 @@ export class NamespaceWatch {
       await cluster.sleep(restMs, this.#ended.signal);
       if (this.#ended.signal.aborted) return;
     }
-    // After a pause the timer comes before what the watches have to report about it.
+    // After a pause the timer comes before the watches' reports of it.
     this.#end(this.#idleInMs() < -overslepMs ? "overslept" : "idle");
   }
 

@@ -38,7 +38,10 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> implement
     this.#options = options;
   }
 
-  /** The objects of a namespace: from the watch, if it spoke in the last 30 s, or else from `list`. Rejects as `list` does. */
+  /**
+   * The objects of a namespace: from the watch, if it reported anything in the last 30 s, or else from `list`. Rejects as
+   * `list` does.
+   */
   async read(namespace: string, list: () => Promise<readonly O[]>): Promise<readonly T[]> {
     const { lastEventMs } = this.#progress;
     const knownMs = Math.max(lastEventMs, this.#listedMs.get(namespace) ?? lastEventMs);
@@ -56,7 +59,7 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> implement
     const before = this.#progress.reached;
     try {
       const objects = await list();
-      // Whatever the watch delivered meanwhile is newer.
+      // A report of the watch that came meanwhile is newer.
       if (this.#progress.reached !== before) return;
       this.#replace(objects, namespace);
       this.#listedMs.set(namespace, askedMs);

@@ -32,11 +32,11 @@ export interface OnDemandCache extends GroupCache {
 
 /** Each has three watches, and a connection for each of them. */
 const mostNamespaces = 20;
-/** Sweeps reconcile all namespaces, most of which have no work: they leave room for those that events name. */
+/** Sweeps reconcile all namespaces, most of which have no work, so that they leave room for the namespaces of events. */
 const mostSwept = 10;
 /** Pods of a namespace that are kept, at most: in more of them a group of a few is listed by its labels. */
 const mostPods = 10_000;
-/** Watches that serve for less than this were hardly worth their cost: those after the next ones have to wait. */
+/** A watch that serves for less than this was hardly worth its cost, and the one after the next has to wait. */
 const serveMs = 10_000;
 /** A namespace does not become small within seconds. */
 const tooLargeRestMs = 600_000;
@@ -55,16 +55,16 @@ export function createOnDemandCache(options: OnDemandOptions): OnDemandCache {
   const watches = new Watches(options);
   const of = (namespace: string): GroupCache => watches.ready(namespace)?.cache ?? listing;
   return {
-    // It ends soon: what it has known it has not known for long.
+    // The list reader is short-lived here: it has known nothing for long.
     isLasting: false,
     async read(key, need) {
-      // No watch serves a group of an owner: its view is made of other things.
+      // No watch serves a group of an owner, whose view is made of other objects.
       if (isOwnerGroup(key.group)) return listing.read(key, need);
       const watch = watches.find(key);
       if (watch !== undefined && (await watch.opened)) return watch.use(key, (cache) => cache.read(key, need));
       // A caller that needs the members alone has no work yet.
       const opened = watch === undefined && !need.membersOnly ? watches.open(key, need) : undefined;
-      // Its lists are asked for by now, after the ledger was read, and are made for this caller.
+      // These lists are requested now, after the ledger was read, and for this caller.
       if (opened !== undefined && (await opened.opened))
         return opened.use(key, (cache) => cache.readFirst(key, need, opened.beganMs));
       return listing.read(key, need);
@@ -114,7 +114,7 @@ class Watches {
     return known?.isOver() === false ? known : undefined;
   }
 
-  /** New watches for a group; undefined where something speaks against it. */
+  /** New watches for a group; undefined if there is a reason against them. */
   open({ namespace }: GroupKey, { consistent }: ViewNeed): NamespaceWatch | undefined {
     const restsUntilMs = this.#rests.get(namespace)?.untilMs ?? Number.NEGATIVE_INFINITY;
     const most = consistent ? mostSwept : mostNamespaces;
@@ -143,7 +143,7 @@ class Watches {
     void ended.then(() => this.#ending.delete(ended));
     if (how === "broken") this.#rest(namespace, watch, error);
     if (how !== "broken" && how !== "overslept") return;
-    // A reconcile may have been too early for what the watches would have reported, and no event reports that again.
+    // A reconcile may have come before the watches would have reported a change, and no event reports that again.
     for (const key of known) {
       this.#options.onChange(key, "statefulsets");
       this.#options.onChange(key, "pods");

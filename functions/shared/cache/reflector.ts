@@ -30,7 +30,7 @@ const watchLastsMs = 1_000;
 /** How often to list a type without a CRD: sooner than a decision lists it itself after receiving nothing for 30 s (rule R5). */
 const missingRequeueMs = 20_000;
 
-/** Pauses between what is done again: none before the first, and then longer each time until one was not needed soon after. */
+/** Pauses between tries: none before the first, and then longer and longer until one try has lasted. */
 export class Pauses {
   #nextMs = 0;
 
@@ -42,7 +42,7 @@ export class Pauses {
     return pauseMs;
   }
 
-  /** Something came of it: the next pause is short again. */
+  /** A try has lasted, so that the next pause is short again. */
   shorten(): void {
     this.#nextMs = Math.min(this.#nextMs, 100);
   }
@@ -70,7 +70,7 @@ class Reflector {
   readonly #options: ReflectorOptions;
   readonly #relists = new Pauses();
   readonly #endings = new Pauses();
-  /** Where the watch goes on; undefined: with a list. */
+  /** The revision at which the watch goes on; undefined: it begins with a list. */
   #resourceVersion: string | undefined;
   #backoffMs = 0;
   #listedMs = Number.NEGATIVE_INFINITY;
@@ -82,7 +82,7 @@ class Reflector {
   async run(): Promise<void> {
     const { progress, stopped } = this.#options;
     while (!stopped.aborted) {
-      // It may have been asked for while this paused.
+      // A new list may have been requested during the pause.
       if (progress?.relist.signal.aborted) this.#resourceVersion = undefined;
       if (progress !== undefined) progress.relist = new AbortController();
       const signal = progress === undefined ? stopped : AbortSignal.any([stopped, progress.relist.signal]);

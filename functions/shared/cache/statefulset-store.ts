@@ -58,8 +58,8 @@ export function membersThrough(membership: Membership, members: readonly Statefu
 }
 
 /**
- * Takes over what a LIST knows better, by its revision. What came after the LIST stays, and what the watch has shown to be gone
- * does not come back.
+ * Takes over the newer state of a LIST, by its revision. Later reports of the watch stay, and a StatefulSet that the watch has
+ * shown to be gone does not come back.
  */
 export function learnStatefulSets(membership: Membership, namespace: string, listed: ListedStatefulSets): void {
   const { statefulSets, revision } = listed;
@@ -77,7 +77,7 @@ export function learnStatefulSets(membership: Membership, namespace: string, lis
   membership.confirmed.set(namespace, { revision, askedMs });
 }
 
-/** True when a LIST says something else than this memory: after silence the watch has then died without a word. */
+/** True if a LIST differs from this memory: after silence the watch has then stopped without an error. */
 export function isContradicted(
   membership: Membership,
   namespace: string,
@@ -101,7 +101,8 @@ function put(membership: Membership, statefulSet: StatefulSet, isNext = false): 
   if (known !== undefined && known.uid !== statefulSet.uid) remove(membership, known);
   membership.byPath.set(path, statefulSet);
   membership.byUid.set(statefulSet.uid, statefulSet);
-  // A watch leaves nothing out. Between a list and the state before it a StatefulSet may have left its group and come back.
+  // A watch leaves no change out, but between a list and the state before it a StatefulSet may have left its group and come
+  // back.
   const isSameMember = known !== undefined && isNext && decidesTheSame(known, statefulSet);
   const isSameState = known?.resourceVersion === statefulSet.resourceVersion;
   if (!isSameMember && !isSameState) membership.since.set(statefulSet.uid, revisionOf(statefulSet));

@@ -1,4 +1,4 @@
-/** The progress of one watch: the revision that it has reached, and when it last told anything. */
+/** The progress of one watch: the revision that it has reached, and when it last delivered anything. */
 import type { Fields } from "../base/fields.ts";
 import type { Cluster, WatchEvent } from "../kubernetes/cluster.ts";
 
@@ -34,7 +34,7 @@ export function noteRelist(progress: WatchProgress, revision: number, nowMs: num
   for (const waiting of progress.waiting) waiting();
 }
 
-/** Waits up to 250 ms for a watch to tell what is missing. Resolves to whether it is there. */
+/** Waits up to 250 ms for a watch to report what is missing. Resolves to whether it has. */
 export async function awaitProgress(
   cluster: Pick<Cluster, "sleep">,
   progress: WatchProgress,
@@ -61,7 +61,7 @@ export function sameButRevision<T extends object>(one: T | undefined, other: T):
   return true;
 }
 
-/** Whether two values of JSON say the same; the order of an object's fields says nothing. */
+/** Whether two JSON values are equal; the order of an object's fields does not count. */
 export function isSame(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;

@@ -25,7 +25,7 @@ import { type Reflection, reflect } from "./reflector.ts";
 import { SharedReads } from "./shared-reads.ts";
 import { lastEventOfSetsMs, learnStatefulSet, statefulSetStore } from "./statefulset-store.ts";
 
-/** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
+/** StatefulSets that were read one by one, including vanished ones. A forgotten one is read again. */
 const rememberedReads = 100_000;
 
 export interface WatchCache extends GroupCache {
@@ -143,7 +143,7 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
   };
 }
 
-/** Follows one type of objects in a namespace, and reports what its first list comes to. */
+/** Follows one type of objects in a namespace, and calls back for each object of its first list. */
 function followFirst(
   { cluster, onTrouble }: WatchingOptions,
   following: Reflection,

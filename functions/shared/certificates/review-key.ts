@@ -25,7 +25,7 @@ export interface ReviewKeys {
   readonly previous: string | undefined;
 }
 
-/** Reads the keys of the Secret. Never throws: a key that is malformed counts as none, and is made again. */
+/** Reads the keys of the Secret. Never throws: a malformed key counts as none, and is generated again. */
 export function parseReviewKeys({ data = {} }: Pick<SecretObject, "data">): ReviewKeys {
   const { current, next, previous } = reviewKeyNames;
   return { current: parse(data[current]), next: parse(data[next]), previous: parse(data[previous]) };
@@ -57,7 +57,7 @@ export function encodeReviewKey(key: string): string {
   return Buffer.from(key, "hex").toString("base64");
 }
 
-/** A patch of the data: this key is `current` at once, and the one that was stays valid as `previous`. */
+/** A patch of the data: this key is `current` at once, and the previous current key stays valid as `previous`. */
 export function dataOfFirstKey(key: string, { current }: ReviewKeys): object {
   const before = current === undefined ? {} : { [reviewKeyNames.previous]: encodeReviewKey(current) };
   return { [reviewKeyNames.current]: encodeReviewKey(key), ...before };
@@ -93,7 +93,7 @@ export function withKey(path: string, key: string): string {
   return `/${key}${splitPath(path).path}`;
 }
 
-/** True for one of the keys. The time that it takes tells nothing of them. */
+/** True for one of the keys. The time of the comparison reveals nothing about them. */
 export function isReviewKey(key: string, keys: ReviewKeys): boolean {
   const shown = Buffer.from(key);
   const known = [keys.current, keys.next, keys.previous].filter((one) => one !== undefined);

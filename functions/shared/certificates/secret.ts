@@ -11,7 +11,7 @@ export function howToEmpty({ namespace, name }: ObjectKey): string {
   return `empty it, and it is filled again: kubectl -n ${namespace} patch secret ${name} --type merge --patch '{"data":null}'`;
 }
 
-/** PEM, and until when it holds in milliseconds since the epoch. */
+/** PEM, and the end of its validity in milliseconds since the epoch. */
 export interface Authority {
   readonly ca: string;
   readonly notAfterMs: number;
@@ -42,8 +42,8 @@ const previousKey = "previous-ca";
 /**
  * Reads the Secret.
  *
- * @throws Error where the leaf that is to be presented does not parse or does not fit its key or its authority, with which
- * data key is wrong.
+ * @throws Error if the leaf to be presented does not parse or does not fit its key or its authority, with the data key at
+ * fault.
  */
 export function parseCertificates({ data = {} }: SecretObject): StoredCertificates {
   const isEmpty = dataKeys.presented.every((name) => textOf(data, name).trim() === "");

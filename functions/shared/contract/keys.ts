@@ -31,7 +31,7 @@ export interface KnownKeys {
   groupOf(namespace: string, statefulSet: string): GroupKey | undefined;
 }
 
-/** The read that tells the keys of a changed object. */
+/** The read that finds the keys of a changed object. */
 export interface KeyLookUp<K extends Key = Key> {
   /** Of several look-ups of a function that have the same name, one is made: it answers all of them. */
   readonly name: string;
@@ -53,7 +53,7 @@ export interface WatchedSource {
   readonly selector?: AnyEntry;
 }
 
-/** What enqueues keys of a function: changes of the objects of one type. */
+/** A source of a function's keys: changes of the objects of one type. */
 export interface WatchSource<K extends Key = Key> extends WatchedSource {
   /**
    * The keys that a change of this object concerns, or the look-up that finds them. Any client may name the object, and
@@ -81,7 +81,9 @@ export function groupOfPod({ namespace, name }: ObjectKey, known: KnownKeys): Gr
   return statefulSet === undefined ? [] : groupOfStatefulSet({ namespace, name: statefulSet }, known);
 }
 
-/** All groups of the namespace: whose pods a budget selected before it changed, or before it went, no read tells. */
+/**
+ * All groups of the namespace, because no read shows whose pods a budget selected before it changed, or before it was deleted.
+ */
 export function groupsOfNamespace({ namespace }: ObjectKey): KeyLookUp<GroupKey> {
   return { name: `groups ${namespace}`, find: ({ cache }) => cache.groups(namespace) };
 }

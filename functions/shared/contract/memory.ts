@@ -46,8 +46,8 @@ export interface GroupMemory {
 }
 
 /**
- * Of one group: what an API server refused, of which a ledger takes fewer, and what is forgotten is tried once more; and
- * identities of Events, of which one that is forgotten is sent again, and counts up the Event that there is.
+ * For one group: refusals of an API server, of which a ledger has fewer, and a forgotten one is tried once more; and identities
+ * of Events, of which a forgotten one is sent again, and increases the count of the existing Event.
  */
 const remembered = 1_000;
 
@@ -78,7 +78,7 @@ export function createMemory(
 
 function remembering<Known>(capacity: number, create: (key: Key) => Known): (key: Key) => Known {
   const keys = new BoundedMap<string, Known>(capacity);
-  // A reconcile asks many times for one key, whose place is then the last already.
+  // A reconcile uses one key many times, and its place is then already the last.
   let last: { readonly name: string; readonly known: Known } | undefined;
   return (key) => {
     const name = pathOf(key);

@@ -1,4 +1,4 @@
-/** What a function tells the people who run it, besides Kubernetes Events: metrics and log lines. */
+/** A function's reports to operators besides Kubernetes Events: metrics and log lines. */
 
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Key } from "./keys.ts";
@@ -28,7 +28,7 @@ export interface ActReport {
   readonly reason: string;
 }
 
-/** What a pod said that was asked about health before it goes. */
+/** The answer of a pod to a health question before it goes. */
 export interface HealthReport {
   readonly key: GroupKey;
   readonly function: string;
@@ -60,7 +60,7 @@ export interface Reporter {
   parked(report: ParkedReport): void;
 }
 
-/** Says nothing: for tests that look elsewhere. */
+/** Reports nothing: for tests about something else. */
 export const silentReporter: Reporter = {
   verdict() {},
   act() {},

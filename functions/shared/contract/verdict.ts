@@ -5,11 +5,11 @@
  * without an event: `requeueAfterMs`, which is absent where the next event is enough.
  */
 
-/** When to reconcile again, in milliseconds, for what no event may report. */
+/** When to reconcile again, in milliseconds, for a change that no event may report. */
 export const requeueAfterMs = 30_000;
-/** How soon to try again what cannot be read, or what the API server refuses for good: a user may have mended it by then. */
+/** How soon to try again after a malformed value, or a final refusal by the API server: a user may have corrected it by then. */
 export const refusedRequeueMs = 30_000;
-/** How soon to reconcile again where other clients keep writing what it writes, in milliseconds. */
+/** How soon to reconcile again if other clients keep writing the same object, in milliseconds. */
 export const contendedRequeueMs = 1_000;
 
 interface Circumstance {

@@ -10,7 +10,7 @@ import type { GroupKey, StatefulSet, ZoneWorkload } from "../workloads/statefuls
 import type { Labels } from "./pod-disruption-budget.ts";
 import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "./zone-budget.ts";
 
-/** A budget as the API server has it, valid or not. */
+/** A budget as the API server has it, valid or invalid. */
 export interface StoredBudget {
   readonly namespace: string;
   readonly name: string;
@@ -42,7 +42,7 @@ export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
 
 function readableLabels(spec: unknown): ReadonlyMap<string, string> {
   const labels = fieldsOf(fieldsOf(fieldsOf(spec)?.selector)?.matchLabels) ?? {};
-  // Fewer labels select more pods, as they should: an invalid budget holds every pod that it may govern.
+  // Fewer labels select more pods, as they should: an invalid budget blocks every pod that it may govern.
   const entries = Object.entries(labels).slice(0, mostEntries);
   return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }
@@ -70,7 +70,7 @@ export interface Surroundings<W extends ZoneWorkload = StatefulSet> {
  */
 export function governing(pod: Pod, surroundings: Surroundings<ZoneWorkload>, key: GroupKey): Governed {
   const found = surroundings.budgets.filter((stored) => selects(stored, pod.labels));
-  // Which pods an invalid one would select is not known, so that a user must correct it first.
+  // Sluice does not know which pods an invalid budget would select, so that a user must correct it first.
   const stored = found.find(({ parsed }) => !("budget" in parsed)) ?? found[0];
   if (stored === undefined) return { kind: "none" };
   const { name, parsed } = stored;

@@ -1,4 +1,6 @@
-/** Rule R25: what arithmetic can never allow. No function waits for it: each says it at once, with the numbers and a remedy. */
+/**
+ * Rule R25: what arithmetic can never allow. No function waits for it: each reports it at once, with the numbers and a remedy.
+ */
 import type { ClaimContent } from "../ledger/claim.ts";
 import { kinds, wantedMembers } from "../ledger/claim-kinds.ts";
 import type { Pod } from "../workloads/pods.ts";

@@ -9,7 +9,7 @@ import { missingOrdinals, type Zone } from "./zones.ts";
 /** If a zone misses more ordinals than this, their partitions are not counted: all of them count in each partition. */
 export const maxMissingByPartition = 10_000;
 
-/** What is down in a partition, without the pod that is to go. */
+/** The pods of a partition that are down, without the pod that is to go. */
 export interface PartitionCount {
   /** Pods that are not ready, terminating, reserved, or not ready for long enough. */
   readonly notReady: number;
@@ -39,7 +39,7 @@ export function countPartition(
   };
 }
 
-/** What one zone has of the partition. */
+/** The pods of one zone in the partition. */
 function countZone(
   zone: Zone<ZoneWorkload>,
   going: Pod,
@@ -122,7 +122,7 @@ function countMissing(zone: Zone<ZoneWorkload>, { partitions }: ZoneBudget): Rea
   return counts;
 }
 
-/** The reserved ordinals of a partition that have no pod: `missing` where one is wanted. */
+/** The reserved ordinals of a partition that have no pod: `missing` if one is wanted. */
 function countReserved(
   { workload, leaving, down }: Zone<ZoneWorkload>,
   ordinals: ReadonlySet<number>,
@@ -139,7 +139,7 @@ function countReserved(
   return { reserved, missing };
 }
 
-/** What is not ready or not known, in rollout-operator's words: `1 pod not ready, 2 pods unknown in partition 3`. */
+/** The pods that are not ready or unknown, in rollout-operator's words: `1 pod not ready, 2 pods unknown in partition 3`. */
 export function describeCount(notReady: number, unknown: number, place: string): string {
   const pods = (count: number) => `${count} pod${count === 1 ? "" : "s"}`;
   const parts = [notReady > 0 ? `${pods(notReady)} not ready` : "", unknown > 0 ? `${pods(unknown)} unknown` : ""];

@@ -25,7 +25,10 @@ export interface PodDisruptionBudget {
   readonly minimum: Minimum;
 }
 
-/** What a pod must have. It is compiled once for each budget, because each budget is compared with every pod. */
+/**
+ * The labels that a pod must have. The selector is compiled once for each budget, because each budget is compared with every
+ * pod.
+ */
 interface Selector {
   readonly labels: readonly (readonly [string, string])[];
   readonly expressions: readonly {
@@ -68,7 +71,7 @@ export function parseDisruptionBudget({ metadata, spec, status }: PodDisruptionB
   };
 }
 
-/** What a selector wants of a pod, or what is too large about it. */
+/** The requirements of a selector, or what is too large about it. */
 export function compileSelector({ matchLabels = {}, matchExpressions = [] }: LabelSelector): Selector | TooLarge {
   const labels = Object.entries(matchLabels);
   const lists = [matchExpressions, ...matchExpressions.slice(0, mostEntries).map(({ values }) => values ?? [])];
@@ -105,8 +108,8 @@ function refusalOfUnread(pod: Pod, budgets: readonly PodDisruptionBudget[]): str
 }
 
 /**
- * Why the API server would not evict all of these pods at once; undefined where it would. A budget counts each of them that it
- * would not spare.
+ * Why the API server would not evict all of these pods at once; undefined if it would. A budget counts each of them that is not
+ * exempt from it.
  */
 export function refusalOfAll(leaving: readonly Pod[], budgets: readonly PodDisruptionBudget[]): string | undefined {
   for (const pod of leaving) {
@@ -131,7 +134,7 @@ export function asOfNow(budget: PodDisruptionBudget, pods: readonly Pod[]): PodD
   return { ...budget, disruptionsAllowed: Math.min(budget.disruptionsAllowed, most) };
 }
 
-/** Why the API server never evicts a pod: several budgets select it. Undefined where they do not. */
+/** Why the API server never evicts a pod: several budgets select it. Undefined if they do not. */
 export function severalBudgets(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
   const selecting = budgetsOn(pod, budgets);
   if (selecting.length < 2) return undefined;
@@ -177,7 +180,7 @@ export function neverAllows(budget: PodDisruptionBudget, statefulSets: readonly 
   if (behind) return undefined;
   const selected = statefulSets.filter(({ podLabels }) => selectsLabels(budget, podLabels));
   const wanted = selected.reduce((sum, { replicas }) => sum + replicas, 0);
-  // Of pods that are away its controller counts none where it is told a number: they come back, and then one may go.
+  // With a number, its controller counts no pod that is away: such pods come back, and then one may go.
   const most = minimum.isNumber ? Math.max(minimum.of, wanted) : minimum.of;
   if (most === 0 || minimum.pods < most) return undefined;
   return `PodDisruptionBudget ${name} wants ${minimum.pods} of its ${most} pods healthy, so it never lets one be evicted: write a smaller minAvailable or a larger maxUnavailable, or add replicas`;

@@ -18,7 +18,7 @@ export interface Departed extends Pick<Reservation, "statefulSet" | "ordinal"> {
   readonly isLeft?: true;
 }
 
-/** Contents of one ledger, and the zones that it is about. */
+/** The contents of one ledger, and its zones. */
 export interface LedgerSurroundings<W extends ZoneWorkload = ZoneWorkload> {
   readonly zones: readonly Zone<W>[];
   /** What is down, and the claims, in StatefulSets that are none of the group's any more. */
@@ -36,7 +36,7 @@ export interface LedgerSurroundings<W extends ZoneWorkload = ZoneWorkload> {
 export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): Blocked | undefined {
   if (content.terms === "announced") return undefined;
   const own = around.zones.find(({ workload }) => workload.name === content.zone);
-  // Before any reason that ends by itself: no function waits for what can never be.
+  // Before any reason that ends by itself, because no function may wait for the impossible.
   const never = own && neverWithin(limit, content, own.workload);
   if (never !== undefined) return { guard: "never-possible", message: never };
   const [departed] = around.departed;
@@ -47,7 +47,7 @@ export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, l
   return refuseByOthers(around, own) ?? refuseMembers(own, content) ?? refuseByLimit(own, content, limit);
 }
 
-/** What holds every other zone while it lasts, how it ends, and what to do (guard `zone-departed`). */
+/** The reason that blocks every other zone, how it ends, and what to do (guard `zone-departed`). */
 export function describeDeparted(departed: Departed): string {
   const pod = podNameOf(departed);
   const { statefulSet } = departed;
@@ -92,7 +92,7 @@ export function refuseScaleDown(around: LedgerSurroundings, content: ClaimConten
   return blocked ?? (own && refuseLeaving(own, content));
 }
 
-/** The same for a claim that a webhook makes, and checks otherwise. It goes on with a claim of the zone that stands already. */
+/** The same for a claim of a webhook, which makes the other checks itself. It goes on with an existing claim of the zone. */
 export function refuseOwnZone(
   { zones }: Pick<LedgerSurroundings, "zones">,
   content: ClaimContent,
@@ -108,7 +108,7 @@ export function leaversOf({ pods }: Pick<Zone, "pods">, { members, uids = {} }: 
   return pods.filter(({ ordinal, name, uid }) => isWithin(members, ordinal) || uids[name] === uid);
 }
 
-/** Invariant Z2: what is down among the pods that stay; while all of these are well, any number goes. */
+/** Invariant Z2: the pods that are down among those that stay; while all of these are ready, any number goes. */
 function refuseLeaving(own: Zone<ZoneWorkload>, content: Leaving): Blocked | undefined {
   const { name: statefulSet, maxUnavailable, isOrdered } = own.workload;
   const leavers = leaversOf(own, content);
@@ -132,7 +132,7 @@ function stayingDown(own: Zone<ZoneWorkload>, { members }: Leaving, leavers: rea
   const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isWithin(members, ordinal));
   let left = own.workload.maxUnavailable + 1;
   for (const ordinal of missingOrdinals(own)) {
-    // Ordinals go up, and what leaves is the highest of them. A user may have asked for 2^31.
+    // Ordinals ascend, and the highest of them leave. A user may have asked for 2^31.
     if (left-- === 0 || isWithin(members, ordinal)) break;
     down.push(ordinal);
   }

@@ -155,7 +155,7 @@ function parseGroup(spec: Fields, groups: number): number {
 }
 
 function createPartitionRule(expression: string, compiled: RE2JS, group: number): PartitionRule {
-  // The pods of a group are asked for again with each review, and an expression takes microseconds.
+  // The partitions of a group's pods are needed for each review, and an expression takes microseconds.
   const known = new BoundedMap<string, string | undefined>(rememberedNames);
   return {
     expression,

@@ -46,7 +46,7 @@ export function surveyZone<W extends ZoneWorkload>(
   const wanted: Pod[] = [];
   const leaving: Pod[] = [];
   for (const pod of pods) (isWanted(workload, pod.ordinal) ? wanted : leaving).push(pod);
-  // Most often they come in their order, and to see that is cheaper than to sort.
+  // Most often they come in order, and a check for that is cheaper than a sort.
   if (wanted.some(({ ordinal }, index) => ordinal < (wanted[index - 1]?.ordinal ?? ordinal)))
     wanted.sort((one, other) => one.ordinal - other.ordinal);
 
@@ -136,7 +136,7 @@ export function* missingOrdinals({ workload, pods, reserved }: Zone<ZoneWorkload
   }
 }
 
-/** True when something of the zone is not as it should be, so that no healthy pod of another zone may go. */
+/** True if something of the zone is down or leaving, so that no healthy pod of another zone may go. */
 export function isUnsettled(zone: Zone<ZoneWorkload>): boolean {
   return countDown(zone) > 0 || zone.leaving.length > 0 || zone.claims.length > 0;
 }

@@ -1,8 +1,8 @@
 import type { Health } from "../ledger/health-rule.ts";
 
-/** A check that failed says 503, as readiness checks and RabbitMQ's do. */
+/** A failed check answers 503, as readiness checks and RabbitMQ's do. */
 export const failedCheck = 503;
-/** An answer is cut to so many characters in a message. */
+/** The most characters of an answer that a message quotes. */
 export const longestDetail = 300;
 
 /** 200 to 299 is good, and 503 is bad; the rest is no answer to the question. */

@@ -1,6 +1,6 @@
 /**
- * Questions about health that are put to pods: may this one go? A pod that is not reached has not said no, but neither has it
- * said yes: the two are told apart for people, and neither permits anything.
+ * Questions about health to pods: may this one go? A pod that is not reached has not said no, but it has not said yes either:
+ * people see which it is, and neither permits anything.
  */
 
 import {
@@ -25,7 +25,7 @@ export interface HealthRequest {
   readonly untrusted?: string;
 }
 
-/** Asks with a GET. Resolves always, to `unknown` where no answer came or the caller gave it up. */
+/** Asks with a GET. Always resolves, and to `unknown` if no answer came or the caller aborted. */
 export async function askHealth(http: PodHttp, question: HealthRequest, options?: PodCallOptions): Promise<Health> {
   const { address, path, headers = {}, read = healthByStatus, untrusted } = question;
   const request: PodRequest = { method: "GET", path, headers };
@@ -34,7 +34,7 @@ export async function askHealth(http: PodHttp, question: HealthRequest, options?
     answer = await http.send(address, request, options);
   } catch (error) {
     if (!(error instanceof PodHttpError)) throw error;
-    // An answer that is too long has still said its status: that a check failed counts, whichever reader the rest was for.
+    // The status of an answer that is too long still counts: a failed check needs no reader.
     const { failed, status, isUntrusted } = error;
     const message = isUntrusted && untrusted !== undefined ? `${untrusted}: ${error.message}` : error.message;
     if (failed !== "size" || status === undefined) return unknownHealth(message);

@@ -1,4 +1,4 @@
-/** One question to one pod, with the password of a Secret where it needs one, and an end by the clock. */
+/** One question to one pod, with the password of a Secret if it needs one, and with a deadline. */
 
 import type { AuthorityRef } from "../annotations/health.ts";
 import type { Context } from "../contract/context.ts";
@@ -21,10 +21,10 @@ export interface PodQuestion {
   readonly read: (answer: PodAnswer) => Health;
 }
 
-/** All questions of one decision are over by then: what it rests on is 5 s old at most when it is carried out (rule R9). */
+/** All questions of one decision end within this time, because an act rests on reads that are 5 s old at most (rule R9). */
 export const askWithinMs = 4_500;
 
-/** Resolves to the answer, or to `unknown` where none came until `deadlineMs` of the monotonic clock. Throws ClusterError. */
+/** Resolves to the answer, or to `unknown` if none came until `deadlineMs` of the monotonic clock. Throws ClusterError. */
 export async function askPod(context: Context, question: PodQuestion, deadlineMs: number): Promise<Health> {
   const { cluster } = context;
   const [over, done] = [new AbortController(), new AbortController()];

@@ -1,4 +1,4 @@
-/** The pods that a decision would let go are asked before it is carried out (rule R22). */
+/** Asks the pods that a decision would let go before it is carried out (rule R22). */
 
 import { healthAuthority } from "../annotations/health.ts";
 import type { Ask } from "../annotations/parse-health.ts";
@@ -15,22 +15,22 @@ import { askPod, askWithinMs, type PodQuestion } from "./ask-pod.ts";
 import { isAsked, isPodAsked, type Questions } from "./permit.ts";
 import { products } from "./products.ts";
 
-/** A pod that goes by a decision, and whose StatefulSet asks. */
+/** A pod that goes by a decision, and whose StatefulSet has a question. */
 export interface AskedPod {
   readonly statefulSet: ZoneWorkload;
   readonly pod: Pod;
 }
 
-/** So often a decision is made again for what was answered, and so many pods are asked at once. */
+/** The most rounds of a decision after new answers, and the most pods that are asked at once. */
 const mostRounds = 4;
 const mostAtOnce = 4;
-/** For so long an answer is not asked for again, in milliseconds; whether it is still of use, rule R22 says. */
+/** Time in milliseconds for which a pod is not asked again; rule R22 decides whether its answer is still of use. */
 const answerServesMs = 2_000;
 const rememberedAnswers = 1_000;
 
 const kept = new WeakMap<GroupMemory, BoundedMap<string, HealthAnswer>>();
 
-/** What a decision about a group knows of its questions before it asks a pod; undefined where no pod is to be asked. */
+/** A decision's knowledge of its group's questions before it asks a pod; undefined if no pod is to be asked. */
 export function openQuestions(context: Context, { key, ledger, open, zones }: GroupObservation): Questions | undefined {
   if (!zones.some(({ workload }) => isAsked(workload))) return undefined;
   const readMs = context.memoryOf(key).copy.atMs;
@@ -43,8 +43,8 @@ export function openQuestions(context: Context, { key, ledger, open, zones }: Gr
 }
 
 /**
- * Has the pods asked that a decision would let go, and the decision made again, until all that it lets go have said so.
- * `goersBy`: those who go by a snapshot's decision. Resolves always, 4.5 s later at most, to the snapshot to decide on.
+ * Asks the pods that a decision would let go, and has the decision made again, until all pods that it lets go have agreed.
+ * `goersBy`: the pods that go by a snapshot's decision. Always resolves, 4.5 s later at most, to the snapshot to decide on.
  */
 export async function withAnswers<Snapshot extends { readonly questions?: Questions | undefined }>(
   context: Context,
@@ -71,7 +71,7 @@ export async function withAnswers<Snapshot extends { readonly questions?: Questi
     : { ...snapshot, questions: { ...snapshot.questions, isOver: true } };
 }
 
-/** On whose behalf pods are asked, and until when. */
+/** For which function pods are asked, and until when. */
 interface HealthRound {
   readonly context: Context;
   readonly by: string;
@@ -85,7 +85,7 @@ function unasked({ answers }: Questions, goers: readonly AskedPod[]): AskedPod[]
   return [...wanted.values()].filter(({ pod, statefulSet }) => isPodAsked(statefulSet, pod) && !answers.has(pod.uid));
 }
 
-/** An answer that was given a moment ago will do, unless the ledger has moved on since it was asked for. */
+/** An answer of a moment ago is enough, unless the ledger has changed since the question. */
 async function recall(
   healthRound: HealthRound,
   questions: Questions,
@@ -103,7 +103,7 @@ async function recall(
   return answered;
 }
 
-/** The answer of the pod, or that none came in time. */
+/** The answer of the pod, or a note that none came in time. */
 async function ask(
   { context, by, key, deadlineMs }: HealthRound,
   statefulSet: StatefulSet,

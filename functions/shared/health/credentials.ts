@@ -1,6 +1,6 @@
 /**
- * What pods are asked with, the user and the password of a Secret, and whose certificates are trusted when they are asked over
- * https. A Role of the user's lets Sluice read either by its name.
+ * The credentials of a question: the user and the password of a Secret, and the certificates that are trusted over https. A
+ * Role of the user lets Sluice read either by its name.
  */
 import { X509Certificate } from "node:crypto";
 import type { AuthorityRef } from "../annotations/health.ts";
@@ -8,11 +8,11 @@ import { BoundedMap } from "../base/bounded-map.ts";
 import type { PodAddress } from "../http/pod-http.ts";
 import { apiMessage, type Cluster, ClusterError, isRightMissing, type ObjectKey } from "../kubernetes/cluster.ts";
 
-/** A Secret or a ConfigMap cannot be read, or has not what is needed. */
+/** A Secret or a ConfigMap cannot be read, or lacks a field. */
 export class CredentialError extends Error {}
 
 const authorityField = "ca.crt";
-/** For so long authorities are not read again, in milliseconds, however often pods are asked. */
+/** Time in milliseconds for which authorities are not read again, however often pods are asked. */
 const authoritiesServeMs = 10_000;
 const mostKept = 1_000;
 
@@ -25,7 +25,7 @@ type AuthorityReader = Pick<Cluster, "get" | "monotonicMs">;
 
 const kept = new WeakMap<AuthorityReader, BoundedMap<string, CachedAuthority>>();
 
-/** The header that a Secret's user and password make. Throws {@link CredentialError}. */
+/** The header for a Secret's user and password. Throws {@link CredentialError}. */
 export async function readPassword(cluster: Pick<Cluster, "get">, { namespace, name }: ObjectKey): Promise<string> {
   const fieldOf = await readFields(cluster, namespace, { resource: "secrets", name }, `Secret ${name}`);
   const [username, password] = [fieldOf("username"), fieldOf("password")];
@@ -45,7 +45,7 @@ async function readAuthority(cluster: AuthorityReader, namespace: string, ref: A
   if (before !== undefined && atMs - before.atMs < authoritiesServeMs) return before.pem;
   const pem = readCertificates(cluster, namespace, ref);
   known.set(path, { atMs, pem });
-  // The next call reads again what was wrong, because a user mends it.
+  // The next call reads a malformed object again, because a user may have corrected it.
   pem.catch(() => known.delete(path));
   return pem;
 }
@@ -60,19 +60,19 @@ export async function trust(
   return { ...address, authorities: await readAuthority(cluster, address.namespace, ref) };
 }
 
-/** As an annotation names it. */
+/** The name as in the annotation. */
 function nameOf({ resource, name }: AuthorityRef): string {
   return `${resource === "secrets" ? "secret" : "configmap"}/${name}`;
 }
 
-/** What to do where a pod's certificate is of an authority that is not trusted. `key`: the annotation that names one. */
+/** What to do if a pod's certificate is of an untrusted authority. `key`: the annotation that names one. */
 export function describeUntrusted(key: string, ref: AuthorityRef | undefined): string {
   return ref === undefined
     ? `no authority that is trusted has signed its certificate: write secret/NAME or configmap/NAME, whose ${authorityField} holds its authority, into ${key}`
     : `the authority in ${authorityField} of ${nameOf(ref)}, which ${key} names, has not signed its certificate: put the one there that has`;
 }
 
-/** The fields of a Secret, decoded, or of a ConfigMap; empty where it has none. Throws {@link CredentialError}. */
+/** The fields of a Secret, decoded, or of a ConfigMap; empty if it has none. Throws {@link CredentialError}. */
 async function readFields(
   cluster: Pick<Cluster, "get">,
   namespace: string,
@@ -92,7 +92,7 @@ async function readFields(
 
 const certificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** The certificates alone: no caller may see a key beside them. */
+/** The certificates alone, because no caller may see a key beside them. */
 async function readCertificates(cluster: AuthorityReader, namespace: string, ref: AuthorityRef): Promise<string> {
   const what = nameOf(ref);
   const text = (await readFields(cluster, namespace, ref, what))(authorityField);

@@ -1,7 +1,8 @@
 /**
  * Which pods are asked before they go, and what their answers permit (rule R22). Pure.
  *
- * A decision takes a pod that was not asked yet for one that says yes. Who it would let go is then asked, and it is made again.
+ * A decision first counts each pod that was not asked yet as a good answer. The pods that it would let go are then asked, and
+ * the decision is made again.
  */
 
 import type { Zone } from "../groups/zones.ts";
@@ -10,7 +11,7 @@ import { besideReserved, type HealthAnswer } from "../ledger/health-rule.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
 import { isStatefulSet, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
-/** What is known of a group's questions while one decision is made. */
+/** The answers to a group's questions that are known while one decision is made. */
 export interface Questions {
   /** By the uid of the pod that was asked. */
   readonly answers: ReadonlyMap<string, HealthAnswer>;
@@ -30,12 +31,15 @@ export function isAsked(workload: ZoneWorkload): workload is StatefulSet {
   return isStatefulSet(workload) && workload.question !== undefined && !workload.deleting;
 }
 
-/** The same of one pod of it: one that was labelled to be let go is asked no more than its stop hook asks. */
+/** The same for one pod: a pod that was labelled to be let go is asked no more than its stop hook asks. */
 export function isPodAsked(workload: ZoneWorkload, { letGo }: Pick<Pod, "letGo">): workload is StatefulSet {
   return isAsked(workload) && !letGo;
 }
 
-/** Why a pod stays whose StatefulSet asks, for its answer or for want of one; undefined where it may go, as far as that goes. */
+/**
+ * Why a pod stays whose StatefulSet has a question, because of its answer or without one; undefined if its health permits it to
+ * go.
+ */
 export function blockedByQuestion(
   questions: Questions | undefined,
   zones: readonly AskedZone[],
@@ -62,8 +66,8 @@ export function blockedByQuestion(
 }
 
 /**
- * The same of pods that leave for good, by one claim: two of them may both be told that they are not needed, so that they
- * go one at a time where their StatefulSet asks.
+ * The same for pods that leave for good, by one claim: two of them may both be told that they are not needed, so that they go
+ * one at a time if their StatefulSet has a question.
  */
 export function blockedLeaving(
   questions: Questions | undefined,
@@ -76,19 +80,19 @@ export function blockedLeaving(
   return second === undefined ? blockedByQuestion(questions, zones, own, first) : besideReserved(first.name);
 }
 
-/** One policy for a group: only where all that ask say so, a pod goes that gives no answer. */
+/** One policy for a group: a pod without an answer goes only if all questions of the group permit that. */
 function goesUnknown(zones: readonly AskedZone[]): boolean {
   return zones.every(({ workload }) => workload.question === undefined || workload.question.unknown === "go");
 }
 
-/** The warning about a pod that goes though it gave no answer; undefined for any other. */
+/** The warning about a pod that goes without an answer; undefined for any other. */
 export function warnOfUnknown(questions: Questions | undefined, pod: Pod): string | undefined {
   const health = questions?.answers.get(pod.uid)?.health;
   if (health?.state !== "unknown") return undefined;
   return `${pod.name} was asked about health, gave no answer, and goes all the same, as its StatefulSet wants: ${health.detail}`;
 }
 
-/** What is down in a group besides one pod: a name, or a count of those that are missing. Undefined where nothing is. */
+/** A pod that is down in a group besides one pod, by name, or the number of missing ones. Undefined if there is none. */
 export function otherDown(zones: readonly AskedZone[], own: AskedZone, pod: Pod): string | undefined {
   for (const zone of zones) {
     const found = downIn(zone, pod, zone === own);

@@ -1,4 +1,4 @@
-/** What can be asked whether a pod may go: a row for each product. */
+/** The products whose pods can be asked whether one may go: a row for each. */
 
 import type { ExpectedField, ProductName } from "../annotations/health.ts";
 import { fieldsOf, parseFields } from "../base/fields.ts";
@@ -20,8 +20,8 @@ const namedQueues = 5;
 const longestQueueName = 80;
 
 /**
- * The check of the management plugin says 200 and `{"status":"ok"}`, or 503 and the queues that would lose their majority. Any
- * other 200 is not RabbitMQ's, and no yes.
+ * The check of the management plugin answers 200 and `{"status":"ok"}`, or 503 and the queues that would lose their majority.
+ * Any other 200 is not RabbitMQ's, and no good answer.
  */
 function readRabbitmq(answer: PodAnswer): Health {
   const fields = parseFields(answer.body);
@@ -53,14 +53,14 @@ function readHttp(answer: PodAnswer, expected: ExpectedField | undefined): Healt
     const fields = fieldsOf(at) ?? {};
     at = Object.hasOwn(fields, name) ? fields[name] : undefined;
   }
-  // By its type null is an object, too.
+  // By its type null is an object as well.
   if (at === undefined || typeof at === "object")
     return unknownHealth(`HTTP ${answer.status} without a field ${place}: ${answer.body.trim()}`);
   if (String(at) === value) return { state: "good", detail: `${place} is ${value}` };
   return { state: "bad", detail: `${place} is ${String(at)}, and not ${value}`.slice(0, longestDetail) };
 }
 
-/** A pod that redirects has answered, and not what was asked: no policy for pods that give no answer lets it go. */
+/** A pod that redirects has answered something else, and no policy for pods without an answer lets it go. */
 function readStatus(answer: PodAnswer): Health {
   const { status } = answer;
   if (status < 300 || status > 399) return healthByStatus(answer);

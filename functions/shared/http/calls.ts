@@ -23,7 +23,7 @@ const defaultCallTimeoutMs = 5_000;
 export const defaultMostAtOnce = 32;
 /** A quarter of these calls, so that a group whose pods never answer leaves most of the calls to other groups. */
 export const defaultMostPerGroup = 8;
-/** Of each group one pod is asked at once. An open connection costs some 30 KB, and answers have their memory together. */
+/** One pod of each group may be asked at once. An open connection costs some 30 KB, and answers have their memory together. */
 const defaultMostGroups = 1_000;
 const defaultMostWaiting = 1_000;
 const defaultLongestWaitMs = 10_000;
@@ -44,7 +44,7 @@ export interface Delivery extends PodUrl {
   readonly body: string | undefined;
 }
 
-/** What one HTTP exchange with a pod was, for metrics. */
+/** One HTTP exchange with a pod, for metrics. */
 export interface PodObservation {
   readonly method: string;
   /** Without the query. */
@@ -77,7 +77,7 @@ export interface PodCallsOptions {
   readonly onRequest?: ((observation: PodObservation) => void) | undefined;
 }
 
-/** One call, and what it may still do. */
+/** One call, and the tries that it has left. */
 interface PodCall {
   readonly address: PodAddress;
   readonly request: PodRequest;

@@ -1,4 +1,4 @@
-/** The errors that calls reject with, for an answer that is a refusal and for no answer. */
+/** The errors with which calls reject, after a refusal and without an answer. */
 import { parseFields } from "../base/fields.ts";
 import { ClusterError } from "./cluster.ts";
 
@@ -14,13 +14,13 @@ export function afterTries(error: ClusterError, attempts: number): ClusterError 
   return attempts > 1 ? new ClusterError({ ...error, message: error.message, attempts }) : error;
 }
 
-/** An error without an answer. The server may have acted all the same. */
+/** An error without an answer. The server may still have acted. */
 export function failure(request: RequestInfo, reason: string, detail: string): ClusterError {
   const { verb, resource, path } = request;
   return new ClusterError({ code: 0, reason, message: `${verb} ${path}: ${detail}`, verb, resource });
 }
 
-/** An error of a call that its caller gave up. The server may have acted all the same. */
+/** An error of a call that its caller aborted. The server may still have acted. */
 export function aborted(request: RequestInfo): ClusterError {
   return failure(request, "Aborted", "given up by the caller");
 }

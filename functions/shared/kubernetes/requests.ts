@@ -1,4 +1,4 @@
-/** HTTP to the API server: deadlines, what may be tried again, and errors that keep the server's own message. */
+/** HTTP to the API server: deadlines, which requests may be tried again, and errors that keep the server's own message. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import type { Dispatcher } from "undici";

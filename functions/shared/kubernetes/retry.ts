@@ -18,7 +18,7 @@ export interface FailedTry {
   readonly access?: Access;
 }
 
-/** What is known of a request beside its last try. */
+/** The state of a request besides its last try. */
 export interface RetryState {
   /** True if a second try does no harm after the first has had its effect. */
   readonly repeatable: boolean;
@@ -42,7 +42,7 @@ export function retryDecision(
 ): "give-up" | { renew: Access } | { delayMs: number } {
   const { repeatable, ended, tries, renewed, nowMs, notAfterMs, jitter } = state;
   if (ended || late) return "give-up";
-  // The credentials may have been renewed behind our back; a refused request was not carried out.
+  // Another process may have renewed the credentials; a refused request was not carried out.
   if (error.code === 401) return renewed || access === undefined ? "give-up" : { renew: access };
   const isSafe = error.code === 429 || unsent || (repeatable && isTransient(error) && !isViewTooOld(error));
   const { retryAfterMs = 0 } = error;

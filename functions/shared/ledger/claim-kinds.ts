@@ -18,7 +18,7 @@ export const undoAfterMs = 60_000 + clockSkewMs;
 /** How long a claim may stand that ends as soon as pods have gone or are back, before an operator must look; in milliseconds. */
 const anHourMs = 3_600_000;
 
-/** Rule R21: what is known of a claim's objects, each by a GET that was made after the ledger was read, and no view. */
+/** Rule R21: the state of a claim's objects, each by a GET after the ledger was read, and not from a view. */
 export interface ClaimedObjects {
   /** The StatefulSet of its zone; undefined where it is gone. */
   readonly statefulSet: StatefulSet | undefined;
@@ -30,7 +30,7 @@ export interface ClaimedObjects {
   readonly isAnchored: boolean;
 }
 
-/** The times of a StatefulSet that its user chose. */
+/** The times of a StatefulSet that its user has set. */
 type ChosenTimes = Pick<StatefulSet, "minReadySeconds" | "isOrdered" | "graceMs" | "scaling">;
 
 export interface KindRow {
@@ -62,14 +62,14 @@ function isUnanchored({ stampMs }: KnownClaim, { isAnchored }: ClaimedObjects, n
   return !isAnchored && nowMs - stampMs >= dropAfterMs;
 }
 
-/** Pods are told for so long that they leave, and then end within their grace period: one after the other where it is ordered. */
+/** Pods are told this long before they leave, and then end within their grace period: one after the other if it is ordered. */
 function leavingMs({ members }: KnownClaim, zone: ChosenTimes | undefined): number {
   if (zone === undefined) return 0;
   const count = members.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   return (zone.scaling?.delay?.delayMs ?? 0) + zone.graceMs * (zone.isOrdered ? count : 1);
 }
 
-/** Pods that come back count only when they have been ready for so long. */
+/** Pods that come back count only when they have been ready for this long. */
 function returningMs(_claim: KnownClaim, zone: ChosenTimes | undefined): number {
   return (zone?.minReadySeconds ?? 0) * 1000;
 }
@@ -159,7 +159,7 @@ function membersAreBack(
   return !isAnyMissing && [...pods].every(isBack);
 }
 
-/** True for another pod than the claim names at that ordinal; false where it names none. */
+/** True for another pod than the claim names at that ordinal; false if it names none. */
 function isAnother(pod: Pod, uid: string | undefined): boolean {
   return uid !== undefined && pod.uid !== uid;
 }
@@ -177,7 +177,7 @@ export function wantedMembers(
   });
 }
 
-/** True where the members of a claim count as down; of an unknown kind, the pods of its whole zone. */
+/** True if the members of a claim count as down; of an unknown kind, the pods of its whole zone. */
 export function countsAsDown(claim: Claim): boolean {
   return !claim.isKnown || kinds[claim.kind].countsAs === "members-down";
 }
@@ -187,13 +187,13 @@ export function guardOfClaim(claim: Claim): string {
   return claim.isKnown ? kinds[claim.kind].guard : foreignGuard.guard;
 }
 
-/** From when on a claim has stood for too long, in milliseconds since the epoch: its kind's time, and what its user chose. */
+/** From when on a claim has stood for too long, in milliseconds since the epoch: by its kind's time, and its user's settings. */
 export function dueMs(claim: KnownClaim, zone: ChosenTimes | undefined): number {
   const { mayStandMs, chosenMs } = kinds[claim.kind];
   return (claim.sinceMs ?? claim.stampMs) + mayStandMs + chosenMs(claim, zone);
 }
 
-/** Why something waits. */
+/** Why a function waits. */
 export interface Blocked {
   readonly guard: string;
   readonly message: string;
@@ -207,7 +207,7 @@ export function blockedBy(claim: Claim): Blocked {
 /** In bytes. A claim may name a thousand ranges, and each refusal describes the claim. */
 const longestMembers = 100;
 
-/** Who holds what, for what and since when: `a: 3-5 claimed for a scale-down (preparing) by …, since 2026-…`. */
+/** The owner, the purpose and the age of a claim: `a: 3-5 claimed for a scale-down (preparing) by …, since 2026-…`. */
 export function describeClaim(claim: Claim): string {
   const { zone, kind, by } = claim;
   if (!claim.isKnown) {

@@ -1,8 +1,9 @@
 /**
- * Claims: what is reserved besides a pod that goes, such as a scale-down or a volume. They stand in the ledger beside its
+ * Claims: what is reserved besides a pod that goes, such as a scale-down or a volume. They are in the ledger beside its
  * reservations, one line of JSON each, and are written by the same conditional write (rule R18).
  *
- * A line that no function changes is written back as it was read, byte for byte: a later version may have put more into it.
+ * A line that no function changes is written back as it was read, byte for byte, because a later version may have put more into
+ * it.
  */
 
 import { longestObjectName } from "../base/dns-names.ts";
@@ -38,7 +39,10 @@ export interface Anchor {
   readonly annotation: string;
 }
 
-/** Where the pods of a claim were told to leave, so that they can be told its end, whatever their StatefulSet says by then. */
+/**
+ * Where the pods of a claim were told to leave, so that they can be told that it has ended, whatever their StatefulSet says by
+ * then.
+ */
 export interface ToldAt {
   readonly scheme: "http" | "https";
   readonly port: number;
@@ -47,7 +51,7 @@ export interface ToldAt {
   readonly service: string;
 }
 
-/** What is claimed, as its own function writes it. */
+/** The content of a claim, as its own function writes it. */
 export interface ClaimContent {
   /** Unique in its ledger. One fence is announced under one id in several ledgers. */
   readonly id: string;
@@ -113,17 +117,17 @@ export function formatClaims(claims: readonly Claim[]): string {
   return claims.map(({ line }) => line).join("\n");
 }
 
-/** Tells the claims that a function has made from all others. */
+/** Separates the claims of one function from all others. */
 export function madeBy(name: string): (claim: Claim) => claim is KnownClaim {
   return (claim): claim is KnownClaim => claim.isKnown && claim.by === name;
 }
 
-/** Those of one kind that a function has made. */
+/** The claims of one kind that a function has made. */
 export function claimsBy(claims: readonly Claim[], kind: KindName, by: string): readonly KnownClaim[] {
   return claims.filter(madeBy(by)).filter((claim) => claim.kind === kind);
 }
 
-/** What claims count against the cap of a ledger (rule R2): each range of ordinals once. */
+/** The number of a claim's entries for the limit of a ledger (rule R2): each range of ordinals counts once. */
 export function countRanges(claims: readonly Claim[]): number {
   return claims.reduce((sum, claim) => sum + (claim.isKnown ? claim.members.length : 1), 0);
 }
@@ -168,14 +172,14 @@ function parseContent(
     terms: needed("terms", only(isTerms)),
     ...optional("uids", (value) => parseTable(value, isNonEmptyName)),
     ...optional("readyMs", (value) => parseTable(value, isTime)),
-    // Rule R10a: what a scale-down leaves behind is undone by its age; nothing tells when the others are over but their anchors.
+    // Rule R10a: an undone scale-down is found by its age; the ends of all other kinds are shown only by their anchors.
     ...(stated.kind === "scale-down" ? optional("anchor", parseAnchor) : { anchor: needed("anchor", parseAnchor) }),
     ...optional("toldAt", parseToldAt),
     ...optional("undoneMs", time),
   };
 }
 
-/** A parser of what a value must be: undefined for anything else. */
+/** A parser of one kind of value: undefined for anything else. */
 function only<T>(isValue: (value: unknown) => value is T): (value: unknown) => T | undefined {
   return (value) => (isValue(value) ? value : undefined);
 }
@@ -207,7 +211,7 @@ export function formatMembers(members: readonly OrdinalRange[]): string {
 /** From here on members are numbers that stand for names, which `uids` has: their owner is no StatefulSet. */
 export const leastNumber = 2 ** 30;
 
-/** The members as a person knows them: ordinals, or the names of pods and volume claims that have none. */
+/** The members in messages: ordinals, or the names of pods and volume claims without one. */
 export function describeMembers({ members, uids = {} }: Pick<ClaimContent, "members" | "uids">): string {
   const isNamed = Object.keys(uids).length > 0 && members.every(({ first }) => first >= leastNumber);
   return isNamed ? Object.keys(uids).join(",") : formatMembers(members);
@@ -260,10 +264,10 @@ function fieldsToWrite({ id, kind, zone, members, ...rest }: ClaimContent): Fiel
   return { id, kind, zone, members: formatMembers(members), ...rest };
 }
 
-/** Its fields, each value as it is spelled: a later version may write a number that is larger than this one can hold. */
+/** Its fields, each value as it was written, because a later version may write a number that is larger than this one can hold. */
 function asSpelled(line: string): Fields {
   const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };
-  // Objects and lists have no source of their own: what they hold has been kept by then.
+  // Objects and lists have no source of their own, but their contents have already been kept.
   const keep = (_key: string, value: unknown, { source }: { readonly source?: string }) =>
     source === undefined ? value : rawJSON(source);
   return JSON.parse(line, keep as Parameters<typeof JSON.parse>[1]) as Fields;
@@ -274,7 +278,7 @@ export function namesOrdinal(claim: Claim, ordinal: number): boolean {
   return !claim.isKnown || isWithin(claim.members, ordinal);
 }
 
-/** True where one of the ranges has the ordinal. */
+/** True if one of the ranges contains the ordinal. */
 export function isWithin(ranges: readonly OrdinalRange[], ordinal: number): boolean {
   return ranges.some(({ first, last }) => ordinal >= first && ordinal <= last);
 }

@@ -1,4 +1,4 @@
-/** What stands in the annotations of a ledger, as text and as a value (rule R2). */
+/** The annotations of a ledger, as text and as values (rule R2). */
 
 import * as keys from "../annotations/table.ts";
 import { longestObjectName } from "../base/dns-names.ts";
@@ -28,8 +28,8 @@ const replaced = [...keys.ledgerEntries, keys.claims, keys.verdicts];
 const written = new Set(replaced.filter((entry) => entry !== keys.ledgerGroup).map(({ key }) => key));
 
 /**
- * Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one, or what a later
- * version has written for what this one would write.
+ * Reads a Lease as a ledger. Throws {@link LedgerUnreadable} for a malformed value, which must not count as empty, and for a
+ * later version's format.
  */
 export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
   const { metadata } = lease;
@@ -82,7 +82,7 @@ function readTimes(
   const hasMalformedTimes = malformed.length > 0;
   const looks = keys.read(keys.looks, metadata);
   const hasLastRemoval = metadata.annotations?.[keys.lastRemoval.key] !== undefined;
-  // A malformed time may be of this moment: as one of the future it counts as now, and is written anew.
+  // A malformed time may be of this moment: like a time in the future it counts as now, and is written again.
   const lastRemovalMs = keys.read(keys.lastRemoval, metadata) ?? Number.MAX_SAFE_INTEGER;
   return {
     ...(lastDownscales === undefined ? {} : { lastDownscales }),
@@ -94,7 +94,7 @@ function readTimes(
 
 function foreign(name: string, format: string): LedgerUnreadable {
   const why = `its format is ${JSON.stringify(format.slice(0, 60))}, and this version of Sluice knows ${knownFormat} alone`;
-  // A user who deletes it deletes what a later version has reserved.
+  // A user who deletes it deletes a later version's reservations.
   const remedy = "A later version of Sluice wrote it: run that version, and leave the Lease as it is.";
   return new LedgerUnreadable(name, why, remedy);
 }
@@ -128,7 +128,7 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
   return list;
 }
 
-/** One entry; undefined where it is malformed. What a later version adds to it is ignored, because it permits nothing. */
+/** One entry; undefined if it is malformed. Additions of a later version are ignored, because they permit nothing. */
 function parseReservation(statefulSet: string, ordinal: string, entry: unknown): Reservation | undefined {
   const [uid, by, stampMs, sinceMs, overdueSeenMs] = Array.isArray(entry) ? entry : [];
   if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isBoundedText) || !isTime(stampMs)) return undefined;
@@ -142,7 +142,7 @@ function isBoundedText(text: unknown): text is string {
   return typeof text === "string" && text.length <= longestObjectName;
 }
 
-/** The entries of a JSON object; undefined for a text that is none. */
+/** The entries of a JSON object; undefined for any other text. */
 function entriesOf(text: string): [string, unknown][] | undefined {
   const table = parseFields(text);
   return table && Object.entries(table);
@@ -174,7 +174,7 @@ function parseVerdicts(text: string): Record<string, RecordedVerdict> {
     const names = [entry[0], guard, zone].every(isBoundedText);
     return names && typeof message === "string" && isTime(since) && isTime(at);
   });
-  // No other field is kept: each entry is as short as a ledger is measured by.
+  // No other field is kept, so that each entry is as short as its size is counted.
   const verdicts = valid.map(([by, { guard, zone, sentence: message, since, at }]) => {
     return [by, { guard, zone, sentence: cut(message), since, at }];
   });

@@ -18,7 +18,7 @@ export class LedgerUnreadable extends Error {
   }
 }
 
-/** What would make the ledger too large, though all that only informs has gone: the guard `ledger-full`. */
+/** A write would make the ledger too large, although everything that only informs has been dropped: the guard `ledger-full`. */
 export class LedgerFull extends Error {
   constructor({ name, othersBytes }: Ledger, reservedBytes: number) {
     super(
@@ -28,7 +28,7 @@ export class LedgerFull extends Error {
   }
 }
 
-/** What would be written could not be read again, and nothing was written: the guard `ledger-unwritable`. */
+/** A write could not be read back, and was not sent: the guard `ledger-unwritable`. */
 export class LedgerUnwritable extends Error {
   constructor(name: string, why: string) {
     super(`Lease ${name} stays as it is, because what would be written into it could not be read again: ${cut(why)}`);

@@ -1,4 +1,4 @@
-/** Rule R22: what an answer about health permits, beside what a ledger holds. */
+/** Rule R22: what an answer about health permits, besides the contents of a ledger. */
 import { podNameOf } from "../workloads/pods.ts";
 import type { Claim } from "./claim.ts";
 import { type Blocked, blockedBy } from "./claim-kinds.ts";
@@ -10,7 +10,7 @@ export interface HealthAnswer {
   readonly askedMs: number;
 }
 
-/** What a ledger holds, as it was read at that time. */
+/** The open entries of a ledger, as it was read at that time. */
 export interface OpenLedger {
   /** Those that are not settled. */
   readonly reservations: readonly Reservation[];

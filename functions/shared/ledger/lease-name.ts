@@ -1,8 +1,8 @@
-/** What the Lease of a group is called. */
+/** The name of a group's Lease. */
 import { createHash } from "node:crypto";
 import { isObjectName } from "../base/dns-names.ts";
 
-/** So the name of every ledger begins. */
+/** The beginning of the name of every ledger. */
 export const ledgerPrefix = "sluice-";
 
 /** Rule R1: `sluice-GROUP` where that is a valid object name, otherwise 16 hex digits of the group's SHA-256. */

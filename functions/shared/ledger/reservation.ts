@@ -35,7 +35,7 @@ export interface Refusal {
   readonly by?: string;
 }
 
-/** What a function last said of the group. */
+/** The last verdict of a function about the group. */
 export interface RecordedVerdict {
   readonly guard: string;
   readonly zone: string;
@@ -45,7 +45,7 @@ export interface RecordedVerdict {
   readonly at: number;
 }
 
-/** What a ledger says of times: a write names those that change. By the API server's clock, since the epoch. */
+/** The times in a ledger: a write names those that change. By the API server's clock, since the epoch. */
 export interface LedgerTimes {
   /** When each StatefulSet was last made smaller, by name; absent: no function said it, or it is malformed. */
   readonly lastDownscales?: Readonly<Record<string, number>> | undefined;
@@ -55,10 +55,10 @@ export interface LedgerTimes {
   readonly lastRemovalMs?: number | undefined;
 }
 
-/** A ledger that the API server has, or an empty one in its place where nothing may be left behind (rule R16). */
+/** A ledger that the API server has, or an empty one in its place if no trace may be left (rule R16). */
 export type Ledger = StoredLedger | ImaginedLedger;
 
-/** Only such a ledger can be written. */
+/** Only a stored ledger can be written. */
 export interface StoredLedger extends LedgerContents {
   readonly kind: "stored";
   readonly uid: string;
@@ -66,7 +66,7 @@ export interface StoredLedger extends LedgerContents {
   readonly createdMs: number;
 }
 
-/** It has no identity that a write could be conditional on. It is old, so that it holds no decision back (rule R4). */
+/** It has no identity on which a write could be conditional. It counts as old, so that it blocks no decision (rule R4). */
 export interface ImaginedLedger extends LedgerContents {
   readonly kind: "imagined";
   readonly uid: "";
@@ -74,7 +74,7 @@ export interface ImaginedLedger extends LedgerContents {
   readonly createdMs: 0;
 }
 
-/** What a ledger says. */
+/** The parsed contents of a ledger. */
 export interface LedgerContents extends LedgerTimes {
   readonly key: GroupKey;
   readonly name: string;
@@ -97,7 +97,7 @@ export interface LedgerContents extends LedgerTimes {
   readonly hasMalformedTimes?: boolean;
 }
 
-/** What one conditional write makes of a ledger. */
+/** The changes of one conditional write to a ledger. */
 export interface LedgerChange extends LedgerTimes {
   readonly reservations: readonly Reservation[];
   /** The largest resourceVersion of any pod in the view that was used (rule R8). */

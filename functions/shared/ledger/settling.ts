@@ -4,7 +4,7 @@ import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
 import { isStatefulSet, isWanted, type ZoneWorkload } from "../workloads/statefulsets.ts";
 import { dropAfterMs, knownForMs, type Reservation } from "./reservation.ts";
 
-/** What is known of a reserved pod and of its StatefulSet. */
+/** The state of a reserved pod and of its StatefulSet. */
 export interface ReservedPodState {
   /** The pod of that name: as the view has it, or by a GET where the view has none. */
   readonly pod: Pod | undefined;
@@ -15,7 +15,7 @@ export interface ReservedPodState {
   readonly orphans: number;
 }
 
-/** True while a StatefulSet is being deleted. A zone of another owner never is: it is there while it has volume claims. */
+/** True while a StatefulSet is being deleted. A zone of another owner never is: it exists while it has volume claims. */
 export function isGoing(workload: ZoneWorkload): boolean {
   return isStatefulSet(workload) && workload.deleting;
 }
@@ -69,7 +69,7 @@ export async function findAbandoned(
     try {
       const pod = await cluster.get("pods", { namespace, name: podNameOf(reservation) });
       const isUnharmed = pod.metadata.uid === reservation.uid && pod.metadata.deletionTimestamp === undefined;
-      // Checked again: the answer says the API server's time, of which a wall clock that was set may have been wrong.
+      // Checked again, because the answer brings the API server's time, and a wall clock that was set may have been wrong.
       if (isUnharmed && isOverdue(reservation)) abandoned.add(reservation);
     } catch (error) {
       if (!hasCode(error, 404)) throw error;

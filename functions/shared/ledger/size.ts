@@ -1,4 +1,4 @@
-/** How large a ledger may become, and what it sheds before it becomes larger. Sizes are bytes of UTF-8. */
+/** How large a ledger may become, and what is dropped from it before it becomes larger. Sizes are bytes of UTF-8. */
 
 import { escapeControls } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
@@ -7,12 +7,12 @@ import type { Ledger, LedgerChange, RecordedVerdict } from "./reservation.ts";
 /** The API server takes 262,144 bytes of annotations on one object, keys and values of all writers; we stay far below. */
 export const maxLedgerBytes = 192 * 1024;
 
-/** What a set of annotations counts as for the API server. */
+/** The size of a set of annotations for the API server. */
 export function annotationBytes(annotations: Metadata["annotations"]): number {
   return Object.entries(annotations ?? {}).reduce((sum, [key, value]) => sum + bytesOf(key) + bytesOf(value), 0);
 }
 
-/** For the names of the annotations, and what is as long in every ledger. */
+/** For the names of the annotations, and other texts that are as long in every ledger. */
 const fixedBytes = 4096;
 /**
  * More bytes than JSON takes for a name, for a reservation with three names, and for a refusal or verdict with four names and a
@@ -37,7 +37,7 @@ export function isFarBelowBound(
   return ledger.othersBytes + fixedBytes + bytes < maxLedgerBytes;
 }
 
-/** The part of a ledger that only informs. Nothing is permitted by it, so that it may be shed. */
+/** The part of a ledger that only informs. It permits nothing, so that it may be dropped. */
 export type Informing = Pick<LedgerChange, "refusals" | "verdicts">;
 
 /**
@@ -75,7 +75,7 @@ function shedVerdicts(
   return Object.fromEntries(kept);
 }
 
-/** Of one entry of a JSON object, with its comma. A refusal is written with fewer names than it is counted with. */
+/** The size of one entry of a JSON object, with its comma. A refusal is written with fewer names than are counted. */
 function bytesOfEntry([key, value]: readonly [string, object]): number {
   return bytesOf(escapeControls(JSON.stringify(key))) + bytesOf(escapeControls(JSON.stringify(value))) + 2;
 }

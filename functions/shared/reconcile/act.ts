@@ -1,4 +1,4 @@
-/** The acts: what is done to a cluster once a verdict has been reserved. */
+/** The acts on a cluster, once a verdict's reservations are written. */
 
 import { messageOf } from "../base/error-message.ts";
 import { cut } from "../base/truncate.ts";
@@ -18,10 +18,10 @@ const endedRequeueMs = 1_000;
 
 /** A pod that an act takes from the group's budget: a reservation is made of it. */
 export type PodClaim = Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
-/** What else an act takes from it. Whether that may be claimed is for its function to decide. */
+/** What else an act takes from it. Its function decides whether that may be claimed. */
 export type OtherClaim = Omit<ClaimContent, "by" | "stampMs">;
 
-/** One act of a function: what it is done to, what it takes from the budget, and how it is done. */
+/** One act of a function: its object, its share of the budget, and its call. */
 export interface Act {
   /** Stable kebab-case, for logs and metrics. */
   readonly name: string;
@@ -59,7 +59,7 @@ export function deletionOf(statefulSet: StatefulSet, pod: Pod): Act {
   };
 }
 
-/** On whose behalf acts are carried out, and under which reservations. */
+/** For which function acts are carried out, and under which reservations. */
 export interface ActRun {
   readonly context: Context;
   readonly by: string;
@@ -110,27 +110,27 @@ async function carryOut(run: ActRun, act: Act): Promise<number | undefined> {
     const result = resultOf(error);
     reporter.act({ ...report, result, reason: apiMessage(error) });
     if (result === "refused") return (await refuse(run, act, error)) ? endedRequeueMs : finishAfterMs;
-    // The end of what was reserved is an event; of anything else no event need come.
+    // An event reports the end of a reservation; anything else may have no event.
     if (!isReserved) return endedRequeueMs;
     return result === "failed" ? finishAfterMs : undefined;
   }
 }
 
-/** What became of an act that the API server did not carry out. */
+/** The result of an act that the API server did not carry out. */
 function resultOf(error: ClusterError): "gone" | "changed" | "failed" | "refused" {
   if (hasCode(error, 404)) return "gone";
   if (hasCode(error, 409)) return "changed";
   return isTransient(error) ? "failed" : "refused";
 }
 
-/** A ledger that an act cannot use ends this act alone: the next reconcile says why. Throws what is a fault of the program. */
+/** A ledger that an act cannot use ends only this act, and the next reconcile reports the reason. Throws bugs of the program. */
 function endByLedger(run: ActRun, report: Omit<ActReport, "result" | "reason">, error: unknown): number {
   if (!run.isOfLedger(error)) throw error;
   run.context.reporter.act({ ...report, result: "failed", reason: messageOf(error) });
   return finishAfterMs;
 }
 
-/** A zone of another owner is no object that an Event could be about. */
+/** A zone of another owner is no object that could have an Event. */
 async function recordAbout(
   { context, by, key }: ActRun,
   { workload }: Act,
@@ -146,7 +146,7 @@ async function recordAbout(
  * an earlier one may still arrive, and rule R10 alone ends it.
  */
 function withdraw({ context, key, sole }: ActRun, { claims }: Act, error: ClusterError): boolean {
-  // Rule R10a: what else is claimed is ended by its own function alone.
+  // Rule R10a: only its own function ends a claim.
   const reservations = claims
     .map((claim) => ("uid" in claim ? sole.get(claim.uid) : undefined))
     .filter((one) => one !== undefined);
@@ -156,8 +156,8 @@ function withdraw({ context, key, sole }: ActRun, { claims }: Act, error: Cluste
 }
 
 /**
- * A refusal names itself on the StatefulSet and is remembered, so that its siblings go on (guard `delete-refused`). Resolves to
- * true where nothing of the act is left to wait for.
+ * A refusal is recorded on the StatefulSet and remembered, so that its siblings go on (guard `delete-refused`). Resolves to
+ * true if the act has nothing left to wait for.
  */
 async function refuse(run: ActRun, act: Act, error: ClusterError): Promise<boolean> {
   if (act.refused !== undefined) return true;

@@ -1,4 +1,4 @@
-/** Whether a group is of any concern to a function for which only some groups ask. */
+/** Whether a group concerns a function for which only some groups have settings. */
 
 import { membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
@@ -16,7 +16,7 @@ export interface Concern {
   isOwn(claim: Claim): boolean;
 }
 
-/** A {@link Concern} about which the StatefulSets of a group say whether they ask. */
+/** A {@link Concern} that the StatefulSets of a group decide by their settings. */
 export function askedBy(isAsked: (statefulSet: StatefulSet) => boolean): Concern["asks"] {
   return async ({ cache }, key) => {
     const { workloads } = await cache.read(key, membersNeed);
@@ -25,12 +25,12 @@ export function askedBy(isAsked: (statefulSet: StatefulSet) => boolean): Concern
   };
 }
 
-/** Of the groups that were of no concern. */
+/** The groups that did not concern the function. */
 const throttle = new Throttle();
 
 /**
- * Undefined for a group that is of concern; otherwise the result of its reconcile. Where memory does not tell, a group that was
- * of no concern rests, unless a sweep asks, or this process knows of an own claim in its ledger. Throws ClusterError.
+ * Undefined for a group of concern; otherwise the result of its reconcile. If memory does not tell, a group that was of no
+ * concern rests, except in a sweep, or if this process knows of an own claim in its ledger. Throws ClusterError.
  */
 export async function skipUnconcerned(
   context: Context,

@@ -1,4 +1,4 @@
-/** What is done about a verdict: nothing, a record of it, or reservations and then acts under them. */
+/** The consequence of a verdict: nothing, a record of it, or reservations and then acts under them. */
 
 import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
@@ -26,8 +26,8 @@ import {
 } from "./record.ts";
 
 /**
- * Does what a verdict comes to, and says why. `tooNew`: why nothing may be permitted yet (rule R4). Throws ClusterError,
- * Conflict, and what `waitForLedger` explains.
+ * Carries a verdict out, and reports why. `tooNew`: why nothing may be permitted yet (rule R4). Throws ClusterError, Conflict,
+ * and what `waitForLedger` explains.
  */
 export async function conclude(
   context: Context,
@@ -50,7 +50,7 @@ function isPermit(verdict: Verdict<Act>): verdict is Take<Act> {
   return verdict.kind === "take" && verdict.targets.length > 0;
 }
 
-/** What is left of a verdict under a ledger that is new (rule R4), or full (rule R2). */
+/** The verdict that remains under a ledger that is new (rule R4), or full (rule R2). */
 function limitedBy(observed: GroupObservation, tooNew: Wait | undefined, decided: Verdict<Act>): Verdict<Act> {
   const verdict = tooNew !== undefined && isPermit(decided) ? whileTooNew(decided, tooNew) : decided;
   if (!isPermit(verdict)) return verdict;
@@ -66,13 +66,13 @@ function roomIn({ open, ledger }: GroupObservation): number {
   return maxReservations - open.length - countRanges(ledger.claims);
 }
 
-/** Rule R4: what is left of a verdict where the ledger permits nothing yet. */
+/** Rule R4: the verdict that remains if the ledger permits nothing yet. */
 function whileTooNew(verdict: Take<Act>, tooNew: Wait): Verdict<Act> {
   const targets = verdict.targets.filter(({ takesNothing }) => takesNothing === true);
   return targets.length === 0 ? tooNew : { ...verdict, targets, requeueAfterMs: tooNew.requeueAfterMs };
 }
 
-/** The acts that need a reservation, in their order, as long as the ledger has room for all that an act claims. */
+/** The acts that need a reservation, in order, as long as the ledger has room for all entries of an act. */
 function fittingInto(room: number, acts: readonly Act[]): readonly Act[] {
   let left = room;
   return acts.filter(({ claims }) => {
@@ -91,7 +91,7 @@ function isOther(claim: PodClaim | OtherClaim): claim is OtherClaim {
   return "kind" in claim;
 }
 
-/** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
+/** The consequence of a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
 function carryOut(
   context: Context,
   source: EventSource,
@@ -130,17 +130,18 @@ async function takeTargets(
     const kept = observed.open.filter((reservation) => !taken.has(podNameOf(reservation)));
     const claims = claimed.filter(isOther).map((claim) => claimNow(observed.ledger, { ...claim, by, stampMs }));
     const reservations = [...kept, ...added];
-    // Rules R8 and R18: all of it is reserved, by one write, before anything is done.
+    // Rules R8 and R18: all of it is reserved, by one write, before any act.
     await writeChange(context, observed, { ...change, reservations, ...adding(observed, claims) });
     const renewed = new Set(observed.open.map(({ uid }) => uid));
     for (const reservation of added) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
   } else if (observed.notes?.isDue) await writeChange(context, observed, change);
   else if (others.some(({ confirmsLedger }) => confirmsLedger)) {
-    // Rules R13 and R18: nothing is written that could fail, and a ledger of long ago says nothing of the claims of now.
+    // Rules R13 and R18: no write comes before it that could fail, and an old copy of the ledger does not show the claims of
+    // now.
     const now = await context.protocol.readLedger(cluster, observed.key);
     if (now?.resourceVersion !== observed.ledger.resourceVersion) throw new Conflict();
   }
-  // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
+  // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads on which it rests.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
   const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole, isOfLedger }, [...others, ...reserved]);
   const recording = reserved.length > 0 ? recordVerdictEvent(context, source, observed, record) : Promise.resolve();
@@ -152,7 +153,7 @@ function isOfLedger(error: unknown): boolean {
   return error instanceof Conflict || waitForLedger(error) !== undefined;
 }
 
-/** A claim as it is written now. One that stands is renewed: it has stood since it was made. Throws Error for another's. */
+/** A claim as it is written now. An existing one is renewed, and keeps its age. Throws Error for another function's. */
 function claimNow({ claims }: Ledger, { id, kind, zone, ...content }: ClaimContent): KnownClaim {
   const standing = claims.find((one) => one.id === id);
   if (standing === undefined) return makeClaim({ id, kind, zone, ...content });
@@ -161,7 +162,7 @@ function claimNow({ claims }: Ledger, { id, kind, zone, ...content }: ClaimConte
   return changeClaim(standing, { ...content, sinceMs: standing.sinceMs ?? standing.stampMs });
 }
 
-/** The claims of the ledger with these, each in place of the one of its id; nothing where there are none. */
+/** The claims of the ledger with these, each in place of the one with its id; undefined if there are none. */
 function adding({ ledger }: GroupObservation, claims: readonly KnownClaim[]): Pick<LedgerChange, "claims"> {
   if (claims.length === 0) return {};
   const ids = new Set(claims.map(({ id }) => id));

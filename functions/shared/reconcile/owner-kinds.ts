@@ -1,4 +1,4 @@
-/** The kinds whose objects may have their pods labelled before they go: which there are, and their objects. */
+/** The kinds whose objects may have their pods labelled before they go, and their objects. */
 
 import { setting, valuesOf } from "../base/settings.ts";
 import type { Context } from "../contract/context.ts";

@@ -15,7 +15,7 @@ import type { Act } from "./act.ts";
 import { conclude } from "./conclude.ts";
 import { type EventSource, reportVerdict } from "./record.ts";
 
-/** A function's own part of a reconcile: what it makes of an observation, what it decides, and what is done about that. */
+/** A function's own part of a reconcile: its observation, its decision, and its acts. */
 export interface GroupReconciler<Snapshot, Target> extends EventSource {
   /** May read more than what was observed. Throws ClusterError. */
   observe(observed: GroupObservation, context: Context): Snapshot | Promise<Snapshot>;
@@ -29,7 +29,7 @@ export interface GroupReconciler<Snapshot, Target> extends EventSource {
 }
 
 /**
- * One reconcile of a group by a function. Throws ClusterError where the API server is at fault: nothing is lost, and the same
+ * One reconcile of a group by a function. Throws ClusterError for a failure of the API server: nothing is lost, and the same
  * reconcile can be run again.
  */
 export async function reconcileGroup<Snapshot, Target>(
@@ -42,7 +42,7 @@ export async function reconcileGroup<Snapshot, Target>(
   return reconcileByKnown(context, reconciler, key, trigger);
 }
 
-/** The same of a reconcile that has begun already: a ledger that it has read serves, in a sweep as well. */
+/** The same for a reconcile that has already begun: its read of the ledger serves, in a sweep as well. */
 export async function reconcileByKnown<Snapshot, Target>(
   context: Context,
   reconciler: GroupReconciler<Snapshot, Target>,
@@ -61,7 +61,7 @@ export async function reconcileByKnown<Snapshot, Target>(
       forgetLedger(memory, taken?.copy);
       const unusable = waitForLedger(error);
       if (unusable !== undefined) {
-        // The ledger holds no record of this wait, and its guard may have held before: what this attempt decided is void.
+        // The ledger has no record of this wait, and its guard may have held before: this attempt's decision is void.
         memory.waiting = waiting;
         reportVerdict(context, reconciler.name, key, unusable);
         return { requeueAfterMs: unusable.requeueAfterMs, pendingActs: undefined };
@@ -88,7 +88,7 @@ async function attempt<Snapshot, Target>(
   return { ...outcome, isGone: observed.view.workloads.length === 0 };
 }
 
-/** What a reconciler decides on one observation. `tooNew`: why nothing may be permitted yet (rule R4). */
+/** A reconciler's decision about one observation. `tooNew`: why nothing may be permitted yet (rule R4). */
 interface GroupAttempt<Snapshot> {
   readonly observed: GroupObservation;
   readonly snapshot: Snapshot;
@@ -123,7 +123,7 @@ function mayPermit({ verdict, tooNew }: Pick<GroupAttempt<unknown>, "verdict" | 
   return verdict.kind === "take" && verdict.targets.length > 0 && tooNew === undefined;
 }
 
-/** The verdict of a reconciler, whose targets are the acts that are done to them. */
+/** The verdict of a reconciler, whose targets are its acts. */
 function verdictBy<Snapshot, Target>(
   reconciler: GroupReconciler<Snapshot, Target>,
   observed: GroupObservation,

@@ -1,6 +1,6 @@
 /**
- * One reconcile by a function that makes claims. Its own claims that are over go first, because nothing is decided while one
- * stands that no process carries out. Then it decides, writes and acts as every function does ({@link reconcileByKnown}).
+ * One reconcile by a function that makes claims. It first ends its own claims that are over, because nothing is decided while
+ * one stands without an act. Then it decides, writes and acts as every function does ({@link reconcileByKnown}).
  */
 
 import type { Context } from "../contract/context.ts";
@@ -14,7 +14,7 @@ import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Concern, skipUnconcerned } from "./concern.ts";
 import { type GroupReconciler, reconcileByKnown } from "./perform.ts";
 
-/** What becomes of a claim of the function. */
+/** The decision about a claim of the function. */
 export type OwnClaimEnd =
   /** It stays. `requeueAfterMs`: when it may be over at the latest, where no event reports that. */
   | { readonly kind: "stands"; readonly requeueAfterMs?: number }
@@ -23,7 +23,7 @@ export type OwnClaimEnd =
   /** The function has written the ledger itself. */
   | { readonly kind: "undone" };
 
-/** What a function has done before it decides, and when it has to go on with that. */
+/** The result of a function's preparation, and when to go on with it. */
 export interface Preparation {
   readonly requeueAfterMs: number | undefined;
 }
@@ -58,7 +58,7 @@ interface BeginResult<Prepared> {
 /** How soon to go on where the preparation has failed, in milliseconds. */
 const unpreparedRequeueMs = 1_000;
 
-/** Throws ClusterError where trying again later can help. */
+/** Throws ClusterError if a later try can help. */
 export async function reconcileClaims<Snapshot, Target, Prepared extends Preparation>(
   context: Context,
   claiming: ClaimingFunction<Snapshot, Target, Prepared>,
@@ -86,8 +86,8 @@ export async function reconcileClaims<Snapshot, Target, Prepared extends Prepara
 }
 
 /**
- * Ends and prepares. The group is observed only for that: the reconcile observes it in any case, and says what is the matter with
- * a ledger that cannot be used.
+ * Ends claims and prepares. The group is observed only for that, because the reconcile observes it in any case, and reports the
+ * reason if a ledger cannot be used.
  */
 async function begin<Prepared extends Preparation>(
   context: Context,
@@ -99,7 +99,7 @@ async function begin<Prepared extends Preparation>(
   const memory = context.memoryOf(key);
   const unprepared = { requeueAfterMs: prepare && unpreparedRequeueMs };
   try {
-    // Another function may have claimed what the preparation is about.
+    // Another function may have claimed the same pods.
     if (prepare !== undefined) forgetLedger(memory);
     else if (context.mode === "shadow" || !(await getLedger(context, key))?.claims.some(isOwn)) return {};
     const transaction = await openTransaction(context, key);
@@ -121,7 +121,7 @@ async function begin<Prepared extends Preparation>(
   }
 }
 
-/** Takes out of the own claims those that are over. `observed`: as it is now; undefined if the ledger was written since. */
+/** Removes the function's own claims that are over. `observed`: as it is now; undefined if the ledger was written since. */
 async function endClaims(
   context: Context,
   { name, claimKind, endOf }: Beginning<Preparation>,

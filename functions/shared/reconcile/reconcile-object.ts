@@ -1,4 +1,4 @@
-/** The order of one reconcile of an object that is no group: observe, decide, report, say, act, and observe again. */
+/** The order of one reconcile of an object that is no group: observe, decide, report, record, act, and observe again. */
 
 import { messageOf } from "../base/error-message.ts";
 import type { Context } from "../contract/context.ts";
@@ -8,7 +8,7 @@ import type { ActReport } from "../contract/reporter.ts";
 import { apiMessage, ClusterError, isRefused } from "../kubernetes/cluster.ts";
 import { reportVerdict } from "./record.ts";
 
-/** What is decided about an object that is a key: at most one step, after which the object is observed again. */
+/** The decision about an object that is a key: at most one step, after which the object is observed again. */
 export interface ObjectVerdict {
   readonly guard: string;
   readonly message: string;
@@ -20,7 +20,7 @@ export interface ObjectVerdict {
 /** The write was made, the object is another one by now, or the API server does not want it. */
 export type WriteResult = "done" | "changed" | "refused";
 
-/** One observation of an object, and what was decided on it. */
+/** One observation of an object, and the decision about it. */
 export interface ObjectAttempt<Observation, Verdict> {
   readonly context: Context;
   readonly key: ObjectRef;
@@ -57,7 +57,7 @@ export const actOnReadWithinMs = 15_000;
 /** The same as `contendedRequeueMs`, in milliseconds, but sooner: labels must be there in seconds. */
 const contendedObjectMs = 500;
 
-/** Step after step, each on a fresh observation, until nothing is to be done. Throws ClusterError where trying again can help. */
+/** Step after step, each on a fresh observation, until none is left. Throws ClusterError if a later try can help. */
 export async function reconcileObject<Observation, Verdict extends ObjectVerdict>(
   context: Context,
   reconciler: ObjectReconciler<Observation, Verdict>,
@@ -94,7 +94,7 @@ async function act<Observation, Verdict extends ObjectVerdict>(
   if (recorded !== "told") return recorded;
   const step: Verdict["step"] = verdict.step;
   if (step === undefined) return "idle";
-  // This process may have stood still: its observation is too old to act on.
+  // This process may have been stopped, so that its observation is too old to act on.
   return context.cluster.monotonicMs() > notAfterMs ? "changed" : reconciler.carryOut(attempt, step);
 }
 
@@ -109,7 +109,7 @@ export function reportObjectVerdict(
   reportVerdict(context, by, key, { guard, zone: "", message, ...taken });
 }
 
-/** 404 and 409 say that there is something new to observe. Throws what may be better the next time. */
+/** After 404 and 409 there is a new state to observe. Throws errors that may not occur the next time. */
 function resultOfFailure(error: unknown): Exclude<WriteResult, "done"> {
   if (error instanceof ClusterError && [404, 409].includes(error.code)) return "changed";
   if (error instanceof ClusterError && error.code !== 429 && isRefused(error)) return "refused";
@@ -122,10 +122,7 @@ export function describeRefusal(error: unknown): string {
   return `the API server refused it with ${error.code}: ${apiMessage(error)}`;
 }
 
-/**
- * Sends one write that was decided on, and reports what became of it; `refused` gets a refusal. Throws what may be better
- * the next time.
- */
+/** Sends one write, and reports its result; `refused` gets a refusal. Throws errors that may not occur the next time. */
 export async function reportWrite(
   { reporter }: Pick<Context, "reporter">,
   act: Omit<ActReport, "zone" | "result">,

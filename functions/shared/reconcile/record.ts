@@ -1,4 +1,4 @@
-/** What is reported about a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
+/** The reports of a verdict, and when they are made: the ledger's record, the Kubernetes Event on a change, the metric. */
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
@@ -21,16 +21,19 @@ import { type GroupKey, isLeftOut, type StatefulSet } from "../workloads/statefu
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;
-/** A message that only counts differently is worth a write of its own this often. */
+/** A message in which only numbers differ is worth a write of its own this often. */
 const rewordEveryMs = 30_000;
-/** A wait that goes on is written again this often, though nothing changed: alerts see there that a process still reconciles. */
+/**
+ * A wait that goes on is written again this often, although nothing changed, because alerts see by it that a process still
+ * reconciles.
+ */
 const reaffirmEveryMs = 240_000;
 /** A guard that every healthy rollout meets becomes an Event when it has held for this long. */
 const quietForMs = 60_000;
 /** No part of any function: every ledger is new once. */
 const alwaysQuiet: ReadonlySet<string> = new Set(["ledger-new"]);
 
-/** What a function says of its verdicts, in the ledger and in Events. */
+/** A function's texts about its verdicts, in the ledger and in Events. */
 export interface EventPolicy {
   /** The name under which a verdict is recorded and counted that takes something, such as `rolling`. */
   readonly taking: string;
@@ -40,19 +43,19 @@ export interface EventPolicy {
   readonly quietGuards: ReadonlySet<string>;
 }
 
-/** Who says it: a function by its name. */
+/** The function's name. */
 export interface EventSource {
   readonly name: string;
   readonly eventPolicy: EventPolicy;
 }
 
-/** What a ledger says of a verdict, and the write that says it and reserves nothing new. */
+/** The ledger's record of a verdict, and the write that stores it and reserves nothing new. */
 export interface VerdictRecord {
   readonly record: RecordedVerdict;
   readonly change: LedgerChange;
 }
 
-/** Begins to record a verdict, and warns of the values of the group's StatefulSets that Sluice does not take. */
+/** Begins to record a verdict, and warns about malformed values of the group's StatefulSets. */
 export function recordVerdict(
   context: Context,
   source: EventSource,
@@ -92,7 +95,7 @@ export function recordOf(
   return { guard, zone, sentence: message, since, at: observed.nowMs };
 }
 
-/** The name under which a verdict is recorded and counted: its guard, or `taking` where it takes something, or `done`. */
+/** The name under which a verdict is recorded and counted: its guard, or `taking` if it takes pods, or `done`. */
 export function guardOf(verdict: Verdict<unknown>, taking: string): string {
   if (verdict.kind === "wait") return verdict.guard;
   return verdict.targets.length > 0 ? taking : "done";
@@ -111,7 +114,7 @@ export function writeAloneInMs(
   const settled = observed.ledger.reservations.length - observed.open.length;
   const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
   const finished = record.guard === "done" && settled > 0;
-  // What a write would shed again is no news: it would be written for ever.
+  // Entries that a write would drop again are not new, because they would be written for ever.
   const change = changeToRecord(observed, by, record);
   const kept = isFarBelowBound(observed.ledger, change) ? change : fitting(observed.ledger, change);
   const newRefusals = kept.refusals.some(
@@ -133,7 +136,7 @@ export function writeAloneInMs(
     );
     return Math.max(0, recordEveryMs - quietMs);
   }
-  // Only a group that never had anything to do is recorded nowhere.
+  // Only a group that never had any work has no record.
   if (written === undefined) return undefined;
   if (record.guard !== "done" && observed.nowMs - written.at >= reaffirmEveryMs) return 0;
   if (written.sentence !== kept.verdicts[by]?.sentence) {
@@ -173,7 +176,7 @@ export async function recordVerdictEvent(
   const before = observed.ledger.verdicts[by];
   const kind = eventOf(eventPolicy, before, record);
   const zone = observed.zones.find(({ workload }) => workload.name === record.zone) ?? observed.zones[0];
-  // A zone of an owner is no object that an Event could be about: its volume claims are told.
+  // A zone of an owner is no object that could have an Event; its volume claims get the message.
   if (kind === undefined || zone === undefined || isOwnerGroup(observed.key.group)) return;
   const identity = `${record.guard} ${record.zone} ${record.since}`;
   const message = kind.reason === eventPolicy.reasons.waits ? `${record.guard}: ${record.sentence}` : record.sentence;
@@ -215,7 +218,7 @@ export function reportVerdict(
   context.reporter.verdict({ key, function: by, guard, zone, message, sinceMs, shadow, ...taken });
 }
 
-/** A value that Sluice does not take warns on its object, once while it stays as it is; the safe answer is already taken. */
+/** A malformed value causes one warning on its object while it stays as it is; the safe value already counts. */
 export function warnOfMalformed(
   context: Context,
   by: string,

@@ -1,4 +1,4 @@
-/** What a review says of the size of an object: from how many replicas it goes to how many. Nothing of a review is trusted. */
+/** What a review shows of an object's size: from how many replicas it goes to how many. No field of a review is trusted. */
 
 import { allow, badRequest, notFound } from "../admission/answers.ts";
 import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../admission/definition.ts";
@@ -13,7 +13,7 @@ import { leavingOrdinals, type Size } from "./size-changes.ts";
 export const scaledResources = ["statefulsets", "deployments", "replicasets"] as const;
 export type ScaledResource = (typeof scaledResources)[number];
 
-/** What decisions about sizes read of an object that a review brings, whatever its type. Any client may have written it. */
+/** The fields of a reviewed object that decisions about sizes use, whatever its type. Any client may have written it. */
 export interface SizedObject {
   /** Names and the uid are empty where the review does not have them. */
   readonly metadata: Pick<Metadata, "namespace" | "name" | "uid" | "resourceVersion" | "labels" | "annotations">;
@@ -153,7 +153,7 @@ function readTyped(
   return { spec, metadata, replicas: replicas ?? undefined };
 }
 
-/** Labels and annotations that are not texts are in no cluster: no key of theirs is to be believed. */
+/** No cluster has labels and annotations that are not texts, so that none of their keys is believed. */
 function readMetadata(metadata: Fields): SizedObject["metadata"] | string {
   const [labels, annotations] = [textsOf(metadata.labels), textsOf(metadata.annotations)];
   if (labels === undefined) return "metadata.labels are not texts";
@@ -171,19 +171,19 @@ function readMetadata(metadata: Fields): SizedObject["metadata"] | string {
   };
 }
 
-/** What is left out, and null, is empty; undefined where it is no object. */
+/** An absent field and null are empty; undefined if it is no object. */
 function optionalFields(value: unknown): Fields | undefined {
   return value === undefined || value === null ? {} : fieldsOf(value);
 }
 
-/** Null where it is left out; undefined where Kubernetes would not accept it. */
+/** Null if it is absent; undefined if Kubernetes would not accept it. */
 function readInteger(value: unknown): number | null | undefined {
   if (value === undefined || value === null) return null;
   const isAccepted = Number.isInteger(value) && Math.abs(Number(value)) <= largestOrdinal;
   return isAccepted ? Number(value) : undefined;
 }
 
-/** Null where it is left out; undefined where it is no text. */
+/** Null if it is absent; undefined if it is no text. */
 function textOrNone(value: unknown): string | null | undefined {
   if (value === undefined || value === null) return null;
   return typeof value === "string" ? value : undefined;

@@ -1,4 +1,4 @@
-/** What is wanted of the StatefulSets of a group that follow or mirror, with what the mirrored objects say. */
+/** The wanted sizes of the StatefulSets of a group that follow or mirror, with the sizes of the mirrored objects. */
 
 import { hasLeader, type Mirrored } from "../annotations/parse-scaling.ts";
 import { mirrorApiVersion } from "../annotations/scaling.ts";
@@ -13,13 +13,13 @@ import {
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { type SizeBlocked, wantedReplicas } from "./wanted-replicas.ts";
 
-/** A StatefulSet that follows or mirrors, and how many replicas it is to have, or why it keeps those that it has. */
+/** A StatefulSet that follows or mirrors, and its wanted number of replicas, or why it keeps its own. */
 export interface FollowerSize {
   readonly statefulSet: StatefulSet;
   readonly wanted: number | SizeBlocked;
 }
 
-/** What an object says of its size that a StatefulSet mirrors (spec rollout-operator 3.2). */
+/** The size of a mirrored object (spec rollout-operator 3.2). */
 export interface MirroredScale {
   readonly resource: Resource;
   /** Wanted. */
@@ -33,12 +33,12 @@ export type Scales = ReadonlyMap<string, MirroredScale | SizeBlocked>;
 
 const whatToWrite = `write the API version of that kind into ${mirrorApiVersion.key}, such as rollout-operator.grafana.com/v1`;
 
-/** True if a leader or a mirrored object says its size, and not its users. */
+/** True if a leader or a mirrored object sets its size, and not its users. */
 export function isFollowing({ scaling, deleting }: StatefulSet): boolean {
   return scaling !== undefined && !deleting && hasLeader(scaling);
 }
 
-/** Throws ClusterError where asking again can help. */
+/** Throws ClusterError if a later try can help. */
 export async function readScales(
   cluster: Pick<Cluster, "get" | "resourceOf">,
   members: readonly StatefulSet[],
@@ -51,7 +51,7 @@ export async function readScales(
   return new Map((await Promise.all(read)).flat());
 }
 
-/** Reads its scale, as discovery finds it; or says why Sluice cannot. Throws ClusterError where asking again can help. */
+/** Reads its scale, as discovery finds it; or says why Sluice cannot. Throws ClusterError if a later try can help. */
 async function readMirroredScale(
   cluster: Pick<Cluster, "get" | "resourceOf">,
   { namespace, name: zone }: StatefulSet,
@@ -74,7 +74,7 @@ async function readMirroredScale(
   }
 }
 
-/** The wanted size of each that follows or mirrors, by name. */
+/** The wanted size of each StatefulSet that follows or mirrors, by name. */
 export function followerSizes(members: readonly StatefulSet[], scales: Scales, nowMs: number): FollowerSize[] {
   const sizes = members.flatMap((statefulSet): FollowerSize[] => {
     const wanted = wantedReplicas({ statefulSet, members, mirrored: mirroredSize(scales.get(statefulSet.uid)), nowMs });

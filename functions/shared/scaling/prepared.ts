@@ -1,4 +1,4 @@
-/** What telling pods of a downscale and taking it back have in common: where the pods are told, and by which claims. */
+/** The common part of telling pods of a downscale and of taking it back: where the pods are told, and by which claims. */
 
 import { prepareDownscalePath, prepareDownscalePort } from "../annotations/scaling.ts";
 import { showValue, unshown } from "../base/escape-control.ts";
@@ -17,8 +17,8 @@ export interface PrepareEndpoint extends ToldAt {
 }
 
 /**
- * The endpoint that a StatefulSet names, or what it lacks. All of it is checked, because what a user wrote must lead to the pod's
- * own host and nowhere else.
+ * The endpoint that a StatefulSet names, or what is missing. All of it is checked, because a user's text must lead only to the
+ * pod's own host.
  */
 export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | Blocked {
   const { namespace, name, serviceName, scaling } = statefulSet;
@@ -51,8 +51,8 @@ export function podsToNotify(pods: readonly Pod[], statefulSet: StatefulSet | un
 }
 
 /**
- * Where the pods of a claim are told that they stay: where they were told that they leave. A claim of an earlier version does not
- * say it, so that its StatefulSet has to.
+ * Where the pods of a claim are told that they stay: where they were told that they leave. A claim of an earlier version has no
+ * such field, so that its StatefulSet decides.
  */
 export function undoEndpointOf({ toldAt }: KnownClaim, statefulSet: StatefulSet): PrepareEndpoint | Blocked {
   if (toldAt === undefined) return prepareEndpointOf(statefulSet);
@@ -70,8 +70,8 @@ export function requestTo({ path }: PrepareEndpoint, method: "POST" | "DELETE"):
 }
 
 /**
- * True for an answer to a DELETE that leaves nothing to take back: the pod did it, or says that it knows of no such thing. It
- * says so again however often it is asked. A fault of its own is no answer.
+ * True for an answer to a DELETE that leaves nothing to take back: the pod did it, or answers that it knows of no such thing,
+ * however often it is asked. A fault of its own is no answer.
  */
 export function isTakenBack({ status }: { readonly status: number }): boolean {
   return status < 500 && ![408, 425, 429].includes(status);
@@ -79,7 +79,7 @@ export function isTakenBack({ status }: { readonly status: number }): boolean {
 
 const idPrefix = "prepared-";
 
-/** The id of a new claim of a review that tells pods; `unique` is a text that no other claim of the ledger was made with. */
+/** The id of a new claim of a review that tells pods; `unique` is a text that no other claim of the ledger has in its id. */
 export function preparedId(unique: string): string {
   return `${idPrefix}${unique}`;
 }

@@ -1,7 +1,6 @@
 /**
- * Downscales that the webhook refuses, whatever else holds: of what is protected by its label, and to the 1 that Kubernetes
- * takes where the manifest of a StatefulSet leaves out its number of replicas (grafana/mimir#16602). Sluice trusts nothing that
- * a review brings.
+ * Downscales that the webhook always refuses: of an object that its label protects, and to the 1 of Kubernetes if the manifest
+ * of a StatefulSet leaves out its number of replicas (grafana/mimir#16602). Sluice trusts no field of a review.
  */
 
 import { badRequest } from "../admission/answers.ts";
@@ -14,16 +13,16 @@ import { type Fields, fieldsOf } from "../base/fields.ts";
 import type { Downscale, SizedObject } from "./downscale-review.ts";
 import { describeSizes } from "./size-changes.ts";
 
-/** Who says how many replicas an object has: an entry of `metadata.managedFields` that owns `spec.replicas`. */
+/** The writer of an object's replicas: an entry of `metadata.managedFields` that owns `spec.replicas`. */
 interface FieldManager {
   readonly manager: string;
   /** It applies manifests at the server: what it does not own, its manifest does not say. */
   readonly isApply: boolean;
-  /** The pod template is its own, too: it writes whole manifests. */
+  /** It also owns the pod template, because it writes whole manifests. */
   readonly ownsTemplate: boolean;
 }
 
-/** What tells how the number of replicas came about. */
+/** The fields that show how the number of replicas came about. */
 interface ReplicasOrigin {
   /** Managers that own `spec.replicas`; undefined if the object does not say which fields its managers own. */
   readonly owners: readonly FieldManager[] | undefined;
@@ -31,7 +30,7 @@ interface ReplicasOrigin {
   readonly isDeclared: boolean | undefined;
 }
 
-/** How the two numbers of a downscale came about, and whether its manifest alone says them. */
+/** How the two numbers of a downscale came about, and whether its manifest alone sets them. */
 export interface Origin {
   /** Why its size is not a matter of its manifest alone, in words, such as `follows "a"`; empty where it is. */
   readonly care: string;
@@ -41,14 +40,14 @@ export interface Origin {
   readonly now: ReplicasOrigin;
 }
 
-/** The refusal of a downscale of what is protected; the message is rollout-operator's. */
+/** The refusal of a downscale of a protected object; the message is rollout-operator's. */
 export function refuseProtected(downscale: Downscale): Denied {
   const { resource, namespace, name, from, to } = downscale;
   const message = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed because it has the label '${noDownscale.key}=true'`;
   return badRequest("no-downscale", message, { zone: name });
 }
 
-/** The refusal of a downscale to 1 that no user asked for; undefined where a user may have meant it. */
+/** The refusal of a downscale to 1 that no user asked for; undefined if a user may have meant it. */
 export function refuseDropped(change: Downscale, origin: Origin): Denied | undefined {
   const { resource, namespace, name, from } = change;
   const by = droppedBy(change, origin);
@@ -59,7 +58,7 @@ export function refuseDropped(change: Downscale, origin: Origin): Denied | undef
   return badRequest("replicas-dropped", message, { zone: name, field: "spec.replicas" });
 }
 
-/** Whose manifest left the number out, so that 1 came in its place; undefined where a user may have meant 1. */
+/** The manager whose manifest left the number out, so that 1 came in its place; undefined if a user may have meant 1. */
 function droppedBy(change: Downscale, { care, followsLeader, old, now }: Origin): string | undefined {
   if (change.isScale || change.resource !== "statefulsets" || care === "") return undefined;
   if (change.to.replicas !== 1 || change.from.replicas <= 1) return undefined;
@@ -72,7 +71,7 @@ function droppedBy(change: Downscale, { care, followsLeader, old, now }: Origin)
   if (old.isDeclared === true && now.isDeclared === false) {
     return "the manifest that is applied leaves out spec.replicas, which the one before it had, and Kubernetes takes 1";
   }
-  // A patch that takes the field away comes to us as one that writes 1.
+  // A patch that removes the field reaches Sluice as one that writes 1.
   const whole = now.owners?.find(({ isApply, ownsTemplate }) => !isApply && ownsTemplate);
   if (followsLeader && whole !== undefined)
     return `the manifest that ${whole.manager} writes leaves out spec.replicas, or says 1`;

@@ -1,4 +1,4 @@
-/** What functions that change sizes have in common: their rights, the change itself, and what they remember of refusals. */
+/** The common parts of functions that change sizes: their rights, the change itself, and their memory of refusals. */
 
 import { getStatefulSet } from "../cache/listing.ts";
 import type { Context } from "../contract/context.ts";
@@ -19,7 +19,7 @@ export const resizingNeeds: readonly Need[] = [
   ...ledgerNeeds,
 ];
 
-/** What the API server has refused of late, by the uid of the zone. */
+/** Recent refusals of the API server, by the uid of the zone. */
 export function refusedSizes(context: Context, key: GroupKey): ReadonlyMap<string, string> {
   const { refusedSizes: refused } = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
@@ -38,13 +38,13 @@ export function noteRefusal(
   }: { statefulSet: StatefulSet; target: number; claim: { readonly id: string } | undefined },
   error: ClusterError,
 ): void {
-  // A try that was repeated may still be carried out: rule R20 alone ends the claim then.
+  // A repeated try may still be carried out: then only rule R20 ends the claim.
   if (claim !== undefined && isOver(error)) noteWithdrawn(context, key, claim.id);
   if (error.code !== 409)
     noteRefused(context, key, statefulSet.uid, `${statefulSet.name} go to ${target} replicas`, error);
 }
 
-/** True for a refusal of the only attempt: nothing of it is under way. */
+/** True for a refusal of the only attempt, of which nothing is under way. */
 export function isOver(error: unknown): boolean {
   return error instanceof ClusterError && error.attempts === 1 && isRefused(error);
 }
@@ -99,7 +99,7 @@ export async function resize(
   cache.learn(await cluster.patch("statefulsets", { namespace, name }, body, { notAfterMs }));
 }
 
-/** What is thrown instead of a change that is not wanted any more. */
+/** The error in place of a change that is no longer wanted. */
 export function sizeChanged({ name }: StatefulSet): ClusterError {
   const message = `${name}, its pods or the size that is wanted have changed meanwhile`;
   return new ClusterError({ code: 409, reason: "Changed", message, verb: "patch", resource: "statefulsets" });

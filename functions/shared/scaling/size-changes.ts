@@ -68,7 +68,7 @@ export type ScaleDownMatch =
  */
 export function joinScaleDown(claims: readonly Claim[], change: SizeChange): ScaleDownMatch {
   const ofZone = claims.filter(({ zone }) => zone === change.zone);
-  // A claim that this version does not know may be about the size, too; it cannot take back what was confirmed beside it.
+  // A claim of an unknown kind may be about the size as well; it cannot undo a confirmed one beside it.
   const claim =
     ofZone.find(({ isKnown, kind }) => isKnown && kind === "scale-down") ?? ofZone.find(({ isKnown }) => !isKnown);
   if (claim === undefined) return { kind: "unclaimed" };

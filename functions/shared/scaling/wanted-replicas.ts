@@ -1,4 +1,4 @@
-/** How many replicas a StatefulSet is to have that follows another one, or mirrors an object (spec 3.1, 3.2). Pure. */
+/** The wanted number of replicas of a StatefulSet that follows another one, or mirrors an object (spec 3.1, 3.2). Pure. */
 
 import { hasLeader, isMalformed } from "../annotations/parse-scaling.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale } from "../annotations/scaling.ts";
@@ -27,8 +27,8 @@ export interface Wish {
 }
 
 /**
- * The number of replicas that is wanted, or why the size stays; undefined for a StatefulSet that follows and mirrors nothing: its
- * users say its size. A leader comes before what it mirrors, and what is forced before both.
+ * The wanted number of replicas, or why the size stays; undefined for a StatefulSet that follows and mirrors nothing, because
+ * its users set its size. A leader comes before a mirrored object, and a forced size before both.
  */
 export function wantedReplicas({ statefulSet, members, mirrored, nowMs }: Wish): number | SizeBlocked | undefined {
   const { scaling, deleting } = statefulSet;
@@ -63,7 +63,7 @@ function circleFrom(from: StatefulSet, members: readonly StatefulSet[]): string[
     if (leader === from.name) return names;
     now = members.find(({ name }) => name === leader);
   }
-  // A circle further up, of which it is no part: no StatefulSet says its size, either.
+  // A circle further up, which it is not part of: no StatefulSet sets its size either.
   return names.slice(0, 5);
 }
 
@@ -105,7 +105,7 @@ function lowered(
   return { guard: "min-time-between-zones", message, requeueAfterMs: remainingMs + 1, later: leader.replicas };
 }
 
-/** What a ledger knows of the downscales of its zones, in milliseconds since the epoch. */
+/** A ledger's times of the last downscales of its zones, in milliseconds since the epoch. */
 export interface DownscaleTimes {
   /** By StatefulSet name: when it was last made smaller. */
   readonly ledger: Readonly<Record<string, number>>;
@@ -115,7 +115,7 @@ export interface DownscaleTimes {
   readonly ledgerSinceMs: number;
 }
 
-/** A zone that was made smaller not long ago. */
+/** A zone that was made smaller a short time ago. */
 export interface ZonePause {
   /** From when on another zone may be, in milliseconds since the epoch. */
   readonly untilMs: number;
@@ -145,7 +145,7 @@ export function restAfter(
   return { untilMs: lastMs + minTimeMs, because };
 }
 
-/** The same for one zone among others: why it keeps its size, where one of these was made smaller not long ago. */
+/** The same for one zone among others: why it keeps its size, if one of them was made smaller a short time ago. */
 export function blockedAfterOthers(
   { name }: StatefulSet,
   members: readonly StatefulSet[],

@@ -1,6 +1,6 @@
 /**
- * Two clocks tell how long a pod has been gone: the API server's, and this process's own. An age is the smaller of what they say.
- * Where they contradict each other, no time is over by either. Pure.
+ * Two clocks show how long a pod has been gone: the API server's, and this process's own. An age is the smaller of the two. If
+ * they contradict each other, no time is over by either. Pure.
  */
 
 import { formatTime } from "../clock/durations.ts";
@@ -20,12 +20,12 @@ export function earlierMs({ nowMs, wallMs }: Clocks): number {
   return Math.min(nowMs, wallMs);
 }
 
-/** The moment that a stamp has to be ahead of to be of the future. */
+/** The moment after which a stamp counts as being in the future. */
 export function laterMs({ nowMs, wallMs }: Clocks): number {
   return Math.max(nowMs, wallMs);
 }
 
-/** Why no time is over by these clocks; undefined where they agree. */
+/** Why no time is over by these clocks; undefined if they agree. */
 export function whyClocksUnsure({ nowMs, wallMs }: Clocks) {
   const apartMs = Math.abs(nowMs - wallMs);
   if (apartMs <= wallClockSkewMs) return undefined;

@@ -1,4 +1,4 @@
-/** Sluice asks other pods of a group whether the data of a member is no longer needed, where its StatefulSet wants that. */
+/** Sluice asks other pods of a group whether the data of a member is no longer needed, if its StatefulSet has such a question. */
 
 import { drainAuthority } from "../annotations/drain.ts";
 import type { Context } from "../contract/context.ts";
@@ -11,14 +11,14 @@ import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../
 import { valueIn } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 
-/** So many members are asked about in one reconcile; the others have their turn in the next, some seconds later. */
+/** The most members that are asked about in one reconcile; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;
 const askRoundMs = 10_000;
-/** So many pods are asked about one member. */
+/** The most pods that are asked about one member. */
 const mostWitnesses = 3;
 
 /**
- * The same members, with an answer about those of which `isAsked` says so; all are asked at once, after whatever was read before.
+ * The same members, with an answer about those that `isAsked` selects. All pods are asked at once, after all earlier reads.
  * Resolves 4.5 s later at most. Throws ClusterError.
  */
 export async function withDrainAnswers(
@@ -44,7 +44,7 @@ export async function withDrainAnswers(
   );
 }
 
-/** By the clock, so that no process has to remember whose turn it was: no member waits for those that always get a no. */
+/** The turn depends on the clock, so that no process has to remember it, and no member waits for those with a bad answer. */
 function inRounds(asked: readonly Member[], nowMs: number): readonly Member[] {
   const rounds = Math.ceil(asked.length / mostAtOnce);
   const first = rounds < 2 ? 0 : (Math.floor(nowMs / askRoundMs) % rounds) * mostAtOnce;
@@ -67,14 +67,14 @@ function others(member: Member, members: readonly Member[]): readonly Witness[] 
     .flatMap(({ pod, set }) => (pod === undefined ? [] : [{ pod, service: set.serviceName }]));
 }
 
-/** For which group others are asked, and until when by the monotonic clock. */
+/** For which group other pods are asked, and until when by the monotonic clock. */
 interface DrainRound {
   readonly context: Context;
   readonly key: GroupKey;
   readonly deadlineMs: number;
 }
 
-/** Each pod that is asked has to say yes: one that is compromised must not decide about the data of another. */
+/** Each pod that is asked has to agree, because a compromised one must not decide about the data of another. */
 async function ask(
   { context, key, deadlineMs }: DrainRound,
   { name, set }: Member,
@@ -99,7 +99,7 @@ async function ask(
   return worst ?? { ...first, agreeing: answers.flatMap(({ pod }) => pod ?? []) };
 }
 
-/** The first answer that is a yes or a no; where no pod gives one, the last silence. */
+/** The first good or bad answer; if no pod gives one, the last missing one. */
 async function firstOf(
   witnesses: readonly Witness[],
   askOne: (witness: Witness) => Promise<DrainAnswer>,

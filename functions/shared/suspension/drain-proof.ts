@@ -1,6 +1,6 @@
 /**
- * Whether a word on the drain says anything of the data of now: it is older than nothing that it speaks about, neither than the
- * pod that could have got new data since, nor than the volume claim (spec suspend-before-delete 3.4, I11). Pure.
+ * Whether a statement about the drain still counts: it must not be older than the pod that could have got new data since, nor
+ * than the volume claim (spec suspend-before-delete 3.4, I11). Pure.
  */
 
 import { drainedAt } from "../annotations/suspension.ts";
@@ -14,7 +14,7 @@ export interface NoProof {
   readonly message: string;
 }
 
-/** Why it is unproven that the data of a member is not needed; undefined where each of its volume claims says so. */
+/** Why it is unproven that the data of a member is not needed; undefined if each of its volume claims states it. */
 export function whyUndrained(member: Member, nowMs: number): NoProof | undefined {
   for (const pvc of member.pvcs) {
     const why = whyUnproven(member, pvc, nowMs);
@@ -29,7 +29,7 @@ export function isDrained(member: Member, nowMs: number): boolean {
 
 function whyUnproven(member: Member, pvc: Pvc, nowMs: number): NoProof | undefined {
   const { drainedMs } = pvc;
-  // One of the future is no word.
+  // A statement in the future does not count.
   if (drainedMs === undefined || drainedMs > nowMs + wallClockSkewMs)
     return {
       guard: "not-drained",
@@ -58,7 +58,7 @@ function newestPodMs({ pod }: Member, { podUid, podCreatedMs, isRemovalHeld, sus
   return podUid === undefined || isRemovalHeld ? undefined : suspendedMs;
 }
 
-/** True where a volume claim does not know yet of the pod that stands, which was made then. */
+/** True if a volume claim does not have the creation time of the existing pod yet. */
 export function isPodNews(createdMs: number | undefined, { podCreatedMs }: Pvc): boolean {
   return createdMs !== undefined && Number.isFinite(createdMs) && !((podCreatedMs ?? Number.NaN) >= createdMs);
 }

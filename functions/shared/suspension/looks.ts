@@ -1,6 +1,6 @@
 /**
- * What the ledger of a group says of the times of its suspended volumes: since when they have been observed without a gap,
- * and when the last removal ended. Both survive the volumes and the processes. Pure.
+ * The times of a group's suspended volumes in its ledger: since when they have been observed without a gap, and when the last
+ * removal ended. Both survive the volumes and the processes. Pure.
  */
 
 import { wallClockSkewMs } from "../clock/skew.ts";
@@ -11,7 +11,7 @@ import { isBegun, lastDisruption, type Member } from "../volumes/members.ts";
 
 export type SuspensionTimes = Pick<LedgerTimes, "looks" | "lastRemovalMs">;
 
-/** How the id of each claim begins under which suspended pods go. */
+/** The beginning of the id of each claim under which suspended pods go. */
 const suspensionPrefix = "suspension ";
 
 /** The id of a claim under which suspended pods of a zone go. `nowMs`: since the epoch. */
@@ -36,7 +36,7 @@ export function seenSinceMs({ looks }: SuspensionTimes, nowMs: number): number {
   return Math.min(looks.sinceMs, nowMs);
 }
 
-/** What the writes of a reconcile note of its observation; undefined where no member is suspended or about to be. */
+/** The observation times that a reconcile writes; undefined if no member is suspended or about to be. */
 export function notesOf(times: SuspensionTimes, members: readonly Member[], nowMs: number) {
   if (!members.some(isBegun)) return undefined;
   const { looks, lastRemovalMs = 0 } = times;
@@ -52,7 +52,7 @@ export function notesOf(times: SuspensionTimes, members: readonly Member[], nowM
   };
 }
 
-/** What the write says that ends a removal. A clock that is a little behind takes nothing back. */
+/** The time that the write at the end of a removal stores. A clock that is a little behind takes nothing back. */
 export function removalEnded(
   { lastRemovalMs = 0 }: SuspensionTimes,
   nowMs: number,

@@ -1,6 +1,6 @@
 /**
- * Which marks of a removal count. `sluice.dev/suspend-state: Removing` is written under a claim of the ledger. A copy of a volume
- * claim, a backup or a person may carry the same words without one, and nothing is deleted by those.
+ * Which marks of a removal count. `sluice.dev/suspend-state: Removing` is written under a claim of the ledger. A copy of a
+ * volume claim, a backup or a person may have the same text without a claim, and such a text deletes nothing.
  */
 
 import { removalClaim, suspendState } from "../annotations/suspension.ts";
@@ -12,8 +12,8 @@ import type { Member } from "../volumes/members.ts";
 import { type Pvc, valueIn } from "../volumes/pvc.ts";
 
 /**
- * The mark stands, and no claim of the ledger has the id and the uid that the volume claim says. Of what is deleted and has lost
- * our finalizer nothing can be saved: its claim has ended before it.
+ * True if the mark stands, and no claim of the ledger has the id that the mark names and the uid of the volume claim. Without our
+ * finalizer, a deleted volume claim cannot be saved, and its claim of the ledger has ended before.
  */
 function isMarkFalse(
   { name, uid, state, removalClaim, isTerminating, hasOurFinalizer }: Pvc,
@@ -25,7 +25,7 @@ function isMarkFalse(
   );
 }
 
-/** The same volume claim, with its mark as words that say nothing; any other is as it was. */
+/** The same volume claim without the effect of its mark; any other volume claim is unchanged. */
 export function withoutFalseMark(pvc: Pvc, claims: readonly Claim[]): Pvc {
   if (!isMarkFalse(pvc, claims)) return pvc;
   const named = pvc.removalClaim === undefined ? "and names no claim" : `by the claim ${pvc.removalClaim}`;
@@ -34,9 +34,9 @@ export function withoutFalseMark(pvc: Pvc, claims: readonly Claim[]): Pvc {
 }
 
 /**
- * The members, without the marks of removals that no claim of the ledger holds. A claim is written before its mark. So where a
- * mark looks false, the ledger is read once more, after the mark was: another process may have written it since. Throws
- * Conflict where it has, and ClusterError.
+ * The members, without the marks of removals that no claim of the ledger holds. A claim is written before its mark. So if a mark
+ * looks false, this reads the ledger once more, because another process may have written the claim after the first read. Throws
+ * Conflict if the second read finds the claim, and ClusterError.
  */
 export async function withTrueMarks(
   { cluster, protocol }: Pick<Context, "cluster" | "protocol">,

@@ -8,14 +8,14 @@ import { hasNewPartners } from "../volumes/owners.ts";
 import { valueIn } from "../volumes/pvc.ts";
 import { isPodNews } from "./drain-proof.ts";
 
-/** How long a volume claim keeps a word before the same process writes another one over it, in milliseconds. */
+/** How long a volume claim keeps a message before the same process overwrites it with another one, in milliseconds. */
 export const keptMessageMs = 10_000;
-/** When to read again what holds a member, in milliseconds: a volume claim has no watch. */
+/** When to read a blocked member again, in milliseconds, because a volume claim has no watch. */
 export const blockedRequeueMs = 15_000;
-/** When to read again whether a database has moved its data, in milliseconds: no event reports that. */
+/** When to check again whether a database has moved its data, in milliseconds, because no event reports that. */
 export const dataRequeueMs = 10_000;
 
-/** True where a volume claim says how far its pod is, and not yet what holds it; or nothing yet. */
+/** True if a volume claim's message only reports its pod's progress and no reason to wait, or if it has none yet. */
 export function isProgress(guard: string | undefined): boolean {
   return guard === undefined || ["protecting", "suspending", "drained"].includes(guard);
 }
@@ -31,7 +31,7 @@ export function keepsMessage(member: Member, recentMessages: ReadonlySet<string>
   );
 }
 
-/** True where each of its volume claims has a time that runs, or is past the point of no return. */
+/** True if each of its volume claims has a running time, or is past the point of no return. */
 export function isSuspended({ pvcs }: Member): boolean {
   return pvcs.every(({ state }) => ["Suspended", "Removing"].includes(valueIn(state) ?? ""));
 }

@@ -1,4 +1,4 @@
-/** What both functions decide on that suspend the volumes of a group and remove them. */
+/** The common observation of the two functions that suspend the volumes of a group and remove them. */
 
 import type { Context } from "../contract/context.ts";
 import type { LedgerSurroundings } from "../groups/refuse-claim.ts";
@@ -22,7 +22,7 @@ export interface VolumesSnapshot extends LedgerSurroundings, Suspendables {
   readonly recentMessages: ReadonlySet<string>;
 }
 
-/** What one of the functions wants to know of the members. */
+/** Which members one of the functions needs to know about. */
 export interface VolumesNeed {
   readonly claimKind: KindName;
   /** Whose objects are read once more by GETs; absent: of none. */
@@ -31,7 +31,7 @@ export interface VolumesNeed {
   readonly isAsked: (member: Member, nowMs: number) => boolean;
 }
 
-/** Other pods are asked last: their answers are newer than the ledger (rule R22). Throws ClusterError, and Conflict. */
+/** Other pods are asked last, so that their answers are newer than the ledger (rule R22). Throws ClusterError, and Conflict. */
 export async function observeVolumes(
   context: Context,
   observed: GroupObservation,

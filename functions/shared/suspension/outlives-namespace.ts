@@ -1,4 +1,4 @@
-/** Whose data stays although its namespace is being deleted. Pure. */
+/** Which volume claims keep their data although their namespace is being deleted. Pure. */
 
 import type { Pvc } from "../volumes/pvc.ts";
 import { ordinalOfPvc, type SuspendableSet } from "../volumes/suspendable-set.ts";

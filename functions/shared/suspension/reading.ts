@@ -1,4 +1,4 @@
-/** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
+/** The reads of a group whose volumes are suspended: by LISTs after its ledger was read (rule R21). */
 
 import { claims, read } from "../annotations/table.ts";
 import { type GroupCache, membersNeed } from "../cache/cache.ts";
@@ -32,7 +32,7 @@ export async function listKeys(context: Context, namespace: string | undefined):
   return [...new Map(keys.map((key) => [groupPathOf(key), key])).values()];
 }
 
-/** The group of the owner that a volume claim names, where it names one. */
+/** The group of the owner that a volume claim names, if it names one. */
 function ownerKeyOf(object: PvcObject): readonly GroupKey[] {
   const group = groupOfPvc(parsePvc(object));
   return group === undefined ? [] : [{ namespace: object.metadata.namespace ?? "", group }];
@@ -77,7 +77,7 @@ async function listAsked(cluster: Lists, namespace: string | undefined): Promise
   return items.filter(isSuspensionAsked);
 }
 
-/** What the ledgers of a namespace, or of all, have claimed; malformed claims count as none. Throws ClusterError. */
+/** The claims in the ledgers of a namespace, or of all; malformed claims count as none. Throws ClusterError. */
 export async function listLedgerClaims(cluster: Lists, namespace: string | undefined): Promise<readonly Claim[]> {
   const leases = await listLedgerLeases(cluster, namespace);
   return leases.flatMap(({ metadata }) => {
@@ -94,14 +94,14 @@ async function listSets(cluster: Lists, namespace: string): Promise<readonly Sus
   return items.map(parseSuspendableSet);
 }
 
-/** A namespace as far as suspension is about it, at a moment that is no earlier than the reads. */
+/** The objects of a namespace that concern suspension, at a moment that is no earlier than the reads. */
 export interface Suspendables extends Clocks {
   /** The members of the StatefulSets that were asked for, with all that have volume claims. */
   readonly members: readonly Member[];
   readonly isNamespaceEnding: boolean;
 }
 
-/** Both clocks as they stand. */
+/** Both clocks at this moment. */
 export function clocksOf(cluster: Pick<Cluster, "serverTimeMs" | "wallTimeMs">): Clocks {
   return { nowMs: cluster.serverTimeMs(), wallMs: cluster.wallTimeMs() };
 }
@@ -132,7 +132,8 @@ export async function readMembers(
         pods,
       );
   const live = all.filter(isLive);
-  // Beside the volume claims: what is done about them has few seconds left, however slow the API server is (rule R9).
+  // In parallel with the volume claims, because the acts on them have few seconds left, however slow the API server is (rule
+  // R9).
   const liveSets = readLiveSets(cluster, live);
   const read = all.map((one) => (live.includes(one) ? readLive(cluster, one, liveSets) : one));
   const members = await Promise.all(read);
@@ -162,7 +163,7 @@ export async function asksForSuspension({ cluster, cache }: Context, key: GroupK
   return asked.some(isOwn) ? "yes" : "no";
 }
 
-/** What the owner of a group says now of how its members go; undefined where it is gone, or is of a kind that says nothing. */
+/** The owner's current policy about its members; undefined if it is gone, or is of a kind without one. */
 async function readRemovalPolicy(
   cluster: Pick<Cluster, "get">,
   { namespace, group }: GroupKey,
@@ -172,7 +173,7 @@ async function readRemovalPolicy(
   return object && parseOwnerRemovalPolicy(object);
 }
 
-/** Their StatefulSets, by name; one that is gone, or another one by now, is about to be deleted. */
+/** Their StatefulSets, by name; one that is gone, or was replaced by now, counts as being deleted. */
 async function readLiveSets(
   cluster: Pick<Cluster, "get">,
   members: readonly Member[],
@@ -201,7 +202,7 @@ async function readLive(
   return { ...member, set: sets.get(member.set.name) ?? member.set, pvcs: pvcs.flat() };
 }
 
-/** Every pod of a namespace, by a consistent LIST: a pod that is not in it is gone. Throws ClusterError. */
+/** Every pod of a namespace, by a consistent LIST: a pod that it lacks is gone. Throws ClusterError. */
 async function listUsers(cluster: Lists, namespace: string): Promise<readonly VolumeUser[]> {
   const { items } = await cluster.list("pods", { namespace });
   return items.map(parseVolumeUser);

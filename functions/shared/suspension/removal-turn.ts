@@ -3,16 +3,16 @@ import { removalMode, waitBetweenRemovals } from "../annotations/suspension.ts";
 import type { Member } from "../volumes/members.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "./clocks.ts";
 
-/** Those that may go now, all of one zone; or why none may. */
+/** The members that may go now, all of one zone; or why none may. */
 export type RemovalTurn =
   | { readonly kind: "now"; readonly members: readonly Member[] }
   | { readonly kind: "wait"; readonly guard: string; readonly message: string; readonly requeueAfterMs?: number };
 
 /**
- * Whose turn it is of those that are due. `lastMs`: when something of the group last went; undefined where nothing has.
- * `current`: the zone in which something is under way; no other one begins before that is over.
+ * Chooses among the due members those whose turn it is. `lastMs`: time at which a pod or a volume of the group last went;
+ * undefined if none has. `current`: the zone of a removal that is under way; no other zone begins before it has ended.
  *
- * Which zone begins is the same for everybody who asks: the one with most members that are due, of several the first by name.
+ * Every process chooses the same zone to begin: the one with the most due members, and of several the first by name.
  */
 export function chooseTurn(
   due: readonly Member[],
@@ -35,7 +35,7 @@ export function chooseTurn(
   return blocked ?? { kind: "now", members: mode === "Group" ? [next] : inZone };
 }
 
-/** Why nothing goes of what a member is of, neither its pod nor its volumes; undefined where it may. */
+/** Why the mode lets neither a member's pod nor its volumes go; undefined if it does. */
 export function whyFrozen({ name, set: { name: of, policy } }: Member) {
   if (policy.mode !== "None") return undefined;
   const why = policy.frozenBecause ?? `${removalMode.key} of ${of} is None, or malformed`;
@@ -58,7 +58,7 @@ function blockedByWait({ name, set }: Member, lastMs: number | undefined, waitMs
   return { kind: "wait", guard: "wait-between-removals", message, requeueAfterMs: remainingMs } as const;
 }
 
-/** The zone with most of them; of several the first by name. */
+/** The zone with the most members; of several such zones the first by name. */
 function busiestZone(members: readonly Member[]): string | undefined {
   const counts = new Map<string, number>();
   for (const { set } of members) counts.set(set.name, (counts.get(set.name) ?? 0) + 1);

@@ -6,7 +6,7 @@
 import { isUsed, isWantedMember, type Member } from "../volumes/members.ts";
 import { type Pvc, valueIn } from "../volumes/pvc.ts";
 
-/** What begins anew, and why. */
+/** The members whose time begins again, and why. */
 export interface Anew {
   readonly guard: string;
   readonly message: string;
@@ -36,7 +36,7 @@ export function isDrainVoid({ podCreatedMs }: Pick<Anew, "podCreatedMs">, { drai
   return podCreatedMs !== undefined && drainedMs !== undefined && drainedMs < podCreatedMs;
 }
 
-/** Undefined where no time runs, or nothing that was seen is in its way. */
+/** Undefined if no time runs, or if no observation is against it. */
 export function whyAnew(member: Member): Anew | undefined {
   const { name, set, pod, others } = member;
   const pvcs = member.pvcs.filter(hasTime);

@@ -8,7 +8,7 @@ import type { Pvc } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { normal, recordPvcEvent } from "./writing.ts";
 
-/** The right to have a volume stay. A policy limits it to the volumes of the namespaces that are served, and to Retain. */
+/** The right to keep a volume. A policy limits it to the volumes of the served namespaces, and to Retain. */
 export const retainingNeed: Need = {
   group: "",
   resource: "persistentvolumes",
@@ -17,9 +17,10 @@ export const retainingNeed: Need = {
 };
 
 /**
- * A user has to remove the PersistentVolume then. One that is bound to another uid stays as it is. Throws ClusterError.
+ * Keeps a volume, after which a user has to remove the PersistentVolume. One that is bound to another uid stays as it is.
+ * Throws ClusterError.
  *
- * @param by the function that says so
+ * @param by the reporting function's name
  */
 export async function retain(context: Context, by: string, key: GroupKey, pvc: Pvc, notAfterMs: number): Promise<void> {
   const { volumeName } = pvc;
@@ -27,7 +28,7 @@ export async function retain(context: Context, by: string, key: GroupKey, pvc: P
   const { cluster } = context;
   try {
     const { metadata, spec } = await cluster.get("persistentvolumes", { namespace: "", name: volumeName });
-    // A volume of that name that is bound to another claim is none of ours, and does not go with this one.
+    // A volume of that name that is bound to another claim is not this one, and does not go with this claim.
     if (spec?.claimRef?.uid !== pvc.uid || spec.persistentVolumeReclaimPolicy === "Retain") return;
     const { uid, resourceVersion } = metadata;
     const body = { metadata: { uid, resourceVersion }, spec: { persistentVolumeReclaimPolicy: "Retain" } };

@@ -1,4 +1,4 @@
-/** How long a suspended volume is kept still, and which warnings are due (spec suspend-before-delete 3.4, I1 and I3). Pure. */
+/** The remaining time of a suspended volume, and which warnings are due (spec suspend-before-delete 3.4, I1 and I3). Pure. */
 
 import { suspendDuration } from "../annotations/suspension.ts";
 import { hourMs } from "../clock/durations.ts";
@@ -10,7 +10,9 @@ export type KeptFor =
   | { readonly kind: "value"; readonly value: number }
   | { readonly kind: "unknown"; readonly guard: "duration-missing" | "duration-malformed"; readonly message: string };
 
-/** How long its volumes are kept, by what is written now: a user who changes the time changes it for suspended volumes, too. */
+/**
+ * The duration of its volumes by the current annotations, because a user who changes it also changes it for suspended volumes.
+ */
 export function durationNow(member: Member): KeptFor {
   const duration = durationOf(member);
   if (duration.kind === "value") return duration;
@@ -52,7 +54,7 @@ export interface Warning {
   readonly leftMs: number;
 }
 
-/** The last warning that is due of a volume that is kept: at half of its time, and an hour before its removal. */
+/** The last due warning of a kept volume: at half of its time, and an hour before its removal. */
 export function warningDue(member: Member, nowMs: number, seenSinceMs: number): Warning | undefined {
   const duration = durationNow(member);
   const ageMs = ageOf(member, nowMs, seenSinceMs);
@@ -70,7 +72,7 @@ const spans = [
   ["s", 1_000],
 ] as const;
 
-/** Two parts of a time, such as `6d 23h` or `29s`; never 0s for what is not over. */
+/** Two parts of a time, such as `6d 23h` or `29s`; never 0s for a time that is not over. */
 export function describeSpan(ms: number): string {
   let restMs = Math.max(ms, 1_000);
   const parts: string[] = [];

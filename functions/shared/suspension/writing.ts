@@ -1,4 +1,4 @@
-/** What is written to a volume claim, under its uid and revision, and what Events report about it. */
+/** The writes to a volume claim, under its uid and revision, and the Events about it. */
 
 import { finalizerPaths, pathsOf } from "../annotations/paths.ts";
 import * as keys from "../annotations/suspension.ts";
@@ -29,7 +29,7 @@ export const suspensionNeeds: readonly Need[] = [
     ],
   },
   { group: "", resource: "namespaces", verbs: ["get"] },
-  // How its own process groups go, a cluster says itself.
+  // A cluster sets the policy of its own process groups.
   { group: "apps.foundationdb.org", resource: "foundationdbclusters", verbs: ["get"] },
 ];
 
@@ -54,7 +54,7 @@ export async function patchPvc(
   return parsePvc(await cluster.patch("persistentvolumeclaims", { namespace, name }, body, { notAfterMs }));
 }
 
-/** What a volume claim is to say that it waits for, as an annotation. */
+/** A volume claim's message about its wait, as an annotation. */
 export function messageFor(guard: string, message: string): Readonly<Record<string, string>> {
   return { [keys.suspendMessage.key]: keys.formatMessage({ guard, text: cut(message) }) };
 }
@@ -66,7 +66,7 @@ export function messageFor(guard: string, message: string): Readonly<Record<stri
 export function anewPatch(anew: Pick<Anew, "guard" | "message" | "podCreatedMs">, pvc: Pvc): PvcPatch {
   return {
     annotations: {
-      // A state that cannot be read stays for its user to correct.
+      // A malformed state stays until its user corrects it.
       ...(pvc.state.kind === "malformed" ? {} : { [keys.suspendState.key]: "Suspending" }),
       [keys.suspendedAt.key]: null,
       [keys.removalClaim.key]: null,
@@ -101,7 +101,10 @@ export async function beginAnew(
   }
 }
 
-/** Nothing of ours, and nothing that was asked for: a user who wants it suspended again must prove anew that it is drained. */
+/**
+ * Removes all annotations of Sluice and all requests, so that a user who wants it suspended again must state again that it is
+ * drained.
+ */
 export function clearingPatch({ finalizers }: Pvc): PvcPatch {
   const entries = [...keys.pvcEntries, ...keys.stateEntries];
   return {
@@ -119,7 +122,7 @@ export interface PvcNews {
   readonly identity: string;
 }
 
-/** An Event of the type Normal. `identity`: what makes it the same when it is sent again. */
+/** An Event of the type Normal. `identity`: makes it the same Event when it is sent again. */
 export function normal(reason: string, message: string, identity: string): PvcNews {
   return { type: "Normal", reason, message, identity };
 }
@@ -129,7 +132,7 @@ export function warning(reason: string, message: string, identity: string): PvcN
   return { type: "Warning", reason, message, identity };
 }
 
-/** An Event on a volume claim, once. Resolves, never rejects: that it could not be sent is a log line. */
+/** Sends an Event on a volume claim, once. Resolves, never rejects: a failure is only logged. */
 export async function recordPvcEvent(
   context: Context,
   by: string,
@@ -141,7 +144,7 @@ export async function recordPvcEvent(
   await recordOnce(context, by, key, { about, ...news, identity: `${uid} ${news.identity}` });
 }
 
-/** What is thrown instead of a write that is not wanted any more. */
+/** The error in place of a write that is no longer wanted. */
 export function memberChanged(name: string): ClusterError {
   const message = `${name}, its pod or its volume claims have changed meanwhile`;
   return new ClusterError({ code: 409, reason: "Changed", message, verb: "patch", resource: "persistentvolumeclaims" });

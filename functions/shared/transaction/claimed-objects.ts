@@ -1,6 +1,6 @@
 /**
- * Where reserved pods are: from the view where it shows them, and by GETs where it does not. And where all is that a claim names:
- * by GETs alone.
+ * Reads the objects that the ledger names. Reserved pods come from the view, or by GET if the view lacks them. Objects of a
+ * claim come only by GETs.
  */
 
 import { rolloutGroup } from "../annotations/table.ts";
@@ -70,14 +70,14 @@ export async function findReserved(
     ledger.reservations.map(async (reservation): Promise<[Reservation, ReservedPodState]> => {
       const member = members.get(reservation.statefulSet);
       const seen = view.pod(podNameOf(reservation));
-      // A LIST shows pods, too, that a StatefulSet has let go of: what else is left of it has to be asked for.
+      // A LIST also shows orphans, so that the other orphans of the StatefulSet are read as well.
       const isOwned = seen?.ownerUid !== undefined;
       const isMissing = seen === undefined && member !== undefined && isWanted(member, reservation.ordinal);
       if (member !== undefined && (isOwned || isMissing)) {
         return [reservation, { pod: seen, workload: member, isMember: true, orphans: 0 }];
       }
       const unknownSet = unknownSets.get(reservation.statefulSet);
-      // One that was made again since the view was read is of the group all the same, and not of another one.
+      // A StatefulSet that was recreated since the view was read belongs to the group all the same, and not to another one.
       const isOne = unknownSet !== undefined && isMember(unknownSet, ledger.key, view.budgets, view.hasPods);
       const found = await findByName(context, ledger, reservation, member ?? unknownSet, member !== undefined || isOne);
       return [reservation, found];
@@ -102,7 +102,7 @@ async function findByName(
   return { pod, workload: statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
 }
 
-/** What StatefulSets that are gone, or going, have left behind of a group. */
+/** The orphans of a group whose StatefulSets are gone or being deleted. */
 export interface Left {
   /** The zones that are gone and of which pods stand. */
   readonly standing: readonly string[];
@@ -179,8 +179,8 @@ export async function readView(context: Context, stored: Ledger, need: Parameter
 }
 
 /**
- * Where everything is that a claim names. A caller that removes volumes has read them, and gives them by name and uid. What is
- * decided on it is done within 5 s, by uid and resourceVersion. Throws ClusterError.
+ * Reads the objects that a claim names. A caller that removes volumes has read them, and gives them by name and uid. The act on
+ * the result follows within 5 s, by uid and resourceVersion. Throws ClusterError.
  */
 export async function readClaimedObjects(
   cluster: Cluster,
@@ -190,7 +190,7 @@ export async function readClaimedObjects(
 ): Promise<ClaimedObjects> {
   const [statefulSet, { items }, isAnchored] = await Promise.all([
     getStatefulSet(cluster, { namespace, name: claim.zone }),
-    // Without a revision that will do, a LIST is consistent.
+    // Without a revision that is new enough, a LIST is consistent.
     cluster.list("pods", { namespace }),
     hasAnchor(cluster, namespace, claim),
   ]);

@@ -35,8 +35,8 @@ export async function openTransaction(context: Context, key: GroupKey): Promise<
 }
 
 /**
- * What a zone is. Throws Conflict where the group has none of that name: what was read besides is newer than the view,
- * and all of it is read once more.
+ * The workload of a zone. Throws Conflict if the group has none of that name: the other reads are newer than the view, and
+ * everything is read once more.
  */
 export function workloadNamed({ zones }: Pick<GroupObservation, "zones">, name: string): ZoneWorkload {
   const zone = zones.find(({ workload }) => workload.name === name);
@@ -45,8 +45,9 @@ export function workloadNamed({ zones }: Pick<GroupObservation, "zones">, name: 
 }
 
 /**
- * True if the ledger of a group holds such a claim, as this process knows it, or in a sweep as it is. One that cannot be used is
- * said to hold none: the functions that decide by it say what is the matter. No ledger is made. Throws ClusterError.
+ * True if the ledger of a group holds such a claim, as this process knows it, or in a sweep as it is. A ledger that cannot be
+ * used counts as holding none, because the functions that decide by it report the reason. No ledger is created. Throws
+ * ClusterError.
  */
 export async function hasClaim(
   context: Context,
@@ -64,7 +65,7 @@ export async function hasClaim(
   }
 }
 
-/** What one write takes out of the claims and puts into them, and what it says of times; absent: what it said. */
+/** The claims that a write removes and adds, and its times; an absent field stays. */
 interface ClaimChange extends LedgerTimes {
   readonly out: readonly KnownClaim[];
   readonly into: readonly KnownClaim[];
@@ -101,12 +102,12 @@ export function timesAfter(
   return { lastDownscales: times };
 }
 
-/** The claim as it stands from `stampMs` on, in the phase that it has come to. It has stood since it was first made. */
+/** The claim as it stands from `stampMs` on, in its next phase, with the age of its first stamp. */
 export function renewClaim(claim: KnownClaim, stampMs: number, phase = claim.phase): KnownClaim {
   return changeClaim(claim, { phase, stampMs, sinceMs: claim.sinceMs ?? claim.stampMs });
 }
 
-/** What becomes of a claim: it stands, it is over, or no function carries it out, and these members must be told to stay. */
+/** The decision about a claim: it stands, it is over, or no function carries it out and these members must be told to stay. */
 export type ClaimEnd =
   | { readonly kind: "stands"; readonly where: ClaimedObjects }
   | { readonly kind: "settled" }

@@ -1,4 +1,4 @@
-/** How a process reads a group's ledger, and writes it: so each reconcile and review goes. */
+/** Reads and writes a group's ledger for one process. Each reconcile and each review uses it. */
 
 import { ourAnnotations, pathsOf } from "../annotations/paths.ts";
 import { managedBy } from "../annotations/table.ts";
@@ -21,16 +21,16 @@ export function leasesNeed(...verbs: readonly string[]): Need {
   return { group: "coordination.k8s.io", resource: "leases", verbs, changes: [ourAnnotations, ...pathsOf(managedBy)] };
 }
 
-/** The rights of a function that decides by a ledger, and says in Events what holds a group back. */
+/** The rights of a function that decides by a ledger, and reports in Events what blocks a group. */
 export const ledgerNeeds: readonly Need[] = [
   leasesNeed("get", "create", "patch"),
   { group: "", resource: "events", verbs: ["create"] },
 ];
 
-/** Rule R3: another writer has written the ledger meanwhile. */
+/** Rule R3: another client has written the ledger meanwhile. */
 export class Conflict extends Error {}
 
-/** The API server will not have a ledger written: what it said, and what to do. */
+/** The API server refuses to write a ledger: its message, and what to do. */
 class LedgerRefused extends Error {
   constructor(name: string, { verb, code, message }: ClusterError) {
     super(
@@ -40,7 +40,7 @@ class LedgerRefused extends Error {
   }
 }
 
-/** The wait behind a ledger that cannot be used; undefined for an error that says nothing of one. */
+/** The wait after a ledger that cannot be used; undefined for an error of another kind. */
 export function waitForLedger(error: unknown): Wait | undefined {
   const again = { requeueAfterMs: refusedRequeueMs };
   if (error instanceof LedgerUnreadable) return wait("ledger-unreadable", error.message, again);
@@ -51,8 +51,8 @@ export function waitForLedger(error: unknown): Wait | undefined {
 }
 
 /**
- * Rule R3: a ledger that was written (409), that is gone (404), or that was made anew: 422, and the error names the uid. Any
- * other 422 says that what was written is no good, and would be so for ever.
+ * Rule R3: a ledger that was written (409), that is gone (404), or that was recreated: 422, and the error names the uid. Any
+ * other 422 means that the written content is invalid, and would be so for ever.
  */
 export function isConflict(error: unknown): boolean {
   return hasCode(error, 404, 409) || (hasCode(error, 422) && error.message.includes("metadata.uid: "));
@@ -88,12 +88,15 @@ function servesForMs({ claims, reservations }: Ledger): number {
   return reservations.length > 0 ? reservationsServeMs : Number.POSITIVE_INFINITY;
 }
 
-/** Has the ledger read again; where one is given, only if that is still the copy: others may have written on from it. */
+/**
+ * Makes the next use read the ledger again. With a given ledger, only if that is still the copy, because others may have
+ * written on from it.
+ */
 export function forgetLedger({ copy }: GroupMemory, ledger: Ledger | undefined = copy.ledger): void {
   if (copy.ledger === ledger) copy.ledger = undefined;
 }
 
-/** A sweep reads the ledger, and tries a write again that was refused for good. */
+/** A sweep reads the ledger, and repeats a write that was refused for good. */
 export function forgetForSweep(memory: GroupMemory): void {
   forgetLedger(memory);
   memory.ledgerRefused = undefined;

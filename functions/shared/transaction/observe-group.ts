@@ -1,4 +1,4 @@
-/** One observation of a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
+/** One observation of a group: its ledger, a view that is new enough for it, and the conclusions from both. */
 
 import type { GroupView, ViewNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
@@ -146,12 +146,12 @@ async function leaveAbandoned(
 /** The refusals that still hold, from the ledger and from this process since its last write. */
 function refusalsOf(context: Context, ledger: Ledger, nowMs: number): ReadonlyMap<string, Refusal> {
   const { refusals: own } = context.memoryOf(ledger.key);
-  // Set right for good: a stamp that is now at every observation would never grow old.
+  // Corrected for good, because a stamp that is now at every observation would never grow old.
   for (const refusal of own.values()) own.set(refusal.uid, { ...refusal, stampMs: mendStamp(refusal.stampMs, nowMs) });
   return newest([...ledger.refusals.filter(({ by }) => by === undefined), ...own.values()], nowMs);
 }
 
-/** What was given up and still holds, from the ledger and from the reservations that the next write drops. */
+/** The given-up reservations that still count, from the ledger and from those that the next write drops. */
 function givenUpOf(ledger: Ledger, abandoned: ReadonlySet<Reservation>, nowMs: number): ReadonlyMap<string, Refusal> {
   const lapsed = [...abandoned].filter(isGivenUp).map(refusalOfRenewals);
   return newest([...ledger.refusals.filter(({ by }) => by !== undefined), ...lapsed], nowMs);
@@ -160,7 +160,7 @@ function givenUpOf(ledger: Ledger, abandoned: ReadonlySet<Reservation>, nowMs: n
 function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Refusal> {
   const refusals = new Map<string, Refusal>();
   for (const refusal of all) {
-    // Two processes may both have been refused: the newest word counts, or each would write its own over the other's.
+    // Two processes may both have a refusal: the newest counts, because otherwise each would overwrite the other's.
     const isNewest = (refusals.get(refusal.uid)?.stampMs ?? 0) < refusal.stampMs;
     if (isNewest && nowMs - refusal.stampMs < retryRefusedAfterMs) refusals.set(refusal.uid, refusal);
   }

@@ -1,4 +1,4 @@
-/** What Sluice asks another pod of a group before a pod goes, and before its volume goes: is its data no longer needed? */
+/** Sluice's question to another pod of a group before a pod goes, and before its volume goes: is its data no longer needed? */
 
 import * as keys from "../annotations/drain.ts";
 import type { Malformed } from "../annotations/entry.ts";
@@ -37,7 +37,7 @@ export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): 
   return { kind: "malformed", message };
 }
 
-/** The path that is asked about one pod. */
+/** The path of the question about one pod. */
 export function drainPath({ url }: DrainQuestion, pod: string): string {
   return url.path.replaceAll(keys.drainedPod, encodeURIComponent(pod));
 }

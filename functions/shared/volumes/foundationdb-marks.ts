@@ -7,7 +7,7 @@ import { shownCharacters } from "../base/escape-control.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import type { Metadata, OtherObject } from "../kubernetes/cluster.ts";
 
-/** How FoundationDB's operator finds what is a cluster's own. */
+/** How FoundationDB's operator selects the objects of a cluster. */
 export interface Marks {
   readonly name: string;
   /** Undefined where the cluster is gone. */
@@ -21,17 +21,17 @@ export interface Marks {
 }
 
 const kind = "FoundationDBCluster";
-/** What a selector takes in a LIST. */
+/** The labels that a LIST can select by. */
 const keyPattern = /^[-A-Za-z0-9_./]{1,317}$/;
 const valuePattern = /^[-A-Za-z0-9_.]{0,63}$/;
 
-/** The marks of a cluster of which nothing is known but its name. */
+/** The marks of a cluster of which only the name is known. */
 export function usualMarks(name: string): Marks {
   const matchLabels = new Map([[clusterName.key, name]]);
   return { name, uid: undefined, matchLabels, idLabels: [processGroupId.key], unreadable: undefined };
 }
 
-/** What is left out, or empty, is the operator's usual label. */
+/** An absent or empty field means the operator's default label. */
 export function parseMarks({ metadata: { name, uid }, spec }: Pick<OtherObject, "metadata" | "spec">): Marks {
   const { labels } = fieldsOf(spec) ?? {};
   const fields = fieldsOf(labels ?? {});
@@ -64,7 +64,7 @@ function parseMatchLabels({ matchLabels }: Fields, name: string): Marks["matchLa
   return pairs.length === 0 ? usualMarks(name).matchLabels : new Map(pairs as [string, string][]);
 }
 
-/** What was made before the cluster named a label of its own has the usual one still. */
+/** An object from before the cluster named a label of its own still has the default one. */
 function parseIdLabels({ processGroupIDLabels }: Fields): readonly string[] | undefined {
   const named: unknown = processGroupIDLabels ?? [];
   if (
@@ -76,29 +76,29 @@ function parseIdLabels({ processGroupIDLabels }: Fields): readonly string[] | un
   return [...new Set([...named, processGroupId.key])];
 }
 
-/** For a LIST; undefined where labels alone find nothing. */
+/** For a LIST; undefined if labels alone select nothing. */
 export function selectorOf({ matchLabels }: Marks): string | undefined {
   return matchLabels && [...matchLabels].map(([key, value]) => `${key}=${value}`).join(",");
 }
 
-/** Its owner says so; or its labels do, or what we wrote to hold it back, and no other cluster owns it. */
+/** It belongs by its owner; or by its labels, or by Sluice's own record, if no other cluster owns it. */
 export function belongs(metadata: Metadata, { name, uid, matchLabels }: Marks): boolean {
   const { labels = {}, annotations = {}, ownerReferences = [] } = metadata;
   const owner = ownerReferences.find((one) => one.kind === kind);
   if (owner !== undefined && owner.name !== name) return false;
-  // Where the cluster is gone nothing else says whose it was.
+  // If the cluster is gone, only this shows where it belonged.
   if (owner !== undefined && (uid === undefined || owner.uid === uid)) return true;
   const isOurs = volumeOwner.parse(annotations[volumeOwner.key] ?? "")?.name === name;
   if (isOurs && annotations[removalHeld.key] !== undefined) return true;
   return matchLabels !== undefined && [...matchLabels].every(([key, value]) => labels[key] === value);
 }
 
-/** The FoundationDBCluster that a volume claim is of, by its owner or by the usual label; undefined where neither says it. */
+/** The FoundationDBCluster of a volume claim, by its owner or by the default label; undefined without either. */
 export function clusterOf({ labels = {}, ownerReferences = [] }: Metadata): string | undefined {
   return ownerReferences.find((one) => one.kind === kind)?.name ?? labels[clusterName.key];
 }
 
-/** The process group of an object; undefined where no label says it. */
+/** The process group of an object; undefined without its label. */
 export function processGroupOf({ labels = {} }: Metadata, { idLabels }: Marks): string | undefined {
   return idLabels.map((key) => labels[key]).find((id) => id !== undefined && id !== "");
 }

@@ -1,4 +1,4 @@
-/** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
+/** A member is the pod and the volume claims of a StatefulSet at one ordinal. It is suspended as a whole. Pure. */
 
 import { drainWitnesses } from "../annotations/drain.ts";
 import type { WorkloadOwner } from "../annotations/suspension.ts";
@@ -9,7 +9,7 @@ import { podNameOf } from "../workloads/pods.ts";
 import { type AnnotationValue, type Pvc, valueIn } from "./pvc.ts";
 import { ordinalOfPvc, type SuspendableSet } from "./suspendable-set.ts";
 
-/** A pod as far as it holds a volume. */
+/** The fields of a pod that concern its volumes. */
 export interface VolumeUser {
   readonly name: string;
   readonly uid: string;
@@ -118,7 +118,7 @@ export function isWantedMember({ set, ordinal, pod }: Member): boolean {
   return ordinal >= set.start && ordinal < set.start + set.replicas;
 }
 
-/** Past the point of no return: all of its volume claims that are left are being removed. */
+/** Past the point of no return: all volume claims that are left are being removed. */
 export function isRemoving({ pvcs }: Member): boolean {
   return pvcs.every(({ state }) => valueIn(state) === "Removing");
 }
@@ -137,7 +137,7 @@ export function isSuspendedInPart({ pvcs }: Member): boolean {
   return pvcs.some(({ state }) => valueIn(state) === "Suspended");
 }
 
-/** Something of ours stands on one of its volume claims. */
+/** One of its volume claims has an annotation of Sluice. */
 export function isBegun({ pvcs }: Member): boolean {
   return pvcs.some(({ state, hasOurFinalizer }) => state.kind !== "absent" || hasOurFinalizer);
 }
@@ -152,7 +152,10 @@ export function isRequested({ pvcs }: Member): boolean {
   return pvcs.every(({ request }) => valueIn(request) === true);
 }
 
-/** Why a member's data may be needed, as far as its StatefulSet has others asked; undefined where it has not, or they say no. */
+/**
+ * Why a member's data may be needed, if its StatefulSet has a question about it; undefined if it has none, or if the answers
+ * are good.
+ */
 export function whyNeeded({
   set,
   name,
@@ -171,7 +174,7 @@ export function whyNeeded({
   return { guard: "drain-unknown", message: `${whom}asked about its data, gives no answer: ${health.detail}` };
 }
 
-/** Which pods say that the data of a member is not needed; undefined where none was asked, or not all of them say so. */
+/** The pods that agree that the data of a member is not needed; undefined if none was asked, or if not all of them agree. */
 export function describeAgreeing({ name, drain }: Member): string | undefined {
   if (drain?.health.state !== "good") return undefined;
   const { pod, agreeing } = drain;
@@ -186,7 +189,7 @@ export function describeAgreeing({ name, drain }: Member): string | undefined {
  */
 export function durationOf({ set, pvcs }: Member): AnnotationValue<number> {
   const least = set.policy.duration;
-  // Another owner may say nothing: then each of its volume claims says it.
+  // Another owner may have no setting: then each of its volume claims sets it.
   if (least.kind === "malformed" || (least.kind === "absent" && set.owner === undefined)) return least;
   let longestMs = valueIn(least) ?? 0;
   for (const { duration } of pvcs) {

@@ -1,4 +1,4 @@
-/** What is counted of the pods of an owner that is no StatefulSet: zone by zone, as a StatefulSet's are. Pure. */
+/** Counts the pods of an owner that is no StatefulSet, zone by zone, as those of a StatefulSet. Pure. */
 import type { PodObject } from "../kubernetes/cluster.ts";
 import { groupOfOwner } from "../workloads/group-key.ts";
 import { type Pod, parsePod } from "../workloads/pods.ts";
@@ -56,7 +56,7 @@ export function findOwnedZones(
   };
 }
 
-/** The pods of a zone while they are counted. */
+/** The pods of a zone during the count. */
 interface CountedZone {
   readonly set: SuspendableSet;
   /** Undefined for a pod that is missing. */
@@ -71,13 +71,13 @@ function addMember({ expected, leaving }: CountedZone, member: Member, byUid: Re
   for (const { uid } of member.others) expected.push(byUid.get(uid));
 }
 
-/** True if it stands, if Sluice has not let it go, or if a user wants it back or does not ask that it goes. */
+/** True if it exists, if Sluice has not let it go, or if a user wants it back or does not ask that it goes. */
 function isExpected(member: Member): boolean {
   const stands = member.pod !== undefined && !member.pod.isTerminating;
   return stands || !isBegun(member) || isRecovering(member) || !isRequested(member);
 }
 
-/** What the owner controls, and what the volume claims select. */
+/** The pods that the owner controls, and those that the volume claims select. */
 function belongsTo(group: string, pvcs: readonly Pvc[]): (user: VolumeUser) => boolean {
   const own = pvcs.filter((pvc) => groupOfPvc(pvc) === group);
   const isSelected = selecting(
@@ -88,11 +88,11 @@ function belongsTo(group: string, pvcs: readonly Pvc[]): (user: VolumeUser) => b
 }
 
 /**
- * Whether labels are what any of these selectors wants. Made once, and asked for each pod: each label of a pod is looked up once,
+ * Whether labels match any of these selectors. Built once, and used for each pod: each label of a pod is looked up once,
  * however many selectors name it.
  */
 function selecting(all: readonly ReadonlyMap<string, string>[]): (labels: VolumeUser["labels"]) => boolean {
-  // The claims of a group mostly say the same.
+  // The claims of a group mostly have the same selectors.
   const selectors = [...new Set(all)];
   const wanting = new Map<string, Map<string, number[]>>();
   for (const [index, selector] of selectors.entries())

@@ -15,7 +15,7 @@ import { ordinalOfPvc, type SuspendableSet, type SuspensionPolicy } from "./susp
 /** Zone of a volume claim that has neither an annotation nor a label about its zone. */
 export const unknownZone = "unknown";
 
-/** The group whose ledger a volume claim is of, by the owner that it names; undefined where it names none that can be read. */
+/** The group whose ledger a volume claim belongs to, by the owner that it names; undefined without a readable owner. */
 export function groupOfPvc({ owned }: Pvc): string | undefined {
   const owner = owned && valueIn(owned.owner);
   return owner === undefined ? undefined : groupOfOwner(owner);
@@ -36,7 +36,8 @@ export function findOwned(
   const users = usersByPvc(pods);
   const elsewhere = new Set(pvcs.filter((pvc) => (groupOfPvc(pvc) ?? group) !== group).map(({ name }) => name));
   const sets = new Map<string, SuspendableSet>();
-  // When a pod is gone that was not let go, only its volume claims tell that they were of one: each of them names all.
+  // When a pod has gone that Sluice did not let go, only its volume claims show that they belonged together: each of them names
+  // all.
   const partners = new Map(own.flatMap(({ together }) => together.map((name) => [name, together[0] ?? name] as const)));
   const together = Map.groupBy(
     own,
@@ -56,13 +57,16 @@ export function findOwned(
   return numbered(found);
 }
 
-/** What a volume claim is to say of those beside it. A StatefulSet's are known by their names; another owner's by their pod. */
+/**
+ * The names of the other volume claims of the same pod. A StatefulSet's are known by their names, another owner's only by their
+ * pod.
+ */
 export function partnerAnnotations({ set, pvcs }: Pick<Member, "set" | "pvcs">): Readonly<Record<string, string>> {
   if (set.owner === undefined || pvcs.length < 2) return {};
   return { [suspendTogether.key]: partnersOf(pvcs) };
 }
 
-/** True where its pod stands, and a volume claim does not say yet which others that pod has: they go or stay together. */
+/** True if its pod exists, and a volume claim does not yet name the pod's others, which go or stay with it. */
 export function hasNewPartners({ set, pvcs, pod }: Member): boolean {
   if (set.owner === undefined || pvcs.length < 2 || pod === undefined) return false;
   return pvcs.some(({ together }) => together.join() !== partnersOf(pvcs));
@@ -85,7 +89,7 @@ function usersByPvc(pods: readonly VolumeUser[]): Users {
   return users;
 }
 
-/** The pod that has the volume: the one that was let go while it is there, otherwise one that stands. */
+/** The pod that has the volume: the one that Sluice let go while it exists, otherwise another existing one. */
 function podOf({ name, podUid }: Pvc, all: Users): VolumeUser | undefined {
   const users = all.get(name) ?? [];
   return users.find(({ uid }) => uid === podUid) ?? users.find(({ isTerminating }) => !isTerminating) ?? users[0];
@@ -104,7 +108,7 @@ function numbered(found: readonly Omit<Member, "ordinal">[]): readonly Member[] 
   const byName = found.toSorted((one, other) => (firstPvc(one) < firstPvc(other) ? -1 : 1));
   const members = byName.map((member): Member => {
     let ordinal = numberOf(firstPvc(member));
-    // Two of one zone hardly ever have the same.
+    // Two of one zone hardly ever have the same number.
     while (taken.has(`${member.set.name} ${ordinal}`)) ordinal = ordinal === largestOrdinal ? leastNumber : ordinal + 1;
     taken.add(`${member.set.name} ${ordinal}`);
     return { ...member, ordinal };
@@ -143,7 +147,7 @@ export function zoneAsSet(
     preparesDownscale: false,
     templates: [],
     deletesWhenScaled: false,
-    // Who does not say where its pods are has them go one by one: they may be of several zones.
+    // If an owner does not give its pods' zones, they go one by one, because they may be of several zones.
     policy: zone === unknownZone && policy.mode === "Zone" ? { ...policy, mode: "Group" } : policy,
   };
 }
@@ -176,7 +180,7 @@ function strictest(pvcs: readonly Pvc[], removalPolicy?: OwnerRemovalPolicy): Su
   };
 }
 
-/** Why a member may not go: it has two owners, or its zone or its owner's pods are unclear; undefined where all is clear. */
+/** Why a member may not go: it has two owners, or its zone or its owner's pods are unclear; undefined if all is clear. */
 export function whyUnclear({
   set,
   name,

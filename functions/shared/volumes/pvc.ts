@@ -1,4 +1,4 @@
-/** What decisions read of a PersistentVolumeClaim whose volume may be suspended, parsed once at the border. */
+/** The fields of a PersistentVolumeClaim with a volume that may be suspended, parsed once at the border. */
 
 import { type Annotation, type Malformed, read } from "../annotations/entry.ts";
 import * as keys from "../annotations/suspension.ts";
@@ -7,13 +7,13 @@ import { parseTime } from "../clock/durations.ts";
 import type { Metadata, PvcObject } from "../kubernetes/cluster.ts";
 import { writtenByOthers } from "../workloads/managed-fields.ts";
 
-/** What an annotation says: nothing, something that does not parse, or a value. */
+/** The value of an annotation: absent, malformed, or a value. */
 export type AnnotationValue<T> =
   | { readonly kind: "absent" }
   | { readonly kind: "malformed"; readonly message: string }
   | { readonly kind: "value"; readonly value: T };
 
-/** What a volume claim says of an owner that is no StatefulSet, and of how its volumes go. */
+/** The owner and the removal policy of a volume claim whose owner is no StatefulSet. */
 export interface PvcOwnerFields {
   readonly owner: AnnotationValue<keys.WorkloadOwner>;
   /** Undefined where neither an annotation nor a label of the volume claim says it. */
@@ -112,7 +112,7 @@ export function parsePvc(object: PvcObject): Pvc {
     drainedMs: value(keys.drainedAt),
     recover: annotation(keys.recover),
     isRemovalHeld: value(keys.removalHeld) === true,
-    // What cannot be read holds.
+    // A malformed value counts as a hold.
     isOnHold: hold.kind === "malformed" || valueIn(hold) === true,
     isRetained: retained.kind === "malformed" ? true : valueIn(retained),
     state: annotation(keys.suspendState),
@@ -151,12 +151,12 @@ function ownerFieldsOf(metadata: Metadata, malformed: Malformed[]): PvcOwnerFiel
   };
 }
 
-/** What a label says; undefined where there is none of that key, or where it says nothing. */
+/** The value of a label; undefined if there is none of that key, or if it is empty. */
 export function labelled(labels: Metadata["labels"], key: string | undefined): string | undefined {
   return key === undefined ? undefined : labels?.[key] || undefined;
 }
 
-/** What an entry says on an object; one that does not parse is added to `malformed`. */
+/** The value of an entry on an object; a malformed one is added to `malformed`. */
 export function readValue<T>(entry: Annotation<T>, metadata: Metadata, malformed: Malformed[]): AnnotationValue<T> {
   const wrong: Malformed[] = [];
   const value = read(entry, metadata, wrong);
@@ -167,7 +167,7 @@ export function readValue<T>(entry: Annotation<T>, metadata: Metadata, malformed
   return { kind: "malformed", message: first.message };
 }
 
-/** The value that an annotation gives; undefined where it gives none. */
+/** The value of an annotation; undefined without one. */
 export function valueIn<T>(one: AnnotationValue<T>): T | undefined {
   return one.kind === "value" ? one.value : undefined;
 }

@@ -1,4 +1,7 @@
-/** What a FoundationDBCluster says itself of how its process groups go (spec suspend-before-delete 2.1), parsed at the border. */
+/**
+ * A FoundationDBCluster's own settings about the removal of its process groups (spec suspend-before-delete 2.1), parsed at the
+ * border.
+ */
 
 import {
   type RemovalMode,
@@ -12,7 +15,7 @@ import { fieldsOf } from "../base/fields.ts";
 import type { OtherObject } from "../kubernetes/cluster.ts";
 import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 
-/** How an owner lets its members go. What is written elsewhere can make it stricter, and never looser. */
+/** How an owner lets its members go. Settings elsewhere can only make it stricter. */
 export interface OwnerRemovalPolicy {
   /** How long a volume is kept at least, in milliseconds; absent where only its volume claim says it. */
   readonly duration: AnnotationValue<number>;
@@ -32,7 +35,7 @@ export function strictestMode(all: readonly RemovalMode[]): RemovalMode | undefi
   return byStrictness.find((mode) => all.includes(mode));
 }
 
-/** As its operator calls them. What is left out, or empty, is Zone. */
+/** By the operator's names. An absent or empty value is Zone. */
 const modes: ReadonlyMap<unknown, RemovalMode> = new Map<unknown, RemovalMode>([
   [undefined, "Zone"],
   [null, "Zone"],
@@ -46,7 +49,7 @@ const modes: ReadonlyMap<unknown, RemovalMode> = new Map<unknown, RemovalMode>([
 const options = "spec.automationOptions";
 const show = (value: unknown): string => JSON.stringify(value)?.slice(0, shownCharacters) ?? "";
 
-/** Of its settings and its annotations the stricter ones. */
+/** The stricter of its settings and its annotations. */
 export function parseOwnerRemovalPolicy(object: Pick<OtherObject, "metadata" | "spec">): OwnerRemovalPolicy {
   const { metadata } = object;
   const own = parseOptions(object);
@@ -63,7 +66,7 @@ export function parseOwnerRemovalPolicy(object: Pick<OtherObject, "metadata" | "
   };
 }
 
-/** A setting that is left out is what the operator does by itself: Zone, and 60 s. A malformed one freezes everything. */
+/** The default is that of the operator: Zone, and 60 s. A malformed setting freezes everything. */
 function parseOptions({ metadata, spec }: Pick<OtherObject, "metadata" | "spec">) {
   const { automationOptions } = fieldsOf(spec) ?? {};
   const fields = fieldsOf(automationOptions ?? {});

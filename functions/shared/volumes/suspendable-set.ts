@@ -1,4 +1,4 @@
-/** What decisions read of a StatefulSet whose volumes may be suspended, and which volume claims are its own. */
+/** The fields of a StatefulSet whose volumes may be suspended, and which volume claims belong to it. */
 
 import type { Malformed } from "../annotations/entry.ts";
 import { hasLeader, parseScaling } from "../annotations/parse-scaling.ts";
@@ -10,7 +10,7 @@ import { parseOrdinal, statefulSetOfPod } from "../workloads/pods.ts";
 import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
 import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 
-/** What its annotations say of how volumes go. */
+/** The removal policy in its annotations. */
 export interface SuspensionPolicy {
   readonly duration: AnnotationValue<number>;
   readonly mode: keys.RemovalMode;

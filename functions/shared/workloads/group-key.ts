@@ -35,7 +35,7 @@ export function groupOfOwner({ kind, apiGroup, name }: WorkloadOwner): string {
   return `${ownerPrefix}${kind}${apiGroup === "" ? "" : `.${apiGroup}`}/${name}`;
 }
 
-/** What a group is made of. Any text without a known beginning is a `rollout-group`. */
+/** The origin of a group. Any text without a known beginning is a `rollout-group`. */
 export function readGroup(group: string): LedgerGroup {
   if (group.startsWith(budgetPrefix)) return { kind: "budget", name: group.slice(budgetPrefix.length) };
   if (group.startsWith(statefulSetPrefix)) return { kind: "statefulset", name: group.slice(statefulSetPrefix.length) };
@@ -60,7 +60,7 @@ export function budgetOfGroup(group: string): string | undefined {
   return parsed.kind === "budget" ? parsed.name : undefined;
 }
 
-/** The group whose ledger keeps what is reserved of a StatefulSet; `budget` names the one that governs its pods, if any does. */
+/** The group whose ledger keeps a StatefulSet's reservations; `budget` names the one that governs its pods, if any does. */
 export function groupKeyOf({ namespace, group, name }: StatefulSet, budget?: string): GroupKey {
   return { namespace, group: group ?? (budget === undefined ? groupOfLoneStatefulSet(name) : groupOfBudget(budget)) };
 }

@@ -1,10 +1,10 @@
-/** Who has written what, by the managed fields of an object: a LIST is read without them. */
+/** The writers of an object's fields, by its managed fields: a LIST is read without them. */
 
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { parseTime } from "../clock/durations.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 
-/** Who writes as we do: the API server takes the name from the beginning of the user agent. */
+/** The manager of Sluice's writes: the API server takes the name from the beginning of the user agent. */
 const ownManager = "sluice";
 
 /**

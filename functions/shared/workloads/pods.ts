@@ -1,4 +1,4 @@
-/** What decisions read of a Pod, and nothing else: a cache holds thousands of these. */
+/** The fields of a Pod that decisions read, and no others, because a cache holds thousands of pods. */
 
 import { skipLabelledAt } from "../annotations/skip-labels.ts";
 import { controllerRevisionHash, podName, read } from "../annotations/table.ts";
@@ -38,7 +38,7 @@ export interface Pod {
   readonly stuck: string | undefined;
 }
 
-/** Waiting reasons that only another revision can mend (as rollout-operator has it). */
+/** Reasons to wait that only another revision can end (as in rollout-operator). */
 export const stuckReasons: ReadonlySet<string> = new Set([
   "CrashLoopBackOff",
   "ImagePullBackOff",
@@ -54,7 +54,7 @@ const longestKind = 63;
 /** An ordinal is an int32, as Kubernetes has it: no more digits than a number of ours keeps exactly. */
 export const largestOrdinal = 2 ** 31 - 1;
 
-/** The ordinal that a text of digits says, or -1 where it says none. */
+/** The ordinal of a text of digits, or -1 without one. */
 export function parseOrdinal(text: string): number {
   return /^\d{1,10}$/.test(text) && Number(text) <= largestOrdinal ? Number(text) : -1;
 }
@@ -77,7 +77,7 @@ export function statefulSetOfPod(podName: string): string | undefined {
   return podNamePattern.exec(podName)?.[1] || undefined;
 }
 
-/** The same, with the whole name where it has no ordinal. */
+/** The same, with the whole name if it has no ordinal. */
 export function statefulSetNameOf(podName: string): string {
   return podNamePattern.exec(podName)?.[1] ?? podName;
 }
@@ -141,7 +141,9 @@ function firstStuckReason(containers: readonly ContainerStatus[] = []): string |
   return undefined;
 }
 
-/** Not on its way out. One that has ended stands as well, unless it is being deleted: its StatefulSet may take it up again. */
+/**
+ * Not terminating. A pod that has ended exists as well, unless it is being deleted, because its StatefulSet may adopt it again.
+ */
 export function isStanding({ terminating }: Pod): boolean {
   return !terminating;
 }
@@ -151,7 +153,7 @@ export function isAvailable(pod: Pod, minReadySeconds: number, nowMs: number): b
   return availableInMs(pod, minReadySeconds, nowMs) === 0;
 }
 
-/** How long until a pod that stays as it is counts as available: 0 when it does, undefined when time alone will not do it. */
+/** How long until a pod in its present state counts as available: 0 when it does, undefined if time alone is not enough. */
 export function availableInMs(pod: Pod, minReadySeconds: number, nowMs: number): number | undefined {
   if (pod.readySinceMs === undefined || pod.terminating) return undefined;
   if (minReadySeconds === 0) return 0;

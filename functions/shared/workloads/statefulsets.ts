@@ -1,4 +1,4 @@
-/** What decisions read of a StatefulSet, parsed once at the border. */
+/** The fields of a StatefulSet that decisions read, parsed once at the border. */
 
 import { findMisplaced } from "../annotations/misplaced.ts";
 import { type HealthQuestion, parseQuestion } from "../annotations/parse-health.ts";
@@ -21,7 +21,7 @@ export function groupPathOf({ namespace, group }: GroupKey): string {
   return `${namespace}/${group}`;
 }
 
-/** What a zone of a group is: a StatefulSet, or pods of one zone that another owner makes. */
+/** A zone of a group: a StatefulSet, or pods of one zone that another owner creates. */
 export type ZoneWorkload = StatefulSet | OwnedZone;
 
 /**

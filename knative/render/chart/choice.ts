@@ -1,4 +1,4 @@
-/** What a user of the chart may choose: functions and presets, each with the rights that it needs, as data for the templates. */
+/** The choices of a chart's user: functions and presets, each with its rights, as data for the templates. */
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import type { Definition, Need } from "../../../functions/shared/contract/definition.ts";
 import { isClusterScoped, resources } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -33,14 +33,14 @@ interface ChosenFunction extends Rights {
   readonly finalizerSettings?: readonly string[];
 }
 
-/** What `files/functions.yaml` holds, in the order of the table. */
+/** The contents of `files/functions.yaml`, in the order of the table. */
 export interface ChoiceData {
   readonly alwaysServed: readonly string[];
   readonly presets: Readonly<Record<string, readonly string[]>>;
   /** Kinds of no namespace, as the lists of kinds have them: none of these can be listed. */
   readonly ofCluster: readonly string[];
-  /** Kinds of a list that get no rights to a subresource, by `LIST/SUBRESOURCE`. */
-  readonly except: Readonly<Record<string, readonly string[]>>;
+  /** API groups whose kinds get no rights to a subresource, by `LIST/SUBRESOURCE`. */
+  readonly exceptGroups: Readonly<Record<string, readonly string[]>>;
   /** Of the TLS port itself and of the plugin, whichever functions are chosen. */
   readonly port: Rights;
   readonly functions: readonly ChosenFunction[];
@@ -61,7 +61,7 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     ofCluster: Object.entries(resources)
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
-    except: exceptionsOf(all.flatMap(({ kindNeeds = [] }) => kindNeeds)),
+    exceptGroups: exceptionsOf(all.flatMap(({ kindNeeds = [] }) => kindNeeds)),
     // The plugin reads what is served, wherever that is.
     port: { ...rightsFrom(tlsPortNeeds, "processRole"), role: rightsFrom(pluginNeeds, "role").role },
     functions: all.map((definition) => {
@@ -77,7 +77,7 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
   };
 }
 
-/** @param place the Role that has what is of a namespace: a function of cron acts where its process is */
+/** @param place the Role with the rights in a namespace: a function of cron acts where its process is */
 function rightsFrom(needs: readonly Need[], place: "role" | "processRole"): Rights {
   const all = union(needs);
   const ofCluster = all.filter(isClusterScoped);
@@ -91,7 +91,7 @@ function rightsFrom(needs: readonly Need[], place: "role" | "processRole"): Righ
   };
 }
 
-/** As a value of the chart calls a webhook, after the operator's chart: `podEviction` for `pod-eviction`. */
+/** The name of a webhook as a value of the chart, after the operator's chart: `podEviction` for `pod-eviction`. */
 export function valueNameOf({ registration: { webhook } }: AdmissionDefinition): string {
   return webhook.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

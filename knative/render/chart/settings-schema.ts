@@ -1,4 +1,4 @@
-/** Settings as JSON Schema: as far as it can tell their grammar, Helm refuses a value that does not parse. */
+/** Settings as JSON Schema: as far as that can express their grammar, Helm refuses a value that does not parse. */
 import type { Setting } from "../../../functions/shared/base/settings.ts";
 
 /** The settings that a user of the chart does not set as such, and why. */
@@ -30,7 +30,7 @@ export function settingsSchema(settings: readonly Setting<unknown>[]): Readonly<
   };
 }
 
-/** What JSON Schema can check of a setting. It refuses nothing that parses. */
+/** The checks of a setting that JSON Schema can express. They refuse no value that parses. */
 export function schemaOf({ meaning, fallback, grammar }: Setting<unknown>): Readonly<Record<string, unknown>> {
   const description = `${meaning}${fallback === "" ? "" : ` (default: ${fallback})`}`;
   return { description, ...shapeOf(grammar) };

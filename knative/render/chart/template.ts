@@ -1,4 +1,4 @@
-/** Turns manifests into templates of the chart: YAML in which actions of Helm stand where a user's values count. */
+/** Turns manifests into templates of the chart: YAML with actions of Helm in the places of a user's values. */
 import { dump } from "js-yaml";
 import { type Manifest, placeholderNamespace } from "../object.ts";
 
@@ -13,7 +13,7 @@ const places = { [namespaceToken]: ".Release.Namespace", [servedToken]: "$served
 const namespaceWord = new RegExp(`\\b${placeholderNamespace}\\b`, "g");
 const commonLabels = lines("with-common-labels");
 
-/** The lines of a template that stand for a key of the manifest, by that key. */
+/** The lines of a template that replace a key of the manifest, by that key. */
 export type Lines = Readonly<Record<string, readonly string[]>>;
 
 /** A key to write into a manifest, or into an item of a list, where {@link templateOf} writes lines of its own. */
@@ -55,7 +55,7 @@ interface Parts {
   readonly own?: Lines;
 }
 
-/** The lines in the column of their key. COLUMN in a line stands for the column of what the line inserts. */
+/** The lines in the column of their key. COLUMN in a line is replaced by the column of the lines that it inserts. */
 function place(all: Lines, key: string, indent: number): string {
   const own = all[key];
   if (own === undefined) throw new Error(`a manifest has the key ${key}, and no lines are given for it`);

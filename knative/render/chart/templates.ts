@@ -1,7 +1,7 @@
 /** The templates that come from the same definitions as the manifests. The others are written by hand beside them. */
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
-import { servedNamespaces, skipLabelKeys, type Variable } from "../fence/expressions.ts";
+import { noMoreFinalizers, servedNamespaces, skipLabelKeys, type Variable } from "../fence/expressions.ts";
 import { fenceOf, objectChangesOf } from "../fence/fence.ts";
 import { guardOf } from "../fence/guard.ts";
 import { inNamespaces } from "../fence/policy.ts";
@@ -40,9 +40,9 @@ const [workload, disruptionBudget] = deployment(account, {}) as unknown as reado
 const { spec } = workload;
 const container = soleContainer(spec.template.spec);
 
-/** What a replica asks for unless the user says otherwise. */
+/** The default resource requests of a replica. */
 export const usualResources = container.resources;
-/** Where replicas run unless the user says otherwise. */
+/** The default placement of replicas. */
 export const usualAffinity = spec.template.spec.affinity;
 
 function soleContainer({ containers }: PodSpec): PodContainer {
@@ -81,7 +81,7 @@ function deploymentTemplate(): string {
   return templateOf(manifest, { own: { ...linesOfPod("admission"), ...linesOfContainer(args) } });
 }
 
-/** Where the process stands that looks, before an uninstall, for what it would leave behind. Its pod answers no reviews. */
+/** The name of the process that checks, before an uninstall, what that would leave behind. Its pod answers no reviews. */
 const checkComponent = "uninstall";
 /** Longer than the check itself waits, and shorter than Helm waits for a hook unless the user says otherwise, in seconds. */
 const checkDeadlineSeconds = 240;
@@ -94,7 +94,7 @@ function uninstallTemplate(): string {
     {
       ...containerFields(),
       securityContext: container.securityContext,
-      // So that `kubectl describe` also shows what it has found.
+      // So that `kubectl describe` also shows the result.
       terminationMessagePolicy: "FallbackToLogsOnError",
     },
   ];
@@ -103,7 +103,7 @@ function uninstallTemplate(): string {
   const job = {
     activeDeadlineSeconds: checkDeadlineSeconds,
     backoffLimit: 2,
-    // What it has found it finds again. A pod that its node loses says nothing.
+    // A second run would find the same. A pod that is lost with its node says nothing.
     podFailurePolicy: {
       rules: [
         { action: "FailJob", onExitCodes: found },
@@ -125,7 +125,7 @@ function uninstallTemplate(): string {
   return fileOf([template], 'include "sluice.finalizerSettings" . | fromJsonArray');
 }
 
-/** What both have, so that neither takes a setting that the other one refuses. */
+/** The common settings of both, so that neither accepts one that the other refuses. */
 function containerFields(): object {
   return {
     name: account,
@@ -182,6 +182,7 @@ interface PolicyManifest extends Manifest {
   readonly spec: {
     readonly matchConstraints: { readonly resourceRules: readonly ResourceRule[]; readonly namespaceSelector?: object };
     readonly variables?: readonly Variable[];
+    readonly validations: readonly object[];
   };
 }
 
@@ -189,7 +190,9 @@ interface ResourceRule {
   readonly apiGroups: readonly string[];
 }
 
-/** What policies say of the kinds that users list, as data for the templates: {@link placeholderKinds} stand for these. */
+/**
+ * The parts of policies about the kinds that users list, as data for the templates: {@link placeholderKinds} mark their places.
+ */
 export function policyData(workloads: readonly Workload[]): object {
   const policies = [...fenceOf(workloads), ...guardOf(workloads)].filter(isAboutKinds);
   const rules = policies.map((policy) => [keyOf(policy), policy.spec.matchConstraints.resourceRules]);
@@ -213,24 +216,24 @@ function keyOf({ metadata: { name } }: Manifest): string {
   return name.replace(/\..*$/, "");
 }
 
-/** A policy, its binding, or the role for what the guard asks of people. */
+/** A policy, its binding, or the role for rights that the guard requires of people. */
 function policyTemplate(manifest: Manifest): string {
   const { kind, metadata } = manifest;
   if (isPolicy(manifest)) return templateOfPolicy(manifest);
-  // A role that is the same for all namespaces would be of several releases.
+  // A role that is the same for all namespaces would belong to several releases.
   const name = kind === "ClusterRole" ? `${metadata.name}:${placeholderNamespace}` : metadata.name;
   return templateOf({ ...manifest, metadata: { ...metadata, name } }, { isOfCluster: true });
 }
 
 /** A policy that matches the namespaces and the kinds that users list. */
 function templateOfPolicy(manifest: PolicyManifest): string {
-  const { matchConstraints, variables } = manifest.spec;
+  const { matchConstraints, variables, validations } = manifest.spec;
   const { resourceRules, namespaceSelector } = matchConstraints;
   const changed = {
     ...(namespaceSelector && inNamespaces([lines("namespaces")])),
     ...(isAboutKinds(manifest) ? lines("resource-rules") : { resourceRules }),
   };
-  // The fence is also about what an account writes in its own namespace.
+  // The fence also limits an account's writes in its own namespace.
   const places = keyOf(manifest).startsWith("sluice-fence-") ? "writtenNamespaces" : "namespaces";
   const own = {
     namespaces: [`{{- include "sluice.${places}" . | fromJsonArray | toYaml | nindent COLUMN }}`],
@@ -238,11 +241,25 @@ function templateOfPolicy(manifest: PolicyManifest): string {
       "resourceRules:",
       `  {{- include "sluice.resourceRules" (list . "${keyOf(manifest)}") | nindent COLUMN }}`,
     ],
+    leaving: leavingLines,
   };
+  const isAboutObjects = keyOf(manifest) === "sluice-fence-objects";
   const ours = variables?.map((variable) => ({ ...variable, expression: expressionOf(manifest, variable) }));
-  const spec = { ...manifest.spec, matchConstraints: changed, ...(ours && { variables: ours }) };
+  const all = { validations: [...validations, ...(isAboutObjects ? [lines("leaving")] : [])] };
+  const spec = { ...manifest.spec, matchConstraints: changed, ...(ours && { variables: ours }), ...all };
   return templateOf({ ...manifest, spec }, { isOfCluster: true, own });
 }
+
+/**
+ * A replica that does not know yet that Sluice leaves must not add a finalizer after the check has found none: no process would
+ * take that off.
+ */
+const leavingLines = [
+  "{{- if .Values.uninstall.prepare }}",
+  `- expression: ${noMoreFinalizers()}`,
+  "  message: uninstall.prepare is true, so that Sluice adds no finalizer",
+  "{{- end }}",
+];
 
 /** No policy names a label that a user has not allowed: where the manifests list the usual ones, the setting counts. */
 function expressionOf(manifest: PolicyManifest, { name, expression }: Variable): string {

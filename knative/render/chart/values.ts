@@ -11,7 +11,7 @@ import { usualAffinity, usualResources } from "./templates.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** One value: what it is by default, what it means, and which values it takes. */
+/** One value: its default, its meaning, and its schema. */
 interface Value {
   readonly usual: unknown;
   readonly meaning: string;

@@ -1,9 +1,9 @@
 /**
- * The fence in CEL, the language of admission policies: what two states of an object have in common, but for the paths that an
+ * The fence in CEL, the language of admission policies: two states of an object must be equal, except for the paths that an
  * account may change.
  */
 
-import { skipLabelPath } from "../../../functions/shared/annotations/paths.ts";
+import { ours, skipLabelPath } from "../../../functions/shared/annotations/paths.ts";
 import { placeholderNamespace } from "../object.ts";
 
 /** Paths by group and resource, as `statefulsets.apps/status` names them, for each account. */
@@ -34,19 +34,19 @@ function tableIn(table: Table): string {
   return `{\n${accounts.join(",\n")}\n}`;
 }
 
-/** True for what one of our accounts asks for. Kustomize writes the namespace between the colons. */
+/** True for a request of one of our accounts. Kustomize writes the namespace between the colons. */
 export function isOurs(accounts: readonly string[]): string {
   const user = "request.userInfo.username";
   const isHere = `${user}.startsWith('system:serviceaccount:${placeholderNamespace}:')`;
   return `${isHere} && ${user}.split(':')[3] in ${listIn(accounts)}`;
 }
 
-/** What of metadata the policies are about, and what an object without it has. */
+/** The metadata that the policies compare, and the value of an object without it. */
 export const wordless = { labels: "{}", annotations: "{}", finalizers: "[]", ownerReferences: "[]" } as const;
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
 
-/** What the validations share: the object before and after, and which paths of it this account may change. */
+/** The common variables of the validations: the object before and after, and the paths that this account may change. */
 export function variablesOf(table: Table): readonly Variable[] {
   const metadata = Object.entries(wordless).flatMap(([field, nothing]): Variable[] =>
     ["before", "after"].map((when) => ({
@@ -77,7 +77,7 @@ export function variablesOf(table: Table): readonly Variable[] {
 
 /** Fields that have validations of their own, or none. */
 const apart = ["apiVersion", "kind", "metadata"];
-/** True where no field differs but those that may be changed, and those of `besides`. */
+/** True if no field differs except those that may be changed, and those of `besides`. */
 export function onlyChanges(table: Table, besides: readonly string[]): string {
   const paths = Object.values(table).flatMap((changes) => Object.values(changes).flat());
   const fields = paths.filter((path) => ![...apart, ...besides].some((one) => path.startsWith(one)));
@@ -89,7 +89,10 @@ export function onlyChanges(table: Table, besides: readonly string[]): string {
   return `${covers(after, before)} &&\n${covers(before, after)}`;
 }
 
-/** Of a field of one map: the other one has the same, or its path may be changed, or in turn what is in it differs so. */
+/**
+ * For a field of one map: the other map has the same value, or its path may be changed, or the same is true in turn of its own
+ * fields.
+ */
 function fieldCovered(now: string, then: string, name: string, prefix: string, levels: number): string {
   const path = prefix + name;
   const same = `${name} in ${then} && ${then}[${name}] == ${now}[${name}]`;
@@ -109,7 +112,7 @@ export const skipLabelKeys = "skipLabelKeys";
 /** The variable with the namespaces that are served. */
 export const servedNamespaces = "namespaces";
 
-/** True where labels and annotations differ only by keys that may be changed. */
+/** True if labels and annotations differ only by keys that may be changed. */
 export function onlyOurLabels(variables: readonly Variable[]): string {
   const isListed = variables.some(({ name }) => name === skipLabelKeys);
   const keys = `variables.${skipLabelKeys}`;
@@ -133,7 +136,7 @@ function isFree(field: string): string {
   );
 }
 
-/** True where owners are the same, and finalizers differ only by those that may be changed. */
+/** True if owners are the same, and finalizers differ only by those that may be changed. */
 export function onlyOurFinalizers(): string {
   const foreign = (when: string) =>
     `variables.finalizers${when}.filter(n, !('metadata.finalizers[' + n + ']' in variables.changes))`;
@@ -141,6 +144,11 @@ export function onlyOurFinalizers(): string {
     `${foreign("After")} == ${foreign("Before")} &&\n` +
     "variables.ownerReferencesAfter == variables.ownerReferencesBefore"
   );
+}
+
+/** True where no finalizer of Sluice is there that was not there before. */
+export function noMoreFinalizers(): string {
+  return `variables.finalizersAfter.all(f, !f.startsWith(${literal(ours)}) || f in variables.finalizersBefore)`;
 }
 
 /** A path that begins with a review key, and has at least one segment behind the key. */
@@ -162,7 +170,7 @@ function onlyKeyDiffers(now: string, then: string): string {
   );
 }
 
-/** True where the account may write review keys, and the configuration asks for them by its label. */
+/** True if the account may write review keys, and the configuration's label asks for them. */
 export function mayKey(path: string, label: string): Variable {
   const isLabelled = (when: string) =>
     `${literal(label)} in variables.labels${when} && variables.labels${when}[${literal(label)}] == 'true'`;
@@ -171,8 +179,8 @@ export function mayKey(path: string, label: string): Variable {
 }
 
 /**
- * True where no webhook is added or removed, and none differs but by whom the API server trusts to answer it, and by its review
- * key. It needs the variable of {@link mayKey}.
+ * True if no webhook is added or removed, and each differs only by its trusted authorities, and by its review key. It needs the
+ * variable of {@link mayKey}.
  */
 export function onlyBundlesAndKeys(path: string): string {
   const same = (k: string, now: string, then: string) => `${k} in ${then} && ${then}[${k}] == ${now}[${k}]`;

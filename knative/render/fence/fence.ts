@@ -31,7 +31,7 @@ const everyWrite = ["CREATE", "UPDATE", "DELETE"];
 /** No function decides by an Event, so accounts may write any. */
 const free = "events";
 
-/** One policy: which of the written resources it is about, and what it says besides. */
+/** One policy: its written resources, and its additional validations. */
 interface Part {
   readonly name: string;
   covers(need: Need): boolean;
@@ -57,7 +57,7 @@ const isLease = isOf("leases");
 const hasNamespace = (need: Need) => !isWebhook(need) && !isVolume(need) && !isLease(need);
 
 const group = literal(ledgerGroup.key);
-/** In CEL: an object of which a ledger's name and annotation are seen, or none. */
+/** In CEL: an object whose name and annotation may be a ledger's, or none. */
 const isLedger = (when: string) =>
   `(variables.${when.toLowerCase()} == {'metadata': {}} || ` +
   `variables.${when.toLowerCase()}.metadata.name.startsWith(${literal(ledgerPrefix)}) && ${group} in variables.annotations${when})`;
@@ -111,7 +111,7 @@ const parts: readonly Part[] = [
   },
 ];
 
-/** The policies for these accounts. Throws Error for a right to change objects without the paths that it is for. */
+/** The policies for these accounts. Throws Error for a right to change objects that names no path. */
 export function fenceOf(workloads: readonly Workload[]): readonly Manifest[] {
   const written = workloads.flatMap(({ name, needs }) => needs.filter((need) => isWritten(name, need)));
   return parts.flatMap((part) => {
@@ -133,13 +133,14 @@ function policyOfPart(part: Part, workloads: readonly Workload[], needs: readonl
   const table = tableOf(part, workloads);
   // Whatever matches is converted before the account is asked for: writes in all other namespaces are spared that. What is of no
   // namespace knows no such selector.
-  const places = part.name === "webhooks" || part.name === "volumes" ? {} : inServedNamespace;
-  return policyIn("fence", part.name, {
-    matchConstraints: { ...places, resourceRules: rulesOf(part, needs) },
+  const isAnywhere = part.name === "webhooks" || part.name === "volumes";
+  const spec = {
+    matchConstraints: { ...(isAnywhere ? {} : inServedNamespace), resourceRules: rulesOf(part, needs) },
     matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(accounts) }],
     variables: [...variables, ...variablesOf(table), ...moreVariables],
     validations: [...validations, ...onlyListedChanges(table, part)],
-  });
+  };
+  return policyIn("fence", part.name, spec, isAnywhere ? `fence-${part.name}` : "fence");
 }
 
 /** The validations that hold an account to its row of the table, whatever the objects are. */
@@ -168,7 +169,7 @@ export function onlyListedChanges(
   ];
 }
 
-/** What the refusal says: the account, and all that it may change. */
+/** The message of a refusal: the account, and everything that it may change. */
 function mayChange(what: string): string {
   return (
     `'no other ${what} of ' + variables.resource + ' may be changed by ' + variables.account + ` +
@@ -184,13 +185,13 @@ function rulesOf({ operations = () => everyWrite }: Part, needs: readonly Need[]
   );
 }
 
-/** As the expressions name it: `statefulsets.apps/status`. */
+/** The name in the expressions: `statefulsets.apps/status`. */
 function nameOf({ group: apiGroup, resource }: Need): string {
   const [plural = "", ...subresource] = resource.split("/");
   return [apiGroup === "" ? plural : `${plural}.${apiGroup}`, ...subresource].join("/");
 }
 
-/** What the policy on objects of a namespace says that each account may change. */
+/** The paths that each account may change, by the policy on objects of a namespace. */
 export function objectChangesOf(workloads: readonly Workload[]): Table {
   return tableOf({ covers: hasNamespace }, workloads);
 }

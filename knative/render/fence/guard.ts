@@ -21,7 +21,7 @@ import { labelsOf, type Manifest, type Workload } from "../object.ts";
 import { isOurs, listIn, literal, type Variable, wordless } from "./expressions.ts";
 import { inServedNamespace, policyIn, ruleFor, type Validation } from "./policy.ts";
 
-/** No object is of this resource: a right to it says that an account may correct what Sluice alone writes. */
+/** No object is of this resource: a right to it means that an account may correct annotations that only Sluice writes. */
 export const repairNeed: Need = { group: ourDomain, resource: "words", verbs: ["repair"] };
 /** Likewise: an account may make, change and delete ledgers. */
 const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] };
@@ -31,12 +31,12 @@ const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] 
  * To take it away again may have the volume deleted, and needs what a deletion needs.
  */
 const savingAnnotations: readonly Annotation<unknown>[] = [hold, recover, retainVolume];
-/** The words of an owner that have Sluice change labels of its pods. */
+/** The annotations of an owner that make Sluice change labels of its pods. */
 const labellingAnnotations: readonly Annotation<unknown>[] = [skipLabel, stopAll, skipDeadline];
 const finalizers = [volumeHold, volumeProtection];
 
 const entries: readonly Annotation<unknown>[] = annotationTable;
-/** The keys of what Sluice alone writes on such objects. */
+/** The keys that only Sluice writes on such objects. */
 function writtenByUs(on: Annotation<unknown>["on"], kind: Annotation<unknown>["kind"]): readonly string[] {
   return entries.filter((one) => one.isWrittenByUs && one.on === on && one.kind === kind).map(({ key }) => key);
 }
@@ -71,7 +71,7 @@ function spelled(field: keyof typeof wordless): Pair {
   return [of("object"), of("oldObject")];
 }
 
-/** The same by variables, and what these are. */
+/** The same by variables, and their definitions. */
 const named = (field: keyof typeof wordless): Pair => [`variables.${field}After`, `variables.${field}Before`];
 function variablesFor(...fields: readonly (keyof typeof wordless)[]): readonly Variable[] {
   return fields.flatMap((field) => {
@@ -83,24 +83,24 @@ function variablesFor(...fields: readonly (keyof typeof wordless)[]): readonly V
   });
 }
 
-/** True where the key k has another value in one map than in the other one. */
+/** True if the key k has another value in one map than in the other one. */
 function differs([after, before]: Pair): string {
   return `(k in ${after} ? !(k in ${before} && ${before}[k] == ${after}[k]) : k in ${before})`;
 }
 
-/** True where the text k is in one list and not in the other one. */
+/** True if the text k is in one list and not in the other one. */
 function isMoved([after, before]: Pair): string {
   return `(k in ${after}) != (k in ${before})`;
 }
 
-/** True where the account that writes has the right; `name` is an expression. */
+/** True if the writing account has the right; `name` is an expression. */
 function mayDo(group: string, resource: string, verb: string, name?: string): string {
   const named = name === undefined ? "" : `.name(${name})`;
   const asked = `authorizer.group(${literal(group)}).resource(${literal(resource)}).namespace(request.namespace)`;
   return `${asked}${named}.check(${literal(verb)}).allowed()`;
 }
 
-/** True where the account has this right of the guard's own. */
+/** True if the account has this right of the guard's own. */
 function mayBy({ group, resource, verbs }: Need): string {
   return verbs.map((verb) => mayDo(group, resource, verb)).join(" && ");
 }
@@ -113,7 +113,7 @@ function controller(name: string): string {
 
 const correcting = "only Sluice writes this; an account that corrects it needs the verb repair on words.sluice.dev";
 
-/** True where the list in a variable is empty, or the account has the right. The refusal names what is in the list. */
+/** True if the list in a variable is empty, or the account has the right. The refusal names the list's items. */
 function unless(list: string, right: string, message: string): Validation {
   const listed = `variables.${list}`;
   return {
@@ -265,7 +265,7 @@ function ownersOf(workloads: readonly Workload[]): Policy["rules"] {
   }));
 }
 
-/** The policies on what accounts other than these write, and the role that has the guard's own rights. */
+/** The policies on the writes of accounts other than these, and the role that has the guard's own rights. */
 export function guardOf(workloads: readonly Workload[]): readonly Manifest[] {
   const accounts = workloads.map(({ name }) => name);
   const owners = ownersOf(workloads);

@@ -1,4 +1,4 @@
-/** Admission policies as the fence and the guard have them. */
+/** Admission policies of the fence and of the guard. */
 import { webhookNamespace } from "../../../functions/shared/annotations/table.ts";
 import { labelsOf, type Manifest, placeholderNamespace } from "../object.ts";
 
@@ -22,13 +22,21 @@ export function ruleFor(group: string, operations: readonly string[], resources:
   return { apiGroups: [group], apiVersions: ["*"], operations, resources };
 }
 
-/** A policy of the namespace that is served. */
-export function policyIn(component: "fence" | "guard", about: string, spec: object): readonly Manifest[] {
-  const name = `sluice-${component}-${about}.${placeholderNamespace}`;
+/**
+ * A policy of the namespace that is served. By its component the folder `knative/namespace` knows what to write the namespace
+ * into: the kustomize of kubectl 1.30 selects by labels, and by no pattern of names.
+ */
+export function policyIn(
+  kind: "fence" | "guard",
+  about: string,
+  spec: object,
+  component: string = kind,
+): readonly Manifest[] {
+  const name = `sluice-${kind}-${about}.${placeholderNamespace}`;
   return policyOf({ name, labels: { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace } }, spec);
 }
 
-/** A policy, with the binding by which the API server denies what it finds invalid, or cannot evaluate. */
+/** A policy, with the binding by which the API server denies writes that it finds invalid, or cannot evaluate. */
 export function policyOf(metadata: Manifest["metadata"], spec: object): readonly Manifest[] {
   const apiVersion = "admissionregistration.k8s.io/v1";
   const binding = { policyName: metadata.name, validationActions: ["Deny"] };

@@ -1,4 +1,4 @@
-/** Another client of the API server, which reads an object meanwhile, and measures what is under way there. */
+/** A client of the API server besides the clients of the bench: it reads an object, and measures the requests under way. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError } from "../../controlplane/api.ts";
 import { percentile } from "./answers.ts";
@@ -31,7 +31,7 @@ export const asUser = { "impersonate-user": "bench-user" };
 
 const level = 'priority_level="global-default"';
 
-/** Gives that user every right. */
+/** Gives the user of {@link asUser} every right. */
 export async function letUser(access: ApiAccess): Promise<void> {
   const api = await Api.open(access, { userAgent: "sluice-test-bystander", connections: 1 });
   const group = "rbac.authorization.k8s.io";

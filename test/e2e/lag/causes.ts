@@ -1,4 +1,4 @@
-/** Why a revision never starts, each as a real kubelet or scheduler tells it. */
+/** Why a revision never starts, for each cause as a real kubelet or scheduler reports it. */
 import { setTimeout as delay } from "node:timers/promises";
 import { ApiError } from "../../controlplane/api.ts";
 import { ANNOTATIONS } from "../../controlplane/kubelet.ts";
@@ -87,7 +87,7 @@ export const causes: readonly Cause[] = [
 const neverMs = 86_400_000;
 const image = "app:never";
 
-/** The template of a revision that never starts. The fake kubelet has nothing to say of its pods: `play` has. */
+/** The template of a revision that never starts. The fake kubelet reports nothing about its pods, and `play` does. */
 export function neverStarting({ spec, metadata }: Template, cause: Cause): Template {
   const annotations = { ...metadata.annotations, [ANNOTATIONS.readyAfterMs]: String(neverMs) };
   const whole = { ...spec, ...cause.spec, containers: [{ name: "app", image }] };

@@ -22,7 +22,7 @@ function zone(name: string, updateRevision = "new"): Step[] {
   return [set(name, { updateRevision }), ...[0, 1, 2].map((ordinal) => pod(name, ordinal, { type: "ADDED" }))];
 }
 
-/** What is reported of them: each pod whose uid begins with what stands in `deleted` was deleted by Sluice. */
+/** The findings about them: each pod whose uid begins with a text in `deleted` was deleted by Sluice. */
 function violated(steps: readonly Step[], ...deleted: string[]): string[] {
   const sightings = steps.map((step, index) => ({ atMs: index * 1_000, ...step, revision: index + 1 }) as Sighting);
   const { violations } = checkHistory(sightings.reverse(), new Set(deleted));
@@ -35,7 +35,7 @@ const gone = { type: "DELETED", terminating: true } as const;
 const back = (uid: string, changes: Partial<PodSighting> = {}): Partial<PodSighting> => ({ uid, ...changes });
 
 describe("the check of what Sluice took", () => {
-  test("a pod of a second zone, while that of the first is not back, breaks Z1, and afterwards nothing", () => {
+  test("a pod of a second zone breaks Z1 while that of the first is not back, and not afterwards", () => {
     const before = [...zone("a"), ...zone("b"), pod("a", 0, goes), pod("a", 0, gone)];
     const early = [...before, pod("a", 0, back("2", { type: "ADDED", ready: false })), pod("b", 1, evicted)];
     assert.deepEqual(violated(early, "a-0/1"), [
@@ -44,7 +44,7 @@ describe("the check of what Sluice took", () => {
     assert.deepEqual(violated([...before, pod("a", 0, back("2")), pod("b", 1, evicted)], "a-0/1"), []);
   });
 
-  test("what users and controllers delete, and what was not Ready, is not taken", () => {
+  test("pods that users and controllers delete, and pods that were not Ready, do not count as taken", () => {
     const steps = [...zone("a"), ...zone("b"), pod("a", 0, goes), pod("a", 1, { ready: false }), pod("a", 1, evicted)];
     assert.deepEqual(violated([...steps, pod("b", 0, evicted)]), []);
   });
@@ -56,13 +56,13 @@ describe("the check of what Sluice took", () => {
     ]);
   });
 
-  test("a pod that broke by itself counts for Z2 once everybody must know of it", () => {
+  test("a pod that broke by itself counts for Z2 once every process must know of it", () => {
     const steps = [...zone("a"), pod("a", 0, { ready: false, atMs: 4_000 })];
     assert.deepEqual(violated([...steps, pod("a", 1, { ...evicted, atMs: 40_000 })]), []);
     assert.equal(violated([...steps, pod("a", 1, { ...evicted, atMs: 50_000 })]).length, 1);
   });
 
-  test("what was taken is remembered while its StatefulSet is away and its siblings are orphans, and when it is back", () => {
+  test("a taken pod is remembered while its StatefulSet is away and its siblings are orphans, and afterwards", () => {
     const orphans = [1, 2].map((ordinal) => pod("a", ordinal, { orphaned: true }));
     const away = [...zone("a"), ...zone("b"), pod("a", 0, goes), ...orphans, set("a", { type: "DELETED" })];
     const found = violated([...away, pod("a", 0, gone), pod("b", 0, goes)], "a-0/1", "b-0/1");
@@ -77,7 +77,7 @@ describe("the check of what Sluice took", () => {
     );
   });
 
-  test("a zone that left with all its pods is no loss, once the pod that was taken is gone", () => {
+  test("a zone that left with all its pods is no loss, once the taken pod is gone", () => {
     const left = [...zone("a"), ...zone("b"), pod("a", 0, evicted), set("a", { type: "DELETED" })];
     assert.equal(violated([...left, pod("b", 0, evicted)]).length, 1);
     assert.deepEqual(violated([...left, pod("a", 0, gone), pod("b", 0, evicted)]), []);
@@ -88,7 +88,7 @@ describe("the check of what Sluice took", () => {
     assert.deepEqual(violated([...steps, pod("b", 0, evicted)]), []);
   });
 
-  test("a pod that came for the wanted revision and is deleted by a rollout breaks D1, at once", () => {
+  test("a pod that a rollout deletes although it has come for the wanted revision breaks D1 at once", () => {
     const changed = [...zone("a", "old"), set("a", { updateRevision: "new" }), pod("a", 0, goes), pod("a", 0, gone)];
     const came = { type: "ADDED", ready: false, podRevision: "new" } as const;
     const steps = [...changed, pod("a", 0, back("2", came)), pod("a", 0, back("2", { ...came, ...goes }))];

@@ -1,6 +1,6 @@
 /**
- * What Sluice took, told again in the order of the API server's own history. Pure, and it shares no line with Sluice. Unlike
- * `history.ts` it knows who took a pod, and remembers it when the pod's StatefulSet is gone, orphaned or made again.
+ * Checks the pods that Sluice took, in the order of the API server's own history. Pure, and without any code of Sluice. Unlike
+ * `history.ts` it knows who took a pod, and remembers it when the pod's StatefulSet is gone, orphaned or recreated.
  */
 
 /** A StatefulSet at one revision. */
@@ -39,7 +39,7 @@ export interface PodSighting {
 
 export type Sighting = StatefulSetSighting | PodSighting;
 
-/** A promise that was broken, and how. */
+/** A broken promise, and how it was broken. */
 export interface Violation {
   readonly invariant: "Z1" | "Z2" | "D1";
   readonly message: string;
@@ -77,15 +77,17 @@ interface Zone {
   readonly slots: Map<number, Slot>;
 }
 
-/** A pod that broke by itself may be unseen for the 30 s of a silent watch, and those who saw it last act within 5 s more. */
+/**
+ * A pod that broke by itself may be unseen for the 30 s of a silent watch, and a process that saw it last acts within 5 s more.
+ */
 const unseenMs = 40_000;
-/** A pod may be deleted for being outdated so long after it ceased to be: its StatefulSet was read 5 s before. */
+/** A pod may be deleted as outdated this long after it ceased to be outdated, because its StatefulSet was read 5 s before. */
 const staleReadMs = 6_000;
 
 /**
- * Replays what was seen, in any order of arrival.
+ * Replays the sightings, in any order of arrival.
  *
- * @param deleted the uids of pods whose deletion Sluice asked for; users and controllers delete the others
+ * @param deleted the uids of pods whose deletion Sluice requested; users and controllers delete the others
  */
 export function checkHistory(sightings: readonly Sighting[], deleted: ReadonlySet<string>): Verdict {
   const history = new History(deleted);
@@ -147,7 +149,7 @@ class History implements Verdict {
     return slot;
   }
 
-  /** A slot that is not wanted any more is no loss: it was scaled away, or its zone has left with all that stood there. */
+  /** A slot that is no longer wanted is no loss: it was scaled away, or its zone has left with all its pods. */
   #forgetLeft({ statefulSet, slots }: Zone): void {
     const hasLeft = statefulSet === undefined && ![...slots.values()].some(({ pod }) => pod && isOrphan(pod));
     for (const slot of slots.values()) {
@@ -183,7 +185,7 @@ class History implements Verdict {
     slot.taken = pod.uid;
   }
 
-  /** A rollout has no business with a pod that runs, or is to run, what is wanted. */
+  /** A rollout must not take a pod that runs, or will run, the wanted revision. */
   #checkRevision({ statefulSet, wantedSince }: Zone, slot: Slot, pod: PodSighting, seen: PodSighting): void {
     if (statefulSet?.updateRevision === undefined || pod.podRevision !== statefulSet.updateRevision) return;
     const sinceMs = seen.atMs - wantedSince.atMs;
@@ -207,7 +209,7 @@ function isOrphan(pod: PodSighting): boolean {
   return pod.orphaned && !pod.terminating;
 }
 
-/** Taken and not back, or down by itself for so long that everybody must know. */
+/** Taken and not back, or down by itself for so long that every process must know. */
 function isDown({ taken, downSinceMs }: Slot, atMs: number): boolean {
   return taken !== undefined || (downSinceMs !== undefined && atMs - downSinceMs > unseenMs);
 }

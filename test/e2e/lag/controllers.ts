@@ -22,7 +22,7 @@ export function pauseControllers(controlPlane: ControlPlane, seed: number): Paus
   const send = (signal: NodeJS.Signals): void => {
     const pid = controlPlane.pids()[name];
     if (!pid) throw new Error(`${name} does not run`);
-    // It leads a process group of its own: a shell that holds it on its leash is in it too.
+    // It leads a process group of its own, because a shell that holds it on its leash is also in it.
     process.kill(-pid, signal);
   };
   const pausing = (async () => {

@@ -13,7 +13,7 @@ export interface DelayOptions {
   readonly mostBytes?: number;
 }
 
-/** Writes what comes from `source` to `sink`, by the phases. Resolves when either has ended, and ends the other. */
+/** Writes the bytes of `source` to `sink`, by the phases. Resolves when either has ended, and ends the other. */
 export async function forwardLate(source: Readable, sink: Writable, options: DelayOptions): Promise<void> {
   const delayed = new DelayedStream(source, sink, options);
   await Promise.all([delayed.walk(), delayed.read(), delayed.write()]);
@@ -58,7 +58,7 @@ class DelayedStream {
     this.#notify();
   }
 
-  /** Reads until the source ends, and no more than may be held. */
+  /** Reads until the source ends, and no more than the limit. */
   async read(): Promise<void> {
     const most = this.#options.mostBytes ?? defaultMostBytes;
     try {

@@ -1,7 +1,7 @@
 /** How late a watch delivers: drawn from a seed, for each connection and each kind of object. */
 import { type Random, seededRandom } from "../../fake-cluster/random.ts";
 
-/** What becomes of the bytes of a watch for a while. */
+/** What happens to the bytes of a watch for a while. */
 export interface Phase {
   /**
    * `late`: each byte comes `delayMs` after the server sent it. `frozen`: nothing comes until the phase is over, and then all
@@ -29,7 +29,7 @@ function between(random: Random, least: number, most: number): number {
   return Math.round(least + random() * (most - least));
 }
 
-/** One of the numbers that a seed gives; which one depends on the words alone, not on what was drawn before. */
+/** One of the numbers of a seed; which one depends on the words alone, not on earlier draws. */
 function drawnFor(seed: number, text: string): Random {
   let mixed = seed >>> 0;
   for (const letter of text) mixed = (Math.imul(mixed ^ (letter.codePointAt(0) ?? 0), 0x01000193) + 0x9e3779b9) >>> 0;
@@ -38,7 +38,7 @@ function drawnFor(seed: number, text: string): Random {
 
 /**
  * The phases of the n-th watch of a kind, without an end. A third of them are prompt, and short delays are more frequent than
- * long ones: where everything is 15 s late nothing happens any more.
+ * long ones, because nothing happens any more if everything is 15 s late.
  */
 export function* phasesOf(seed: number, kind: string, n: number, { mostMs, latest }: Lag): Generator<Phase, never> {
   while (kind === latest) yield { kind: "late", forMs: phaseMs.most, delayMs: mostMs };
@@ -54,7 +54,7 @@ export function* phasesOf(seed: number, kind: string, n: number, { mostMs, lates
   }
 }
 
-/** How long the answer to the n-th LIST of a kind is held back, in milliseconds: half of them are not. */
+/** Time for which the answer to the n-th LIST of a kind is delayed, in milliseconds: half of them are not delayed. */
 export function listDelayOf(seed: number, kind: string, n: number, { lateListsMs }: Lag): number {
   const random = drawnFor(seed, `list ${kind} ${n}`);
   return random() < 0.5 ? 0 : between(random, 0, lateListsMs);

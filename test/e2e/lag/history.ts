@@ -6,7 +6,7 @@ interface Line {
   readonly text: string;
 }
 
-/** @param journal what users did @param deleted the uids of pods whose deletion Sluice asked for */
+/** @param journal the acts of users @param deleted the uids of pods whose deletion Sluice requested */
 export function describe(
   sightings: readonly Sighting[],
   journal: readonly Line[],

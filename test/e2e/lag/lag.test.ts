@@ -8,10 +8,10 @@ import { scenarios } from "./scenarios.ts";
 import { tryOut } from "./trial.ts";
 
 const forMs = 20_000;
-/** Of rollbacks it names the cause: pods of this one need not have waited for two minutes before they are replaced. */
+/** Rollbacks name the cause: pods with this one need not have waited for two minutes before they are replaced. */
 const seed = 7;
 
-describe("watches that tell everything late, and controllers that stand still", {
+describe("watches that report everything late, and controllers that are stopped", {
   skip: await skipWithoutControlPlane(),
   concurrency: scenarios.length,
 }, () => {
@@ -36,12 +36,12 @@ describe("watches that tell everything late, and controllers that stand still", 
       context.diagnostic(`${counts}; at rest after ${(restMs / 1_000).toFixed(1)} s`);
       if (violations.length > 0) console.error(`what happened in ${scenario.name}:\n${history.join("\n")}`);
       assert.deepEqual(violations, []);
-      assert.ok(taken.rollout > 0, "nothing was rolled: nothing was tried");
+      assert.ok(taken.rollout > 0, "nothing was rolled, so that nothing was tested");
     });
   }
 });
 
-test("the search says how to use it, and refuses a flag that it does not know", () => {
+test("the search prints its usage, and refuses an unknown flag", () => {
   const run = (...args: string[]) =>
     spawnSync(process.execPath, [new URL("main.ts", import.meta.url).pathname, ...args], { encoding: "utf8" });
   const help = run("--help");

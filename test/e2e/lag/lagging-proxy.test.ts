@@ -22,7 +22,7 @@ describe("how late a watch is", () => {
       assert.notDeepEqual(other, first(20, 7, "pods", 1));
   });
 
-  test("of a kind that is to be latest every byte is as late as it may be", () => {
+  test("every byte of the kind that must be latest has the longest delay", () => {
     const phases = Array.from(phasesOf(7, "statefulsets", 1, { ...lag, latest: "statefulsets" }).take(5));
     assert.ok(phases.every(({ kind, delayMs }) => kind === "late" && delayMs === 20_000));
     assert.deepEqual(
@@ -40,7 +40,7 @@ describe("how late a watch is", () => {
   });
 });
 
-/** A stream through which bytes come late, and what has come out of it. */
+/** A stream with delayed bytes, and the bytes that have come out of it. */
 function played(phases: readonly Phase[], mostBytes?: number) {
   const source = new PassThrough({ highWaterMark: 1 });
   const received: string[] = [];
@@ -58,8 +58,8 @@ function played(phases: readonly Phase[], mostBytes?: number) {
   return { source, sink, reported: received, calm, over };
 }
 
-describe("a held stream", () => {
-  test("passes bytes on late, in their order, though a later phase is prompt", async () => {
+describe("a delayed stream", () => {
+  test("passes bytes on late, in their order, even if a later phase is prompt", async () => {
     const { source, sink, reported: received, over } = played([{ kind: "late", forMs: 60, delayMs: 250 }]);
     source.write("one ");
     await delay(120);
@@ -72,7 +72,7 @@ describe("a held stream", () => {
     assert.ok(sink.writableFinished || sink.writableEnded, "it is ended as the source was");
   });
 
-  test("a frozen phase tells everything when it is over", async () => {
+  test("a frozen phase delivers everything when it is over", async () => {
     const { source, reported: received, over } = played([{ kind: "frozen", forMs: 200, delayMs: 0 }]);
     source.write("one ");
     source.write("two ");
@@ -83,7 +83,7 @@ describe("a held stream", () => {
     assert.equal(received.join(""), "one two ");
   });
 
-  test("a half-open connection says nothing, and is cut without an end", async () => {
+  test("a half-open connection delivers nothing, and is cut without an end", async () => {
     const { source, sink, reported: received, over } = played([{ kind: "half-open", forMs: 100, delayMs: 0 }]);
     source.write("one ");
     await over;
@@ -92,7 +92,7 @@ describe("a held stream", () => {
     assert.ok(source.destroyed);
   });
 
-  test("when it is calm, all that is held passes, and the rest at once", async () => {
+  test("when it is calm, all delayed bytes pass, and later ones at once", async () => {
     const { source, reported: received, calm, over } = played([{ kind: "late", forMs: 60_000, delayMs: 60_000 }]);
     source.write("one ");
     await delay(20);
@@ -104,7 +104,7 @@ describe("a held stream", () => {
     await over;
   });
 
-  test("never holds much more than it may: it stops reading", async () => {
+  test("never keeps much more than its limit, because it stops reading", async () => {
     const { source, calm, over } = played([{ kind: "late", forMs: 60_000, delayMs: 60_000 }], 1_000);
     let written = 0;
     for (let count = 0; count < 100; count++) {
@@ -118,7 +118,7 @@ describe("a held stream", () => {
     await over;
   });
 
-  test("a source that breaks breaks the reader, after what is held", async () => {
+  test("a source that breaks breaks the reader, after the delayed bytes", async () => {
     const { source, sink, reported: received, over } = played([]);
     source.write("one ");
     await delay(20);
@@ -185,7 +185,7 @@ describe("the lagging proxy", () => {
     });
   });
 
-  test("what a watch reports is late until it is calm, and its head is not", async () => {
+  test("reports of a watch are late until it is calm, and its head is not", async () => {
     const seed = seedWhere("pods", ({ kind, delayMs }) => kind === "late" && delayMs > 5_000);
     await proxied(seed, 0, async (proxy) => {
       const answered = await fetch(`${proxy.url}/api/v1/namespaces/n/pods?watch=true`);
@@ -200,7 +200,7 @@ describe("the lagging proxy", () => {
     });
   });
 
-  test("who goes away from a watch is not watched for any more", async () => {
+  test("a client that leaves a watch is not watched for any more", async () => {
     await proxied(1, 0, async (proxy) => {
       streams.clear();
       const gone = new AbortController();
@@ -213,7 +213,7 @@ describe("the lagging proxy", () => {
     });
   });
 
-  test("it knows the pods whose deletion it passed on, not those that were refused or only rehearsed", async () => {
+  test("it knows the pods whose deletion it passed on, but not refused deletions and dry runs", async () => {
     await proxied(1, 0, async (proxy) => {
       const remove = async (pod: string, uid: string, more: object = {}) => {
         const body = JSON.stringify({ preconditions: { uid }, ...more });
@@ -226,7 +226,7 @@ describe("the lagging proxy", () => {
     });
   });
 
-  test("LISTs are answered late only where that is asked for, and single objects never", async () => {
+  test("LISTs are answered late only if that is requested, and single objects never", async () => {
     const tookMs = async (proxy: LaggingProxy, path: string) => {
       const startedMs = performance.now();
       await (await fetch(`${proxy.url}${path}`)).text();

@@ -1,6 +1,6 @@
 /**
- * An API server as a client sees it whose watches lag: requests pass at once, and what watches report comes late. One process
- * of Sluice asks through it; all other clients ask the API server itself.
+ * An API server for a client whose watches lag: requests pass at once, and reports of watches come late. One process of Sluice
+ * uses it; all other clients use the API server itself.
  */
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
@@ -35,7 +35,7 @@ export class LaggingProxy extends ApiProxy {
     return this.#deleted;
   }
 
-  /** From now on nothing is late: what is held comes, and connections that were silent are cut. */
+  /** From now on nothing is late: delayed bytes come, and connections that were silent are cut. */
   calm(): void {
     this.#calm.abort();
   }
@@ -67,7 +67,7 @@ export class LaggingProxy extends ApiProxy {
     return count;
   }
 
-  /** The server has answered: what it said grows old here. */
+  /** The server has answered, and its answer grows old here. */
   async #delayList(kind: string): Promise<void> {
     const { seed, lag } = this.#options;
     if (lag.lateListsMs === 0 || this.#calm.signal.aborted) return;

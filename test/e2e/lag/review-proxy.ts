@@ -1,4 +1,4 @@
-/** Where the API server sends its reviews: each goes to another process, by chance, as no Service does and many replicas may. */
+/** The target of the API server's reviews: each goes to another process, by chance, as no Service does and many replicas may. */
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -43,7 +43,7 @@ export class ReviewProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Breaks off what is under way. */
+  /** Aborts the requests under way. */
   async close(): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();

@@ -1,4 +1,4 @@
-/** What users do while watches lag. Each takes its numbers from a seed, and leaves the group as it is to be in the end. */
+/** The acts of users while watches lag. Each takes its numbers from a seed, and leaves the group in its final state. */
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../../controlplane/api.ts";
 import type { Random } from "../../fake-cluster/random.ts";
@@ -30,14 +30,14 @@ async function rollAgain(
 ) {
   const { statefulSets } = stage.group;
   for (let version = 2; !over.aborted; version++) {
-    // At times back to one that some pods still run.
+    // Sometimes back to a template that some pods still run.
     const image = `app:${random() < 0.2 ? Math.max(1, version - 2) : version}`;
     await stage.changeImage(image, whose === "every zone" ? statefulSets : [chosen(random, statefulSets) ?? ""]);
     await rest(between(random, ...pauseMs), over);
   }
 }
 
-/** A worker of a pool: takes a pod, asks until it goes or cannot, and takes the next. */
+/** A worker of a pool: takes a pod, tries until it goes or cannot, and takes the next. */
 async function evictAgain(
   stage: Stage,
   random: Random,
@@ -63,7 +63,7 @@ function rest(ms: number, over: AbortSignal): Promise<void> {
   return delay(ms, undefined, { signal: over }).catch(() => {});
 }
 
-/** Has several at work until `forMs` are over. */
+/** Lets several work until `forMs` are over. */
 async function together(forMs: number, ...work: ((over: AbortSignal) => Promise<void>)[]): Promise<void> {
   const over = AbortSignal.timeout(forMs);
   await Promise.all(work.map((one) => one(over)));
@@ -86,7 +86,7 @@ const drains: Scenario = {
     ),
 };
 
-/** A zone is there for a while, and away for a while. */
+/** A zone that exists for a while, and is away for a while. */
 async function joinAndLeave(stage: Stage, zone: string, random: Random, over: AbortSignal): Promise<void> {
   while (!over.aborted) {
     await stage.createZone(zone);
@@ -103,7 +103,7 @@ const zones: Scenario = {
     const passing = ["d", "e"].map((letter) => `${stage.group.name}-zone-${letter}`);
     await together(
       forMs,
-      // Short rollouts: what a whole one holds, no eviction gets.
+      // Short rollouts, because an eviction gets no place that a whole rollout takes.
       (over) => rollAgain(stage, stage.randomFor(1), [4_000, 12_000], over, "one zone"),
       ...passing.map(
         (zone, index) => (over: AbortSignal) => joinAndLeave(stage, zone, stage.randomFor(2 + index), over),
@@ -117,7 +117,7 @@ const zones: Scenario = {
   },
 };
 
-/** Deletes a zone, at times just after a pod of it was taken, and makes it again. */
+/** Deletes a zone, sometimes just after a pod of it was taken, and creates it again. */
 async function recreate(stage: Stage, random: Random, over: AbortSignal): Promise<void> {
   while (!over.aborted) {
     const going = stage.witness.pods.find(({ terminating, orphaned }) => terminating && !orphaned)?.zone;
@@ -145,7 +145,7 @@ const recreation: Scenario = {
     ),
 };
 
-/** How long the pods of a revision that never starts may stay after it was rolled back: two minutes, and what a watch lags. */
+/** How long the pods of a revision that never starts may stay after its rollback: two minutes, and the lag of a watch. */
 const repairedWithinMs = 240_000;
 
 const rollbacks: Scenario = {

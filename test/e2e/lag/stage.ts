@@ -44,7 +44,7 @@ export interface Template {
 
 const processes = 2;
 const lag: Lag = { mostMs: 20_000, lateListsMs: 5_000 };
-/** Half of the time one process learns of things soon, and acts while the other does not know yet which zones there are. */
+/** Half of the time one process learns of changes early, and acts while the other does not know the zones yet. */
 const promptLag: Lag = { mostMs: 500, lateListsMs: 500 };
 const lateZonesLag: Lag = { ...lag, latest: "statefulsets" };
 
@@ -55,17 +55,17 @@ export class Stage {
   readonly group: FixtureGroup;
   readonly api: Api;
   readonly witness: Witness;
-  /** What users did, in words. */
+  /** The acts of users, in words. */
   readonly journal: { readonly atMs: number; readonly text: string }[] = [];
-  /** Answers to evictions after which a drain does not ask again, though every pod is governed and may go some day. */
+  /** Answers to evictions after which a drain does not try again, although every pod is governed and may go some day. */
   readonly endedDrains: string[] = [];
-  /** What is left for users to do when nothing is late any more. */
+  /** The acts that users still have to do when nothing is late any more. */
   afterwards: (() => Promise<void>) | undefined;
   readonly #made: GroupOptions;
   readonly #closing: (() => Promise<unknown>)[] = [];
   readonly #proxies: LaggingProxy[] = [];
   readonly #servers: Server[] = [];
-  /** The templates that zones are made with, by StatefulSet. */
+  /** The templates of zones, by StatefulSet. */
   readonly #templates = new Map<string, Template>();
 
   private constructor(
@@ -88,7 +88,9 @@ export class Stage {
     );
   }
 
-  /** Resolves when the group is ready and both processes may permit. What was started ends with `close`, or if this throws. */
+  /**
+   * Resolves when the group is ready and both processes may permit. `close` ends everything, and so does an error of this call.
+   */
   static async set(options: StageOptions): Promise<Stage> {
     const { controlPlane, name, seed } = options;
     const random = seededRandom(seed);
@@ -113,12 +115,12 @@ export class Stage {
     return stage;
   }
 
-  /** Numbers for one actor: what others draw does not change them. */
+  /** Numbers for one actor, which do not depend on the draws of others. */
   randomFor(actor: number): Random {
     return seededRandom(this.seed * 1_009 + actor);
   }
 
-  /** The uids of pods whose deletion a process of Sluice asked for. */
+  /** The uids of pods whose deletion a process of Sluice requested. */
   get deletedPods(): ReadonlySet<string> {
     return new Set(this.#proxies.flatMap(({ deletedPods }) => [...deletedPods]));
   }
@@ -131,12 +133,12 @@ export class Stage {
     return `/apis/apps/v1/namespaces/${this.group.namespace}/statefulsets${name && `/${name}`}`;
   }
 
-  /** The pod template that a zone was given last. @param zone such as "g-zone-a" */
+  /** A zone's last pod template. @param zone such as "g-zone-a" */
   template(zone: string): Template {
     return this.#templates.get(zone) ?? (this.#manifest(zone).spec.template as Template);
   }
 
-  /** Gives a zone another template. It need not be there: then it is made with it. */
+  /** Gives a zone another template, with which it is created later if it does not exist. */
   async changeTemplate(zone: string, template: Template): Promise<void> {
     this.#templates.set(zone, template);
     const operations = [{ op: "replace", path: "/spec/template", value: this.#whole(zone, template) }];
@@ -145,7 +147,7 @@ export class Stage {
     if (answer.statusCode !== 200 && answer.statusCode !== 404) throw new Error(`${zone}: ${answer.statusCode}`);
   }
 
-  /** Another image for all the zones of the group that are named. */
+  /** Changes the image of these zones; by default of all zones of the group. */
   async changeImage(image: string, zones: readonly string[] = this.group.statefulSets): Promise<void> {
     this.log(`template of ${zones.join(", ")}: ${image}`);
     for (const zone of zones) {
@@ -157,7 +159,7 @@ export class Stage {
     }
   }
 
-  /** Makes a StatefulSet, with the template that it is to have. */
+  /** Creates a StatefulSet with the last template of its zone. */
   async createZone(zone: string): Promise<void> {
     const manifest = this.#manifest(zone);
     const spec = { ...manifest.spec, template: this.#whole(zone, this.template(zone)) };
@@ -165,7 +167,7 @@ export class Stage {
     await this.api.post(this.statefulSetPath(), { ...manifest, spec });
   }
 
-  /** Resolves when the StatefulSet is gone; its pods may still be there. */
+  /** Resolves when the StatefulSet is gone; its pods may still exist. */
   async deleteZone(zone: string, propagationPolicy: "Background" | "Orphan"): Promise<void> {
     this.log(`${zone} is deleted (${propagationPolicy})`);
     await this.api.delete(this.statefulSetPath(zone), { propagationPolicy });
@@ -183,7 +185,7 @@ export class Stage {
     );
   }
 
-  /** Asks once for a pod's eviction; resolves to the code. */
+  /** Requests a pod's eviction once; resolves to the code. */
   async evict(pod: string): Promise<number> {
     const { code, message } = await evict(this.api, this.group.namespace, pod);
     if (code === 201) this.log(`eviction of ${pod} is allowed`);
@@ -198,7 +200,7 @@ export class Stage {
     for (const proxy of this.#proxies) proxy.calm();
   }
 
-  /** What the ledger says is reserved, and what each process last said: it shows a reader why nothing moves. */
+  /** The ledger's reservations, and the last verdict of each process: they show a reader why nothing moves. */
   async describe(): Promise<string> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${this.group.namespace}/leases/sluice-${this.group.name}`;
     const ledger = await this.api
@@ -261,7 +263,7 @@ export class Stage {
     await this.#waitForOldLedger();
   }
 
-  /** A new ledger permits nothing for a while (rule R4), and what is to be seen here is not that. */
+  /** A new ledger permits nothing for a while (rule R4), which is not the subject here. */
   async #waitForOldLedger(): Promise<void> {
     const pod = `${this.group.statefulSets[0]}-0`;
     let allowed = 0;

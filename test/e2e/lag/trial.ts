@@ -29,7 +29,7 @@ export interface Outcome {
 /** Reservations whose pod never went lapse after two and a half minutes, and some only then. */
 const atRestWithinMs = 240_000;
 
-/** Never throws for what Sluice does; throws when the stage itself breaks. */
+/** Never throws for a failure of Sluice; throws if the stage itself breaks. */
 export async function tryOut({ scenario, forMs, ...options }: TrialOptions): Promise<Outcome> {
   const { seed } = options;
   const stage = await Stage.set({ ...options, name: `${scenario.name}-${seed}` });
@@ -73,7 +73,7 @@ async function comeToRest(stage: Stage): Promise<void> {
   );
 }
 
-/** The first thing that is not as it is to be in the end. */
+/** The first object that is not in its final state. */
 async function unrestOf(stage: Stage): Promise<string | undefined> {
   const { api, group } = stage;
   const { name, namespace } = group;

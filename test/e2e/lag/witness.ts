@@ -1,4 +1,4 @@
-/** Watches the pods and StatefulSets of one group for itself, straight from the API server, and forgets nothing. */
+/** Watches the pods and StatefulSets of one group independently, straight from the API server, and forgets nothing. */
 import { Api, type ApiAccess, eventually } from "../../controlplane/api.ts";
 import { linesOf } from "../../controlplane/lines.ts";
 import type { PodSighting, Sighting, StatefulSetSighting } from "./check-history.ts";
@@ -26,7 +26,7 @@ type See = (object: Raw, change: Change) => Sighting | undefined;
 export class Witness {
   readonly #api: Api;
   readonly #sightings: Sighting[] = [];
-  /** The pods that there are, by uid. */
+  /** The existing pods, by uid. */
   readonly #pods = new Map<string, PodSighting>();
   readonly #podsPath: string;
   #closed = false;
@@ -61,7 +61,7 @@ export class Witness {
     return [...this.#pods.values()];
   }
 
-  /** Everything up to now, in the order in which it was learnt of. Throws when something was missed. */
+  /** Everything up to now, in the order of arrival. Throws if something was missed. */
   async sightings(): Promise<readonly Sighting[]> {
     await eventually("the witness caught up", 30_000, async () => {
       if (this.#failure !== undefined) throw this.#failure;
@@ -116,7 +116,7 @@ function seeStatefulSet({ metadata, spec, status }: Raw, change: Change): Statef
   };
 }
 
-/** A witness reads names apart from the product, whose mistake must not be one here. */
+/** A witness reads names without the product, whose mistake must not be one here. */
 function seePod({ metadata, status }: Raw, change: Change): PodSighting | undefined {
   const [, zone, ordinal] = /^(.+)-(\d+)$/.exec(metadata.name) ?? [];
   if (zone === undefined) return undefined;

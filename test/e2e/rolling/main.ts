@@ -21,7 +21,7 @@ Exit code 0: no promise was broken, and each version took pods; 1: otherwise, or
 const flags = { against: { type: "string" }, help: { type: "boolean" } } as const;
 const newer = resolve(import.meta.dirname, "../../..");
 
-/** The checkout of the older version; undefined where the command line is wrong, and `line` says how. */
+/** The checkout of the older version; undefined for a wrong command line, with `line` as the mistake. */
 function readAgainst(line: CommandLine): string | undefined {
   const text = line.text("against");
   if (text === undefined) {
@@ -37,7 +37,7 @@ function readAgainst(line: CommandLine): string | undefined {
   return directory;
 }
 
-/** True when nothing was broken, and both versions had a part in it. */
+/** True if no promise was broken, and both versions took part. */
 function report({ violations, takings, done, complaints, reviews }: Outcome): boolean {
   for (const complaint of complaints) console.log(`said as an error by the ${complaint}`);
   for (const version of ["older", "newer"] as const) {

@@ -6,7 +6,7 @@ import { test } from "node:test";
 const main = join(import.meta.dirname, "main.ts");
 const roll = (...args: string[]) => spawnSync(process.execPath, [main, ...args], { encoding: "utf8" });
 
-test("the rolling run wants a checkout of the older version, says what is wrong with one, and starts nothing then", () => {
+test("the rolling run requires a checkout of the older version, reports what is wrong with one, and then starts nothing", () => {
   const wrong = [
     [[], /^--against: name a checkout of the older version$/m],
     [["--against", import.meta.dirname], /^--against .+\/rolling: it has no package\.json$/m],

@@ -1,4 +1,4 @@
-/** Processes of two versions behind one Service: one at a time is exchanged, and what each version has done is counted. */
+/** Processes of two versions behind one Service: one at a time is replaced, and the acts of each version are counted. */
 import { eventually } from "../../controlplane/api.ts";
 import { TcpProxy } from "../../support/drain-proxy.ts";
 import type { Scene } from "../../support/scene.ts";
@@ -6,7 +6,7 @@ import type { LogLine, Server } from "../../support/server.ts";
 
 export type Version = "older" | "newer";
 
-/** What a version has done at least, in all of its processes: what each did in its last half second may be missing. */
+/** The least number of a version's acts, in all of its processes: those of each one's last half second may be missing. */
 export interface Done {
   /** Pods that its rollouts deleted. */
   deleted: number;
@@ -39,7 +39,7 @@ export class Processes {
     older: { deleted: 0, allowed: 0, refused: 0 },
     newer: { deleted: 0, allowed: 0, refused: 0 },
   };
-  /** What each process that has ended said as an error. */
+  /** The errors of each process that has ended. */
   readonly complaints: string[] = [];
   readonly endings: Ending[] = [];
 
@@ -58,7 +58,7 @@ export class Processes {
     return processes;
   }
 
-  /** Where reviews are sent: each connection goes to one of those that run. */
+  /** The target of reviews: each connection goes to one of the running processes. */
   get port(): number {
     return this.#proxy.port;
   }
@@ -68,7 +68,7 @@ export class Processes {
     return this.#running.map(({ version }) => version).join(", ");
   }
 
-  /** Resolves when each of them asks for the key of API servers on `path`, or when none does. */
+  /** Resolves when each of them requires the key of API servers on `path`, or when none does. */
   async askForKey(path: string, isAsked: boolean): Promise<void> {
     await eventually(isAsked ? "the key asked for" : "the key not asked for", 60_000, async () => {
       const gauges = this.#running.map(({ server }) => server.metric("sluice_review_key_asked", { path }));
@@ -76,14 +76,14 @@ export class Processes {
     });
   }
 
-  /** As a Deployment does: one more is started, and asked once it is ready; then the oldest is asked no more, and ends. */
+  /** As a Deployment does: one more is started, and gets reviews once it is ready; then the oldest gets no more, and ends. */
   async exchange(version: Version): Promise<void> {
     await this.#begin(version);
     const [leaving] = this.#running;
     if (leaving !== undefined) await this.#end(leaving);
   }
 
-  /** Ends all of them, and counts what they did. */
+  /** Ends all of them, and counts their acts. */
   async end(): Promise<void> {
     for (const running of [...this.#running]) await this.#end(running);
   }

@@ -34,7 +34,7 @@ const options = {
   readyAfterMs: 1_000,
   zoneBudget: { maxUnavailable: budget },
 };
-/** What a phase begins with, and which version comes in it, for the process that has run longest. */
+/** The first step of a phase, and the version that replaces the process that has run longest. */
 const phases: readonly { readonly webhooks?: Version; readonly coming?: Version }[] = [
   { coming: "newer" },
   { coming: "newer" },
@@ -43,11 +43,11 @@ const phases: readonly { readonly webhooks?: Version; readonly coming?: Version 
   { coming: "older" },
 ];
 const keyed = "/pods/eviction/pin";
-/** Stands in the ledger all the time, as what a later version keeps there does: each function leaves it alone. */
+/** Stays in the ledger all the time, as a later version's entry would: each function leaves it alone. */
 const unknown = { "test.sluice.dev/unknown": ' {"spelled": "oddly" } ' };
 const phaseWithinMs = 180_000;
 
-/** Throws, and says how things stood, where a phase does not end. `tell` gets a line for each phase. */
+/** Throws an error with the state of things if a phase does not end. `tell` gets a line for each phase. */
 export async function rollSluice(
   { controlPlane }: EvictionStage,
   checkouts: Readonly<Record<Version, string>>,
@@ -129,7 +129,7 @@ function sortFailed(failed: readonly Failed[], endings: readonly Ending[]) {
   return { failed: failed.filter((one) => endingAt(one)?.version !== "older"), failedInEnd };
 }
 
-/** A rollout begins, then a drain of two zones; then one process may be exchanged. Resolves when all of it has ended. */
+/** A rollout begins, then a drain of two zones; then one process may be replaced. Resolves when all of it has ended. */
 async function playPhase(
   scene: Scene,
   processes: Processes,
@@ -158,7 +158,7 @@ async function playPhase(
   );
 }
 
-/** Resolves when the ledger says that nothing is on its way any more. */
+/** Resolves when the ledger has nothing under way any more. */
 async function waitForNothingReserved(scene: Scene): Promise<void> {
   await eventually("nothing reserved", phaseWithinMs, async () =>
     ((await annotationsOf(scene))["sluice.dev/reservations"] ?? "{}") === "{}" ? true : undefined,

@@ -1,4 +1,4 @@
-/** What the API server asks of Sluice while it is rolled: by each version's own manifest, and without end. */
+/** The reviews of the API server while Sluice is rolled: by each version's own manifest, and without end. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -11,7 +11,7 @@ import type { Scene } from "../../support/scene.ts";
 /** The rendered webhook configurations of a checkout. */
 const manifest = "knative/base/webhooks/webhooks.yaml";
 
-/** A Service that stands for a port of this machine: an API server without kube-proxy finds it by the name that it tells. */
+/** A Service that stands for a port of this machine: an API server without kube-proxy finds it by its external name. */
 export async function makeService({ api, group: { namespace } }: Scene): Promise<void> {
   const spec = { type: "ExternalName", externalName: "localhost" };
   const service = { apiVersion: "v1", kind: "Service", metadata: { name: reviewService }, spec };
@@ -19,8 +19,8 @@ export async function makeService({ api, group: { namespace } }: Scene): Promise
 }
 
 /**
- * Applies the webhook configurations of a checkout with kubectl, as the upgrade notes say. They lead to `port`. Throws with what
- * kubectl said where it fails.
+ * Applies the webhook configurations of a checkout with kubectl, as the upgrade notes do. They lead to `port`. Throws kubectl's
+ * error output if it fails.
  */
 export async function applyWebhooks({ controlPlane, group }: Scene, checkout: string, port: number): Promise<void> {
   const { namespace } = group;
@@ -32,7 +32,7 @@ export async function applyWebhooks({ controlPlane, group }: Scene, checkout: st
   if (code !== 0) throw new Error(`kubectl apply: ${stderr}`);
 }
 
-/** Removes what {@link applyWebhooks} has made, or other namespaces could not be used any more. */
+/** Removes the objects of {@link applyWebhooks}, because other namespaces could not be used any more. */
 export async function removeWebhooks({ controlPlane, group }: Scene): Promise<void> {
   const kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
   await runKubectl(controlPlane, "delete", kinds, "-l", `grafana.com/namespace=${group.namespace}`);
@@ -44,7 +44,7 @@ export interface Failed {
   readonly answer: string;
 }
 
-/** Asks the API server for rehearsals of evictions and of sizes, until it is told to stop. */
+/** Sends dry runs of evictions and of sizes to the API server, until it is stopped. */
 export class Asker {
   readonly failed: Failed[] = [];
   asked = 0;
@@ -55,7 +55,7 @@ export class Asker {
     this.#loops = loops(this);
   }
 
-  /** Resolves when the first rehearsal of each was answered by the webhook. */
+  /** Resolves when the webhook has answered the first dry run of each. */
   static async start(scene: Scene): Promise<Asker> {
     const { api, group } = scene;
     const { namespace, statefulSets } = group;
@@ -89,7 +89,7 @@ export class Asker {
   }
 }
 
-/** What the API server says where a webhook gave it no answer that it could use. */
+/** The API server's message if a webhook gave it no usable answer. */
 function isFailure(message: string): boolean {
   return message.includes("failed calling webhook");
 }

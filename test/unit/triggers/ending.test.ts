@@ -1,4 +1,4 @@
-/** What clients see of the shipped server between a signal and its end. It serves a group of the fake cluster. */
+/** What clients of the shipped server see between a signal and its end. It serves a group of the fake cluster. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ describe("the shipped server after a signal", () => {
     settings: { ...certificate.settings, ...settings },
   });
 
-  /** Asks as an API server does, over kept connections. */
+  /** Sends reviews over kept connections, as an API server does. */
   function apiServer({ tlsPort }: Server) {
     const pool = new Pool(`https://127.0.0.1:${tlsPort}`, { connect: { ca: certificate.ca }, connections: 8 });
     const review = async (name: string): Promise<{ code: number; headers: Dispatcher.ResponseData["headers"] }> => {
@@ -60,7 +60,7 @@ describe("the shipped server after a signal", () => {
       (await (await fetch(`${url}/readyz`)).text()) === "this process is ending\n" ? true : undefined,
     );
 
-  test("it is unready, and answers every review of a storm, each on a connection that ends with it; then it ends with code 0", async (context) => {
+  test("it is unready and answers each review, on a connection that it then closes, until it ends with code 0", async (context) => {
     const server = await Server.start(optionsOf({ SHUTDOWN_DELAY: "3s" }));
     context.after(() => server.kill());
     await server.ready();
@@ -99,7 +99,7 @@ describe("the shipped server after a signal", () => {
     assert.equal((await ended).summary, "exit code 0");
   });
 
-  test("an eviction that waits for its turn at the signal is answered, and one that comes later is decided", async (context) => {
+  test("it answers an eviction that waits for its turn at the signal, and decides one that comes later", async (context) => {
     const server = await Server.start(optionsOf({ SHUTDOWN_DELAY: "3s", EVICTION_WAIT: "8s" }));
     context.after(() => server.kill());
     await server.ready();
@@ -119,11 +119,11 @@ describe("the shipped server after a signal", () => {
     const ended = server.stop(10_000);
     assert.equal((await parked).code, 429);
     await isUnready(server);
-    assert.equal((await review("db-zone-b-0")).code, 429, "by the budget, from watches that go on");
+    assert.equal((await review("db-zone-b-0")).code, 429, "the budget refuses it, from watches that go on");
     assert.equal((await ended).summary, "exit code 0");
   });
 
-  test("where no TLS server is open it ends at once, and where one is, at a second signal", async (context) => {
+  test("it ends at once if no TLS server is open, and otherwise at a second signal", async (context) => {
     const plain = await Server.start(
       optionsOf({ TLS_PORT: "off", TLS_CERT_FILE: "", TLS_KEY_FILE: "", SHUTDOWN_DELAY: "1m" }),
     );

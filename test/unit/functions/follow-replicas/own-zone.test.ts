@@ -8,7 +8,7 @@ import { Following } from "./following.ts";
 const lowest = { namespace, name: "group-b-0" };
 const message = /^group-b is to go to 3 replicas, and waits: group-b-0 is not ready, and group-b is OrderedReady: /;
 
-test("ordinal-not-ready: nothing is claimed or lowered while a pod below is broken, and its name is reported", async () => {
+test("ordinal-not-ready: follow-replicas claims and lowers nothing while a pod below is broken, and names that pod", async () => {
   for (const isReviewed of [false, true]) {
     const on = await Following.of({ c: {} }, { podManagementPolicy: "OrderedReady" });
     if (isReviewed) on.label("b", { "prepare-downscale": "true" });
@@ -24,7 +24,7 @@ test("ordinal-not-ready: nothing is claimed or lowered while a pod below is brok
   }
 });
 
-test("budget: if pods go in any order, none goes while more would be down than may be", async () => {
+test("budget: if pods may go in any order, none goes while this would make more pods unavailable than the budget allows", async () => {
   for (const [maxUnavailable, sizes] of [
     [1, [2, 4, 4]],
     [2, [2, 2, 4]],
@@ -37,7 +37,7 @@ test("budget: if pods go in any order, none goes while more would be down than m
   }
 });
 
-test("the leaving pod may be the one that is down, because the zone then loses no ready pod", async () => {
+test("the leaving pod may be the unavailable one, because the zone then loses no ready pod", async () => {
   const on = await Following.of({ c: {} });
   on.harness.world.kubelet.breakPod({ namespace, name: "group-b-3" });
   on.scale("a", 3);
@@ -45,7 +45,7 @@ test("the leaving pod may be the one that is down, because the zone then loses n
   assert.deepEqual(on.sizes, [3, 3, 4]);
 });
 
-test("health-bad: pods that are asked leave once they say yes, one at a time", async () => {
+test("health-bad: pods that are asked leave one at a time, as soon as they say yes", async () => {
   const on = await Following.of({ c: {} });
   const pods = new AskedPods(on.harness, ["group-b"]);
   on.harness.restart({ pods: pods.http(on.harness.cluster) });

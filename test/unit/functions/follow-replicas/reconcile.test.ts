@@ -1,15 +1,11 @@
 /** Reconciles in a fake cluster: what follows, in which order, under which claims, and what blocks it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { replicaTemplates } from "../../../fake-cluster/replica-template.ts";
 import { namespace, refused } from "../../shared/reconcile/harness.ts";
-import { Following } from "./following.ts";
+import { Following, mirrors } from "./following.ts";
 
 const template = { "rollout-mirror-replicas-from-resource-name": "template" };
-const mirrors = {
-  ...template,
-  "rollout-mirror-replicas-from-resource-kind": "Deployment",
-  "rollout-mirror-replicas-from-resource-api-version": "apps/v1",
-};
 
 function deploy(on: Following, replicas: number): void {
   const labels = { app: "template" };
@@ -18,7 +14,7 @@ function deploy(on: Following, replicas: number): void {
   on.harness.world.store.create("deployments", namespace, { metadata: { name: "template" }, spec } as never);
 }
 
-test("followers that are to be larger become so in one reconcile, and nothing is claimed for it", async () => {
+test("one reconcile makes all followers larger that must grow, without a claim", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   await on.run();
@@ -26,7 +22,7 @@ test("followers that are to be larger become so in one reconcile, and nothing is
   assert.deepEqual(on.claims, []);
 });
 
-test("followers that must shrink do so one zone after the other, each under a claim, while the others are whole", async () => {
+test("one reconcile makes followers smaller one zone after the other, each under a claim, while the other zones are whole", async () => {
   const on = await Following.of();
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -38,7 +34,7 @@ test("followers that must shrink do so one zone after the other, each under a cl
   assert.deepEqual([on.sizes, on.claims, on.harness.guard], [[2, 2, 2], [], "done"]);
 });
 
-test("zones-down: nothing is made smaller while a pod of another zone is away", async () => {
+test("zones-down: no follower becomes smaller while a pod of another zone is away", async () => {
   const on = await Following.of();
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -47,7 +43,7 @@ test("zones-down: nothing is made smaller while a pod of another zone is away", 
   assert.deepEqual([on.sizes, on.harness.guard], [[2, 4, 4], "zones-down"]);
 });
 
-test("a size is written only to the StatefulSet that was read: one that changed meanwhile is read again", async () => {
+test("Sluice writes a size only to the StatefulSet that it read, and reads it again if it changed meanwhile", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   let isChanged = false;
@@ -63,7 +59,7 @@ test("a size is written only to the StatefulSet that was read: one that changed 
   assert.deepEqual(on.sizes, [6, 5, 6]);
 });
 
-test("a follower whose leader grows again while it is claimed keeps its size, and the claim goes at once", async () => {
+test("if the leader grows again while its follower is claimed, the follower keeps its size, and the claim ends at once", async () => {
   const on = await Following.of({ c: {} });
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -87,7 +83,7 @@ test("a fault of one StatefulSet blocks no other", async () => {
   assert.equal(on.harness.guard, "leader-missing");
 });
 
-test("size-refused: the API server's message is quoted, the claim goes at once, and it is tried again after half a minute", async () => {
+test("size-refused: Sluice quotes the API server's message, ends the claim at once, and tries again after half a minute", async () => {
   const on = await Following.of({ c: {} });
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -104,7 +100,7 @@ test("size-refused: the API server's message is quoted, the claim goes at once, 
   assert.deepEqual(on.sizes, [2, 2, 4]);
 });
 
-test("the claim of a killed process goes after 90 s, and then its purpose is carried out (R20)", async () => {
+test("the claim of a killed process ends after 90 s, and another process then does the work that it was for (R20)", async () => {
   const on = await Following.of();
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -126,50 +122,57 @@ test("3.2 and 3.3: zones mirror an object, and its status says the size unless t
   const on = await Following.of({ a: mirrors, b: mirrors, c: { ...mirrors } });
   await on.run();
   assert.equal(on.harness.guard, "mirror-missing");
-  deploy(on, 6);
+  on.mirror(6);
   await on.harness.goOn(6_000);
   await on.goOn(12_000);
-  assert.deepEqual(on.sizes, [6, 6, 6]);
-  const { status } = on.harness.world.store.get("deployments", { namespace, name: "template" });
-  assert.equal((status as { replicas?: number }).replicas, 6);
+  assert.deepEqual([on.sizes, on.mirroredStatus], [[6, 6, 6], 6]);
 });
 
-test("3.3: the function writes nothing back where the annotation says no; a write that fails is told, and holds up nothing", async () => {
+test("3.3: if the annotation says no, the function writes nothing back; a refused write is reported, and delays nothing", async () => {
   const quiet = { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "no" };
   const on = await Following.of({ a: quiet, b: quiet, c: quiet });
-  deploy(on, 6);
+  on.mirror(6);
   on.harness.calls.length = 0;
   await on.goOn(12_000);
   assert.deepEqual(on.sizes, [6, 6, 6]);
   assert.deepEqual(
-    on.harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === "deployments"),
+    on.harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === replicaTemplates),
     [],
   );
   on.annotate("a", { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "true" });
   on.harness.interfere = ({ verb, resource }) => {
-    if (verb === "patch" && resource === "deployments") throw refused(403, "no status for you");
+    if (verb === "patch" && resource === replicaTemplates) throw refused(403, "no status for you");
   };
   await on.goOn(12_000);
   assert.equal(on.harness.problems.length, 1);
-  assert.match(on.harness.problems[0] ?? "", /the status of Deployment template .* no status for you/);
+  assert.match(on.harness.problems[0] ?? "", /the status of ReplicaTemplate template .* no status for you/);
   assert.equal(on.harness.guard, "done");
 });
 
-test("the status of a mirrored StatefulSet is left to its controller, also where a zone is forced to another size", async () => {
-  const leader = {
-    "rollout-mirror-replicas-from-resource-name": "group-c",
-    "rollout-mirror-replicas-from-resource-kind": "StatefulSet",
-    "rollout-force-replicas": "6",
-  };
-  const on = await Following.of({ a: leader, b: {}, c: {} });
-  await on.goOn(12_000);
-  assert.equal(on.sizes[0], 6);
-  await on.goOn(12_000);
-  const written = on.harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === "statefulsets");
-  assert.deepEqual(written, []);
-});
+for (const [kind, resource, name] of [
+  ["StatefulSet", "statefulsets", "group-c"],
+  ["Deployment", "deployments", "template"],
+] as const)
+  test(`the status of a mirrored ${kind} is left to its controller, also where a zone is forced to another size`, async () => {
+    const leader = {
+      "rollout-mirror-replicas-from-resource-name": name,
+      "rollout-mirror-replicas-from-resource-kind": kind,
+      "rollout-force-replicas": "6",
+    };
+    const on = await Following.of({ a: leader, b: {}, c: {} });
+    deploy(on, 4);
+    await on.goOn(12_000);
+    assert.equal(on.sizes[0], 6);
+    await on.goOn(12_000);
+    const calls = on.harness.calls.filter((call) => call.resource === resource);
+    assert.ok(calls.some(({ verb }) => verb === "get"));
+    assert.deepEqual(
+      calls.filter(({ verb }) => verb === "patch"),
+      [],
+    );
+  });
 
-test("what cannot be mirrored is told by its guard, and the size stays", async () => {
+test("a guard names the object that Sluice cannot mirror, and the size stays", async () => {
   for (const [annotations, guard] of [
     [{ ...mirrors, "rollout-mirror-replicas-from-resource-kind": "Nothing" }, "mirror-missing"],
     [{ ...mirrors, "rollout-mirror-replicas-from-resource-api-version": "a/b/c" }, "mirror-malformed"],
@@ -181,14 +184,14 @@ test("what cannot be mirrored is told by its guard, and the size stays", async (
   }
   const on = await Following.of({ a: mirrors, b: {}, c: {} });
   on.harness.interfere = ({ verb, resource }) => {
-    if (verb === "get" && resource === "deployments")
-      throw refused(403, 'User "sluice" cannot get resource "deployments"');
+    if (verb === "get" && resource === replicaTemplates)
+      throw refused(403, 'User "sluice" cannot get resource "replicatemplates"');
   };
   await on.run();
   assert.equal(on.harness.guard, "mirror-forbidden");
 });
 
-test("a mirrored StatefulSet or Deployment needs no API version, as Loki's chart writes it; of another kind the guard says what to write", async () => {
+test("a reference to a StatefulSet or Deployment needs no API version, as Loki's chart writes it; for any other kind the guard says what to write", async () => {
   const kind = "rollout-mirror-replicas-from-resource-kind";
   const on = await Following.of({ a: { ...template, [kind]: "Deployment" }, b: {}, c: {} });
   deploy(on, 6);
@@ -208,7 +211,7 @@ test("a mirrored StatefulSet or Deployment needs no API version, as Loki's chart
   );
 });
 
-test("a StatefulSet with a delay is made larger here, and never smaller", async () => {
+test("follow-replicas makes a StatefulSet with a delay larger, and never smaller", async () => {
   const delay = {
     "rollout-downscale-leader": "group-a",
     "rollout-delayed-downscale": "1h",
@@ -224,7 +227,7 @@ test("a StatefulSet with a delay is made larger here, and never smaller", async 
   assert.deepEqual(on.sizes, [7, 7, 7]);
 });
 
-test("a StatefulSet whose pods are told by a webhook is lowered without a claim: the webhook makes it", async () => {
+test("if a webhook tells a StatefulSet's pods to prepare, Sluice lowers it without a claim, because the webhook makes the claim", async () => {
   const on = await Following.of();
   on.label("b", { "prepare-downscale": "true" });
   on.scale("a", 2);
@@ -233,7 +236,7 @@ test("a StatefulSet whose pods are told by a webhook is lowered without a claim:
   assert.deepEqual([on.sizes, on.claims], [[2, 2, 4], []]);
 });
 
-test("shadow: nothing is written, and a report says what would be", async () => {
+test("shadow: Sluice writes nothing, and reports what it would write", async () => {
   const on = await Following.of();
   await on.harness.goOn(60_000);
   on.harness.restart({ mode: "shadow" });
@@ -273,7 +276,7 @@ test("malformed values are reported on the StatefulSet", async () => {
   );
 });
 
-test("a ledger that is too new to permit anything does not block growth, which takes no pod away (R4)", async () => {
+test("a ledger that is too new to permit a removal does not block growth, because growth removes no pod (R4)", async () => {
   const on = await Following.of({ c: {} });
   on.harness.restart();
   on.scale("a", 6);

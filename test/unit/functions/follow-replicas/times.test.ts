@@ -28,7 +28,7 @@ const eventsOf = ({ harness }: Following) =>
     .filter(({ message }) => message.startsWith("min-time-between-zones"))
     .map(({ type, message, involvedObject }) => `${type} ${involvedObject.name}: ${message}`);
 
-test("min-time-between-zones: a follower reads the ledger's times, sends nothing until they are over, and reports that once", async () => {
+test("min-time-between-zones: a follower reads the ledger's times, writes nothing until they have passed, and reports that once", async () => {
   const on = await lowered((nowMs) => JSON.stringify({ "group-a": nowMs }));
   await on.goOn(hourMs - 60_000);
   assert.equal(on.harness.guard, "min-time-between-zones");
@@ -54,7 +54,7 @@ test("an unknown time counts from the beginning of the ledger, as it does for th
   assert.equal(on.harness.count("patch statefulsets"), 0);
 });
 
-test("last-downscale-malformed: times that cannot be read block a follower, and the webhook is not asked", async () => {
+test("last-downscale-malformed: times that Sluice cannot read block a follower, and it does not ask the webhook", async () => {
   const on = await lowered(() => "no list");
   await on.goOn(60_000);
   assert.equal(on.harness.guard, "last-downscale-malformed");

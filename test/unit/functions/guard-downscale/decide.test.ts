@@ -58,7 +58,7 @@ describe("no-downscale", () => {
     });
   }
 
-  test("a scale to 0 is a downscale, also if its number is left out", async () => {
+  test("a scale to 0 is a downscale, also if the request omits the number", async () => {
     for (const to of [0, undefined, null]) {
       const request = reviewOf(scaleOf(3), scaleOf(to), { subresource: "scale" });
       const answer = await decideReview(request, { get: stored(protection) });
@@ -76,7 +76,7 @@ describe("no-downscale", () => {
     assert.equal((await decideReview(reviewOf(objectOf({ annotations }), objectOf({ replicas: 2 })))).guard, "allowed");
   });
 
-  test("a labelled object may keep its size, grow, and change otherwise: nothing is looked up", async () => {
+  test("a labelled object may keep its size, grow, and change otherwise, and Sluice looks nothing up for it", async () => {
     const labels = protection;
     for (const replicas of [3, 4]) {
       const answer = await decideReview(reviewOf(objectOf({ labels }), objectOf({ labels, replicas })));
@@ -86,7 +86,7 @@ describe("no-downscale", () => {
     }
   });
 
-  test("two objects without replicas are let through; one without, with a warning", async () => {
+  test("Sluice allows an update of an object without replicas; if only one of old and new has none, with a warning", async () => {
     const without = objectOf({ labels: protection, replicas: null });
     assert.equal((await decideReview(reviewOf(without, without))).guard, "not-a-downscale");
     for (const request of [reviewOf(without, objectOf({ replicas: 0 })), reviewOf(objectOf({}), without)]) {
@@ -120,7 +120,7 @@ describe("closed: a scale whose object the API server does not show is refused, 
     });
   }
 
-  test("in shadow mode it goes through, with a warning that says what would have been", async () => {
+  test("in shadow mode Sluice allows the downscale, with a warning that says what it would have answered", async () => {
     const answer = await decideReview(scaled, { ...failing(503), mode: "shadow" });
     assert.ok(answer.allowed && answer.warnings.join().includes("in shadow mode; otherwise refused with 429"));
   });
@@ -141,7 +141,7 @@ describe("closed: a scale whose object the API server does not show is refused, 
 });
 
 describe("if Sluice itself cannot read or look up something, it allows a downscale, with a warning", () => {
-  test("object-unknown: a look-up fails by a fault of ours", async () => {
+  test("object-unknown: a look-up fails because of an error in Sluice", async () => {
     const answer = await decideReview(scaled, { get: async () => Promise.reject(new Error("the sky fell")) });
     const warning =
       "statefulsets/db-a could not be looked up, so that its labels are not known, and it goes through: the sky fell";
@@ -149,7 +149,7 @@ describe("if Sluice itself cannot read or look up something, it allows a downsca
     assert.deepEqual(answer.allowed && answer.warnings, [warning]);
   });
 
-  test("an object cannot be read, or is of another type", async () => {
+  test("Sluice cannot read an object, or the object has another type", async () => {
     const labels = protection;
     const smaller = objectOf({ labels, replicas: 2 });
     for (const request of [
@@ -172,7 +172,7 @@ describe("if Sluice itself cannot read or look up something, it allows a downsca
   });
 });
 
-test("in shadow mode a downscale is allowed, with a warning that says what would have been", async () => {
+test("in shadow mode Sluice allows a downscale, with a warning that says what it would have answered", async () => {
   const labels = protection;
   const answer = await decideReview(reviewOf(objectOf({ labels }), objectOf({ labels, replicas: 2 })), {
     mode: "shadow",

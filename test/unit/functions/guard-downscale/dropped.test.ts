@@ -52,7 +52,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
     });
   }
 
-  test("also if the manifest that leaves it out is the first that follows, or the last", async () => {
+  test("this also applies to the first and to the last manifest that omits the number", async () => {
     const [with_, without] = [{ annotations: follows }, {}];
     assert.equal(
       await guardOf(fall({ ...without, managedFields: owners }, { ...with_, managedFields: leftOut })),
@@ -73,7 +73,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
     assert.equal(await one(owners, [...leftOut, owner("kubectl", "Update", ["replicas"], "scale")]), "allowed");
   });
 
-  test("without managed fields nothing is known, and the change is allowed", async () => {
+  test("without managed fields Sluice knows no owner of the number, and allows the change", async () => {
     for (const managedFields of [undefined, null, [], [{}], "none", { 0: owners }, [1, null, [owners]]]) {
       const request = fall({ annotations: follows, managedFields: owners }, { annotations: follows, managedFields });
       assert.equal(await guardOf(request), "allowed", JSON.stringify(managedFields));
@@ -99,7 +99,7 @@ describe("replicas-dropped: kubectl apply keeps the last manifest, which had the
       { ...given, annotations: { ...given.annotations, ...after }, managedFields: kubectl },
     );
 
-  test("it is refused, whichever of them it is that scales it", async () => {
+  test("Sluice refuses the scale to 1, whichever client sends it", async () => {
     for (const given of [{ labels: prepared }, { annotations: delayed }, { annotations: follows }]) {
       const request = apply(lastApplied({ replicas: 5 }), lastApplied({}), given);
       const answer = await decideReview(request);
@@ -108,7 +108,7 @@ describe("replicas-dropped: kubectl apply keeps the last manifest, which had the
     }
   });
 
-  test("a manifest with 1, or that never had a number, or cannot be read, is no reason", async () => {
+  test("Sluice does not refuse a manifest that has 1, that never had a number, or that it cannot read", async () => {
     assert.equal(await guardOf(apply(lastApplied({ replicas: 5 }), lastApplied({ replicas: 1 }))), "allowed");
     assert.equal(await guardOf(apply(lastApplied({}), lastApplied({}))), "allowed");
     assert.equal(await guardOf(apply({}, lastApplied({}))), "allowed");
@@ -122,7 +122,7 @@ describe("replicas-dropped: a client that writes whole manifests by patches, as 
   const helm = [owner("helm", "Update", ["replicas", "template"])];
   const sluice = [owner("helm", "Update", ["template"]), owner("sluice", "Update", ["replicas"])];
 
-  test("a StatefulSet that follows or mirrors does not fall to 1 by it", async () => {
+  test("such a patch does not set a StatefulSet that follows or mirrors to 1", async () => {
     for (const annotations of [follows, mirrors]) {
       for (const before of [helm, sluice]) {
         const answer = await decideReview(
@@ -136,7 +136,7 @@ describe("replicas-dropped: a client that writes whole manifests by patches, as 
     }
   });
 
-  test("a StatefulSet that only prepares, or no longer follows, may be set to 1 by such a manifest", async () => {
+  test("such a patch may set a StatefulSet to 1 that only prepares, or no longer follows", async () => {
     for (const given of [{ labels: prepared }, { annotations: delayed }]) {
       assert.equal(
         await guardOf(fall({ ...given, managedFields: helm }, { ...given, managedFields: helm })),
@@ -149,7 +149,7 @@ describe("replicas-dropped: a client that writes whole manifests by patches, as 
     );
   });
 
-  test("a client that writes only the number intends it", async () => {
+  test("a client that writes only the number intends 1", async () => {
     const request = fall(
       { annotations: follows, managedFields: helm },
       { annotations: follows, managedFields: sluice },
@@ -158,10 +158,10 @@ describe("replicas-dropped: a client that writes whole manifests by patches, as 
   });
 });
 
-describe("replicas-dropped is not said of", () => {
+describe("Sluice does not report replicas-dropped for", () => {
   const dropped = { annotations: follows, managedFields: leftOut };
 
-  test("another number than 1, or a StatefulSet whose size is a matter of its manifest alone", async () => {
+  test("a number other than 1, or a StatefulSet whose manifest alone decides its size", async () => {
     assert.equal(await guardOf(fall({ ...dropped, managedFields: owners }, { ...dropped, replicas: 2 })), "allowed");
     assert.equal(await guardOf(fall({ ...dropped, managedFields: owners }, { ...dropped, replicas: 0 })), "allowed");
     assert.equal(await guardOf(fall({ managedFields: owners }, { managedFields: leftOut })), "allowed");
@@ -169,7 +169,7 @@ describe("replicas-dropped is not said of", () => {
     assert.equal(await guardOf(ones), "not-a-downscale");
   });
 
-  test("a Deployment, or the scale subresource, where the number is always said", async () => {
+  test("a Deployment, or the scale subresource, whose request always has the number", async () => {
     const resource = "deployments";
     const before = objectOf({ resource, ...dropped, managedFields: owners });
     const after = objectOf({ resource, ...dropped, replicas: 1 });
@@ -179,13 +179,13 @@ describe("replicas-dropped is not said of", () => {
     assert.equal((await decideReview(scaled, { get })).guard, "allowed");
   });
 
-  test("an object with the label against any downscale: that guard is reported first", async () => {
+  test("an object with the label against any downscale, because Sluice reports that guard first", async () => {
     const request = fall({ ...dropped, labels: protection, managedFields: owners }, dropped);
     assert.equal(await guardOf(request), "no-downscale");
   });
 });
 
-test("names that others wrote are cut in the message", async () => {
+test("Sluice cuts names that others wrote in its message", async () => {
   const annotations = { "grafana.com/rollout-downscale-leader": "x".repeat(10_000) };
   const managers = [owner("y".repeat(10_000), "Update", ["replicas", "template"])];
   const answer = await decideReview(

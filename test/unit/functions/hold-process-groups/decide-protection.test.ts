@@ -136,7 +136,7 @@ test("releasing: without the option claims lose the finalizer, except suspended 
   assert.equal(changesOf(bare).length, 3, "also of a cluster that asks for nothing at all any more");
 });
 
-test("VOLUME_HOLD=remove takes the finalizer from every volume claim, of a cluster that is gone, too, and none gets it; what is deleted is left to gc-suspended-groups, which keeps its volume first", () => {
+test("VOLUME_HOLD=remove takes the finalizer from every volume claim, even after its cluster is gone, except from deleted ones: gc-suspended-groups first keeps their volumes", () => {
   const groups = protectedGroups({ ...option, "protect-volumes": "yes" });
   groups.holds = false;
   assert.equal(changesOf(groups).length, 3);

@@ -17,7 +17,7 @@ const creates =
   ({ verb, given }: Call) =>
     verb === "create" && (given[2] as { metadata: { name: string } }).metadata.name === name;
 
-test("another client's Lease with a ledger's name is reported once, and stops the sweep for no other group", async () => {
+test("Sluice reports another client's Lease with a ledger's name once, and still sweeps every other group", async () => {
   const harness = new Harness();
   harness.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha" } });
   for (let round = 0; round < 3; round++) assert.equal(await sweep(harness), undefined);
@@ -29,7 +29,7 @@ test("another client's Lease with a ledger's name is reported once, and stops th
   );
 });
 
-test("a terminating namespace stops the sweep for no other group, and is reported again after it was healthy", async () => {
+test("Sluice sweeps every other group if a namespace is terminating, and reports this again after the namespace was healthy", async () => {
   const harness = new Harness();
   const ending = (call: Call): void => {
     if (creates("sluice-alpha")(call)) throw refused(403, "namespace db is being terminated");
@@ -47,7 +47,7 @@ test("a terminating namespace stops the sweep for no other group, and is reporte
   assert.deepEqual(harness.problems, [first, first]);
 });
 
-test("a right that is missing for one group leaves the others swept, and the sweep says that it was not whole", async () => {
+test("if a right is missing for one group, the sweep covers the others, and reports that it was incomplete", async () => {
   const harness = new Harness();
   const message = 'leases.coordination.k8s.io is forbidden: User "u" cannot create resource "leases"';
   harness.interfere = (call) => {
@@ -58,7 +58,7 @@ test("a right that is missing for one group leaves the others swept, and the swe
   assert.equal(harness.problems.length, 1);
 });
 
-test("after three groups in a row without an answer the API server counts as away, and the rest waits for the next sweep", async () => {
+test("after three groups in a row without an answer the sweep considers the API server unreachable, and leaves the rest to the next sweep", async () => {
   const harness = new Harness();
   harness.interfere = ({ verb }) => {
     if (verb === "create") throw refused(503, "away");
@@ -75,7 +75,7 @@ test("after three groups in a row without an answer the API server counts as awa
   assert.equal(harness.count("create leases"), 20, "an answer in between begins the count anew");
 });
 
-test("foreign Leases in the way of three groups delay no other: only silence means that the API server is away", async () => {
+test("foreign Leases that block three groups delay no other group, because only silence means that the API server is unreachable", async () => {
   const harness = new Harness();
   const many = Array.from({ length: 5 }, (_, index) => ({ namespace, group: `g-${index}` }));
   for (const { group } of many.slice(0, 3))
@@ -95,7 +95,7 @@ test("a refusal restarts the count of missing answers", async () => {
   assert.deepEqual(leases(harness), ["sluice-g-3"]);
 });
 
-test("of several failures the first that matters is thrown, and each is reported with its group", async () => {
+test("of several failures the sweep throws the most important one, and reports each with its group", async () => {
   const harness = new Harness();
   const problems: string[] = [];
   harness.restart({
@@ -115,7 +115,7 @@ test("of several failures the first that matters is thrown, and each is reported
   ]);
 });
 
-test("a successful sweep clears what was reported of sweeps, and nothing else", async () => {
+test("a successful sweep clears the reports of sweeps, and no others", async () => {
   const harness = new Harness();
   const { sentEvents } = harness.context.memoryOf({ namespace, group: "alpha" });
   sentEvents.add("paused a 1");
@@ -123,7 +123,7 @@ test("a successful sweep clears what was reported of sweeps, and nothing else", 
   assert.deepEqual([...sentEvents], ["paused a 1"]);
 });
 
-test("a Lease with our label whose group does not match its name is not removed, and blocks no other", async () => {
+test("Sluice does not remove a Lease with our label whose group does not match its name, and the Lease blocks no other", async () => {
   const harness = new Harness();
   const annotations = { "sluice.dev/group": "other" };
   harness.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha", labels: label, annotations } });
@@ -135,7 +135,7 @@ test("a Lease with our label whose group does not match its name is not removed,
   assert.deepEqual(leases(harness), ["sluice-alpha", "sluice-beta", "sluice-gamma"]);
 });
 
-test("a vanished group whose ledger may not be removed, or cannot be read, blocks no other", async () => {
+test("a vanished group whose ledger Sluice may not remove, or cannot read, blocks no other", async () => {
   const harness = new Harness();
   await sweep(harness);
   harness.world.annotate({ namespace, name: "sluice-alpha" }, { "sluice.dev/reservations": "{" }, "leases");
@@ -159,7 +159,7 @@ async function sweepNamespaces(harness: Harness): Promise<unknown> {
   return sweepThere(harness).catch((error: unknown) => error);
 }
 
-test("a namespace that may not be read blocks no other, and the first such answer says that the sweep was incomplete", async () => {
+test("a namespace that Sluice may not read blocks no other, and the first such answer reports that the sweep was incomplete", async () => {
   const harness = new Harness();
   const isIn = (call: Call, name: string) => (call.given[1] as { namespace?: string }).namespace === name;
   harness.interfere = (call) => {
@@ -175,7 +175,7 @@ test("a namespace that may not be read blocks no other, and the first such answe
   assert.equal(((await sweepNamespaces(neither)) as Error).message, "not here");
 });
 
-test("a group whose ledger may not be created delays no other namespace", async () => {
+test("a group whose ledger Sluice may not create delays no other namespace", async () => {
   const harness = new Harness();
   harness.interfere = (call) => {
     if (call.verb === "create" && call.given[1] === "other") throw refused(500, "broken");

@@ -11,18 +11,18 @@ const reserved = (ordinal: number): Reservation => {
 
 const claim = { kind: "scale-down", zone: "ingester-b" };
 
-test("a group with a StatefulSet gets a ledger if it has none, and keeps an existing one, whatever that holds", () => {
+test("a group with a StatefulSet gets a ledger if it has none, and keeps an existing one, whatever it holds", () => {
   assert.deepEqual(decide({ key, isLiving: true, ledger: undefined }), { kind: "make" });
   for (const ledger of [empty, { open: [reserved(0)], claims: [claim], besides: ["sluice.dev/some-time"] }])
     assert.deepEqual(decide({ key, isLiving: true, ledger }), { kind: "keep" });
 });
 
-test("a group without a StatefulSet gets no ledger, and one that holds nothing is collected", () => {
+test("a group without a StatefulSet gets no ledger, and Sluice collects its ledger if it holds nothing", () => {
   assert.deepEqual(decide({ key, isLiving: false, ledger: undefined }), { kind: "keep" });
   assert.deepEqual(decide({ key, isLiving: false, ledger: empty }), { kind: "collect" });
 });
 
-test("a ledger that holds a reservation is never collected: the wait names the pod, and how many more there are", () => {
+test("Sluice never collects a ledger that holds a reservation: the wait names the pod, and how many more there are", () => {
   const one = decide({ key, isLiving: false, ledger: { ...empty, open: [reserved(0)] } });
   assert.deepEqual(one, {
     kind: "wait",
@@ -36,7 +36,7 @@ test("a ledger that holds a reservation is never collected: the wait names the p
   assert.ok(three.kind === "wait" && three.message.includes("of ingester-a-0 and 2 more: "));
 });
 
-test("a ledger that holds a claim is never collected: the wait names its zone and its kind, behind the reservations (R10a)", () => {
+test("Sluice never collects a ledger that holds a claim: the wait names its zone and its kind, after the reservations (R10a)", () => {
   const one = decide({ key, isLiving: false, ledger: { ...empty, claims: [claim] } });
   assert.ok(one.kind === "wait" && one.guard === "ledger-held" && one.zone === "ingester-b");
   assert.match(one.message, / holds a claim on ingester-b \(scale-down\): /);
@@ -44,7 +44,7 @@ test("a ledger that holds a claim is never collected: the wait names its zone an
   assert.match(two.kind === "wait" ? two.message : "", / holds the reservation of ingester-a-0 and 1 more: /);
 });
 
-test("a ledger with an entry that only another function can end is never collected: the wait names the entry", () => {
+test("Sluice never collects a ledger with an entry that only another function can end: the wait names the entry", () => {
   const besides = ["sluice.dev/last-time", "sluice.dev/some-time"];
   const verdict = decide({ key, isLiving: false, ledger: { ...empty, besides } });
   assert.deepEqual(verdict, {

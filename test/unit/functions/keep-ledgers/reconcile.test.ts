@@ -12,7 +12,7 @@ import { leasesOf, populate } from "./ledgers.ts";
 const reconcile = (harness: Harness, at: GroupKey = key, sweep = false): Promise<ReconcileResult> =>
   played(harness.timeline, keepLedgers.reconcile(harness.context, at, { sweep }));
 
-test("a new group gets its ledger at once, and the ledger of a removed group is gone half a minute later at the latest", async () => {
+test("a new group gets its ledger at once, and Sluice removes the ledger of a removed group within half a minute", async () => {
   const harness = new Harness();
   assert.deepEqual(await reconcile(harness), { requeueAfterMs: undefined, pendingActs: undefined });
   assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
@@ -26,7 +26,7 @@ test("a new group gets its ledger at once, and the ledger of a removed group is 
   assert.deepEqual(leasesOf(harness), []);
 });
 
-test("however often a group is reported, its ledger is read once in half a minute", async () => {
+test("Sluice reads the ledger of a group at most once in half a minute, however often the group is reported", async () => {
   const harness = new Harness();
   await reconcile(harness);
   harness.forget();
@@ -45,7 +45,7 @@ test("with watches, and with a ledger that another function of the process knows
   await played(harness.timeline, cache.stop());
 });
 
-test("a failed reconcile does not count: the next one asks again, and a missing right is an error of the reconcile", async () => {
+test("a failed reconcile does not count: the next one asks again, and a missing right makes the reconcile fail", async () => {
   const harness = new Harness();
   const refusal = 'leases is forbidden: User "u" cannot create resource "leases"';
   harness.interfere = ({ verb }) => {
@@ -57,7 +57,7 @@ test("a failed reconcile does not count: the next one asks again, and a missing 
   assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
-test("a new budget creates the ledger of the StatefulSets that only it governs, and the ledger goes with the budget", async () => {
+test("a new budget creates the ledger of the StatefulSets that it alone selects, and the ledger goes with the budget", async () => {
   const harness = new Harness();
   const spec = { template: { metadata: { labels: { app: "db" } } } };
   for (const name of ["group-a", "group-b"]) {
@@ -77,7 +77,7 @@ test("a new budget creates the ledger of the StatefulSets that only it governs, 
   assert.deepEqual(leasesOf(harness), []);
 });
 
-test("a group that has just been swept is not read again, and shadow mode reads nothing (R16)", async () => {
+test("Sluice does not read a group again right after its sweep, and reads nothing in shadow mode (R16)", async () => {
   const harness = new Harness();
   await reconcile(harness, key, true);
   harness.restart({ mode: "shadow" });
@@ -85,7 +85,7 @@ test("a group that has just been swept is not read again, and shadow mode reads 
   assert.deepEqual([harness.requests, leasesOf(harness)], [[], []]);
 });
 
-test("a ledger that cannot be read is left for a human, and reported once", async () => {
+test("Sluice leaves a ledger that it cannot read to a person, and reports it once", async () => {
   const harness = new Harness();
   await reconcile(harness);
   harness.writeLedger({ "sluice.dev/reservations": "{" });

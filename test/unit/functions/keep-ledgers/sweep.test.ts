@@ -17,7 +17,7 @@ import { leasesOf, sweep, sweepOver } from "./ledgers.ts";
 /** A claim of a kind that only a later version knows. */
 const later = '{ "id":"x", "kind":"later","zone":"group-b","n":1e400 }';
 
-test("a sweep makes the ledgers that groups lack, ahead of need", async () => {
+test("a sweep creates the ledgers that groups lack, before they are needed", async () => {
   const harness = new Harness();
   await sweepOver(harness, [key, { namespace: "other", group: "Odd_Group" }, { namespace, group: "second" }]);
   const made = leasesOf(harness);
@@ -35,7 +35,7 @@ test("a group of the same name in another namespace has a ledger of its own", as
   assert.deepEqual(leasesOf(harness), ["db/sluice-group", "other/sluice-group"]);
 });
 
-test("an empty ledger of a vanished group is removed by uid and resourceVersion", async () => {
+test("a sweep removes the empty ledger of a vanished group, by uid and resourceVersion", async () => {
   const harness = new Harness();
   await sweepOver(harness, [key]);
   const { uid, resourceVersion } = harness.world.store.get("leases", ledgerKey).metadata;
@@ -45,7 +45,7 @@ test("an empty ledger of a vanished group is removed by uid and resourceVersion"
   assert.deepEqual(deletion?.given[2] as Preconditions, { uid, resourceVersion });
 });
 
-test("the ledger of a vanished group stays while a reserved pod exists, and the wait says so; it goes with the pod", async () => {
+test("the ledger of a vanished group stays while a reserved pod exists, and the wait says so; the ledger goes with the pod", async () => {
   const harness = new Harness({ zones: ["a"], replicas: 1 });
   await sweep(harness);
   const podKey = { namespace, name: "group-a-0" };
@@ -87,7 +87,7 @@ test("a ledger stays while orphaned pods of all its StatefulSets exist, because 
   assert.deepEqual(leasesOf(harness), []);
 });
 
-test("the ledger of a vanished group is left alone if it has entries that only another function, or a later version, understands", async () => {
+test("a sweep leaves the ledger of a vanished group if the ledger has entries that only another function, or a later version, understands", async () => {
   for (const annotation of ["sluice.dev/last-time", "sluice.dev/some-time"]) {
     const harness = new Harness();
     await sweep(harness);
@@ -126,7 +126,7 @@ test("a sweep removes no ledger that holds a claim, of whatever kind, and none o
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), kept.sort());
 });
 
-test("ledger-in-use: a ledger with times of downscales is kept for a week, one with older ones is not; a malformed one is", async () => {
+test("ledger-in-use: Sluice keeps a ledger with recent times of downscales for a week, but not one with older times; a malformed time is", async () => {
   const harness = new Harness();
   const dayMs = 24 * 3_600_000;
   const make = (group: string, times: string) => {
@@ -145,7 +145,7 @@ test("ledger-in-use: a ledger with times of downscales is kept for a week, one w
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["malformed", "recent"]);
 });
 
-test("a ledger that says when a suspended volume last went is kept for a week, and for ten minutes after the last reconcile", async () => {
+test("Sluice keeps a ledger with the time of the last volume removal for a week, and for ten minutes after the last reconcile", async () => {
   const harness = new Harness();
   const make = (group: string, first: Readonly<Record<string, string>>) => {
     const annotations = { "sluice.dev/group": group, ...first };
@@ -165,7 +165,7 @@ test("a ledger that says when a suspended volume last went is kept for a week, a
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["looked", "removed"]);
 });
 
-test("a StatefulSet of no group that has its pods told before they leave has a ledger ahead of need", async () => {
+test("a StatefulSet of no group whose pods are told before they leave gets a ledger before it is needed", async () => {
   const harness = new Harness({ labels: { "grafana.com/prepare-downscale": "true" } });
   await sweep(harness);
   const groups = harness.world.store
@@ -174,7 +174,7 @@ test("a StatefulSet of no group that has its pods told before they leave has a l
   assert.deepEqual(groups.sort(), [groupOfLoneStatefulSet("group-a"), groupOfLoneStatefulSet("group-b")]);
 });
 
-test("a ledger that another client writes, deletes or creates again meanwhile is left alone", async () => {
+test("Sluice leaves a ledger alone that another client writes, deletes or creates again meanwhile", async () => {
   for (const meanwhile of ["write", "remove"]) {
     const harness = new Harness();
     await sweepOver(harness, [key]);
@@ -188,7 +188,7 @@ test("a ledger that another client writes, deletes or creates again meanwhile is
   }
 });
 
-test("an unreadable ledger of a vanished group is left for a human", async () => {
+test("Sluice leaves an unreadable ledger of a vanished group to a person", async () => {
   const harness = new Harness();
   await sweepOver(harness, [key]);
   harness.writeLedger({ "sluice.dev/reservations": "{" });
@@ -196,7 +196,7 @@ test("an unreadable ledger of a vanished group is left for a human", async () =>
   assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
-test("other Leases are no ledgers: without the label, or without a group, they are not touched", async () => {
+test("Sluice does not touch other Leases, which have no label of ours or no group", async () => {
   const harness = new Harness();
   const { store } = harness.world;
   store.create("leases", namespace, { metadata: { name: "a-leader" } });
@@ -217,7 +217,7 @@ test("a process that serves some namespaces neither sees nor removes the ledgers
   assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
-test("in shadow mode a sweep neither makes nor removes a ledger (R16)", async () => {
+test("in shadow mode a sweep neither creates nor removes a ledger (R16)", async () => {
   const harness = new Harness();
   await sweepOver(harness, [key]);
   harness.restart({ mode: "shadow" });
@@ -245,7 +245,7 @@ const removeBudget = (harness: Harness) => {
 /** The only ledger, because `budget:db` is no valid name of an object. */
 const budgetLedger = { namespace, name: "sluice-afccf086814dbbce" };
 
-test("a sweep makes the ledgers of all groups, and of StatefulSets of none that a budget selects (R1, R4)", async () => {
+test("a sweep creates the ledgers of all groups, and of StatefulSets without a group that a budget selects (R1, R4)", async () => {
   const harness = ungrouped();
   harness.world.addGroup({ namespace, group: "governed", zones: ["a", "b"], replicas: 1 });
   harness.world.addGroup({ namespace, group: "free", zones: ["a", "b"], replicas: 1, labels: { app: "free" } });
@@ -259,7 +259,7 @@ test("a sweep makes the ledgers of all groups, and of StatefulSets of none that 
   assert.deepEqual(harness.requests.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
 });
 
-test("ten seconds after a sweep has made or found a ledger, the first review under it waits no longer (R4)", async () => {
+test("ten seconds after a sweep has created or found a ledger, the first review under it does not have to wait (R4)", async () => {
   for (const isMade of [false, true]) {
     const harness = new Harness();
     addBudget(harness);
@@ -273,14 +273,14 @@ test("ten seconds after a sweep has made or found a ledger, the first review und
   }
 });
 
-test("where the budgets' CRD is not installed the groups have ledgers all the same", async () => {
+test("if the CRD of budgets is not installed, groups still get ledgers", async () => {
   const harness = new Harness();
   harness.world.store.withdraw("zoneawarepoddisruptionbudgets");
   await sweep(harness);
   assert.deepEqual(leasesOf(harness), ["db/sluice-group"]);
 });
 
-test("the ledger of a budget that selects nothing any more goes, by uid and resourceVersion", async () => {
+test("a sweep removes the ledger of a budget that no longer selects anything, by uid and resourceVersion", async () => {
   const harness = ungrouped();
   await sweep(harness);
   const { uid, resourceVersion } = harness.world.store.get("leases", budgetLedger).metadata;
@@ -321,7 +321,7 @@ test("a budget's ledger stays while a StatefulSet has pods that the budget selec
   assert.deepEqual(leasesOf(harness), [`db/${budgetLedger.name}`]);
 });
 
-test("the API server, and not a watch, decides whether it may go", async () => {
+test("the API server, and not a watch, decides whether Sluice may remove a ledger", async () => {
   const harness = ungrouped();
   await sweep(harness);
   harness.world.annotate(budgetLedger, { "sluice.dev/settled-through": "1" }, "leases");
@@ -337,7 +337,7 @@ test("the API server, and not a watch, decides whether it may go", async () => {
   await played(harness.timeline, cache.stop());
 });
 
-test("an unreadable ledger of a budget is left for a human, and shadow mode writes nothing (R16)", async () => {
+test("Sluice leaves an unreadable ledger of a budget to a person, and writes nothing in shadow mode (R16)", async () => {
   const harness = ungrouped();
   harness.restart({ mode: "shadow" });
   await sweep(harness);
@@ -350,7 +350,7 @@ test("an unreadable ledger of a budget is left for a human, and shadow mode writ
   assert.equal(leasesOf(harness).length, 1);
 });
 
-test("a process that serves some namespaces sweeps the budgets of those", async () => {
+test("a process that serves some namespaces sweeps only the budgets of these", async () => {
   const harness = ungrouped();
   harness.restart({ namespaces: ["elsewhere"] });
   await sweep(harness);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalizer, ownedCluster, owner } from "./owned-cluster.ts";
 
-test("a RabbitmqCluster without the annotation gets no finalizer, loses one that an earlier version set, and is deleted at once", async () => {
+test("a RabbitmqCluster without the annotation gets no finalizer, loses one that an earlier version set, and goes at once if deleted", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": null });
   const process = world.process();
   assert.deepEqual(await process.keys(), []);
@@ -22,7 +22,7 @@ test("a RabbitmqCluster without the annotation gets no finalizer, loses one that
   assert.deepEqual(world.labels(), {}, "its operator labels its pods itself");
 });
 
-test("a RabbitmqCluster whose annotation Sluice cannot read is held with the label of its operator, and stop-all alone gives it", async () => {
+test("Sluice holds a RabbitmqCluster whose annotation it cannot read, and stop-all alone gives its pods the label of its operator", async () => {
   const owned = await ownedCluster({ "sluice.dev/skip-label": "let go" });
   await owned.process().reconcile();
   assert.deepEqual(owned.find()?.finalizers, [finalizer]);

@@ -16,7 +16,7 @@ function relabel({ harness }: OwnedCluster, ordinal: number, labels: Readonly<Re
   harness.world.store.patch("pods", podOf(ordinal), { metadata: { labels } });
 }
 
-test("label-taken: a label that a pod has with another value is not overwritten, and its status says so", async () => {
+test("label-taken: Sluice does not overwrite a pod's label that has another value, and the owner's status says so", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": "tier=trusted", "sluice.dev/stop-all": "true" });
   relabel(world, 1, { tier: "isolated" });
   assert.equal(await world.process(tier).reconcile(), "label-taken");
@@ -62,7 +62,7 @@ test("no pod gets a key that SKIP_LABEL_KEYS does not list, a key of Kubernetes,
   }
 });
 
-test("the label with the key that the pod itself names is removed, whatever the owner's status says", async () => {
+test("Sluice removes the label whose key the pod itself names, whatever the owner's status says", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   relabel(world, 0, { role: "leader" });
   await world.process().reconcile();
@@ -73,7 +73,7 @@ test("the label with the key that the pod itself names is removed, whatever the 
   assert.deepEqual([world.labels("role"), world.labels(), stampOf(world, 0)], [{ 0: "leader" }, {}, undefined]);
 });
 
-test("if a pod had the label before, only the time is noted: the pod names no key, and the label stays", async () => {
+test("if a pod already had the label, Sluice notes only the time: the pod names no key, and the label stays", async () => {
   const world = await ownedCluster();
   relabel(world, 2, { skipPreStopChecks: "yes" });
   await world.process().reconcile();

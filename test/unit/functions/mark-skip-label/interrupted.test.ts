@@ -18,7 +18,7 @@ function removeNamespace({ harness }: OwnedCluster): void {
   harness.world.store.delete("namespaces", { namespace: "", name: namespace });
 }
 
-test("namespace-ending: the pods of each owner are labelled within the five seconds before Kubernetes takes them", async () => {
+test("namespace-ending: Sluice labels the pods of each owner within the five seconds before Kubernetes deletes them", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -41,7 +41,7 @@ test("a new owner in a namespace that is being deleted gets no finalizer", async
   assert.deepEqual([world.find()?.finalizers ?? [], world.labels()], [[], all]);
 });
 
-test("no owner is read in a namespace that is not served, or that is not being deleted", async () => {
+test("Sluice reads no owner in a namespace that it does not serve, or that is not being deleted", async () => {
   const world = await ownedCluster();
   removeNamespace(world);
   await world.process({}, { namespaces: ["another"] }).reconcile(ending);
@@ -104,7 +104,7 @@ test("two processes at the same time label each pod once, and release the owner 
   ]);
 });
 
-test("if the API server does not answer for one pod, the others still get the label, and the reconcile is tried again", async () => {
+test("if the API server does not answer for one pod, the others still get the label, and Sluice reconciles again", async () => {
   const world = await ownedCluster();
   const process = world.process(immediately);
   await process.reconcile();
@@ -118,7 +118,7 @@ test("if the API server does not answer for one pod, the others still get the la
   assert.deepEqual(world.find()?.finalizers, [finalizer]);
 });
 
-test("owner-refused: if a webhook refuses a write to the owner, the refusal is reported and the write tried again", async () => {
+test("owner-refused: if a webhook refuses a write to the owner, Sluice reports the refusal and writes again", async () => {
   const world = await ownedCluster();
   const process = world.process();
   world.harness.interfere = ({ verb, resource }) => {
@@ -130,7 +130,7 @@ test("owner-refused: if a webhook refuses a write to the owner, the refusal is r
   assert.match(world.harness.events.join(), /SkipLabelWaiting orders: owner-refused/);
 });
 
-test("without RabbitMQ's operator there are no owners, and no error is reported", async () => {
+test("without RabbitMQ's operator there are no owners, and Sluice reports no error", async () => {
   const world = await ownedCluster();
   world.harness.interfere = ({ resource }) => {
     if (resource === "rabbitmqclusters") throw refused(404, "the server could not find the requested resource");
@@ -138,7 +138,7 @@ test("without RabbitMQ's operator there are no owners, and no error is reported"
   assert.deepEqual(await world.process().keys(), []);
 });
 
-test("a listed kind is an owner when it opts in, also through objects of its own in between", async () => {
+test("an object of a listed kind is an owner when it opts in, even if further objects stand between it and its pods", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": "none" });
   const { store } = world.harness.world;
   const definition = {

@@ -29,7 +29,7 @@ async function deleted(settings: Readonly<Record<string, unknown>> = { skipLabel
 
 const pods = ["group-server-0", "group-server-1", "group-server-2"];
 
-test("the owner is gone within seconds once the file in each container has a text, and not before", async () => {
+test("Sluice releases the owner within seconds after the file in each container has a text, and not before", async () => {
   const { world, process, read, seen } = await deleted();
   assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(
@@ -45,7 +45,7 @@ test("the owner is gone within seconds once the file in each container has a tex
   assert.equal(world.find(), undefined);
 });
 
-test("one Event reports how long the owner is held at most; without the right to exec Sluice waits the full 90 s", async () => {
+test("one Event says how long Sluice holds the owner at most; without the right to exec Sluice waits the full 90 s", async () => {
   const { world, process, seen, breakDown } = await deleted();
   for (const pod of pods) seen.add(pod);
   breakDown(new Error("403"));
@@ -64,7 +64,7 @@ test("one Event reports how long the owner is held at most; without the right to
   assert.equal(world.find(), undefined);
 });
 
-test("without the setting no container is asked", async () => {
+test("without the setting Sluice asks no container", async () => {
   const { process, read } = await deleted({});
   assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(read, []);

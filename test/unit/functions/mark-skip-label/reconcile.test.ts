@@ -25,7 +25,7 @@ test("a live RabbitmqCluster keeps its finalizers and gets ours, and its pods ge
   );
 });
 
-test("a deleted RabbitmqCluster is held until 90 s after its pods got the label, and is then let go", async () => {
+test("Sluice holds a deleted RabbitmqCluster until 90 s after its pods got the label, and then releases it", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -45,7 +45,7 @@ test("a deleted RabbitmqCluster is held until 90 s after its pods got the label,
   );
 });
 
-test("with a wait of 0 a deleted owner is let go as soon as a reconcile finds all of its pods labelled", async () => {
+test("with a wait of 0 Sluice releases a deleted owner as soon as a reconcile finds all of its pods labelled", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -59,7 +59,7 @@ test("with a wait of 0 a deleted owner is let go as soon as a reconcile finds al
   assert.equal(world.find(), undefined);
 });
 
-test("a pod that is made again between label and finalizer is labelled before the owner is let go", async () => {
+test("if a pod is created again between label and finalizer, Sluice labels it before it releases the owner", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -81,7 +81,7 @@ test("a pod that is made again between label and finalizer is labelled before th
   assert.deepEqual(seen, [all]);
 });
 
-test("label-refused: the owner stays, its status and an Event name the pod and the reason, and the others have the label", async () => {
+test("label-refused: the owner stays, its status and an Event name the pod and the reason, and the other pods have the label", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -101,7 +101,7 @@ test("label-refused: the owner stays, its status and an Event name the pod and t
   assert.equal(world.find(), undefined);
 });
 
-test("deadline-passed: five minutes after its deletion the owner is released anyway, once its status has said so", async () => {
+test("deadline-passed: five minutes after its deletion Sluice releases the owner anyway, after its status has said so", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -125,7 +125,7 @@ test("deadline-passed: five minutes after its deletion the owner is released any
   );
 });
 
-test("an owner that is found after its deadline is held until its pods can have seen their labels, and no longer", async () => {
+test("Sluice holds an owner that it finds after the deadline until its pods can have seen their labels, and no longer", async () => {
   const world = await ownedCluster();
   await world.process().reconcile();
   world.remove();
@@ -146,7 +146,7 @@ test("an owner that is found after its deadline is held until its pods can have 
   assert.ok(keptMs > 600_000 && keptMs < 780_000, `held for ${keptMs} ms`);
 });
 
-test("a process lets go of an owner by its deadline only after it has warned, even if a user has written its status", async () => {
+test("a process releases an owner at its deadline only after it has warned, even if a user has overwritten the status", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -169,7 +169,7 @@ test("a process lets go of an owner by its deadline only after it has warned, ev
   assert.deepEqual([warned, world.find()], [[1], undefined]);
 });
 
-test("an owner that is deleted with its pods kept is released at once, and none of its pods is labelled", async () => {
+test("Sluice releases an owner at once that is deleted without its pods, and labels none of the pods", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -180,7 +180,7 @@ test("an owner that is deleted with its pods kept is released at once, and none 
   assert.deepEqual(world.labels(), {});
 });
 
-test("pods of another owner that share all labels are never touched", async () => {
+test("Sluice never touches pods of another owner, even if all labels are the same", async () => {
   const world = await ownedCluster();
   const { store } = world.harness.world;
   const { labels, ownerReferences } = store.get("pods", {
@@ -202,7 +202,7 @@ test("pods of another owner that share all labels are never touched", async () =
   assert.equal(world.find(), undefined);
 });
 
-test("an owner of the same name and another uid is not taken for the deleted one", async () => {
+test("Sluice does not confuse an owner with a deleted one that had the same name and another uid", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -227,7 +227,7 @@ test("an owner of the same name and another uid is not taken for the deleted one
   assert.equal(world.find()?.deletionTimestamp, undefined);
 });
 
-test("an owner whose finalizer a user removed by hand is gone, and nothing creates it again", async () => {
+test("if a user removes the finalizer of a deleted owner, the owner goes, and Sluice does not create it again", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -242,7 +242,7 @@ test("an owner whose finalizer a user removed by hand is gone, and nothing creat
   );
 });
 
-test("an owner without a StatefulSet and without pods is let go at once", async () => {
+test("Sluice releases an owner without a StatefulSet and without pods at once", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -253,7 +253,7 @@ test("an owner without a StatefulSet and without pods is let go at once", async 
   assert.equal(world.find(), undefined);
 });
 
-test("a paused RabbitmqCluster is let go on deletion like any other", async () => {
+test("Sluice releases a deleted RabbitmqCluster that is paused like any other", async () => {
   const world = await ownedCluster();
   const labels = { "rabbitmq.com/pauseReconciliation": "true" };
   world.harness.world.store.patch("rabbitmqclusters", owner, { metadata: { labels } });
@@ -264,7 +264,7 @@ test("a paused RabbitmqCluster is let go on deletion like any other", async () =
   assert.equal(world.find(), undefined);
 });
 
-test("pods that terminate before they had the label are named by an Event, and nothing waits for them", async () => {
+test("an Event names the pods that terminate before they had the label, and Sluice does not wait for them", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -280,7 +280,7 @@ test("pods that terminate before they had the label are named by an Event, and n
   );
 });
 
-test("a StatefulSet that opts in with a label of its own is held and let go in the same way", async () => {
+test("Sluice holds and releases a StatefulSet that opts in with its own label in the same way", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": "none" });
   world.annotate({ "sluice.dev/skip-label": "sluice.dev/let-go=now" }, statefulSet);
   const process = world.process({ skipLabelWaitMs: 0 });
@@ -298,7 +298,7 @@ test("a StatefulSet that opts in with a label of its own is held and let go in t
   assert.equal(world.find(statefulSet), undefined);
 });
 
-test("a process that stood still after its reads does not act on them, and reconciles again", async () => {
+test("a process that was suspended after its reads does not act on them, and reconciles again", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -318,7 +318,7 @@ test("a process that stood still after its reads does not act on them, and recon
   assert.deepEqual([isStopped, seen, world.find()], [true, [all], undefined]);
 });
 
-test("a label that a user had set before is neither removed nor overwritten", async () => {
+test("Sluice neither removes nor overwrites a label that a user had set before", async () => {
   const world = await ownedCluster();
   const pod = { namespace: owner.namespace, name: "group-server-0" };
   world.harness.world.store.patch("pods", pod, { metadata: { labels: { skipPreStopChecks: "false" } } });
@@ -334,7 +334,7 @@ test("a label that a user had set before is neither removed nor overwritten", as
   assert.deepEqual(seen, [{ 0: "false", 1: "true", 2: "true" }], "a stop hook takes any text for the marker");
 });
 
-test("skip-label-malformed: it is reported, a live StatefulSet is left alone, and a deleted one is held to its deadline", async () => {
+test("skip-label-malformed: Sluice reports the text, leaves a live StatefulSet alone, and holds a deleted one until its deadline", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": "none" });
   world.annotate({ "sluice.dev/skip-label": "let go" }, statefulSet);
   const process = world.process();
@@ -354,7 +354,7 @@ test("skip-label-malformed: it is reported, a live StatefulSet is left alone, an
   assert.match(world.harness.events.join("\n"), /SkipDeadlinePassed group-server/);
 });
 
-test("with SKIP_LABEL_FINALIZER=remove live owners lose our finalizer, and deleted ones are still let go in order", async () => {
+test("with SKIP_LABEL_FINALIZER=remove live owners lose our finalizer, and Sluice still releases deleted ones in order", async () => {
   const world = await ownedCluster();
   await world.process().reconcile();
   world.harness.forget();
@@ -363,7 +363,7 @@ test("with SKIP_LABEL_FINALIZER=remove live owners lose our finalizer, and delet
   assert.deepEqual(world.find()?.finalizers ?? [], []);
 });
 
-test("in shadow mode nothing is written", async () => {
+test("in shadow mode Sluice writes nothing", async () => {
   const world = await ownedCluster();
   await world.process().reconcile();
   world.remove();

@@ -5,7 +5,7 @@ import { finalizer, ownedCluster, owner, statefulSet } from "./owned-cluster.ts"
 
 const all = { 0: "true", 1: "true", 2: "true" };
 
-test("stop-all labels the pods of a live owner, and takes the labels back when it is withdrawn", async () => {
+test("stop-all labels the pods of a live owner, and Sluice removes the labels when a user withdraws stop-all", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.reconcile();
@@ -20,7 +20,7 @@ test("stop-all labels the pods of a live owner, and takes the labels back when i
   assert.match(world.harness.events.join("\n"), /SkipLabelsRemoved orders: labels-withdrawn/);
 });
 
-test("the label that pods got is removed, although the owner now asks for another label", async () => {
+test("Sluice removes the label that pods got, although the owner now asks for another label", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().reconcile();
   world.annotate({ "sluice.dev/stop-all": null, "sluice.dev/skip-label": "example.com/another" });
@@ -29,7 +29,7 @@ test("the label that pods got is removed, although the owner now asks for anothe
   assert.deepEqual(world.labels(), {});
 });
 
-test("a label that was being written when stop-all was withdrawn is removed, too; after a minute the function stops searching for such labels", async () => {
+test("Sluice also removes a label whose write was under way when stop-all was withdrawn, and stops to search for such labels after a minute", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().reconcile();
   world.annotate({ "sluice.dev/stop-all": null });
@@ -65,7 +65,7 @@ test("a live owner with stop-all gets our finalizer like any other, because it m
   assert.deepEqual(world.find(statefulSet)?.finalizers, [finalizer], "Sluice cannot tell what it asks for");
 });
 
-test("our label is removed again, however far ahead the clock of the process was that wrote it", async () => {
+test("Sluice removes our label again, however far ahead the clock of the process was that wrote it", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().reconcile();
   const ahead = new Date(world.harness.timeline.nowMs() + 28_000).toISOString();

@@ -1,4 +1,4 @@
-/** A StatefulSet with a delay, and its pods, as a decision reads them. */
+/** A StatefulSet with a delay and its pods, as a decision reads them. */
 
 import type { DelaySnapshot } from "../../../../functions/prepare-delayed-downscale/decide.ts";
 import type { DelayedSet, PrepareAnswer } from "../../../../functions/prepare-delayed-downscale/decide-leaving.ts";

@@ -17,17 +17,17 @@ export interface Asked {
 
 export class Ingesters {
   readonly harness: Harness;
-  /** Since when each pod knows that it leaves, in Unix seconds, by name: it is on the pod's disk. */
+  /** Unix seconds since when each pod knows that it leaves, by its name. A pod's disk keeps it. */
   readonly disks = new Map<string, number>();
   readonly asked: Asked[] = [];
   readonly deliveries: Delivery[] = [];
   /** Most calls that were under way at the same time. */
   mostAtOnce = 0;
-  /** Another answer of a pod; undefined: its usual one. */
+  /** A pod's answer instead of its usual one, which undefined stands for. */
   answer: (pod: StoredPod, method: string) => PodReply | undefined = () => undefined;
   #underWay = 0;
 
-  /** Two zones of this many pods, which mirror the size of `source`. The ledger is old enough to permit something. */
+  /** Two zones of this many pods, which mirror the size of `source`. The ledger is old enough to permit a change. */
   static async of(replicas = 4, changes: Readonly<Record<string, string | null>> = {}): Promise<Ingesters> {
     const ingesters = new Ingesters(new Harness({ replicas }));
     const { world } = ingesters.harness;
@@ -95,7 +95,7 @@ export class Ingesters {
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }
 
-  /** Reconciles for this long, each time when the last one said. */
+  /** Reconciles for this long, each time at the moment that the last reconcile asked for. */
   async goOn(ms: number): Promise<void> {
     const endMs = this.harness.timeline.nowMs() + ms;
     while (this.harness.timeline.nowMs() < endMs) {
@@ -119,7 +119,7 @@ export class Ingesters {
     this.harness.forget();
   }
 
-  /** `METHOD POD`, sorted. */
+  /** The calls as `METHOD POD`, sorted. */
   get requests(): string[] {
     return this.asked.map(({ pod, method }) => `${method} ${pod}`).sort();
   }

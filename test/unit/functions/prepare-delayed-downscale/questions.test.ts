@@ -1,4 +1,4 @@
-/** Pods that have known for the delay that they leave are still asked about health (Q1). */
+/** Pods whose delay has passed are still asked about health (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -7,7 +7,7 @@ import { Ingesters } from "./ingesters.ts";
 const delayMs = 60_000;
 const zoneA = { namespace, name: "group-a" };
 
-test("health-bad: a pod that is asked about health stays until it says yes, however long it has known that it leaves", async () => {
+test("health-bad: a pod with a health question stays until its answer is good, however long it has known that it leaves", async () => {
   const on = await Ingesters.of();
   on.harness.world.annotate(zoneA, {
     "sluice.dev/health-question": "http",

@@ -1,4 +1,4 @@
-/** Reconciles in a fake cluster: which pods are told what, when a zone is made smaller, and what happens to the claim. */
+/** Reconciles in a fake cluster: what the pods are told, when a zone is made smaller, and what happens to the claim. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
@@ -24,7 +24,7 @@ test("pods of all zones are told at once, and the zones go one after the other w
   assert.deepEqual([...on.disks.keys()].sort(), ["group-a-2", "group-a-3", "group-b-2", "group-b-3"]);
 });
 
-test("between sweeps only pods that were not told yet are called; a sweep tells all, and finds what another client prepared", async () => {
+test("between sweeps only pods that were not told yet are called; a sweep calls all pods, and finds what another client prepared", async () => {
   const on = await Ingesters.of();
   on.forget();
   await on.run();
@@ -37,7 +37,7 @@ test("between sweeps only pods that were not told yet are called; a sweep tells 
   assert.ok(!on.disks.has("group-b-0"));
 });
 
-test("a pod that is wanted after all is told so at once", async () => {
+test("a pod that is wanted again is told so at once", async () => {
   const on = await Ingesters.of();
   on.want(2);
   await on.run();
@@ -52,7 +52,7 @@ test("a pod that is wanted after all is told so at once", async () => {
   assert.deepEqual([on.disks.size, on.size("a"), on.guard], [0, 4, "done"]);
 });
 
-test("a pod that was replaced while it was prepared is prepared for the whole delay again, whatever is on its disk", async () => {
+test("a pod that replaces a prepared one is prepared for the whole delay again, whatever is on its disk", async () => {
   const on = await Ingesters.of();
   on.want(3);
   await on.goOn(delayMs / 2);
@@ -67,7 +67,7 @@ test("a pod that was replaced while it was prepared is prepared for the whole de
   assert.equal(on.size("a"), 3);
 });
 
-test("a pod that is replaced in the middle of the calls does not leave on the word of the one before", async () => {
+test("a pod that is replaced during the calls does not leave by the answer of the previous pod", async () => {
   const on = await Ingesters.of();
   on.want(3);
   await on.goOn(delayMs - 5_000);
@@ -88,7 +88,7 @@ test("a pod that is replaced in the middle of the calls does not leave on the wo
   assert.equal(on.size("b"), 3);
 });
 
-test("another client's word counts last: a pod that was told to stay since begins anew", async () => {
+test("another client's call counts if it is the last: a pod that was told to stay begins its delay again", async () => {
   const on = await Ingesters.of();
   on.want(3);
   await on.goOn(delayMs - 5_000);
@@ -97,7 +97,7 @@ test("another client's word counts last: a pod that was told to stay since begin
   assert.deepEqual([on.size("a"), on.size("b")], [4, 3]);
 });
 
-test("a pod that refuses with 409, breaks, says nothing or too much blocks those below it, and is named", async () => {
+test("a pod that answers 409, fails, is silent or answers too much blocks the pods below it, and is named", async () => {
   for (const [reply, why] of [
     [{ status: 409 }, /it answered 409/],
     [{ status: 500 }, /it answered 500/],
@@ -116,7 +116,7 @@ test("a pod that refuses with 409, breaks, says nothing or too much blocks those
   }
 });
 
-test("however many pods there are, and however slow, at most 8 calls are under way, and all are told in the end", async () => {
+test("at most 8 calls are under way, however many and however slow the pods are, and each pod is told in the end", async () => {
   const on = await Ingesters.of(80);
   on.answer = () => "hang";
   on.want(2);
@@ -128,7 +128,7 @@ test("however many pods there are, and however slow, at most 8 calls are under w
   assert.equal(on.disks.size, 156);
 });
 
-test("a change that the API server refuses is reported, the claim goes at once, the pods stay prepared, and it is tried again", async () => {
+test("if the API server refuses a change, the claim is removed at once, the pods stay prepared, and the change is tried again", async () => {
   const on = await Ingesters.of();
   on.want(3);
   on.harness.interfere = ({ verb, resource }) => {
@@ -143,7 +143,7 @@ test("a change that the API server refuses is reported, the claim goes at once, 
   assert.deepEqual([on.size("a"), on.size("b")], [3, 3]);
 });
 
-test("a refused change whose claim a review has joined keeps it: another client's change may be on its way (R19)", async () => {
+test("a refused change keeps its claim if a review has joined it, because another client's change may be under way (R19)", async () => {
   const on = await Ingesters.of();
   on.want(3);
   on.harness.interfere = ({ verb, resource }) => {
@@ -159,7 +159,7 @@ test("a refused change whose claim a review has joined keeps it: another client'
   assert.deepEqual([on.claims, on.guard], [["scale-down group-a"], "zone-scaling-down"]);
 });
 
-test("a change without an answer holds its claim for 90 s; pods that are wanted then are told so, and it goes (R20)", async () => {
+test("a change without an answer keeps its claim for 90 s; then pods that are wanted are told so, and the claim is removed (R20)", async () => {
   for (const [wanted, deletes] of [
     [4, ["DELETE group-a-2", "DELETE group-a-3"]],
     [3, ["DELETE group-a-2"]],
@@ -179,7 +179,7 @@ test("a change without an answer holds its claim for 90 s; pods that are wanted 
     on.want(wanted);
     on.answer = ({ metadata: { name } }) => {
       const isMember = name === "group-a-2" || name === "group-a-3";
-      assert.ok(!isMember || on.harness.timeline.nowMs() - lostMs >= 85_000 || wanted === 2, "a member is left alone");
+      assert.ok(!isMember || on.harness.timeline.nowMs() - lostMs >= 85_000 || wanted === 2, "no member is called");
       return undefined;
     };
     on.forget();
@@ -198,7 +198,7 @@ test("a change without an answer holds its claim for 90 s; pods that are wanted 
   }
 });
 
-test("when the size that is wanted, or the StatefulSet, changes after the claim was written, nothing is changed", async () => {
+test("a size is not written if the wanted size or the StatefulSet has changed since the claim was written", async () => {
   const replace = ({ harness: { world } }: Ingesters) => {
     world.store.delete("pods", { namespace, name: "group-a-3" }, { gracePeriodSeconds: 0 });
     world.settle();
@@ -224,7 +224,7 @@ test("when the size that is wanted, or the StatefulSet, changes after the claim 
   }
 });
 
-test("the members of a claim that another process has made are left alone, whatever this one knew of the ledger (R20)", async () => {
+test("the members of another process's claim are not called, even if this process has not read that claim yet (R20)", async () => {
   const on = await Ingesters.of();
   on.want(3);
   await on.goOn(delayMs - 5_000);
@@ -243,7 +243,7 @@ test("the members of a claim that another process has made are left alone, whate
   assert.deepEqual(on.requests, ["DELETE group-b-3"]);
 });
 
-test("a member that cannot be told to stay keeps its claim until it is told, and for ten minutes at most", async () => {
+test("a member that cannot be told to stay keeps its claim until it is told, and for at most ten minutes", async () => {
   for (const isMended of [true, false]) {
     const on = await Ingesters.of();
     on.want(3);
@@ -263,7 +263,7 @@ test("a member that cannot be told to stay keeps its claim until it is told, and
 
 const zoneA = { namespace, name: "group-a" };
 
-test("a zone waits while another one is not whole, and while a pod of its own that stays is not ready", async () => {
+test("a zone waits while another zone has pods down, and while a pod of its own that stays is not ready", async () => {
   const on = await Ingesters.of();
   on.want(3);
   on.harness.world.kubelet.breakPod({ namespace, name: "group-b-0" }, "Unready");
@@ -300,7 +300,7 @@ test("shadow mode calls no pod and writes nothing", async () => {
   assert.ok(on.harness.calls.every(({ verb }) => ["get", "list", "resourceOf"].includes(verb)));
 });
 
-test("a setting that Sluice cannot read is reported, holds the size, and calls no pod", async () => {
+test("a setting that Sluice cannot read is reported, blocks the downscale, and has no pod called", async () => {
   for (const [changes, guard] of [
     [{ "grafana.com/rollout-delayed-downscale": "1.5h" }, "delay-malformed"],
     [{ "grafana.com/rollout-delayed-downscale": "1h1d" }, "delay-malformed"],
@@ -318,7 +318,7 @@ test("a setting that Sluice cannot read is reported, holds the size, and calls n
   }
 });
 
-test("without a delay, or without an object that says the size, nothing is done", async () => {
+test("nothing is done without a delay, or without an object that sets the size", async () => {
   for (const changes of [
     { "grafana.com/rollout-delayed-downscale": "0s" },
     { "grafana.com/rollout-delayed-downscale": "" },
@@ -354,7 +354,7 @@ const leading = (leader: string) => ({
   "grafana.com/rollout-downscale-leader": leader,
 });
 
-test("one that follows too soon after another zone tells its pods meanwhile, and is made smaller when the time has passed", async () => {
+test("a zone that must wait for the time between zones tells its pods meanwhile, and is made smaller when the time has passed", async () => {
   const on = await Ingesters.of(4, {});
   const { world, timeline } = on.harness;
   const at = new Date(timeline.nowMs()).toISOString();
@@ -372,7 +372,7 @@ test("one that follows too soon after another zone tells its pods meanwhile, and
   assert.equal(on.size("b"), 2);
 });
 
-test("leaders that follow each other in a circle keep their sizes, and no pod of theirs is told anything", async () => {
+test("leaders that follow each other in a circle keep their sizes, and none of their pods is called", async () => {
   const on = await Ingesters.of(4, {});
   const { world } = on.harness;
   world.annotate({ namespace, name: "group-a" }, leading("group-b"));
@@ -384,7 +384,7 @@ test("leaders that follow each other in a circle keep their sizes, and no pod of
   assert.deepEqual([on.size("a"), on.size("b"), on.guard, on.requests], [2, 4, "leader-circle", []]);
 });
 
-test("a pod that answers 409 to its DELETE is locked, and nothing is wrong; any other failure is reported", async () => {
+test("a pod that answers 409 to its DELETE is locked, which is no error; any other failure is reported", async () => {
   for (const [status, isReported] of [
     [409, false],
     [500, true],

@@ -35,7 +35,7 @@ export const settings = {
   [`${prefix}prepare-downscale-http-port`]: "80",
 };
 
-/** The server keeps back a tenth of ten seconds. */
+/** The API server waits ten seconds, of which the server of reviews keeps a tenth for itself. */
 const patienceMs = 9_000;
 
 export interface Received {
@@ -48,9 +48,9 @@ export interface Received {
 export class Downscales {
   readonly harness: Harness;
   readonly received: Received[] = [];
-  /** Uids of the pods that believe that they leave. */
+  /** Uids of the pods that were told that they leave. */
   readonly prepared = new Set<string>();
-  /** The outcome of a call; undefined: the pod does what it is told. */
+  /** Outcome of a call to a pod. With undefined the pod does as it is told. */
   reply: (pod: string, method: string) => PodReply | undefined = () => undefined;
 
   constructor(group: Partial<GroupOptions>) {
@@ -122,7 +122,7 @@ export class Downscales {
   }
 }
 
-/** A process. It may be killed, and then none of its code runs any more. */
+/** A process. A test may kill it, after which none of its code runs. */
 export class Process {
   readonly calls: Call[] = [];
   interfere: Interference = () => {};
@@ -146,7 +146,7 @@ export class Process {
     this.handler = openHandler(prepareDownscale, this.context);
   }
 
-  /** A review of the StatefulSet itself, as the server passes it to the function. */
+  /** A review of the StatefulSet itself, as the server of reviews passes it to the function. */
   request(name: string, to: number, changes: Partial<AdmissionRequest> = {}): AdmissionRequest {
     const old = this.#world.harness.world.store.get("statefulsets", { namespace, name });
     return {
@@ -170,7 +170,7 @@ export class Process {
     return played(this.#world.harness.timeline, this.handler.review(this.request(name, to, changes)));
   }
 
-  /** The same for the scale subresource. */
+  /** A review of the same change at the scale subresource. */
   reviewScale(name: string, to: number, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
     const scale = (replicas: number) => ({
       apiVersion: "autoscaling/v1",

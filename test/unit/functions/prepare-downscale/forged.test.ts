@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { key, namespace } from "../../shared/reconcile/harness.ts";
 import { denied, type Process, prefix, preparedGroup, settings } from "./downscales.ts";
 
-/** `REVIEWS=10000 node --test test/unit/functions/prepare-downscale/forged.test.ts` tries this many. */
+/** `REVIEWS=10000 node --test test/unit/functions/prepare-downscale/forged.test.ts` tries 10,000 reviews. */
 const reviews = Number(process.env.REVIEWS ?? 300);
 
 interface Forgeable {
@@ -33,7 +33,7 @@ const elsewhere = {
   },
 };
 
-test("pods are called where the stored StatefulSet says, whatever port, path, Service and group a review has", async () => {
+test("the stored StatefulSet decides which URL of a pod is called, whatever port, path, Service and group a review has", async () => {
   const world = await preparedGroup();
   const replica = world.process();
   const request = forged(replica, "group-a", 4, elsewhere, { serviceName: "attacker" });
@@ -51,7 +51,7 @@ test("pods are called where the stored StatefulSet says, whatever port, path, Se
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
 });
 
-test("no pod of a StatefulSet without our label is called, whatever label a review has", async () => {
+test("no pod of a StatefulSet without the label is called, whatever label a review has", async () => {
   const world = await preparedGroup();
   world.label("group-a", { [`${prefix}prepare-downscale`]: null });
   const replica = world.process();
@@ -59,7 +59,7 @@ test("no pod of a StatefulSet without our label is called, whatever label a revi
   assert.deepEqual([answer.guard, world.requests, replica.writes()], ["not-prepared", [], []]);
 });
 
-test("size-conflict: another size than the stored one is refused, by itself and at the scale; nothing is called or written", async () => {
+test("size-conflict: a review whose old size is not the stored one is refused, also at the scale, and calls and writes nothing", async () => {
   const world = await preparedGroup();
   const replica = world.process();
   const scale = (replicas: number) => ({
@@ -82,14 +82,14 @@ test("size-conflict: another size than the stored one is refused, by itself and 
   assert.deepEqual([world.requests, replica.writes()], [[], []]);
 });
 
-test("uid-conflict: a review of another StatefulSet of that name is refused; nothing is called or written", async () => {
+test("uid-conflict: a review of another StatefulSet of the same name is refused, and calls and writes nothing", async () => {
   const world = await preparedGroup();
   const replica = world.process();
   const answer = denied(await replica.review("group-a", 4, forged(replica, "group-a", 4, { uid: "other" })));
   assert.deepEqual([answer.guard, answer.code, world.requests, replica.writes()], ["uid-conflict", 409, [], []]);
 });
 
-test("what the API server had a moment ago is refused, and the same change is allowed when it asks again", async () => {
+test("a review whose old size was right a moment ago is refused, and the client's next try of the same change is allowed", async () => {
   const world = await preparedGroup();
   const replica = world.process();
   const { oldObject, object } = replica.request("group-a", 3);
@@ -100,7 +100,7 @@ test("what the API server had a moment ago is refused, and the same change is al
   assert.deepEqual(world.requests, ["POST group-a-3"]);
 });
 
-test("no answer reports a uid that its review did not bring, and no forged one has a pod called elsewhere", async () => {
+test("no answer reports a uid that its review did not contain, and no forged review has a pod called at another URL", async () => {
   const world = await preparedGroup();
   const { store } = world.harness.world;
   const stored = (["pods", "statefulsets", "leases"] as const).flatMap((resource) => store.list(resource).items);
@@ -136,6 +136,6 @@ test("no answer reports a uid that its review did not bring, and no forged one h
     }),
     { numRuns: reviews },
   );
-  assert.ok(called > 0, "some of them were honest by chance");
+  assert.ok(called > 0, "some of the forged reviews were honest by chance");
   assert.ok(world.claims.length <= 2, key.group);
 });

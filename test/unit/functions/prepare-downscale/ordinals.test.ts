@@ -1,4 +1,4 @@
-/** A change of `spec.ordinals.start`: which pods leave, which are told, and what is refused. */
+/** A change of `spec.ordinals.start`: which pods leave, which pods are told so, and which changes are refused. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -29,7 +29,7 @@ const podsOf = ({ harness }: Downscales): string[] =>
     .items.map(({ metadata }) => metadata.name)
     .filter((pod) => pod.startsWith(`${name}-`));
 
-test("a raised start with fewer replicas: exactly the pods that leave are told, and none that stays", async () => {
+test("a review with a raised start and fewer replicas tells exactly the pods that leave", async () => {
   const world = await preparedGroup();
   const answer = await move(world, world.process(), { start: 2, replicas: 3 });
   assert.equal(answer.guard, "allowed");
@@ -41,7 +41,7 @@ test("a raised start with fewer replicas: exactly the pods that leave are told, 
   assert.deepEqual(left, ["group-a-0", "group-a-1"], "D1: each pod that left was told");
 });
 
-test("a start that moves alone is a downscale: the pods below it are told, and the claim names them", async () => {
+test("a review that raises the start alone is a downscale: it tells the pods below the start, and its claim names them", async () => {
   const world = await preparedGroup();
   const answer = await move(world, world.process(), { start: 2 });
   assert.equal(answer.guard, "allowed");
@@ -50,7 +50,7 @@ test("a start that moves alone is a downscale: the pods below it are told, and t
   assert.deepEqual(claim?.isKnown && claim.members, [{ first: 0, last: 1 }]);
 });
 
-test("pods leave at both ends where a range shrinks to its middle, and by a start that goes down", async () => {
+test("a review tells the pods at both ends if a range shrinks to its middle, and the highest pods if the start is lowered", async () => {
   const world = await preparedGroup();
   assert.equal((await move(world, world.process(), { start: 1, replicas: 2 })).guard, "allowed");
   assert.deepEqual(world.requests, ["POST group-a-4", "POST group-a-3", "POST group-a-0"]);
@@ -61,7 +61,7 @@ test("pods leave at both ends where a range shrinks to its middle, and by a star
   assert.deepEqual(moved.requests, ["POST group-a-6", "POST group-a-5"]);
 });
 
-test("more replicas behind a raised start are a downscale all the same: a pod that refuses keeps the old ordinals", async () => {
+test("a raised start with more replicas is still a downscale: if a pod refuses, the old ordinals stay", async () => {
   const world = await preparedGroup();
   world.reply = (pod, method) => (method === "POST" && pod === "group-a-0" ? { status: 500, body: "busy" } : undefined);
   const answer = denied(await move(world, world.process(), { start: 3, replicas: 9 }));
@@ -70,7 +70,7 @@ test("more replicas behind a raised start are a downscale all the same: a pod th
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("a start that goes down with as many replicas more takes no pod away, and no pod is asked", async () => {
+test("a start that is lowered by as many ordinals as replicas are added takes no pod away, and calls no pod", async () => {
   const world = await preparedGroup();
   store(world, 2, 5);
   await world.harness.goOn(30_000);
@@ -78,7 +78,7 @@ test("a start that goes down with as many replicas more takes no pod away, and n
   assert.deepEqual(world.requests, []);
 });
 
-test("a change that was let through is joined by its next review, and no other start is until it has ended", async () => {
+test("the next review of an allowed change joins it, and a review with another start is refused until the change has ended", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal((await move(world, process, { start: 2 })).guard, "allowed");
@@ -91,7 +91,7 @@ test("a change that was let through is joined by its next review, and no other s
   assert.match(smaller.message, /it takes the ordinals 0-1, and this change takes 3-4$/);
 });
 
-test("a start that was raised and never came: the lowest pods are told that they stay", async () => {
+test("if a raised start is allowed and never stored, the lowest pods are told that they stay", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal((await move(world, process, { start: 2 })).guard, "allowed");
@@ -101,7 +101,7 @@ test("a start that was raised and never came: the lowest pods are told that they
 });
 
 for (const start of [2 ** 31, -1, 1.5, "2", [2]]) {
-  test(`ordinals-malformed: a start of ${JSON.stringify(start)} takes no pod, and says what to write`, async () => {
+  test(`ordinals-malformed: a start of ${JSON.stringify(start)} is refused without a call, and the message says what to write`, async () => {
     const world = await preparedGroup();
     const answer = denied(await move(world, world.process(), { start, replicas: 3 }));
     assert.deepEqual([answer.guard, answer.code, answer.field], ["ordinals-malformed", 400, "spec.ordinals.start"]);
@@ -110,7 +110,7 @@ for (const start of [2 ** 31, -1, 1.5, "2", [2]]) {
   });
 }
 
-test("the largest start that Kubernetes accepts takes all pods, and the ledger stays readable", async () => {
+test("the largest start that Kubernetes accepts takes all pods away, and the ledger stays readable", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal((await move(world, process, { start: 2 ** 31 - 1 })).guard, "allowed");
@@ -118,7 +118,7 @@ test("the largest start that Kubernetes accepts takes all pods, and the ledger s
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
 });
 
-test("no-downscale: a protected StatefulSet keeps its start, and no pod learns of it", async () => {
+test("no-downscale: a protected StatefulSet keeps its start, and none of its pods is called", async () => {
   const world = await preparedGroup();
   world.label(name, { [`${prefix}no-downscale`]: "true" });
   const answer = denied(await move(world, world.process(), { start: 2 }));

@@ -1,6 +1,6 @@
 /**
- * Rules R18 to R20: claims before calls, one change at a time, and a process that takes back a change that it finds
- * unfinished.
+ * Rules R18 to R20: a claim comes before the calls, one change is made at a time, and a process takes back a change
+ * that it finds unfinished.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import { played } from "../../shared/reconcile/harness.ts";
 import { type Downscales, denied, foreignClaim, type Process, preparedGroup } from "./downscales.ts";
 
-/** From the nth such call on, the process gets no answer to anything. */
+/** From the nth such call on, the API server answers nothing to the process. */
 function dieAt(process: Process, call: string, nth = 1): void {
   let seen = 0;
   process.interfere = ({ verb, resource }) => {
@@ -17,7 +17,7 @@ function dieAt(process: Process, call: string, nth = 1): void {
   };
 }
 
-test("a review of the same change joins, under another uid and in another process: no pod is told twice", async () => {
+test("a review of the same change joins its claim, under another uid and in another process, and tells no pod twice", async () => {
   const world = await preparedGroup();
   assert.equal(await world.process().guard("group-a", 3), "allowed");
   const [before] = world.claims;
@@ -27,14 +27,11 @@ test("a review of the same change joins, under another uid and in another proces
   assert.equal((await again.reviewScale("group-a", 3)).guard, "allowed");
   assert.deepEqual(world.requests.length, 2);
   const [after] = world.claims;
-  assert.ok(
-    before?.isKnown && after?.isKnown && after.stampMs >= before.stampMs + 30_000,
-    "its stamp is renewed by a write",
-  );
+  assert.ok(before?.isKnown && after?.isKnown && after.stampMs >= before.stampMs + 30_000, "a write renews its stamp");
   assert.deepEqual([after.id, after.sinceMs], [before.id, before.stampMs - (before.stampMs - (before.sinceMs ?? 0))]);
 });
 
-test("zone-scaling-down: any other change of that size is held until the claim has ended", async () => {
+test("zone-scaling-down: any other change of the same size is refused until the claim has ended", async () => {
   const world = await preparedGroup();
   assert.equal(await world.process().guard("group-a", 3), "allowed");
   assert.equal(await world.process().guard("group-a", 2), "zone-scaling-down");
@@ -45,7 +42,7 @@ test("zone-scaling-down: any other change of that size is held until the claim h
   assert.match(answer.message, /group-a-4 is another pod than the one that was told/);
 });
 
-test("two downscales of one group at once, in two processes: one wins, and the pods of the other are not told", async () => {
+test("of two downscales of one group at once, in two processes, one is allowed, and the pods of the other are not told", async () => {
   const world = await preparedGroup();
   const [one, other] = [world.process(), world.process()];
   const { timeline } = world.harness;
@@ -57,12 +54,12 @@ test("two downscales of one group at once, in two processes: one wins, and the p
   assert.equal(world.requests.length, 1);
 });
 
-test("a downscale that has come is over for the next one, though no function has ended its claim yet", async () => {
+test("a downscale that was carried out does not block the next one, although no function has ended its claim yet", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "allowed");
   world.scale("group-a", 4);
-  assert.equal(await process.guard("group-a", 3), "zone-scaling-down", "its pod is not gone");
+  assert.equal(await process.guard("group-a", 3), "zone-scaling-down", "its pod has not gone yet");
   await world.harness.goOn(60_000);
   assert.equal(await process.guard("group-a", 3), "allowed");
   assert.deepEqual(
@@ -79,7 +76,7 @@ for (const [call, nth, notified] of [
   ["patch leases", 2, 2],
   ["list pods", 5, 2],
 ] as const) {
-  test(`a process that dies at call ${nth} of "${call}" leaves no pod prepared: another one takes it back`, async () => {
+  test(`a process that dies at call ${nth} of "${call}" leaves no pod prepared, because another process takes the change back`, async () => {
     const world = await preparedGroup();
     const process = world.process();
     dieAt(process, call, nth);
@@ -88,7 +85,7 @@ for (const [call, nth, notified] of [
     assert.equal(world.requests.filter((word) => word.startsWith("POST")).length, notified);
     const other = world.process();
     await other.sweep();
-    assert.equal(world.prepared.size, notified, "until no review can let it through any more");
+    assert.equal(world.prepared.size, notified, "as long as a review may still be allowed");
     await world.harness.goOn(91_000);
     await other.sweep();
     assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
@@ -96,7 +93,7 @@ for (const [call, nth, notified] of [
   });
 }
 
-test("a process that dies after the first write, before any call, holds the group for 90 s and no longer", async () => {
+test("a process that dies after its first write, before any call, blocks the group for 90 s and no longer", async () => {
   const world = await preparedGroup();
   const process = world.process();
   world.reply = () => "hang";
@@ -114,7 +111,7 @@ test("a process that dies after the first write, before any call, holds the grou
   assert.equal(await other.guard("group-a", 3), "allowed");
 });
 
-test("ledger-contended: other writers are no reason to refuse, unless they write each time; the pods are told to stay then", async () => {
+test("ledger-contended: a review is refused only if others write the ledger at each try; then it tells the pods that they stay", async () => {
   const world = await preparedGroup();
   const process = world.process();
   let left = 4;
@@ -135,7 +132,7 @@ test("ledger-contended: other writers are no reason to refuse, unless they write
   assert.deepEqual([second.prepared.size, second.requests.includes("DELETE group-a-4")], [0, true]);
 });
 
-test("a second write whose answer is lost is not taken back at once: another review may have joined it", async () => {
+test("a second write without an answer is not taken back at once, because another review may have joined the claim", async () => {
   const world = await preparedGroup();
   const process = world.process();
   let writes = 0;
@@ -151,7 +148,7 @@ test("a second write whose answer is lost is not taken back at once: another rev
   assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
 });
 
-test("claim-lost: a claim that another client took out meanwhile lets no review through", async () => {
+test("claim-lost: if another client removes the claim meanwhile, the review is refused", async () => {
   const world = await preparedGroup();
   world.reply = () => {
     world.harness.writeLedger({ "sluice.dev/claims": "" });
@@ -161,7 +158,7 @@ test("claim-lost: a claim that another client took out meanwhile lets no review 
   assert.deepEqual(world.prepared.size, 0);
 });
 
-test("pod-replaced: a pod that came while its predecessor was told has not been told", async () => {
+test("pod-replaced: a review is refused if a pod was replaced while the old one was told", async () => {
   const world = await preparedGroup();
   world.reply = (_pod, method) => {
     const { store } = world.harness.world;
@@ -173,7 +170,7 @@ test("pod-replaced: a pod that came while its predecessor was told has not been 
   assert.equal(await world.process().guard("group-a", 4), "pod-replaced");
 });
 
-test("claim-unconfirmed: what breaks before the second write is taken back at once", async () => {
+test("claim-unconfirmed: if the second write fails with an error, the review takes its change back at once", async () => {
   const world = await preparedGroup();
   const process = world.process();
   process.interfere = ({ verb, resource }) => {
@@ -183,7 +180,7 @@ test("claim-unconfirmed: what breaks before the second write is taken back at on
   assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
 });
 
-test("a claim of another function for the same change is joined: its pods are told our way first, and its stamp is renewed", async () => {
+test("a review joins another function's claim of the same change: it first tells the pods in its own way, then renews the stamp", async () => {
   const world = await preparedGroup();
   const { uid } = world.harness.world.store.get("statefulsets", { namespace: "db", name: "group-a" }).metadata;
   const { uid: pod } = world.harness.world.store.get("pods", { namespace: "db", name: "group-a-4" }).metadata;
@@ -207,7 +204,7 @@ test("a claim of another function for the same change is joined: its pods are to
   assert.equal(world.requests.length, 1);
 });
 
-test("zone-departed, uid-conflict: a StatefulSet that changes its group, or is made again meanwhile, is not the one that was asked about", async () => {
+test("zone-departed, uid-conflict: a review is refused if its StatefulSet changes its group or is recreated meanwhile", async () => {
   for (const [guard, change] of [
     ["zone-departed", (world: Downscales) => world.label("group-a", { "rollout-group": "elsewhere" })],
     ["uid-conflict", (world: Downscales) => world.replace("group-a")],
@@ -223,7 +220,7 @@ test("zone-departed, uid-conflict: a StatefulSet that changes its group, or is m
   }
 });
 
-test("a change of the size behind our back: pods that are wanted again are told so, those that leave stay claimed", async () => {
+test("if another client changes the size meanwhile, pods that are wanted again are told so, and pods that leave stay claimed", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal(await process.guard("group-a", 3), "allowed");
@@ -238,7 +235,7 @@ test("a change of the size behind our back: pods that are wanted again are told 
   assert.deepEqual(world.claimed, []);
 });
 
-test("200 changes of one scale in a row are never in conflict with us: no review writes the StatefulSet", async () => {
+test("200 changes of one scale in a row never conflict with Sluice, because no review writes the StatefulSet", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { store } = world.harness.world;
@@ -246,7 +243,7 @@ test("200 changes of one scale in a row are never in conflict with us: no review
     const to = changed % 2 === 0 ? 4 : 5;
     const { resourceVersion, uid } = store.get("statefulsets", { namespace: "db", name: "group-a" }).metadata;
     assert.ok((await process.reviewScale("group-a", to)).allowed, String(changed));
-    // As the API server does it: on condition that no client has written it since the review began.
+    // The API server writes on condition that no other client has written the object since the review began.
     store.patch(
       "statefulsets",
       { namespace: "db", name: "group-a" },
@@ -258,12 +255,12 @@ test("200 changes of one scale in a row are never in conflict with us: no review
   assert.equal(world.requests.filter((word) => word.startsWith("POST")).length, 100);
 });
 
-test("uid-conflict: a StatefulSet that was made again while its pods were told: its downscale is not confirmed, and they are told at once that they stay", async () => {
+test("uid-conflict: if a StatefulSet is recreated while its pods are told, its downscale is refused, and they are told to stay", async () => {
   const world = await preparedGroup();
   const process = world.process((cluster) => ({
     cluster: {
       ...cluster,
-      // It has adopted the pods of the earlier one.
+      // The new StatefulSet has adopted the pods of the old one.
       get: (async (resource: never, key: never, ...more: never[]) => {
         const object = await cluster.get(resource, key, ...more);
         if (resource !== ("statefulsets" as never) || world.received.length === 0) return object;

@@ -1,12 +1,12 @@
 /**
- * Each step of a review of a size, in order: what is allowed without reading more, what is refused, and what the pods are
- * told.
+ * Each step of a review of a size, in order: what it allows without further reads, what it refuses, and what it tells
+ * the pods.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Downscales, denied, prefix, preparedGroup } from "./downscales.ts";
 
-test("allowed: each pod that leaves is told, the highest first; the claim is there before, and confirmed after", async () => {
+test("allowed: a review tells each pod that leaves, the highest first; it claims them before and confirms the claim afterwards", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const states: string[][] = [];
@@ -27,20 +27,20 @@ test("allowed: each pod that leaves is told, the highest first; the claim is the
   assert.deepEqual(process.writes(), ["patch leases", "patch leases"], "no StatefulSet is written");
 });
 
-test("allowed: a scale is prepared as the StatefulSet itself is", async () => {
+test("allowed: a review of the scale subresource prepares the pods as a review of the StatefulSet does", async () => {
   const world = await preparedGroup();
   assert.equal((await world.process().reviewScale("group-a", 4)).guard, "allowed");
   assert.deepEqual(world.requests, ["POST group-a-4"]);
 });
 
-test("dry-run: nothing is called, and nothing is written", async () => {
+test("dry-run: a review calls no pod and writes nothing", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal(await process.guard("group-a", 2, { dryRun: true }), "dry-run");
   assert.deepEqual([world.requests, process.calls], [[], []]);
 });
 
-test("in shadow mode everybody goes through, and is told what would have been", async () => {
+test("in shadow mode each review is allowed, with a warning that says what the answer would have been", async () => {
   const world = await preparedGroup();
   const process = world.process(() => ({ mode: "shadow" }));
   const answer = await process.review("group-a", 2);
@@ -50,7 +50,7 @@ test("in shadow mode everybody goes through, and is told what would have been", 
   assert.ok(refused.allowed && refused.warnings.join().includes("in shadow mode; otherwise refused with 400"));
 });
 
-test("what is no downscale, or not to be prepared, goes through without a call", async () => {
+test("a review is allowed without a call if it is no downscale, or if its StatefulSet has no label", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal(await process.guard("group-a", 5), "not-a-downscale");
@@ -74,7 +74,7 @@ test("what is no downscale, or not to be prepared, goes through without a call",
   assert.deepEqual([world.requests, process.writes()], [[], []]);
 });
 
-test("prepare-broken: a scale whose StatefulSet cannot be read by a fault of ours is refused, too", async () => {
+test("prepare-broken: a review of a scale is also refused if a fault of Sluice keeps it from reading the StatefulSet", async () => {
   const world = await preparedGroup();
   const process = world.process();
   process.interfere = ({ verb, resource }) => {
@@ -84,7 +84,7 @@ test("prepare-broken: a scale whose StatefulSet cannot be read by a fault of our
   assert.ok(answer.guard === "prepare-broken" && answer.code === 500 && answer.message.includes("broken"));
 });
 
-test("the settings of the old object count: who takes the label away and scales in one update is asked all the same", async () => {
+test("the old object's label counts: an update that removes the label and scales down has its pods told all the same", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { object, oldObject } = process.request("group-a", 4);
@@ -96,7 +96,7 @@ test("the settings of the old object count: who takes the label away and scales 
   assert.deepEqual([answer.guard, world.requests], ["allowed", ["POST group-a-4"]]);
 });
 
-test("a review is decided by its own namespace and name, also where its objects say none", async () => {
+test("a review is decided by its own namespace and name, also if its objects have none", async () => {
   for (const lost of [{ namespace: "" }, { namespace: undefined }, { namespace: "", name: "" }]) {
     const world = await preparedGroup();
     const process = world.process();
@@ -128,7 +128,7 @@ const ends: readonly (readonly [string, (world: Downscales) => void])[] = [
 ];
 
 for (const [guard, change] of ends) {
-  test(`${guard}: a StatefulSet that does not say where its pods are told is not made smaller`, async () => {
+  test(`${guard}: a StatefulSet that does not say at which URL its pods are told is not made smaller`, async () => {
     const world = await preparedGroup();
     change(world);
     const answer = denied(await world.process().review("group-a", 2));
@@ -138,18 +138,18 @@ for (const [guard, change] of ends) {
   });
 }
 
-test("service-name-missing: without a Service its pods have no names", async () => {
+test("service-name-missing: a downscale without a Service is refused, because its pods have no host names", async () => {
   const world = await preparedGroup();
   world.replace("group-a", { serviceName: "" });
   assert.equal(await world.process().guard("group-a", 2), "service-name-missing");
 });
 
-test("namespace-not-served: another namespace is refused once it is known that its pods are to be told", async () => {
+test("namespace-not-served: a downscale in a namespace that is not served is refused if its pods would have to be told", async () => {
   const world = await preparedGroup();
   assert.equal(await world.process(() => ({ namespaces: ["other"] })).guard("group-a", 2), "namespace-not-served");
 });
 
-test("prepare-broken: what breaks behind the label is a refusal, and so is a process that calls no pods", async () => {
+test("prepare-broken: an error after the label was read refuses the review", async () => {
   const world = await preparedGroup();
   const process = world.process(() => ({
     cache: { ...world.harness.context.cache, read: () => Promise.reject(new Error("odd")) },
@@ -158,7 +158,7 @@ test("prepare-broken: what breaks behind the label is a refusal, and so is a pro
   assert.deepEqual([answer.guard, answer.code], ["prepare-broken", 500]);
 });
 
-test("pod-unprepared: where one pod refuses, all that may have received are told to stay, and the claim goes", async () => {
+test("pod-unprepared: if one pod refuses, each pod that may have been told is told to stay, and the claim is removed", async () => {
   const world = await preparedGroup();
   world.reply = (pod, method) =>
     method === "POST" && pod === "group-a-3" ? { status: 500, body: "not now" } : undefined;
@@ -173,7 +173,7 @@ test("pod-unprepared: where one pod refuses, all that may have received are told
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("any 2xx is a yes, and a redirect or a 409 is none", async () => {
+test("a pod agrees with any 2xx, and refuses with a redirect or a 409", async () => {
   for (const [status, guard] of [
     [200, "allowed"],
     [202, "allowed"],
@@ -187,7 +187,7 @@ test("any 2xx is a yes, and a redirect or a 409 is none", async () => {
   }
 });
 
-test("a pod that says nothing is given up in time for the others to be told that they stay, by a deadline of its own", async () => {
+test("a review gives a silent pod up in time to tell the other pods that they stay, for which it has a deadline of its own", async () => {
   const world = await preparedGroup();
   world.reply = (pod, method) => (method === "POST" && pod === "group-a-2" ? "hang" : undefined);
   const process = world.process();
@@ -198,7 +198,7 @@ test("a pod that says nothing is given up in time for the others to be told that
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("where telling took all the time that there was, taking back has its own, and goes on behind the answer", async () => {
+test("if telling the pods took all the time of a review, taking it back has time of its own and goes on after the answer", async () => {
   const world = await preparedGroup();
   const process = world.process();
   world.reply = (pod, method) => (pod === "group-a-2" && method === "POST" ? "hang" : undefined);
@@ -209,7 +209,7 @@ test("where telling took all the time that there was, taking back has its own, a
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("a pod that cannot take it back keeps the claim, whose end is another's", async () => {
+test("the claim stands while a pod cannot be told that it stays, and another function ends it", async () => {
   const world = await preparedGroup();
   world.reply = (pod, method) =>
     pod === "group-a-4" && method === "DELETE" ? { status: 503 } : pod === "group-a-3" ? { status: 500 } : undefined;
@@ -217,7 +217,7 @@ test("a pod that cannot take it back keeps the claim, whose end is another's", a
   assert.deepEqual(world.claimed, ["group-a preparing"]);
 });
 
-test("pod-missing, pod-never-ready: the function cannot tell such pods, until an annotation releases their ordinals", async () => {
+test("pod-missing, pod-never-ready: a missing or never ready pod blocks the downscale until an annotation releases its ordinal", async () => {
   const world = await preparedGroup({ podManagementPolicy: "OrderedReady" });
   world.scale("group-a", 40);
   const process = world.process();
@@ -235,7 +235,7 @@ test("pod-missing, pod-never-ready: the function cannot tell such pods, until an
   assert.deepEqual(world.prepared.size, 0);
 });
 
-test("what is malformed, or was ready once, is released by no annotation", async () => {
+test("the annotation releases no ordinal if it is malformed, or if the pod was once ready", async () => {
   for (const text of ["4,x", "4", "0-9"]) {
     const world = await preparedGroup();
     world.annotate("group-a", { "sluice.dev/unprepared-pods": text });
@@ -244,7 +244,7 @@ test("what is malformed, or was ready once, is released by no annotation", async
   }
 });
 
-test("no-downscale: no pod of a protected StatefulSet is told, although another webhook refuses the change afterwards", async () => {
+test("no-downscale: no pod of a protected StatefulSet is told, because another webhook refuses the change anyway", async () => {
   const world = await preparedGroup();
   world.label("group-a", { [`${prefix}no-downscale`]: "true" });
   const process = world.process();
@@ -253,7 +253,7 @@ test("no-downscale: no pod of a protected StatefulSet is told, although another 
   assert.deepEqual([world.requests, world.claimed, process.writes()], [[], [], ["create events"]]);
 });
 
-test("replicas-dropped: a manifest that leaves its number out has no pod told (grafana/mimir#16602)", async () => {
+test("replicas-dropped: a manifest that stops setting replicas has no pod told (grafana/mimir#16602)", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { object, oldObject } = process.request("group-a", 1);
@@ -272,6 +272,10 @@ test("replicas-dropped: a manifest that leaves its number out has no pod told (g
   assert.deepEqual([answer.allowed, answer.guard], [false, "replicas-dropped"]);
   assert.match(denied(answer).message, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
   assert.deepEqual([world.requests, world.claimed], [[], []]);
-  assert.equal((await process.reviewScale("group-a", 1)).guard, "allowed", "at the scale subresource 1 is meant");
+  assert.equal(
+    (await process.reviewScale("group-a", 1)).guard,
+    "allowed",
+    "a write to the scale subresource means its 1",
+  );
   assert.equal(world.requests.length, 4);
 });

@@ -1,4 +1,4 @@
-/** An API server that refuses or does not answer one call of a review: the size stays, and the answer says what to do. */
+/** One call of a review that the API server refuses or does not answer: the size stays, and the answer says what to do. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -19,7 +19,7 @@ function failing(process: Process, code: number, verb: string, resource: string)
   };
 }
 
-test("a scale whose StatefulSet cannot be read for a passing reason is refused with 429, and no pod is told", async () => {
+test("a scale whose StatefulSet cannot be read for the moment is refused with 429, and no pod is told", async () => {
   for (const code of [0, 429, 500, 503]) {
     const world = await preparedGroup();
     const process = world.process();
@@ -30,11 +30,11 @@ test("a scale whose StatefulSet cannot be read for a passing reason is refused w
     assert.match(answer.message, new RegExp(`Sluice has to get statefulsets, and that failed: it said ${code}$`));
     assert.deepEqual([world.requests, world.claimed], [[], []]);
     process.interfere = () => {};
-    assert.equal((await process.reviewScale("group-a", 2)).guard, "allowed", "and it goes when asked again");
+    assert.equal((await process.reviewScale("group-a", 2)).guard, "allowed", "the next try is allowed");
   }
 });
 
-test("late: a scale whose StatefulSet is never answered is refused before the API server gives up", async () => {
+test("late: a scale is refused before the API server gives up if the read of its StatefulSet gets no answer", async () => {
   const world = await preparedGroup();
   const process = world.process();
   process.interfere = ({ verb, resource }) =>
@@ -46,7 +46,7 @@ test("late: a scale whose StatefulSet is never answered is refused before the AP
   assert.deepEqual(world.requests, []);
 });
 
-test("right-missing: a scale is refused by the name of the right that Sluice lacks", async () => {
+test("right-missing: the refusal of a scale names the right that Sluice lacks", async () => {
   const world = await preparedGroup();
   const process = world.process();
   failing(process, 403, "get", "statefulsets");
@@ -55,7 +55,7 @@ test("right-missing: a scale is refused by the name of the right that Sluice lac
   assert.match(answer.message, /cannot get resource "statefulsets" in the namespace "db"$/);
 });
 
-test("object-gone: a scale of a StatefulSet that is gone is 404", async () => {
+test("object-gone: a scale of a StatefulSet that is gone is refused with 404", async () => {
   const world = await preparedGroup();
   const process = world.process();
   failing(process, 404, "get", "statefulsets");
@@ -63,7 +63,7 @@ test("object-gone: a scale of a StatefulSet that is gone is 404", async () => {
   assert.deepEqual([answer.guard, answer.code], ["object-gone", 404]);
 });
 
-test("a zone tracker that Sluice may not read counts as absent: the downscale goes, and one Event and one log line name the right", async () => {
+test("a zone tracker that Sluice may not read counts as absent: the downscale is allowed, and one Event and one log line name the right", async () => {
   const world = await preparedGroup();
   const process = world.process();
   failing(process, 403, "get", "configmaps");
@@ -84,7 +84,7 @@ test("a zone tracker that Sluice may not read counts as absent: the downscale go
   assert.deepEqual(others, []);
 });
 
-test("without a right to the zone tracker the ledger's age counts where no object tells a time, and an object's time where one does", async () => {
+test("without the right to read the zone tracker, an object's last downscale counts, or the ledger's age if no object has one", async () => {
   for (const annotated of [false, true]) {
     const world = await preparedGroup();
     world.label("group-b", { "grafana.com/min-time-between-zones-downscale": "12h" });
@@ -95,13 +95,13 @@ test("without a right to the zone tracker the ledger's age counts where no objec
   }
 });
 
-test("whatever call of a review fails, and with whatever code, the size stays and no answer is a 500", async () => {
+test("whichever call of a review fails, and with whatever code, the size stays and no answer is a 500", async () => {
   const probe = await preparedGroup();
   const whole = probe.process();
   await whole.reviewScale("group-a", 4);
   const calls = new Set(whole.calls.map(({ verb, resource }) => `${verb} ${resource}`));
   assert.ok(calls.has("patch leases") && calls.has("list pods") && calls.has("get configmaps"), [...calls].join());
-  // Without the CRD there are no budgets.
+  // Without its CRD there are no budgets, so a 404 is harmless.
   const harmless = new Set(["get configmaps 403", "get configmaps 404", "list zoneawarepoddisruptionbudgets 404"]);
   for (const call of calls) {
     const [verb = "", resource = ""] = call.split(" ");
@@ -117,7 +117,11 @@ test("whatever call of a review fails, and with whatever code, the size stays an
       process.interfere = () => {};
       await world.harness.goOn(91_000);
       await process.sweep();
-      assert.deepEqual([world.claimed, world.prepared.size], [[], 0], `${what}: all that were told are told to stay`);
+      assert.deepEqual(
+        [world.claimed, world.prepared.size],
+        [[], 0],
+        `${what}: each pod that was told to leave is told to stay`,
+      );
     }
   }
 });

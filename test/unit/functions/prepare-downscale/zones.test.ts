@@ -17,7 +17,7 @@ function ago(world: Downscales, minutes: number): string {
 async function spaced(): Promise<Downscales> {
   const world = await preparedGroup();
   for (const zone of ["group-a", "group-b"]) world.label(zone, { [minTime]: "12m" });
-  // The ledger is older than that.
+  // The ledger is older than the time between zones.
   await world.harness.goOn(20 * minute);
   return world;
 }
@@ -31,7 +31,7 @@ function track(
   world.harness.world.store.create("configmaps", namespace, { apiVersion: "v1", kind: "ConfigMap", metadata, data });
 }
 
-test("a refusal is an Event on the StatefulSet, once a minute for each guard; an autoscaler shows its user none", async () => {
+test("a refusal is recorded as an Event on the StatefulSet, because an autoscaler shows it to no user, once a minute for each guard", async () => {
   const world = await spaced();
   world.annotate("group-b", { [last]: ago(world, 5) });
   const processes = [world.process(), world.process()];
@@ -45,7 +45,7 @@ test("a refusal is an Event on the StatefulSet, once a minute for each guard; an
   );
 });
 
-test("a zone tracker of another name is read where the setting says so, and the usual one is not", async () => {
+test("a review reads the zone tracker of the name that the setting gives, and no other", async () => {
   const world = await spaced();
   track(world, { "group-b": JSON.stringify({ lastDownscaled: ago(world, 5) }) }, "tracker");
   const reading = (zoneTrackerName: string) => world.process(() => ({ settings: { zoneTrackerName } }));
@@ -53,7 +53,7 @@ test("a zone tracker of another name is read where the setting says so, and the 
   assert.equal(await reading("rollout-operator-zone-tracker").guard("group-a", 4), "allowed");
 });
 
-test("min-time-between-zones: the annotation of another zone holds it back, and the message says until when", async () => {
+test("min-time-between-zones: another zone's annotation delays a downscale, and the message says until when", async () => {
   const world = await spaced();
   world.annotate("group-b", { [last]: ago(world, 5) });
   const answer = denied(await world.process().review("group-a", 4));
@@ -67,7 +67,7 @@ test("min-time-between-zones: the annotation of another zone holds it back, and 
   assert.equal(await world.process().guard("group-a", 4), "allowed");
 });
 
-test("its own time, one without a label, and one long ago hold no zone back", async () => {
+test("a last downscale does not delay another zone if it is the zone's own, has no label, or is long ago", async () => {
   const world = await spaced();
   world.annotate("group-a", { [last]: ago(world, 1) });
   world.label("group-b", { [minTime]: null });
@@ -75,7 +75,7 @@ test("its own time, one without a label, and one long ago hold no zone back", as
   assert.equal(await world.process().guard("group-a", 4), "allowed");
 });
 
-test("the newest of all counts: the annotation, the zone tracker's ConfigMap, and the ledger", async () => {
+test("the newest last downscale counts: of the annotation, the zone tracker's ConfigMap and the ledger", async () => {
   const world = await spaced();
   world.annotate("group-b", { [last]: ago(world, 100) });
   track(world, { "group-b": JSON.stringify({ LastDownscaled: ago(world, 5) }) });
@@ -87,7 +87,7 @@ test("the newest of all counts: the annotation, the zone tracker's ConfigMap, an
   assert.equal(await world.process().guard("group-a", 4), "allowed");
 });
 
-test("last-downscale-malformed: what is no time holds the other zones back until a user corrects it", async () => {
+test("last-downscale-malformed: a last downscale that is no time blocks the other zones until a user corrects it", async () => {
   const broken: ((world: Downscales) => void)[] = [
     (world) => world.annotate("group-b", { [last]: "yesterday" }),
     (world) => track(world, { "group-b": "{}" }),
@@ -102,7 +102,7 @@ test("last-downscale-malformed: what is no time holds the other zones back until
   }
 });
 
-test("min-time-malformed: a label that is no Go duration holds the others back where a time is known", async () => {
+test("min-time-malformed: a label that is no Go duration blocks the other zones if a last downscale is known", async () => {
   const world = await spaced();
   world.label("group-b", { [minTime]: "1d" });
   world.annotate("group-b", { [last]: ago(world, 10_000) });
@@ -110,7 +110,7 @@ test("min-time-malformed: a label that is no Go duration holds the others back w
   assert.deepEqual([answer.guard, answer.code], ["min-time-malformed", 400]);
 });
 
-test("where the ledger is new and no object tells a time, the time counts from the ledger on", async () => {
+test("if the ledger is new and no object has a last downscale, the time between zones counts from the ledger's creation", async () => {
   const world = await spaced();
   world.harness.world.store.delete("leases", { namespace, name: "sluice-group" });
   const process = world.process();
@@ -123,12 +123,12 @@ test("where the ledger is new and no object tells a time, the time counts from t
   assert.equal(await process.guard("group-a", 4), "allowed");
 });
 
-test("the time is written when the downscale has come, and the other zone waits from then on; no StatefulSet is written", async () => {
+test("the time is written to the ledger when the downscale was carried out, and the other zone waits from then on", async () => {
   const world = await spaced();
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "allowed");
   const stampMs = process.cluster.serverTimeMs();
-  assert.equal(await process.guard("group-b", 4), "zone-scaling-down", "two zones at once: one wins");
+  assert.equal(await process.guard("group-b", 4), "zone-scaling-down", "of two zones at once one is allowed");
   world.scale("group-a", 4);
   await world.harness.goOn(minute);
   assert.equal(await process.sweep(), "downscale-done");
@@ -136,11 +136,11 @@ test("the time is written when the downscale has come, and the other zone waits 
   const times = world.harness.ledger.lastDownscales ?? {};
   assert.ok(Math.abs((times["group-a"] ?? 0) - stampMs) < 1_000);
   assert.equal(await process.guard("group-b", 4), "min-time-between-zones");
-  assert.equal(await process.guard("group-a", 3), "allowed", "its own zone does not wait");
+  assert.equal(await process.guard("group-a", 3), "allowed", "a zone does not wait for its own time");
   assert.deepEqual([...new Set(process.writes())].sort(), ["create events", "patch leases"]);
 });
 
-test("a downscale of another zone that has come is over for the next one, though no reconcile has looked since; its time counts", async () => {
+test("another zone's finished downscale does not block the next one, although no reconcile has seen it yet; its time counts", async () => {
   for (const [open, guard] of [
     [preparedGroup, "allowed"],
     [spaced, "min-time-between-zones"],
@@ -159,7 +159,7 @@ test("a downscale of another zone that has come is over for the next one, though
   }
 });
 
-test("a downscale that never came locks no zone out", async () => {
+test("a downscale that was allowed and never stored does not block the other zones", async () => {
   const world = await spaced();
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "allowed");
@@ -169,23 +169,23 @@ test("a downscale that never came locks no zone out", async () => {
   assert.equal(await process.guard("group-b", 4), "allowed");
 });
 
-test("zone-updating: no zone is made smaller while another one has pods of an older revision", async () => {
+test("zone-updating: no zone is made smaller while another zone has pods of an older revision", async () => {
   const world = await preparedGroup();
   world.harness.world.changeTemplate({ namespace, name: "group-b" }, "app:2");
-  assert.equal(await world.process().guard("group-a", 4), "zone-updating", "its status is behind");
+  assert.equal(await world.process().guard("group-a", 4), "zone-updating", "the status of the StatefulSet is behind");
   await world.harness.goOn(1_000);
   const answer = denied(await world.process().review("group-a", 4));
   assert.equal(answer.guard, "zone-updating");
   assert.match(answer.message, /group-b is being updated: 5 of its pods/);
-  assert.equal(await world.process().guard("group-b", 4), "allowed", "its own update is no obstacle");
+  assert.equal(await world.process().guard("group-b", 4), "allowed", "a zone's own update does not block it");
 });
 
-test("zone-updating: pods that are on their way out are called so, and not of an older revision", async () => {
+test("zone-updating: the message leaves open whether pods are terminating or of an older revision", async () => {
   const world = await preparedGroup();
   const at = { namespace, name: "group-b" };
   const status = { ...world.harness.world.store.get("statefulsets", at).status, updatedReplicas: 3 };
   const process = world.process();
-  // Its controller would have corrected it before the review reads it.
+  // Otherwise the StatefulSet's controller would correct the status before the review reads it.
   process.interfere = ({ verb, resource }) => {
     if (verb === "list" && resource === "statefulsets")
       world.harness.world.store.patch(resource, at, { status }, "status");
@@ -195,14 +195,14 @@ test("zone-updating: pods that are on their way out are called so, and not of an
   assert.match(message, /by its status 2 pods of group-b are on their way out, or of an older revision$/);
 });
 
-test("zones-down: no zone is made smaller while another one is not whole; its own pods may be down", async () => {
+test("zones-down: no zone is made smaller while another zone has pods down; pods of its own may be down", async () => {
   const world = await preparedGroup();
   world.harness.world.kubelet.breakPod({ namespace, name: "group-b-0" }, "Error");
   assert.equal(await world.process().guard("group-a", 4), "zones-down");
   assert.equal(await world.process().guard("group-b", 4), "allowed");
 });
 
-test("a StatefulSet of no group is prepared, by a ledger of its own", async () => {
+test("a StatefulSet without a group is prepared under a ledger of its own", async () => {
   const world = await preparedGroup();
   const lone = { ...key, group: "statefulset:group-a" };
   world.label("group-a", { "rollout-group": null, [minTime]: "12m" });
@@ -217,7 +217,7 @@ test("a StatefulSet of no group is prepared, by a ledger of its own", async () =
   assert.equal(await process.sweep(lone), "downscale-done");
 });
 
-test("several-budgets: whose ledger it is must be clear", async () => {
+test("several-budgets: a StatefulSet whose ledger is not clear is not made smaller", async () => {
   const world = await preparedGroup();
   world.label("group-a", { "rollout-group": null });
   for (const budget of ["one", "two"])

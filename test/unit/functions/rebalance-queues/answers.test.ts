@@ -30,7 +30,7 @@ const cases: [PodReply, string, RegExp][] = [
   ["hang", "rebalance-unanswered", /no answer within 5000 ms/],
 ];
 
-test("any answer that is not RabbitMQ's is reported in one Event, and another node is asked 30 s later", async () => {
+test("Sluice reports any answer that is not RabbitMQ's in one Event, and asks another node 30 s later", async () => {
   for (const [reply, guard, message] of cases) {
     const brokers = await due();
     brokers.reply = () => reply;
@@ -54,7 +54,7 @@ test("any answer that is not RabbitMQ's is reported in one Event, and another no
   }
 });
 
-test("after failures for hours the pauses have grown to a quarter of an hour, and each node is asked in turn", async () => {
+test("after hours of failures the pauses are a quarter of an hour, and Sluice asks each node in turn", async () => {
   const brokers = await due();
   brokers.reply = () => ({ status: 503 });
   await brokers.process().goOn(4 * 3_600_000);
@@ -74,7 +74,7 @@ test("a node that answers after the time limit counts as silent, although it may
   assert.deepEqual([brokers.asked.length, await process.run()], [2, "done"]);
 });
 
-test("a call that never returns is given up after 20 s, whatever its own time limit", async () => {
+test("Sluice gives up a call that never returns after 20 s, whatever the call's own time limit", async () => {
   const brokers = await due();
   let isGivenUp = false;
   const send = (_address: unknown, _request: unknown, options?: { readonly signal?: AbortSignal }) =>
@@ -90,7 +90,7 @@ test("a call that never returns is given up after 20 s, whatever its own time li
   assert.ok(isGivenUp);
 });
 
-test("credentials-missing: without a Secret that Sluice can read and that holds credentials, no request is sent", async () => {
+test("credentials-missing: without a readable Secret that holds credentials, Sluice sends no request", async () => {
   const brokers = new Brokers({ ...usual, "sluice.dev/rebalance-secret": "own" });
   const process = brokers.process();
   await process.goOn(settleMs + 1_000);
@@ -110,7 +110,7 @@ test("credentials-missing: without a Secret that Sluice can read and that holds 
   assert.deepEqual(brokers.asked, []);
 });
 
-test("a process that calls no pods says so, and a foreign message becomes one line of 200 characters", async () => {
+test("a process that calls no pods reports that, and shortens a foreign message to one line of 200 characters", async () => {
   const { pods: _, ...context } = new Brokers().process().context;
   const endpoint = { url: { scheme: "http", port: 1 }, service: "s", secret: undefined, authority: undefined } as const;
   const refusal = await ask(context, { namespace, group: "g", pod: "p", endpoint });

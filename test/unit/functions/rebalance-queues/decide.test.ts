@@ -50,8 +50,8 @@ const wordOf = (step: RebalanceStep): string => {
 const word = (changes: Partial<RebalanceSnapshot> = {}) => wordOf(decide(given(changes)));
 const withState = (changes: Partial<RebalanceState>) => word({ state: { ...changed, ...changes } });
 
-suite("whether a cluster is rebalanced", () => {
-  test("an unchanged cluster is left alone; changed nodes are noted first, and rebalanced once they have settled", () => {
+suite("whether Sluice rebalances a cluster", () => {
+  test("Sluice leaves an unchanged cluster alone; it first notes changed nodes, and rebalances when they have settled", () => {
     assert.equal(word(), "rest undefined");
     assert.equal(word({ state: undefined }), "note now");
     assert.equal(word({ nodes: { ...nodes, digest: "other" } }), "note other");
@@ -61,13 +61,13 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(word({ state: changed, settleMs: 3_600_000 }), "settling 3540000");
   });
 
-  test("a cluster with missing nodes or with one node is neither noted nor asked", () => {
+  test("Sluice neither notes nor asks a cluster with missing nodes or with one node", () => {
     assert.equal(word({ nodes: "r-1 is terminating", state: changed }), "pods-not-ready undefined");
     assert.equal(word({ replicas: 1, nodes: "no", state: undefined }), "rest undefined");
     assert.equal(word({ replicas: 0, state: undefined }), "rest undefined");
   });
 
-  test("a user's wish is served once, from its time on, and never within the settle time after a rebalance", () => {
+  test("Sluice serves a user's wish once, from its time on, and never within the settle time after a rebalance", () => {
     assert.equal(word({ wantedMs: nowMs }), "rebalance r-0");
     assert.equal(word({ wantedMs: nowMs + 1 }), "rest 1");
     assert.equal(word({ wantedMs: (atRest.balancedMs ?? 0) - 1_000 }), "rest undefined");
@@ -78,14 +78,14 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(word({ wantedMs: nowMs, state: { ...atRest, balancedMs: undefined } }), "rebalance r-0");
   });
 
-  test("a rollout goes first, until it stands still for ten minutes", () => {
+  test("Sluice waits for a rollout, until the rollout has not advanced for ten minutes", () => {
     const mixed = { ...nodes, isMixed: true };
     assert.equal(word({ nodes: mixed, state: changed }), "rollout-under-way 540000");
     assert.equal(word({ nodes: mixed, state: { ...changed, sinceMs: nowMs - 600_000 } }), "rebalance r-0");
     assert.equal(word({ nodes: mixed }), "rest undefined");
   });
 
-  test("one at a time: a claim holds for a minute, and is a failure then, with a longer pause each time", () => {
+  test("one at a time: a claim holds for a minute, and then counts as a failure, after which each pause is longer", () => {
     assert.equal(withState({ claimedMs: nowMs }), `rebalance-under-way ${claimMs}`);
     assert.equal(withState({ claimedMs: nowMs - claimMs + 1 }), "rebalance-under-way 1");
     assert.equal(withState({ claimedMs: nowMs - claimMs }), "rebalance r-1");
@@ -97,7 +97,7 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(word({ state: { ...atRest, claimedMs: nowMs } }), "rest undefined");
   });
 
-  test("after failures no pod is asked for 30 s, 60 s and so on up to 15 minutes, by the guard that it failed with", () => {
+  test("after failures Sluice asks no pod for 30 s, 60 s and so on up to 15 minutes, and reports the guard of the failure", () => {
     assert.deepEqual([1, 2, 3, 5, 6, 60].map(pauseMs), [30_000, 60_000, 120_000, 480_000, 900_000, 900_000]);
     assert.equal(withState({ failed }), "rebalance-refused 119000");
     assert.equal(withState({ failed: { ...failed, guard: "credentials-missing" } }), "credentials-missing 119000");
@@ -108,13 +108,13 @@ suite("whether a cluster is rebalanced", () => {
     assert.ok(step.kind === "wait" && step.message.includes("(3 in a row): r-0 answered HTTP 500"));
   });
 
-  test("if nodes change in the meantime, claims and failures are kept", () => {
+  test("if nodes change in the meantime, Sluice keeps claims and failures", () => {
     const state = { ...changed, members: "other", claimedMs: nowMs - 5, failed };
     const step = decide(given({ state }));
     assert.deepEqual(step, { kind: "note", state: { ...state, members: "now", sinceMs: nowMs } });
   });
 
-  test("the operator has five minutes from its mark, or from when all nodes are ready", () => {
+  test("Sluice gives the operator five minutes from its mark, or from when all nodes are ready", () => {
     const blocked = (operatorMs: number, sinceMs = changed.sinceMs) =>
       word({ operatorMs, wantedMs: operatorMs, state: { ...changed, sinceMs } });
     assert.equal(blocked(nowMs), "operator-first 30000");
@@ -125,7 +125,7 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(blocked(nowMs + 9e9, nowMs - 300_000), "rebalance r-0", "a mark from the future");
   });
 
-  test("a state of another StatefulSet, or from the future, is ignored; clocks may differ by a minute", () => {
+  test("Sluice ignores a state of another StatefulSet, or from the future; clocks may differ by a minute", () => {
     assert.equal(withState({ uid: "v" }), "note now");
     assert.equal(withState({ sinceMs: nowMs + 60_001 }), "note now");
     assert.equal(withState({ sinceMs: nowMs + 60_000 }), "settling 120000");

@@ -7,7 +7,7 @@ import { Brokers, balanced, key, label, namespace, setKey, settleMs, stateKey, u
 
 const at = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 
-test("a cluster with the label is rebalanced once it has been the same for a minute, by one request to the lowest pod, and no more", async () => {
+test("Sluice rebalances a cluster with the label after a minute without changes, by one request to the lowest pod, and no more", async () => {
   const brokers = new Brokers();
   const process = brokers.process();
   assert.equal(await process.run(), "settling");
@@ -69,7 +69,7 @@ test("a replaced pod and a restarted container are each a reason, and each new o
   assert.deepEqual(brokers.pods, ["group-a-0", "group-a-0"]);
 });
 
-test("pods-not-ready: while a node is away no pod is listed or asked, whatever the time", async () => {
+test("pods-not-ready: while a node is away Sluice lists and asks no pod, whatever the time", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   brokers.harness.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready");
@@ -84,7 +84,7 @@ test("pods-not-ready: while a node is away no pod is listed or asked, whatever t
   assert.deepEqual(brokers.asked, []);
 });
 
-test("rollout-under-way: a cluster is rebalanced after its rollout, once; one that stands still for ten minutes holds up nothing", async () => {
+test("rollout-under-way: Sluice rebalances a cluster once after its rollout, and does not wait for a rollout that has not advanced for ten minutes", async () => {
   for (const updateStrategy of ["RollingUpdate", "OnDelete"] as const) {
     const brokers = await balanced(usual, { updateStrategy });
     const process = brokers.process();
@@ -103,7 +103,7 @@ test("rollout-under-way: a cluster is rebalanced after its rollout, once; one th
   }
 });
 
-test("a user's wish is served once, and taken away; a wish in the future waits, and one that is no time is reported", async () => {
+test("Sluice serves a user's wish once and removes it; a wish in the future waits, and Sluice reports one that is no time", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   await brokers.goOn(100_000);
@@ -136,7 +136,7 @@ test("a user's wish is served once, and taken away; a wish in the future waits, 
   assert.ok(brokers.asked.length <= 8, `${brokers.asked.length}`);
 });
 
-test("not-rabbitmq, question-malformed, label-malformed: each is reported in an Event, once, and no pod is asked", async () => {
+test("not-rabbitmq, question-malformed, label-malformed: Sluice reports each once in an Event, and asks no pod", async () => {
   const cases: [Readonly<Record<string, string>>, string, RegExp][] = [
     [
       {},
@@ -168,7 +168,7 @@ test("not-rabbitmq, question-malformed, label-malformed: each is reported in an 
   assert.deepEqual(brokers.asked, []);
 });
 
-test("a Secret of its own, another port and https are used as they are written", async () => {
+test("Sluice uses another Secret, port and https as the annotations name them", async () => {
   const brokers = new Brokers({
     ...usual,
     "sluice.dev/health-url": "https://:15671/api/health/checks/node-is-quorum-critical",
@@ -182,7 +182,7 @@ test("a Secret of its own, another port and https are used as they are written",
   assert.equal(asked?.authorization, `Basic ${btoa("spreader:p:w")}`);
 });
 
-test("in shadow mode the function says once what it would do, and writes and posts nothing", async () => {
+test("in shadow mode the function says once what it would do, and sends neither writes nor POST requests", async () => {
   const brokers = new Brokers();
   const process = brokers.process({ mode: "shadow" });
   await process.goOn(settleMs + 200_000);
@@ -196,7 +196,7 @@ test("in shadow mode the function says once what it would do, and writes and pos
   assert.equal(await process.run(), "done");
 });
 
-test("of a RabbitmqCluster the operator goes first while its mark is there, for five minutes; nothing of it is ever written", async () => {
+test("Sluice lets the operator of a RabbitmqCluster go first for five minutes while its mark stands, and never writes to the RabbitmqCluster", async () => {
   const brokers = await balanced();
   const { world, timeline } = brokers.harness;
   const cluster = world.store.create("rabbitmqclusters", namespace, { metadata: { name: "rabbit" }, spec: {} });
@@ -230,7 +230,7 @@ test("of a RabbitmqCluster the operator goes first while its mark is there, for 
   assert.equal(process.requests.filter((request) => /^(patch|delete|create) rabbitmqclusters/.test(request)).length, 0);
 });
 
-test("a state of another StatefulSet, from the future, or that Sluice cannot read is ignored", async () => {
+test("Sluice ignores a state of another StatefulSet, a state from the future, and one that it cannot read", async () => {
   const before = await balanced();
   const state = before.set.metadata.annotations?.[stateKey] ?? "";
   const ahead = "2027-01-01T00:00:00.000Z";
@@ -256,7 +256,7 @@ test("a state of another StatefulSet, from the future, or that Sluice cannot rea
   }
 });
 
-test("a StatefulSet of one pod, one that is gone, and one that is being deleted are left alone", async () => {
+test("Sluice leaves a StatefulSet alone that has one pod, is gone, or is being deleted", async () => {
   const brokers = new Brokers(usual, { replicas: 1 });
   const process = brokers.process();
   assert.equal(await process.run(), "done");

@@ -5,7 +5,7 @@ import { Brokers, balanced, namespace, setKey, settleMs, usual, wish } from "./b
 
 const at = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 
-test("pods-not-ready: pods and generation show what the status does not show yet", async () => {
+test("pods-not-ready: pods and generation show a change before the status shows it", async () => {
   const cases: [(brokers: Brokers) => void, RegExp][] = [
     [
       ({ harness }) => harness.world.kubelet.breakPod({ namespace, name: "group-a-1" }, "Unready"),
@@ -29,7 +29,7 @@ test("pods-not-ready: pods and generation show what the status does not show yet
   }
 });
 
-test("with OnDelete a rollout is over when all pods are of the wanted revision, whatever the controller calls current", async () => {
+test("with OnDelete a rollout is over when all pods have the wanted revision, whatever revision the controller calls current", async () => {
   const brokers = await balanced(usual, { updateStrategy: "OnDelete" });
   brokers.harness.world.changeTemplate(setKey, "app:2");
   for (const ordinal of [2, 1, 0]) await brokers.replace(`group-a-${ordinal}`);
@@ -37,7 +37,7 @@ test("with OnDelete a rollout is over when all pods are of the wanted revision, 
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-test("a wish stays until it is served: after a refusal, and while its time has not come", async () => {
+test("a wish stays until Sluice has served it: after a refusal, and while its time has not come", async () => {
   const brokers = await balanced();
   await brokers.goOn(100_000);
   const now = at(brokers.harness.timeline.nowMs());
@@ -68,7 +68,7 @@ test("the mark of a RabbitmqCluster that was created again does not count for th
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-test("shadow mode sends no Event about malformed texts either", async () => {
+test("shadow mode sends no Event about malformed texts", async () => {
   const brokers = new Brokers();
   brokers.annotate({ [wish]: "soon" });
   await brokers.process({ mode: "shadow" }).goOn(1_000);

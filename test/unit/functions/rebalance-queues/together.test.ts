@@ -75,7 +75,7 @@ for (const [index, call] of calls.entries()) {
   }
 }
 
-test("a process that dies at each request asks after longer and longer pauses", async () => {
+test("a process that dies at each request asks again after longer and longer pauses", async () => {
   const brokers = await due();
   for (let second = 0; second < 3_600; second += 10) {
     const dying = brokers.process();
@@ -90,7 +90,7 @@ test("a process that dies at each request asks after longer and longer pauses", 
   assert.deepEqual(new Set(brokers.pods), new Set(["group-a-0", "group-a-1", "group-a-2"]));
 });
 
-test("if a client writes the StatefulSet during the request, the end is still written, and a new wish is kept", async () => {
+test("if a client writes the StatefulSet during the request, Sluice still writes the end, and a new wish stays", async () => {
   const brokers = await balanced();
   await brokers.goOn(100_000);
   const now = () => new Date(brokers.harness.timeline.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
@@ -123,7 +123,7 @@ test("other processes note nodes that are replaced during the request, and rebal
   assert.equal(brokers.asked.length, 2);
 });
 
-test("a process that comes back does not end a claim that was taken over, nor one of a StatefulSet that was made again", async () => {
+test("a process that resumes does not end a claim that another one took over, nor a claim of a StatefulSet that was created again", async () => {
   for (const how of ["taken over", "made again"]) {
     const brokers = await due();
     brokers.slowMs = 1_400;
@@ -152,7 +152,7 @@ test("a process that comes back does not end a claim that was taken over, nor on
   }
 });
 
-test("state-refused: if the annotation may not be written, no pod is asked, and an Event says who refuses", async () => {
+test("state-refused: if Sluice may not write the annotation, it asks no pod, and an Event says who refuses", async () => {
   const brokers = new Brokers(usual);
   const process = brokers.process();
   process.interfere = ({ verb }) => {
@@ -165,7 +165,7 @@ test("state-refused: if the annotation may not be written, no pod is asked, and 
   assert.equal(waiting.length, 1);
 });
 
-test("a right that is missing, and an API server that does not answer, are errors that the reconcile throws", async () => {
+test("a missing right, and an API server that does not answer, make the reconcile fail", async () => {
   for (const [code, message] of [
     [403, 'User "u" cannot patch resource "statefulsets"'],
     [500, "down"],

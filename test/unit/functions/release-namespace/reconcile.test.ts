@@ -47,7 +47,7 @@ function world() {
   return { harness, store, claim, finalizers, policies, round: reconcile };
 }
 
-test("in a namespace that is not being deleted nothing is written, and the sweep finds no key", async () => {
+test("Sluice writes nothing in a namespace that is not being deleted, and the sweep finds no key", async () => {
   const { harness, round: reconcile, finalizers } = world();
   const before = finalizers();
   assert.equal((await reconcile()).requeueAfterMs, undefined);
@@ -55,7 +55,7 @@ test("in a namespace that is not being deleted nothing is written, and the sweep
   assert.deepEqual(await played(harness.timeline, releaseNamespace.listKeys(harness.context, undefined)), []);
 });
 
-test("volume claims lose our finalizers at once, owners after 3 s, and no other finalizer is touched; volumes on hold are retained first", async () => {
+test("volume claims lose our finalizers at once, owners after 3 s, and no other finalizer changes; volumes on hold are first retained", async () => {
   const { harness, store, finalizers, policies, round: reconcile } = world();
   store.delete("namespaces", { namespace: "", name: namespace });
   assert.deepEqual(await played(harness.timeline, releaseNamespace.listKeys(harness.context, undefined)), [key]);
@@ -75,7 +75,7 @@ test("volume claims lose our finalizers at once, owners after 3 s, and no other 
   assert.equal(harness.guard, "released");
 });
 
-test("a volume on hold that cannot be retained keeps our finalizer, and the others lose theirs", async () => {
+test("a volume on hold that Sluice cannot retain keeps our finalizer, and the others lose theirs", async () => {
   const { harness, store, finalizers, round: reconcile } = world();
   store.delete("namespaces", { namespace: "", name: namespace });
   harness.interfere = ({ verb, resource }) => {
@@ -98,7 +98,7 @@ test("the decision names each object, up to five", () => {
   assert.equal(decide({ nowMs: 1, endingSinceMs: undefined, kept }).guard, "namespace-stays");
 });
 
-test("a StatefulSet's annotations hold for the volumes of its pods; if it is gone before it was read, the volumes are retained", async () => {
+test("a StatefulSet's annotations hold for the volumes of its pods; if it went before Sluice read it, Sluice retains the volumes", async () => {
   const { harness, store, claim, policies, round: reconcile } = world();
   const [set] = store.list("statefulsets", { namespace }).items;
   const name = set?.metadata.name ?? "";

@@ -15,7 +15,7 @@ async function neverCame(): Promise<Downscales> {
   return world;
 }
 
-test("downscale-under-way: as long as the change may still come, or pods are leaving, the claim stands", async () => {
+test("downscale-under-way: while the change may still come, or pods leave, the claim stands", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal(await process.guard("group-a", 3), "allowed");
@@ -27,7 +27,7 @@ test("downscale-under-way: as long as the change may still come, or pods are lea
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
 });
 
-test("downscale-taken-back: in the phase in which pods are told to stay no review joins the claim", async () => {
+test("downscale-taken-back: while Sluice tells the pods to stay, no review joins the claim", async () => {
   const world = await neverCame();
   const seen: string[][] = [];
   world.reply = () => {
@@ -57,7 +57,7 @@ test("prepared-untold: while a pod does not answer its DELETE, the claim stays a
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("one Event for each claim says that a pod has not been told that it stays", async () => {
+test("one Event for each claim says which pod does not yet know that it stays", async () => {
   const world = await neverCame();
   world.reply = () => ({ status: 500 });
   for (let sweeps = 0; sweeps < 3; sweeps++) {
@@ -90,7 +90,7 @@ test("claim-gone: of two processes one ends the claim, and the other does nothin
   assert.deepEqual(world.claimed, []);
 });
 
-test("ledger-contended: a process that meets another writer each time tells no pod, and reconciles again", async () => {
+test("ledger-contended: a process that meets another writer at each attempt tells no pod, and reconciles again", async () => {
   const world = await neverCame();
   const process = world.process();
   let writes = 0;
@@ -108,7 +108,7 @@ test("shadow mode changes no claim", async () => {
   assert.deepEqual([world.claimed, shadow.calls], [["group-a confirmed"], []]);
 });
 
-test("a sweep finds every ledger that holds a claim, of whatever kind of group, and no other", async () => {
+test("a sweep finds every ledger that holds a claim, for each kind of group, and no other", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const keys = (of?: string) =>
@@ -131,7 +131,7 @@ test("frequent triggers read the ledger once in five seconds", async () => {
   assert.ok((requeueAfterMs ?? 0) > 0 && (requeueAfterMs ?? 0) <= 5_000);
 });
 
-test("while a claim stands, each event of the group leads to a read half a second later, because it may end the claim", async () => {
+test("while a claim stands, each event of the group causes a read half a second later, because the event may end the claim", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const trigger = () =>
@@ -147,7 +147,7 @@ test("while a claim stands, each event of the group leads to a read half a secon
   assert.deepEqual(world.claimed, []);
 });
 
-test("a claim that is due is taken back at that time, although a reconcile has just read the ledger", async () => {
+test("Sluice takes back a claim at its time, although a reconcile has just read the ledger", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { timeline } = world.harness;

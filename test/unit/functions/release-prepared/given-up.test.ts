@@ -37,7 +37,7 @@ function withoutAddress({ harness, claims }: Downscales): void {
   harness.writeLedger({ "sluice.dev/claims": formatClaims(old) });
 }
 
-test("from its first write on a claim holds scheme, port, path, Service and uids of the pods that were told", async () => {
+test("a claim holds from its first write scheme, port, path, Service and uids of the pods that were told", async () => {
   const world = await preparedGroup();
   const seen: unknown[] = [];
   world.reply = (_pod, method) => {
@@ -52,7 +52,7 @@ test("from its first write on a claim holds scheme, port, path, Service and uids
   assert.deepEqual(seen, [["preparing", toldAt, ["group-a", "group-a-4"]]]);
 });
 
-test("if the annotations are gone while a claim stands, its pods are told to stay at the address where they were told to leave", async () => {
+test("if the annotations are gone while a claim stands, Sluice tells its pods to stay at the address where it told them to leave", async () => {
   const world = await neverCame();
   const [port, path] = ["grafana.com/prepare-downscale-http-port", "grafana.com/prepare-downscale-http-path"];
   world.annotate("group-a", { [port]: null, [path]: "elsewhere" });
@@ -64,7 +64,7 @@ test("if the annotations are gone while a claim stands, its pods are told to sta
   assert.deepEqual(urls, ["/ingester/prepare-shutdown", "/ingester/prepare-shutdown"]);
 });
 
-test("prepared-untold: for a claim of an earlier version only its StatefulSet names the address, and the claim ends once its pods are replaced", async () => {
+test("prepared-untold: for a claim of an earlier version only its StatefulSet names the address, and the claim ends after its pods are replaced", async () => {
   const world = await neverCame();
   withoutAddress(world);
   world.annotate("group-a", { "grafana.com/prepare-downscale-http-port": null });
@@ -75,7 +75,7 @@ test("prepared-untold: for a claim of an earlier version only its StatefulSet na
   assert.deepEqual(world.claimed, []);
 });
 
-test("prepared-given-up: after 30 minutes in which each pod says that it knows no such request its claim ends, with a Warning", async () => {
+test("prepared-given-up: if each pod says for 30 minutes that it knows no such request, its claim ends, with a Warning", async () => {
   const world = await neverCame();
   world.reply = refusing(501);
   assert.equal(await tryFor(world, 29), "prepared-untold");
@@ -88,7 +88,7 @@ test("prepared-given-up: after 30 minutes in which each pod says that it knows n
   );
 });
 
-test("prepared-given-up: a pod that replaced the one that was told has nothing to take back, whatever it answers", async () => {
+test("prepared-given-up: a pod that replaced the told one has nothing to take back, whatever it answers", async () => {
   const world = await neverCame();
   world.reply = refusing(500);
   world.harness.world.store.delete("pods", { namespace, name: "group-a-3" }, {});
@@ -99,14 +99,14 @@ test("prepared-given-up: a pod that replaced the one that was told has nothing t
   assert.equal(await world.process().sweep(), "prepared-given-up");
 });
 
-test("a pod that was told and gives no other answer than a fault of its own holds its group for as long as that lasts", async () => {
+test("a pod that was told, and only answers with an error of its own, holds its group as long as this lasts", async () => {
   const world = await neverCame();
   world.reply = (pod) => ({ status: pod === "group-a-3" ? 503 : 501 });
   assert.equal(await tryFor(world, 90), "prepared-untold");
   assert.deepEqual([world.claimed, givenUp(world)], [["group-a undoing"], []]);
 });
 
-test("a claim with an invalid address is unreadable, and nothing is sent there", () => {
+test("Sluice cannot read a claim with an invalid address, and sends nothing there", () => {
   const content = {
     id: "prepared-a",
     kind: "scale-down",

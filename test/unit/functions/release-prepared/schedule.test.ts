@@ -44,7 +44,7 @@ for (const by of ["follow-replicas", "prepare-delayed-downscale", "suspend-group
   });
 }
 
-test("only ledgers with a claim of a review are read, and those that Sluice cannot read", async () => {
+test("Sluice reads only ledgers with a claim of a review, and those that it cannot parse", async () => {
   const { world, process } = await standing("watch");
   const due = async () => {
     const listed = releasePrepared.schedule?.listDue(process.context, undefined);

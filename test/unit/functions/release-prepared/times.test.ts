@@ -39,7 +39,7 @@ function stamp(world: Downscales, agoMs: number, subresource?: string): void {
   world.harness.world.store.patch("statefulsets", setName, { metadata: { managedFields } as object });
 }
 
-test("without the setting no StatefulSet is written", async () => {
+test("without the setting Sluice writes to no StatefulSet", async () => {
   const world = await lowered();
   for (const process of [world.process(), writing(world, false)]) {
     await process.sweep();
@@ -50,7 +50,7 @@ test("without the setting no StatefulSet is written", async () => {
   assert.equal(written(world), undefined);
 });
 
-test("the time in the ledger is written a minute after the downscale was allowed, once its claim is over", async () => {
+test("Sluice writes the ledger's time a minute after it allowed the downscale, if the claim is over", async () => {
   const world = await lowered();
   const process = writing(world);
   const inMs = await requeue(world, process);
@@ -117,7 +117,7 @@ test("a change by another client delays the write by a minute; a change of the s
   assert.notEqual(written(world), undefined);
 });
 
-test("while the downscale goes on nothing is written, and a value that Sluice cannot read is left to its owner", async () => {
+test("while the downscale goes on Sluice writes nothing, and leaves a value that it cannot read to its owner", async () => {
   const world = await lowered();
   const process = writing(world);
   await process.sweep();
@@ -133,7 +133,7 @@ test("while the downscale goes on nothing is written, and a value that Sluice ca
   assert.deepEqual([world.claims, written(world)], [[], "yesterday"]);
 });
 
-test("a client that changes the StatefulSet meanwhile is first, and a write that is refused is reported and holds up nothing", async () => {
+test("if a client changes the StatefulSet meanwhile, its change stands; Sluice reports a refused write, which delays nothing", async () => {
   for (const [code, isReported] of [
     [409, false],
     [403, true],

@@ -69,7 +69,7 @@ const was = (ca: string, expiresAfterMinutes: number): Authority => ({
   notAfterMs: startMs + expiresAfterMinutes * minuteMs,
 });
 
-test("without a Secret, or with an empty one, a certificate is made and presented at once", () => {
+test("without a Secret, or with an empty one, Sluice makes a certificate and presents it at once", () => {
   const snapshot = {
     nowMs: startMs,
     dnsName: name,
@@ -88,7 +88,7 @@ test("without a Secret, or with an empty one, a certificate is made and presente
   assert.ok(empty.kind === "generate" && empty.as === "presented");
 });
 
-test("a Secret that does not parse is never overwritten, and the message says what to do", () => {
+test("Sluice never overwrites a Secret that it cannot parse, and the message says what to do", () => {
   const unreadable = `its data key key is missing; ${howToEmpty({ namespace: "mimir", name: "certificate" })}`;
   const snapshot = {
     nowMs: startMs,
@@ -110,7 +110,7 @@ test("a Secret that does not parse is never overwritten, and the message says wh
   );
 });
 
-test("a certificate is left alone for two thirds of its life, and looked at again when it is due", () => {
+test("Sluice keeps a certificate for two thirds of its life, and reconciles again when it is due", () => {
   const early = decideAt({ afterMinutes: 15 });
   assert.ok(early.kind === "done" && !early.prepare);
   assert.equal(early.requeueAfterMs, 30 * minuteMs);
@@ -123,7 +123,7 @@ test("a certificate is left alone for two thirds of its life, and looked at agai
   assert.deepEqual(due, { kind: "generate", as: "next", dnsNames: [name], because });
 });
 
-test("the next certificate is not presented before every configuration was seen to trust it for five seconds", () => {
+test("Sluice does not present the next certificate before it has seen for five seconds that every configuration trusts it", () => {
   const one = configuration("one", ["A", "B"]);
   const other = configuration("other", ["A"]);
   const lacking = decideAt({ afterMinutes: 61, stored: { next }, configurations: [one, other], trustedForMs: 0 });
@@ -172,7 +172,7 @@ test("earlier authorities stay trusted until they expire, and are removed a minu
   assert.deepEqual(late.authorities, ["A"]);
 });
 
-test("a configuration that refuses holds the others up until the old certificate is about to expire, and no longer", () => {
+test("a configuration that refuses delays the others until the old certificate is about to expire, and no longer", () => {
   const refused = [configuration("one", ["A"], "one was refused with 403: no"), configuration("other", ["A", "B"])];
   const given = { stored: { next }, configurations: refused };
   const step = decideAt({ ...given, afterMinutes: 61 });
@@ -186,7 +186,7 @@ test("a configuration that refuses holds the others up until the old certificate
   assert.equal(guardOf(decideAt({ configurations: [], unseen: "may not list" })), "configuration-refused");
 });
 
-test("a configuration that is not ours to write keeps nothing from going on, unless it trusts what is presented now", () => {
+test("a configuration that Sluice may not write delays nothing, unless it trusts the certificate that Sluice presents now", () => {
   const ours = configuration("ours", ["A", "B"]);
   const foreign = (trusted: readonly string[]) => ({
     ...configuration("theirs", trusted, "no right"),
@@ -201,7 +201,7 @@ test("a configuration that is not ours to write keeps nothing from going on, unl
   assert.equal(guardOf(decideAt({ configurations: [refused] })), "configuration-refused");
 });
 
-test("where others write the bundles none is written, and the next certificate waits until all of them have its authority", () => {
+test("if others write the bundles Sluice writes none, and the next certificate waits until all of them have its authority", () => {
   const given = { afterMinutes: 61, updatesBundles: false, stored: { next } };
   assert.equal(decideAt({ updatesBundles: false, configurations: [configuration("one", ["X"])] }).kind, "done");
   const lacking = ["A", "A", "B"].map((ca, index) => configuration(`${index}`, [ca, "X"]));
@@ -216,7 +216,7 @@ test("where others write the bundles none is written, and the next certificate w
   assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60, configurations: [] }).kind, "promote");
 });
 
-test("a Secret that this account may not create is looked up every five seconds, and no keys are made for it", () => {
+test("Sluice looks up a Secret that it may not create every five seconds, and makes no keys for it", () => {
   const step = decide({
     nowMs: startMs,
     dnsName: name,
@@ -247,7 +247,7 @@ test("while the function waits for others, it reconciles again in half a minute,
   assert.equal(requeueAt(90 - 15 / 60), 5_000);
 });
 
-test("a configuration trusts the next certificate when each of its webhooks does; where there is none, whatever asks us is named", () => {
+test("a configuration trusts the next certificate when each of its webhooks does; if there is no configuration, Sluice names the clients", () => {
   const given = { afterMinutes: 61, updatesBundles: false, stored: { next }, trustedForMs: 5_000 };
   const half = { ...configuration("half", []), bundles: [["A", "B"], ["A"]] };
   assert.equal(guardOf(decideAt({ ...given, configurations: [half] })), "bundle-awaited");
@@ -262,7 +262,7 @@ test("a configuration trusts the next certificate when each of its webhooks does
   assert.equal(decideAt({ configurations: [foreign] }).kind, "patch", "all of it trusts us, and another server, too");
 });
 
-test("a configuration that can be told is told, whichever other one refuses", () => {
+test("Sluice writes each configuration that it may write, whichever other one refuses", () => {
   const refused = configuration("one", ["A"], "no");
   const step = decideAt({
     afterMinutes: 61,
@@ -295,7 +295,7 @@ test("a changed name leads to a new certificate at once, for both names, so that
   }
 });
 
-test("a next certificate from long ago, or for another name, is not used but made again", () => {
+test("Sluice does not use a next certificate from long ago, or for another name, and makes a new one", () => {
   const old = { next: generation("B", startMs - 60 * minuteMs) };
   const step = decideAt({ afterMinutes: 60, stored: old, configurations: both, trustedForMs: 9_999 });
   assert.ok(step.kind === "generate" && step.as === "next");

@@ -32,7 +32,7 @@ async function olderSecret(world: CertificateWorld, ageMs: number, more: object 
 
 const pathsUnder = (key: string | undefined) => [`/${key}/a`, `/${key}/b`];
 
-test("the first key is stored with the first certificate, and is in the paths once it was known for 20 s", async () => {
+test("Sluice stores the first key with the first certificate, and writes it into the paths after it has known it for 20 s", async () => {
   const world = new CertificateWorld();
   world.addConfiguration("ours", { labels: keyed });
   const run = world.start({ lifetimeMs: 600_000 });
@@ -67,7 +67,7 @@ for (const [what, data, because] of [
   ["with a key of 10 bytes", { "review-key": base64(10) }, "its review-key has 10 bytes, and not 32"],
   ["with a key of 1 MiB", { "review-key": base64(2 ** 20) }, "its review-key has 1048576 bytes, and not 32"],
 ] as const)
-  test(`a Secret ${what} gets one beside its certificate, also where others write the bundles`, async () => {
+  test(`a Secret ${what} gets one beside its certificate, also if others write the bundles`, async () => {
     for (const updatesBundles of [true, false]) {
       const world = new CertificateWorld();
       await olderSecret(world, 0, { ...data, "previous-review-key": base64(32) });
@@ -85,7 +85,7 @@ for (const [what, data, because] of [
     }
   });
 
-test("where others write the bundles no path is written, with the label as without it", async () => {
+test("if others write the bundles Sluice writes no path, with the label and without it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ updatesBundles: false });
@@ -95,7 +95,7 @@ test("where others write the bundles no path is written, with the label as witho
   assert.deepEqual(world.writes, []);
 });
 
-test("a renewal brings the next key, and the promotion puts it into the paths at once", async () => {
+test("a renewal creates the next key, and the promotion writes it into the paths at once", async () => {
   const world = new CertificateWorld();
   await world.addRunning(9_000, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
@@ -117,7 +117,7 @@ test("a renewal brings the next key, and the promotion puts it into the paths at
   assert.deepEqual(world.paths("one"), pathsUnder(next));
 });
 
-test("a next key that was known for 20 s is in the paths in the run of the promotion", async () => {
+test("the run of the promotion writes a next key into the paths that was known for 20 s", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000, keyed);
   let refuses = true;
@@ -133,7 +133,7 @@ test("a next key that was known for 20 s is in the paths in the run of the promo
   assert.deepEqual([world.storedKeys().current, world.paths("one")], [next, pathsUnder(next)]);
 });
 
-test("a promotion without a valid next key keeps the key, and takes the malformed one away", async () => {
+test("a promotion without a valid next key keeps the key, and removes the malformed one", async () => {
   for (const bad of [{}, { "next-review-key": base64(10) }, { "next-review-key": base64(2 ** 20) }]) {
     const world = new CertificateWorld();
     await world.addRunning(31_000);
@@ -175,7 +175,7 @@ test("the next run replaces a plain path that a tool wrote back, and a foreign k
   }
 });
 
-test("a configuration without the label keeps its paths, whatever they are, and so do URLs and paths of no segment", async () => {
+test("a configuration without the label keeps its paths, whatever they are, and URLs and paths without a segment stay", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   world.addConfiguration("unlabelled", { labels: ours });
@@ -198,7 +198,7 @@ test("a configuration without the label keeps its paths, whatever they are, and 
   world.assertTrusted();
 });
 
-test("replicas that upgrade at the same moment agree on one key, and the paths get it", async () => {
+test("replicas that upgrade at the same moment agree on one key, and write it into the paths", async () => {
   const world = new CertificateWorld();
   await olderSecret(world, 0);
   const runs = [world.start(), world.start(), world.start()];
@@ -252,7 +252,7 @@ function refusal(code: number, message: string): ClusterError {
   return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });
 }
 
-test("a policy that refuses the key is reported, and delays neither bundle nor certificate", async () => {
+test("Sluice reports a policy that refuses the key, which delays neither bundle nor certificate", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
@@ -285,7 +285,7 @@ test("a policy that refuses the key is reported, and delays neither bundle nor c
   assert.deepEqual(world.paths("one"), pathsUnder(world.storedKeys().current));
 });
 
-test("a key that the Secret loses and gets back must be known for 20 s again, because a replica may have missed it", async () => {
+test("Sluice must know a key that the Secret loses and gets back for 20 s again, because a replica may have missed it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });
@@ -299,7 +299,7 @@ test("a key that the Secret loses and gets back must be known for 20 s again, be
   assert.deepEqual([(await run()).guard, world.paths("one")], ["key-spreading", ["/a", "/b"]]);
 });
 
-test("a configuration that we have no right to is tried once, with the key, and not a second time without it", async () => {
+test("Sluice tries a configuration that it has no right to once, with the key, and not a second time without it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });

@@ -79,7 +79,7 @@ test("a path without a key, with an old one or with a foreign one gets the curre
   assert.equal(decideAt(configurations.slice(2)).kind, "done");
 });
 
-test("a path gets a key that this process has known for 20 s, and until then the guard is key-spreading", () => {
+test("a path gets a key after this process has known it for 20 s, and until then the guard is key-spreading", () => {
   const configurations = [configuration("plain", [undefined])];
   const after = (keyKnownForMs: number) => decideAt(configurations, { keyKnownForMs });
   assert.deepEqual(waited(after(0)), ["key-spreading", 20_000]);
@@ -89,14 +89,14 @@ test("a path gets a key that this process has known for 20 s, and until then the
   assert.deepEqual(waited(due), ["key-spreading", 5_000], "a renewal is due before");
 });
 
-test("a bundle is written without the key while the key spreads, and with it where both are due", () => {
+test("Sluice writes a bundle without the key while the key spreads, and with it if both are due", () => {
   const configurations = [configuration("both", [undefined], { bundles: [[]] }), configuration("good", [current])];
   const early = decideAt(configurations, { keyKnownForMs: 19_999 });
   assert.deepEqual(patched(early), { names: ["both"], reviewKey: undefined });
   assert.deepEqual(patched(decideAt(configurations)), { names: ["both"], reviewKey: current });
 });
 
-test("a promotion does not wait for paths, whether its key spreads or is refused", () => {
+test("a promotion does not wait for paths, whether its key still spreads or the API server refused it", () => {
   const stored = { presented: generation("A"), next, previous: [] };
   const given = { bundles: [["A", "B"]] };
   const spreading = [configuration("plain", [undefined], given)];
@@ -107,7 +107,7 @@ test("a promotion does not wait for paths, whether its key spreads or is refused
   assert.equal(decideAt(refused, { stored, trustedForMs: 5_000 }, 61).kind, "promote");
 });
 
-test("after a key was refused the bundle is written without it, and the refusal is reported while nothing else is due", () => {
+test("after a refusal of a key Sluice writes the bundle without it, and reports the refusal while nothing else is due", () => {
   const refused = configuration("plain", [undefined], { keyRefusal: "plain was refused with 422: no" });
   const step = decideAt([refused]);
   assert.deepEqual(waited(step), ["configuration-refused", 30_000]);
@@ -124,7 +124,7 @@ test("after a key was refused the bundle is written without it, and the refusal 
   assert.deepEqual(waited(decideAt([whole])), ["configuration-refused", 30_000]);
 });
 
-test("while a bundle is refused a key that spreads brings the next run forward", () => {
+test("while the API server refuses a bundle, a key that spreads brings the next run forward", () => {
   const configurations = [
     configuration("refused", [], { bundles: [[]], refusal: "no" }),
     configuration("plain", [undefined]),
@@ -136,7 +136,7 @@ test("while a bundle is refused a key that spreads brings the next run forward",
   assert.deepEqual(waited(decideAt(configurations.slice(0, 1))), ["configuration-refused", 30_000]);
 });
 
-test("a certificate that serves without a key gets one by a write of its own, also where others write the bundles", () => {
+test("a certificate without a key gets one by a separate write, also if others write the bundles", () => {
   const keyFault = "there is no review-key";
   const reviewKeys = { current: undefined, next: undefined, previous: undefined };
   const given = { keyFault, reviewKeys, keyKnownForMs: 0 };
@@ -151,7 +151,7 @@ test("a certificate that serves without a key gets one by a write of its own, al
   assert.ok(expired.kind === "generate" && expired.as === "presented", "a new certificate brings a key");
 });
 
-test("with UPDATE_CA_BUNDLE=false no path is written", () => {
+test("with UPDATE_CA_BUNDLE=false Sluice writes no path", () => {
   const step = decideAt([configuration("plain", [undefined])], { updatesBundles: false });
   assert.equal(step.kind, "done");
 });

@@ -53,7 +53,7 @@ function decideAt(nowMs: number, stored: object, changes: Partial<CertificateSna
 const requeueOf = (step: RotationStep): number | undefined => (step.kind === "wait" ? step.requeueAfterMs : undefined);
 const lastMomentMs = first.notAfterMs - 10_000;
 
-test("a failed step is tried again after thirty seconds, at the latest in the last moment of the old certificate", () => {
+test("Sluice tries a failed step again after thirty seconds, and at the latest in the last moment of the old certificate", () => {
   const unreadable = decideAt(startMs, {}, { stored: { unreadable: "its data key key is missing" } });
   assert.equal(requeueOf(unreadable), 30_000);
   const configurations = [configuration(["A"], "it was refused")];
@@ -69,7 +69,7 @@ test("the five seconds of trust end early if the old certificate expires before"
   assert.equal(requeueOf(decideAt(lastMomentMs - 4_999, { next: second })), 4_999);
 });
 
-test("a certificate that lasts seconds is in its last moment before it is due: there is none to present, and that is no error", () => {
+test("a certificate that lasts seconds is in its last moment before it is due: Sluice has none to present, and this is no error", () => {
   const brief = generation("A", startMs, 15_000);
   const trusted = [configuration(["A"])];
   assert.equal(decideAt(startMs + 6_000, { presented: brief }, { configurations: trusted }).kind, "done");
@@ -81,7 +81,7 @@ test("a certificate that lasts seconds is in its last moment before it is due: t
   assert.equal(requeueOf(refused), 0);
 });
 
-test("a next certificate that is due for renewal itself is not presented, at that moment as little as after it", () => {
+test("Sluice does not present a next certificate that is itself due for renewal, neither at that moment nor later", () => {
   const dueMs = startMs + 120 * minuteMs;
   const presented = generation("A", startMs, 180 * minuteMs);
   const trusted = { trustedForMs: 5_000 };
@@ -89,7 +89,7 @@ test("a next certificate that is due for renewal itself is not presented, at tha
   assert.equal(decideAt(dueMs, { presented, next: second }, trusted).kind, "generate");
 });
 
-test("what is presented after the next is trusted keeps every authority that has not expired, and its own only once", () => {
+test("the certificate that follows keeps every authority that has not expired, and its own only once", () => {
   const was = (ca: string, notAfterMs: number) => ({ ca, notAfterMs });
   const nowMs = startMs + 61 * minuteMs;
   const previous = [was("P", nowMs + 1), was("Q", nowMs), was("B", nowMs + minuteMs)];

@@ -65,19 +65,19 @@ async function patchesOf(answers: readonly (200 | 403 | 404 | 409 | 500)[]) {
 
 const given = (resourceVersion: string) => ({ metadata: { uid: "u", resourceVersion, managedFields: [helm] } });
 
-test("the entry of Sluice is taken out of what the write answered, on that version alone", async () => {
+test("rotate-certificate removes its own entry from the managed fields that its write returned, under the version of that write", async () => {
   const { patches, results } = await patchesOf([200]);
   assert.deepEqual(patches.slice(1), [given("2")]);
   assert.deepEqual(results, ["done"]);
 });
 
-test("if another client writes in between, the configuration is read by a patch without a change, and tried again", async () => {
+test("if another client writes in between, rotate-certificate reads the configuration by a patch without a change, and tries again", async () => {
   const { patches, results } = await patchesOf([409, 409, 200]);
   assert.deepEqual(patches.slice(1), [given("2"), {}, given("3"), {}, given("4")]);
   assert.deepEqual(results, ["done"]);
 });
 
-test("the attempts end if others keep writing, and after a refusal or a deletion the bundle stays written", async () => {
+test("rotate-certificate stops to try if others keep writing, and after a refusal or a deletion the bundle stays written", async () => {
   assert.equal((await patchesOf([409, 409, 409, 409, 409])).error, undefined);
   for (const code of [403, 404] as const) {
     const { patches, results, error } = await patchesOf([code]);
@@ -85,6 +85,6 @@ test("the attempts end if others keep writing, and after a refusal or a deletion
   }
 });
 
-test("an API server that does not answer is an error, so that the run comes again", async () => {
+test("after an error of the API server the run fails, so that it comes again", async () => {
   assert.match(`${(await patchesOf([500])).error}`, /500/);
 });

@@ -9,7 +9,7 @@ function forbidden(message: string): ClusterError {
   return new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource: "" });
 }
 
-test("a missing Secret that Sluice may not create is reported with the command, and one that a user creates empty is filled", async (context) => {
+test("Sluice reports a missing Secret that it may not create with the command, and fills one that a user creates empty", async (context) => {
   const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   world.addConfiguration("one");
@@ -38,7 +38,7 @@ test("a missing Secret that Sluice may not create is reported with the command, 
   world.assertTrusted();
 });
 
-test("in a missing namespace the certificate waits for the namespace, names it, and keeps the same keys", async (context) => {
+test("in a missing namespace Sluice waits for the namespace, names it, and keeps the same keys", async (context) => {
   const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   let isThere = false;
@@ -63,7 +63,7 @@ test("in a missing namespace the certificate waits for the namespace, names it, 
   assert.equal(generated.mock.callCount(), 2, "keys that no client was shown are good for the next try");
 });
 
-test("a configuration that we have no right to, by another name than ours, is reported once, and no step waits for it", async () => {
+test("Sluice reports a configuration of another name that it has no right to once, and no step waits for it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const resource = "validatingwebhookconfigurations";
@@ -112,7 +112,7 @@ for (const served of ["mimir", "loki"])
     assert.deepEqual(world.problems, []);
   });
 
-test("with UPDATE_CA_BUNDLE=false no configuration is written, and a renewal waits for the client that writes them", async () => {
+test("with UPDATE_CA_BUNDLE=false Sluice writes no configuration, and a renewal waits for the client that writes them", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const resource = "validatingwebhookconfigurations";

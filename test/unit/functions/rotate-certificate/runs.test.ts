@@ -9,7 +9,7 @@ function refusal(code: number, message: string): ClusterError {
   return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });
 }
 
-test("without a Secret a certificate is made, stored as rollout-operator does, and trusted by our configurations", async () => {
+test("without a Secret Sluice makes a certificate, stores it as rollout-operator does, and our configurations trust it", async () => {
   const world = new CertificateWorld();
   world.addConfiguration("ours");
   world.addConfiguration("elsewhere", {
@@ -43,7 +43,7 @@ test("without a Secret a certificate is made, stored as rollout-operator does, a
   assert.equal(webhooks[0]?.rules.length, 1, "what is not the bundle stays");
 });
 
-test("a renewal is stored, trusted, read back, waited for, and only then presented", async () => {
+test("Sluice stores a renewal, has it trusted, reads that back, waits, and only then presents it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const before = world.stored().presented;
@@ -73,7 +73,7 @@ test("a renewal is stored, trusted, read back, waited for, and only then present
   assert.deepEqual(reasons, ["CertificateRotated"]);
 });
 
-test("the five seconds begin again if a configuration is added or changed in between", async () => {
+test("the five seconds begin again if a user adds or changes a configuration in between", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const run = world.start();
@@ -84,7 +84,7 @@ test("the five seconds begin again if a configuration is added or changed in bet
   assert.deepEqual([guard, requeueAfterMs], ["trust-spreading", 5_000]);
 });
 
-test("if a process is killed at any write, the next one finishes its work, and no untrusted certificate is presented", async () => {
+test("if a process is killed at any write, the next one finishes its work, and neither presents an untrusted certificate", async () => {
   let kills = 0;
   for (const when of ["before", "after"] as const) {
     for (let write = 1; ; write++) {
@@ -103,7 +103,7 @@ test("if a process is killed at any write, the next one finishes its work, and n
   assert.equal(kills, 6, "two configurations and the Secret, before and after");
 });
 
-test("a process that is killed when it stores the next certificate leaves none, or one that is used", async () => {
+test("a process that is killed when it stores the next certificate leaves none, or one that another process uses", async () => {
   for (const when of ["before", "after"] as const) {
     const world = new CertificateWorld();
     await world.addRunning(31_000);
@@ -114,7 +114,7 @@ test("a process that is killed when it stores the next certificate leaves none, 
   }
 });
 
-test("three replicas at once agree on one certificate, and present none that is not trusted", async () => {
+test("three replicas at once agree on one certificate, and present none that the configurations do not trust", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   world.onWrite = () => world.assertTrusted();
@@ -132,7 +132,7 @@ test("three replicas at once agree on one certificate, and present none that is 
   );
 });
 
-test("replicas that start together make one Secret", async () => {
+test("replicas that start together create one Secret", async () => {
   const world = new CertificateWorld();
   world.addConfiguration("one");
   const settled = await Promise.all([world.start()(), world.start()()]);
@@ -157,7 +157,7 @@ test("no two certificates have the same keys", async () => {
   for (const one of keysOf(first)) for (const other of keysOf(next)) assert.ok(!one.equals(other));
 });
 
-test("changes by others between our two reads are not undone: an authority is in the Secret before it is in a bundle", async () => {
+test("Sluice does not undo what others change between its two reads: an authority is in the Secret before it is in a bundle", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0);
   // For one process nothing is due yet, while the other wants another name.
@@ -177,7 +177,7 @@ test("changes by others between our two reads are not undone: an authority is in
   );
 });
 
-test("a user who changes a configuration while we write it keeps what he has written", async () => {
+test("a user who changes a configuration while Sluice writes it keeps what he has written", async () => {
   const world = new CertificateWorld();
   world.addConfiguration("one");
   const key = { namespace: "", name: "one" };
@@ -191,7 +191,7 @@ test("a user who changes a configuration while we write it keeps what he has wri
   assert.deepEqual(world.bundles("one"), [], "the webhooks that he has taken away do not come back");
 });
 
-test("without the right to list configurations there is a certificate all the same, and the right is named", async () => {
+test("without the right to list configurations Sluice still makes a certificate, and names the right", async () => {
   const world = new CertificateWorld();
   const message = 'User "x" cannot list resource "validatingwebhookconfigurations"';
   world.onRead = (what) => {
@@ -203,7 +203,7 @@ test("without the right to list configurations there is a certificate all the sa
   assert.ok(world.stored().presented !== undefined);
 });
 
-test("a configuration that is refused is reported and tried again, and the others are written", async () => {
+test("Sluice reports a configuration that the API server refuses, tries it again, and writes the others", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   let refusing = true;
@@ -228,7 +228,7 @@ test("a configuration that is refused is reported and tried again, and the other
   world.assertTrusted();
 });
 
-test("an API-server error at one configuration does not affect the others, and the run fails with it", async () => {
+test("an API server's error for one configuration does not affect the others, and the run fails with it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   world.onWrite = (when, what) => {
@@ -238,7 +238,7 @@ test("an API-server error at one configuration does not affect the others, and t
   assert.equal(world.bundles("two")[0]?.length, 2);
 });
 
-test("an unreadable Secret is left as it is, with an Event that says what to do", async () => {
+test("Sluice leaves an unreadable Secret as it is, with an Event that says what to do", async () => {
   const world = new CertificateWorld();
   const generation = await generationOf(world.timeline.nowMs());
   world.addSecret({ ...dataOf("presented", generation), cert: Buffer.from("broken").toString("base64") });

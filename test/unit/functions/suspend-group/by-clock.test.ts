@@ -1,4 +1,7 @@
-/** A wait by a clock does not overwrite another wait, because two processes whose clocks differ would write in turn. */
+/**
+ * A wait that depends on a clock does not overwrite another wait, because two processes whose clocks differ would
+ * write in turn.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { now, nowMs } from "../../../support/suspended.ts";
@@ -8,7 +11,7 @@ const times = { looks: { sinceMs: 0, untilMs: nowMs }, lastRemovalMs: nowMs - 1_
 const blocked = { "wait-between-removals": now, "clock-unsure": { ...now, wallMs: nowMs + 86_400_000 } };
 
 for (const [guard, clocks] of Object.entries(blocked))
-  test(`${guard} is written over what goes on, and not over another wait`, () => {
+  test(`a volume claim's message changes to ${guard} from a progress message, and not from another wait`, () => {
     const kinds = ["suspending", "zones-down", "budget"].map((last) => {
       const on = suspending(["b"]);
       on.annotate("b", 2, { "suspend-message": `${last}: as it was`, "suspend-pod-created": "2026-06-01T10:00:00Z" });

@@ -1,21 +1,21 @@
-/** Decisions about members that users want suspended or back: one snapshot, one verdict (spec 3.2, 3.3). */
+/** Decisions about volumes that users want suspended or recovered: one snapshot, one verdict (spec 3.2, 3.3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideMember } from "../../../../functions/suspend-group/decide-member.ts";
 import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decided, decideOn, suspending } from "./given.ts";
 
-test("without a request nothing is done, and nothing waits", () => {
+test("without a request the function does nothing and waits for nothing", () => {
   assert.deepEqual(decided(Suspended.of()), []);
 });
 
-test("a volume claim that asks gets our finalizer before anything goes", () => {
+test("a volume claim with a request gets Sluice's finalizer before any pod goes", () => {
   const on = Suspended.of();
   on.ask("a", 2);
   assert.deepEqual(decided(on), ["protect db-a-2"]);
 });
 
-test("not-drained: without a word that the data is not needed nothing begins, nor with one of the future", () => {
+test("not-drained: a pod stays if its volume claim has no time of its drain, or a time in the future", () => {
   for (const word of [undefined, "soon", minutesAgo(-60)]) {
     const on = Suspended.of();
     on.annotate("a", 2, { suspend: "true", "drained-at": word });
@@ -23,7 +23,7 @@ test("not-drained: without a word that the data is not needed nothing begins, no
   }
 });
 
-test("the pods of one zone go by a smaller StatefulSet, under a claim that names them and their uids", () => {
+test("a smaller StatefulSet takes the pods of one zone, under a claim that names the pods and their uids", () => {
   const on = suspending(["a", "b"], [1, 2]);
   const verdict = decideOn(on);
   const [target] = verdict.kind === "take" ? verdict.targets : [];
@@ -33,7 +33,7 @@ test("the pods of one zone go by a smaller StatefulSet, under a claim that names
   assert.deepEqual(target.claim?.uids, { "db-a": "uid-db-a", "db-a-1": "uid-db-a-1", "db-a-2": "uid-db-a-2" });
 });
 
-test("the zone with most of them goes first; of several the first by name", () => {
+test("the zone with the most requests goes first; of several such zones the first by name", () => {
   const on = suspending(["a", "b"], [2]);
   on.ask("b", 1);
   on.annotate("b", 1, { "suspend-state": "Suspending", "suspend-owner-uid": "uid-db-b" });
@@ -42,7 +42,7 @@ test("the zone with most of them goes first; of several the first by name", () =
   assert.ok(decided(suspending()).includes("db-a to 2"));
 });
 
-test("zones-down and zone-scaling-down: while another zone is not whole, and while a claim of ours stands, no zone goes", () => {
+test("zones-down and zone-scaling-down: no zone goes while another zone has pods down, or while a claim of Sluice stands", () => {
   const on = suspending();
   on.pods.delete("db-b-0");
   assert.deepEqual(decided(on), ["zones-down"]);
@@ -51,7 +51,7 @@ test("zones-down and zone-scaling-down: while another zone is not whole, and whi
   assert.deepEqual(decided(claimed), ["zone-scaling-down"]);
 });
 
-test("Group takes one pod, the highest; None takes none; a malformed mode is None", () => {
+test("removal-mode Group takes one pod, the highest; None takes none; a malformed mode counts as None", () => {
   const one = suspending(["a"], [1, 2]);
   one.policy("a", { "removal-mode": "Group" });
   assert.ok(decided(one).includes("db-a to 2"));
@@ -62,7 +62,7 @@ test("Group takes one pod, the highest; None takes none; a malformed mode is Non
   }
 });
 
-test("wait-between-removals: after something went, the next zone waits; All does not; no zone waits for a wait that is malformed", () => {
+test("wait-between-removals: the next zone waits after a removal, except with All; a malformed wait blocks every zone", () => {
   const wait = (texts: Record<string, string>) => {
     const on = suspending(["a"], [1]);
     on.suspend("a", 2, 1);
@@ -72,17 +72,17 @@ test("wait-between-removals: after something went, the next zone waits; All does
   };
   assert.deepEqual(wait({ "wait-between-removals": "2m" }), ["wait-between-removals"]);
   assert.ok(wait({ "wait-between-removals": "30s" }).includes("db-a to 1"));
-  assert.ok(wait({ "wait-between-removals": "-5m" }).includes("db-a to 1"), "a negative one is 60 s");
+  assert.ok(wait({ "wait-between-removals": "-5m" }).includes("db-a to 1"), "a negative wait counts as 60 s");
   assert.ok(wait({ "removal-mode": "All", "wait-between-removals": "2h" }).includes("db-a to 1"));
   assert.deepEqual(wait({ "wait-between-removals": "soon" }), ["wait-malformed"]);
 });
 
-test("not-top-ordinal: a StatefulSet gives up its highest ordinals only", () => {
+test("not-top-ordinal: a StatefulSet gives up only its highest ordinals", () => {
   const on = suspending(["a"], [0]);
   assert.deepEqual(decided(on), ["not-top-ordinal"]);
 });
 
-test("retention-conflict: where the controller deletes volumes with pods, nothing begins; nor where a pod owns the volume claim", () => {
+test("retention-conflict: a pod stays if the StatefulSet controller deletes its volume claim, or if a pod owns that", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
   on.spec("a", { persistentVolumeClaimRetentionPolicy: { whenScaled: "Delete" } });
@@ -94,18 +94,18 @@ test("retention-conflict: where the controller deletes volumes with pods, nothin
   assert.deepEqual(decided(owned), ["retention-conflict"]);
 });
 
-test("volume-shared: another pod that mounts the volume claim keeps it where it is", () => {
+test("volume-shared: a suspension does not begin while another pod mounts the volume claim", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
   on.addPod("reader", "another", ["data-db-a-2"]);
   assert.deepEqual(decided(on), ["volume-shared"]);
   on.suspend("a", 2, 10);
-  assert.deepEqual(decided(on), ["restamp db-a-2"], "its time had begun");
+  assert.deepEqual(decided(on), ["restamp db-a-2"], "the volume's time has already begun");
   on.annotate("a", 2, { "suspended-at": undefined, "suspend-state": "Suspending" });
-  assert.deepEqual(decided(on), ["volume-shared"], "its time does not begin while another pod uses it");
+  assert.deepEqual(decided(on), ["volume-shared"], "the volume's time does not begin while another pod uses it");
 });
 
-test("request-malformed, request-incomplete and state-malformed: what Sluice cannot read leaves all as it is", () => {
+test("request-malformed, request-incomplete and state-malformed: nothing changes while Sluice cannot read an annotation", () => {
   const malformed = suspending(["a"]);
   malformed.annotate("a", 2, { suspend: "yes please" });
   assert.deepEqual(decided(malformed), ["request-malformed"]);
@@ -119,7 +119,7 @@ test("request-malformed, request-incomplete and state-malformed: what Sluice can
   assert.deepEqual(decided(state), ["state-malformed"]);
 });
 
-test("owner-deleting and owner-replaced: no pod of a StatefulSet that goes, or of another one of that name", () => {
+test("owner-deleting and owner-replaced: a pod stays while its StatefulSet is being deleted, or if it was recreated", () => {
   const deleting = suspending(["a"]);
   const set = deleting.sets.get("a");
   if (set !== undefined)
@@ -130,7 +130,7 @@ test("owner-deleting and owner-replaced: no pod of a StatefulSet that goes, or o
   assert.deepEqual(decided(replaced), ["owner-replaced"]);
 });
 
-test("size-led and size-refused: whose size another object says, or the API server does not change, keeps its pods", () => {
+test("size-led and size-refused: a pod stays if another object sets its StatefulSet's size, or the API server refused a size", () => {
   const follower = suspending(["a", "b"]);
   follower.policy("a", { "grafana.com/rollout-downscale-leader": "db-b" });
   follower.policy("b", { "grafana.com/rollout-downscale-leader": "db-a" });
@@ -139,7 +139,7 @@ test("size-led and size-refused: whose size another object says, or the API serv
   assert.deepEqual(decided(suspending(["a"]), { refused }), ["size-refused"]);
 });
 
-test("pod-leaving, then stamping: the time runs from the moment in which the pod is gone, and not from the wish", () => {
+test("pod-leaving, then stamping: a volume's time begins when its pod has gone, and not at the request", () => {
   const on = suspending(["a"]);
   on.annotate("a", 2, { "suspend-pod-uid": "uid-db-a-2" });
   on.spec("a", { replicas: 2 });
@@ -148,13 +148,13 @@ test("pod-leaving, then stamping: the time runs from the moment in which the pod
   assert.deepEqual(decided(on), ["stamp db-a-2"]);
 });
 
-test("pod-missing: a pod that is wanted and away is not taken for one that has gone", () => {
+test("pod-missing: the volume's time does not begin if its pod is missing while the StatefulSet wants it", () => {
   const on = suspending(["a"]);
   on.pods.delete("db-a-2");
   assert.deepEqual(decided(on), ["pod-missing"]);
 });
 
-test("restamping: the pod that was to be gone is there; another pod of its name ends the suspension", () => {
+test("restamping: a volume's time begins again if its pod is back; a pod with another uid ends the suspension", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.addPod("db-a-2", "uid-db-a");
@@ -163,7 +163,7 @@ test("restamping: the pod that was to be gone is there; another pod of its name 
   assert.deepEqual(decided(on), ["clear db-a-2"]);
 });
 
-test("a stamp of the future, or one that Sluice cannot read, counts from now; a good one is left alone", () => {
+test("a volume's time begins now if its stamp is in the future or malformed; any other stamp stays", () => {
   for (const stamp of [minutesAgo(-60), "yesterday", undefined]) {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 10);
@@ -175,7 +175,7 @@ test("a stamp of the future, or one that Sluice cannot read, counts from now; a 
   assert.deepEqual(decided(well), []);
 });
 
-test("wanted-again: the time of a suspended pod that a user scaled back begins anew, and the pod is waited for", () => {
+test("wanted-again: a volume's time begins again, and its pod is waited for, if a user scales its StatefulSet up again", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.spec("a", { replicas: 3 });
@@ -186,12 +186,12 @@ test("wanted-again: the time of a suspended pod that a user scaled back begins a
   assert.deepEqual(decided(on), ["pod-missing"]);
 });
 
-/** The state that either function leaves. */
+/** The state that suspend-group and gc-suspended-groups leave. */
 function begunAnew(on: Suspended): void {
   on.annotate("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
 }
 
-test("recovering: the StatefulSet gets one replica more, and nothing is cleared before the pod is ready on the same volume claim", () => {
+test("recovering: the StatefulSet gets one more replica, and annotations stay until the pod is ready on the same volume claim", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.annotate("a", 2, { recover: "true" });
@@ -204,7 +204,7 @@ test("recovering: the StatefulSet gets one replica more, and nothing is cleared 
   assert.deepEqual(decided(on), ["clear db-a-2"]);
 });
 
-test("zone-scaling-down holds a pod that is to come back; the claim of a removal that has lost does not", () => {
+test("zone-scaling-down: a claim to scale down blocks a recovery, and a claim to remove the volume does not", () => {
   const blocked = (kind: "scale-down" | "volume") => {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 10);
@@ -216,7 +216,7 @@ test("zone-scaling-down holds a pod that is to come back; the claim of a removal
   assert.deepEqual(blocked("volume"), ["db-a to 3", "recovering"]);
 });
 
-test("a request that is taken away is a recover; one that was not begun is forgotten at once", () => {
+test("removing the request recovers a suspended volume, and ends at once a suspension that has not begun", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.annotate("a", 2, { suspend: undefined });
@@ -226,7 +226,7 @@ test("a request that is taken away is a recover; one that was not begun is forgo
   assert.deepEqual(decided(asked), ["clear db-a-2"]);
 });
 
-test("recover-lower-first: the lowest comes back first, and a higher one says so; together they come one after the other", () => {
+test("recover-lower-first: a pod comes back only after the lower ones, and its message says so; requests of all bring back all", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.suspend("a", 1, 10);
@@ -236,7 +236,7 @@ test("recover-lower-first: the lowest comes back first, and a higher one says so
   assert.ok(decided(on).includes("db-a to 2"));
 });
 
-test("below-start: a member below the first ordinal does not come back by more replicas, which would never end", () => {
+test("below-start: a recovery below the first ordinal is reported, because more replicas would never bring its pod back", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 0, 10);
   on.spec("a", { replicas: 2, ordinals: { start: 1 } });
@@ -246,7 +246,7 @@ test("below-start: a member below the first ordinal does not come back by more r
   assert.match(verdict.message, /db-a-0 is to come back, and spec\.ordinals\.start of db-a is 1: set it to 0 or less/);
 });
 
-test("a start that was raised is the departure of the lowest ordinals: their time runs once their pods are gone", () => {
+test("a user who raises the first ordinal takes the lowest pods away: their volumes' time begins when they have gone", () => {
   const on = suspending(["a"], [0]);
   on.spec("a", { replicas: 2, ordinals: { start: 1 } });
   assert.deepEqual(decided(on), ["pod-leaving"]);
@@ -254,11 +254,11 @@ test("a start that was raised is the departure of the lowest ordinals: their tim
   assert.deepEqual(decided(on), ["stamp db-a-0"]);
 });
 
-test("recover-too-late: past the point of no return, and for a volume claim that a user deleted, the answer is the truth", () => {
+test("recover-too-late: a recovery is answered with a refusal once the volume claim is deleted, by Sluice or by a user", () => {
   const removing = Suspended.of(["a"]);
   removing.suspend("a", 2, 100, "Removing");
   removing.annotate("a", 2, { recover: "true" });
-  assert.deepEqual(decided(removing), ["recovering"], "as long as nothing is deleted the removal may be taken back");
+  assert.deepEqual(decided(removing), ["recovering"], "the removal may be taken back until the deletion");
   removing.delete("a", 2);
   assert.deepEqual(decided(removing), ["answer-recover db-a-2"]);
   const deleted = Suspended.of(["a"]);
@@ -268,7 +268,7 @@ test("recover-too-late: past the point of no return, and for a volume claim that
   assert.deepEqual(decided(deleted), ["answer-recover db-a-2"]);
 });
 
-test("in-use-again: what was about to be removed and is used again is cleared, as long as it is not deleted", () => {
+test("in-use-again: a volume that was to be removed and is used again is cleared, unless it is already deleted", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 100, "Removing");
   on.spec("a", { replicas: 3 });
@@ -278,7 +278,7 @@ test("in-use-again: what was about to be removed and is used again is cleared, a
   assert.deepEqual(decided(on), []);
 });
 
-test("deleted-by-others: a volume claim that a user deletes keeps our finalizer, and the time of a pod that is gone begins", () => {
+test("deleted-by-others: a volume claim that a user deletes keeps Sluice's finalizer, and its time begins when its pod is gone", () => {
   const on = suspending(["a"]);
   on.delete("a", 2);
   assert.deepEqual(decided(on), ["deleted-by-others"]);
@@ -287,7 +287,7 @@ test("deleted-by-others: a volume claim that a user deletes keeps our finalizer,
   assert.deepEqual(decided(on), ["stamp db-a-2"]);
 });
 
-test("deleted-by-others: of two volumes of a pod one was deleted; the wish for the other stands until the first is gone", () => {
+test("deleted-by-others: if a user deletes one of two volumes of a pod, the recovery of the other waits until the first is gone", () => {
   const on = Suspended.of(["a"]);
   on.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "journal" } }] });
   on.suspend("a", 2, 10);
@@ -312,7 +312,7 @@ test("deleted-by-others: of two volumes of a pod one was deleted; the wish for t
   assert.equal(decided(on)[0], "db-a to 3");
 });
 
-test("of two volumes of a pod one is marked for its removal: its stamp is left alone, and who wants both back has them", () => {
+test("if one of two volumes of a pod is to be removed, the function does not stamp it again, and a recovery saves both", () => {
   const on = Suspended.of(["a"]);
   on.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "journal" } }] });
   on.suspend("a", 2, 100);
@@ -326,13 +326,13 @@ test("of two volumes of a pod one is marked for its removal: its stamp is left a
   assert.equal(decided(on)[0], "db-a to 3");
 });
 
-test("uninstalling: with VOLUME_HOLD=remove nothing begins", () => {
+test("uninstalling: no suspension begins with VOLUME_HOLD=remove", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
   assert.deepEqual(decided(on, { protects: false }), ["uninstalling"]);
 });
 
-test("protecting: where the finalizer was stripped by hand, it comes back; suspending: what goes is told nothing else", () => {
+test("protecting: a finalizer that was removed by hand comes back; suspending: a pod that goes gets no other verdict", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.hold("a", 2, []);
@@ -345,12 +345,12 @@ test("protecting: where the finalizer was stripped by hand, it comes back; suspe
   assert.deepEqual(decided(guards), ["db-a to 2"]);
 });
 
-test("of a namespace that is being deleted nothing is suspended and nothing brought back", () => {
+test("nothing is suspended or recovered in a namespace that is being deleted", () => {
   const on = suspending(["a"]);
   assert.deepEqual(decided(on, { isNamespaceEnding: true }), []);
 });
 
-test("what is done has a name, as what is waited for has", () => {
+test("each step that is carried out has a guard, as each wait has", () => {
   const named = (on: Suspended) =>
     on.members.map((member) => decideMember(member, now, true)?.guard).find((guard) => guard);
   const asked = Suspended.of(["a"]);
@@ -379,7 +379,7 @@ test("what is done has a name, as what is waited for has", () => {
   assert.equal(named(left), "pod-leaving");
 });
 
-test("a volume is cleared only when no scale-down of its pod stands in the ledger: who made that may still carry it out", () => {
+test("annotations are cleared only when the ledger has no scale-down of the pod, because another process may still carry it out", () => {
   for (const wish of [{ recover: "true" }, { suspend: undefined }]) {
     const on = suspending(["a"]);
     on.annotate("a", 2, wish);

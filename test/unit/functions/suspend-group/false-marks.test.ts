@@ -1,11 +1,11 @@
-/** The mark of a removal counts only together with the ledger's claim that it names, for the uid of its volume claim. */
+/** The mark of a removal counts only if the ledger has the claim that it names, for the uid of its volume claim. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { key, namespace, played } from "../../shared/reconcile/harness.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
-/** Reconciles both functions for a while. */
+/** Lets both functions reconcile for a while. */
 async function reconcileFor(on: Volumes, seconds: number): Promise<void> {
   for (let past = 0; past < seconds; past += 10) {
     await on.suspend();
@@ -14,7 +14,7 @@ async function reconcileFor(on: Volumes, seconds: number): Promise<void> {
   }
 }
 
-test("a volume claim that is made again from a copy that says Removing is kept for its whole time", async () => {
+test("a volume claim that is recreated from a copy with the state Removing is kept for its whole time", async () => {
   const on = new Volumes("3600s");
   await on.suspended();
   await on.elapse(3_601_000);
@@ -33,7 +33,7 @@ test("a volume claim that is made again from a copy that says Removing is kept f
   assert.match(on.events.join("\n"), /RemovalMarkUnknown data-group-a-2: .*the ledger holds none for its uid/);
 });
 
-test("mark-unknown: a mark that a user writes by hand removes nothing: it is taken away, an Event says so, and the time begins anew", async () => {
+test("mark-unknown: a mark that a user writes by hand is removed, an Event says so, and the volume's time begins again", async () => {
   const on = new Volumes("600s");
   await on.suspended();
   await on.goOn(500_000);
@@ -46,11 +46,11 @@ test("mark-unknown: a mark that a user writes by hand removes nothing: it is tak
   const marks = () => on.events.filter((text) => text.startsWith("RemovalMarkUnknown"));
   assert.equal(marks().length, 1);
   await reconcileFor(on, 500);
-  assert.ok(on.claim(top) !== undefined, "the time that was over before the mark does not count");
-  assert.equal(marks().length, 1, "it is reported once");
+  assert.ok(on.claim(top) !== undefined, "the time before the mark does not count");
+  assert.equal(marks().length, 1, "the mark is reported once");
 });
 
-test("a mark on the volume of a running pod for which there is no request is taken away, and no pod is touched", async () => {
+test("a mark on the volume claim of a running pod without a request is removed, and the pod is not touched", async () => {
   const on = new Volumes("600s");
   on.annotate(top, { "suspend-state": "Removing", "removal-claim": "made up" });
   const pod = on.pod("group-a-2")?.metadata.uid;
@@ -60,7 +60,7 @@ test("a mark on the volume of a running pod for which there is no request is tak
   assert.equal(on.claim(top)?.metadata.deletionTimestamp, undefined);
 });
 
-test("a mark that names the claim of another volume counts as none", async () => {
+test("a mark that names another volume's claim does not count", async () => {
   const on = new Volumes("600s");
   await on.suspended();
   await on.elapse(601_000);
@@ -69,15 +69,15 @@ test("a mark that names the claim of another volume counts as none", async () =>
   on.annotate(other, { "suspend-state": "Removing", "removal-claim": on.recorded(top, "removal-claim") ?? "" });
   await on.suspend();
   assert.equal(on.recorded(other, "suspend-state"), undefined);
-  assert.equal(on.recorded(top, "suspend-state"), "Removing", "the one that the ledger holds stands");
+  assert.equal(on.recorded(top, "suspend-state"), "Removing", "the mark with its own claim in the ledger stays");
 });
 
-test("a process whose copy of the ledger is older than a mark takes no mark away", async () => {
+test("a process whose copy of the ledger is older than a mark does not remove the mark", async () => {
   const on = new Volumes("600s");
   await on.suspended();
   await on.elapse(601_000);
   await on.suspend(false);
-  const before = on.context; // it has the ledger in mind, without any claim
+  const before = on.context; // Its copy of the ledger has no claim.
   on.restart();
   await on.marked();
   const marked = on.claim(top)?.metadata.resourceVersion;

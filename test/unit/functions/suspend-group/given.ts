@@ -1,9 +1,9 @@
-/** Decisions of suspend-group over small groups, as words. */
+/** Verdicts of suspend-group over small groups, as short texts. */
 import { decide, type SuspensionTarget } from "../../../../functions/suspend-group/decide.ts";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/lowering.ts";
 import { Suspended } from "../../../support/suspended.ts";
 
-/** Zones of StatefulSets, or of another owner. */
+/** Zones whose owners are StatefulSets, or another object. */
 type Given = Pick<Suspended, "around">;
 
 export const decideOn = (on: Given, changes: Partial<SuspendSnapshot> = {}) =>
@@ -27,7 +27,7 @@ export function decided(on: Given, changes: Partial<SuspendSnapshot> = {}): read
   return verdict.kind === "wait" ? [verdict.guard] : [...new Set(described)];
 }
 
-/** Members that are asked to go and protected, and whose pods still run. */
+/** Members with a request and our finalizer, whose pods still run. */
 export function suspending(zones: readonly string[] = ["a", "b"], ordinals: readonly number[] = [2]): Suspended {
   const on = Suspended.of(zones);
   for (const zone of zones)

@@ -1,4 +1,4 @@
-/** One process changes a volume claim's message at most every ten seconds, and the message is right in the end. */
+/** One process changes a volume claim's message at most every ten seconds, and the last message is right. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide as decideRemoval } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -10,7 +10,7 @@ import { decideOn, suspending } from "./given.ts";
 const volumeClaim = `uid-${top.replace("group", "db")}`;
 const recentMessages = new Set([volumeClaim]);
 
-/** db-a-2 must go, and another zone is down. */
+/** The drain of db-a-2 is not stated yet, and its volume claim has this message. */
 function waiting(text: string): Suspended {
   const on = suspending(["a"]);
   on.annotate("a", 2, {
@@ -21,21 +21,21 @@ function waiting(text: string): Suspended {
   return on;
 }
 
-test("a word of a moment ago is kept, and the next reconcile comes when another one may replace it", () => {
+test("a new message does not replace a recent one, and the next reconcile comes when it may", () => {
   const verdict = decideOn(waiting("budget: as it was"), { recentMessages });
   assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "not-drained"]);
   assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptMessageMs, `${verdict.requeueAfterMs} ms`);
   assert.equal(decideOn(waiting("budget: as it was")).kind, "take");
 });
 
-test("what says only how far the pod is gives way at once, and so does a pod of which nothing is written", () => {
+test("a recent message that only reports progress is replaced at once, and so is that of a pod whose creation is not recorded", () => {
   assert.equal(decideOn(waiting("suspending: db-a-2 is to go"), { recentMessages }).kind, "take");
   const on = waiting("budget: as it was");
   on.annotate("a", 2, { "suspend-pod-created": undefined });
   assert.equal(decideOn(on, { recentMessages }).kind, "take");
 });
 
-test("the function that removes keeps a word of a moment ago, and reconciles again when another one may replace it", () => {
+test("gc-suspended-groups keeps a recent message as well, and reconciles again when it may be replaced", () => {
   const on = Suspended.of(["a"], 3, { "suspend-duration": "7d" });
   on.suspend("a", 2, 5);
   on.annotate("a", 2, { hold: "true", "suspend-message": "suspended: as it was" });
@@ -46,7 +46,7 @@ test("the function that removes keeps a word of a moment ago, and reconciles aga
   assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptMessageMs, `${verdict.requeueAfterMs} ms`);
 });
 
-/** Number of writes to the volume claim while something alternates every second for a minute. */
+/** Number of writes to the volume claim while its state alternates every second for a minute. */
 async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, observe: () => Promise<void>): Promise<number> {
   let writes = 0;
   for (let second = 0; second < 60; second++) {
@@ -59,7 +59,7 @@ async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, observe: ()
   return writes;
 }
 
-/** What the function writes while something alternates, and the volume claim's message when that has stopped. */
+/** The writes while a volume's state alternates, and the volume claim's message when it has stopped. */
 async function atRest(on: Volumes, turn: (isOdd: boolean) => void, observe: () => Promise<void>): Promise<string> {
   const writes = await writesOf(on, turn, observe);
   assert.ok(writes > 2 && writes <= 7, `${writes} writes`);
@@ -69,14 +69,14 @@ async function atRest(on: Volumes, turn: (isOdd: boolean) => void, observe: () =
   return on.recorded(top, "suspend-message") ?? "";
 }
 
-test("suspend-group: two reasons in turn are at most six writes a minute, and the one that stays is reported", async () => {
+test("suspend-group: two reasons in turn cause at most six writes a minute, and the reason that stays is reported", async () => {
   const on = new Volumes();
   on.annotate(top, { suspend: "true" });
   const turn = (isOdd: boolean) => on.policy("group-a", { "suspend-duration": isOdd ? "600s" : "soon" });
   assert.match(await atRest(on, turn, () => on.suspend()), /^duration-malformed: /);
 });
 
-test("gc-suspended-groups: two reasons in turn are at most six writes a minute, and the one that stays is reported", async () => {
+test("gc-suspended-groups: two reasons in turn cause at most six writes a minute, and the reason that stays is reported", async () => {
   const on = new Volumes();
   await on.suspended();
   const turn = (isOdd: boolean) => on.annotate(top, { hold: isOdd ? null : "true" });

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Suspended } from "../../../support/suspended.ts";
 import { decideOn } from "./given.ts";
 
-test("a pod that cannot go by its ordinal says so on its own volume claim, whatever those wait for that can go", () => {
+test("the volume claim of a pod that its ordinal blocks says so, whatever other pods wait for", () => {
   const on = Suspended.of(["a", "b"]);
   for (const [zone, ordinal] of [
     ["a", 2],

@@ -1,6 +1,4 @@
-/**
- * A pod is taken only while its own zone is whole within its budget (Z2), and while the pod says that it is not needed (Q1).
- */
+/** A pod is taken only while its own zone is within its budget (Z2), and only if the pod's answer permits it (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Owned } from "../../../support/owned.ts";
@@ -30,7 +28,7 @@ const broken = async (on: Volumes, ...names: readonly string[]) => {
 const all = ["group-a-0", "group-a-1", "group-a-2"];
 const guardOf = (on: Volumes) => (on.recorded(top, "suspend-message") ?? "").split(": ", 1)[0];
 
-test("budget: the last pod of a zone that is ready stays, while those that are to stay are down", async () => {
+test("budget: the last ready pod of a zone stays while the pods that are to stay are down", async () => {
   const on = new Volumes();
   await broken(on, "group-a-0", "group-a-1");
   on.ask(top);
@@ -46,7 +44,7 @@ test("budget: the last pod of a zone that is ready stays, while those that are t
   assert.deepEqual(await left(on), all.slice(0, 2));
 });
 
-test("as many go as the budget leaves: of two that are asked for one, while another pod is down", () => {
+test("as many pods go as the budget leaves: one of two, while another pod is down", () => {
   const on = suspending(["a"], [1, 2]);
   const set = on.sets.get("a");
   const pod = on.pods.get("db-a-0");
@@ -59,14 +57,14 @@ test("as many go as the budget leaves: of two that are asked for one, while anot
   assert.deepEqual(decided(on), ["db-a to 2", "suspending"]);
 });
 
-test("a pod that is down already costs nothing more, and may go", async () => {
+test("a pod that is already down needs no budget, and may go", async () => {
   const on = new Volumes();
   await broken(on, "group-a-0", "group-a-2");
   on.ask(top);
   assert.deepEqual(await left(on), all.slice(0, 2));
 });
 
-test("ordinal-not-ready: OrderedReady gives up no pod above a broken one: that is named, and no claim is made", async () => {
+test("ordinal-not-ready: with OrderedReady no pod above a broken pod goes; the message names that, and no claim is made", async () => {
   const on = new Volumes("600s", {}, { podManagementPolicy: "OrderedReady" });
   on.world.annotate({ namespace, name: "group-a" }, { "rollout-max-unavailable": "3" });
   await broken(on, "group-a-0");
@@ -77,7 +75,7 @@ test("ordinal-not-ready: OrderedReady gives up no pod above a broken one: that i
   assert.deepEqual(on.ledger.claims, []);
 });
 
-test("health-bad: a pod that says that it is needed stays, and goes when it says no more so; one goes at a time", async () => {
+test("health-bad: a pod stays while its answer says that it is needed, and goes after a good answer; one pod goes at a time", async () => {
   const on = new Volumes();
   const pods = new AskedPods(on, ["group-a"], rabbit);
   on.restart({ pods: pods.http(on.cluster) });
@@ -93,11 +91,11 @@ test("health-bad: a pod that says that it is needed stays, and goes when it says
     () => on.pod("group-a-2") === undefined,
     () => on.suspend(),
   );
-  assert.ok(on.pod("group-a-1") !== undefined, "the answers were given while both stood");
+  assert.ok(on.pod("group-a-1") !== undefined, "the good answers were given while both pods stood");
   assert.deepEqual([...new Set(pods.takeAsked())], ["group-a-2"]);
 });
 
-test("a pod of another owner stays while another one of its zone is down, and a broken one that is to go goes first", () => {
+test("a pod of another owner stays while another pod of its zone is down, and a broken pod that is to go goes first", () => {
   const on = Owned.of(["a"], 3);
   on.protect("a-0");
   on.unready("a-2");
@@ -109,7 +107,7 @@ test("a pod of another owner stays while another one of its zone is down, and a 
   );
 });
 
-test("pods of a whole zone go together, however many may be down", () => {
+test("the pods of one zone with a request go together, however few may be down", () => {
   const on = suspending(["a"], [1, 2]);
   assert.deepEqual(decided(on), ["db-a to 1"]);
 });

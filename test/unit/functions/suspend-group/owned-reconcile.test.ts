@@ -1,5 +1,6 @@
 /**
- * Reconciles of pods whose owner is no StatefulSet: what is written, in which order, and what another client does in between.
+ * Reconciles of pods whose owner is no StatefulSet: what the function writes, in which order, and what other clients
+ * do meanwhile.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -16,7 +17,7 @@ const claim = { namespace, name: "a-0-data" };
 const pod = { namespace, name: "a-0" };
 const claims = "persistentvolumeclaims";
 
-/** A pod with a volume claim, and a label that names its zone. It is asked to go, under a ledger that permits. */
+/** A pod with a volume claim, a label that names its zone, and a request. The ledger permits a suspension. */
 class OwnedHarness extends Harness {
   constructor() {
     super({ zones: ["a"], replicas: 1, volumes: ["data"] });
@@ -68,13 +69,13 @@ class OwnedHarness extends Harness {
   }
 }
 
-test("what is deleted and protected is marked and stamped without a finalizer more, which the API server would not take", async () => {
+test("a protected volume claim that a user deletes is suspended without another finalizer, which the API server would refuse", async () => {
   const harness = new OwnedHarness();
   const { store } = harness.world;
   store.patch(claims, claim, { metadata: { finalizers: ["sluice.dev/volume-protection"] } } as never);
   store.delete(claims, claim);
   await harness.ready();
-  assert.equal(harness.decided("suspend-state"), undefined, "its pod is there");
+  assert.equal(harness.decided("suspend-state"), undefined, "its pod still exists");
   store.delete("pods", pod);
   await harness.goOn(60_000);
   await harness.reconcile();
@@ -90,7 +91,7 @@ const isMark = ({ verb, resource, given }: Call) =>
   verb === "patch" && resource === claims && JSON.stringify(given[2]).includes("suspend-pod-uid");
 const isDeletion = ({ verb, resource }: Call) => verb === "delete" && resource === "pods";
 
-test("the zone that only a label says is written down with our finalizer; then the claim, the mark and the deletion follow each other", async () => {
+test("the zone's label is recorded with the finalizer; then the claim, the mark and the deletion follow each other", async () => {
   const harness = await new OwnedHarness().ready();
   assert.equal(harness.decided("zone"), "a");
   await harness.reconcile();
@@ -104,12 +105,12 @@ test("the zone that only a label says is written down with our finalizer; then t
   assert.equal(limits.length, 2);
   assert.ok(
     limits.every((ms) => ms > 0 && ms <= 5_000),
-    "none is sent later than five seconds after the claim (R9)",
+    "each is sent within five seconds after the claim (R9)",
   );
   assert.notEqual(harness.pod?.deletionTimestamp, undefined);
 });
 
-test("who takes the request back after the decision keeps the pod", async () => {
+test("a pod stays if its request is removed after the decision", async () => {
   const harness = await new OwnedHarness().ready();
   harness.interfere = (call) => {
     if (isMark(call)) harness.world.annotate(claim, { "sluice.dev/suspend": null }, claims);
@@ -119,7 +120,7 @@ test("who takes the request back after the decision keeps the pod", async () => 
   assert.equal(harness.pod?.deletionTimestamp, undefined);
 });
 
-test("a pod that has come under the same name meanwhile stays", async () => {
+test("a pod that has replaced the decided one under its name stays", async () => {
   const harness = await new OwnedHarness().ready();
   const before = harness.pod?.uid;
   harness.interfere = (call) => {
@@ -133,7 +134,7 @@ test("a pod that has come under the same name meanwhile stays", async () => {
   assert.equal(harness.pod?.deletionTimestamp, undefined);
 });
 
-test("a volume claim is not cleared while its pod may go by what was claimed after the ledger was read", async () => {
+test("a volume claim is not cleared while a claim that was made after the read of the ledger may still take its pod", async () => {
   const harness = await new OwnedHarness().ready();
   harness.world.annotate(claim, { "sluice.dev/suspend": null }, claims);
   const lease = { namespace, name: ledgerName(group) };
@@ -153,10 +154,10 @@ test("a volume claim is not cleared while its pod may go by what was claimed aft
   harness.world.annotate(lease, { "sluice.dev/claims": null }, "leases");
   await harness.goOn(200_000);
   await harness.reconcile();
-  assert.equal(harness.decided("suspend-state"), undefined, "with the claim away it is cleared");
+  assert.equal(harness.decided("suspend-state"), undefined, "without the claim it is cleared");
 });
 
-test("each mark of a pod that goes is another text, so that no process clears what was marked twice", async () => {
+test("each mark of a pod that goes differs, so that no process clears a volume claim that was marked again", async () => {
   const harness = await new OwnedHarness().ready();
   let revision = "";
   harness.interfere = (call) => {
@@ -168,7 +169,7 @@ test("each mark of a pod that goes is another text, so that no process clears wh
 
 const lost = new ClusterError({ code: 0, reason: "Lost", message: "no answer", verb: "delete", resource: "pods" });
 
-test("a claim of which nothing is under way ends at once; where a deletion had no answer, it ends after 90 s", async () => {
+test("a claim ends at once if no deletion was sent, and after 90 s if a deletion got no answer", async () => {
   for (const [isMet, error, leftMs] of [
     [isMark, refused(403), 0],
     [isDeletion, refused(403), 0],
@@ -184,7 +185,7 @@ test("a claim of which nothing is under way ends at once; where a deletion had n
     await harness.goOn(leftMs - 10_000);
     if (leftMs > 0) {
       await harness.reconcile();
-      assert.equal(harness.claimed.length, 1, "another process may still carry it out");
+      assert.equal(harness.claimed.length, 1, "another process may still carry the claim out");
       await harness.goOn(20_000);
     }
     await harness.reconcile();
@@ -193,7 +194,7 @@ test("a claim of which nothing is under way ends at once; where a deletion had n
   }
 });
 
-test("delete-refused: the volume claim says what the API server said, and it is tried again half a minute later", async () => {
+test("delete-refused: the volume claim gives the API server's reason, and the deletion is tried again after half a minute", async () => {
   const harness = await new OwnedHarness().ready();
   harness.interfere = (call) => {
     if (isDeletion(call)) throw refused(403, "a policy keeps it");
@@ -212,7 +213,7 @@ test("delete-refused: the volume claim says what the API server said, and it is 
   assert.notEqual(harness.pod?.deletionTimestamp, undefined);
 });
 
-test("a volume claim that a StatefulSet made is no member of an owner, whatever it says", async () => {
+test("a volume claim that a StatefulSet created never belongs to another owner, whatever its labels say", async () => {
   const harness = await new OwnedHarness().ready();
   const made = { namespace, name: "data-group-a-0" };
   const annotations = harness.world.store.get(claims, claim).metadata.annotations ?? {};

@@ -1,5 +1,5 @@
 /**
- * Which pods of an owner other than a StatefulSet go because of annotations on volume claims: a user of those gains no right
+ * Which pods of other owners than StatefulSets may go by annotations on volume claims: a user of those gains no right
  * over pods.
  */
 import assert from "node:assert/strict";
@@ -15,7 +15,7 @@ import { Owned } from "../../../support/owned.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
 import { decided } from "./given.ts";
 
-test("owner-not-controller: a pod that the named owner does not control stays, by kind, group and name, unless its own label agrees", () => {
+test("owner-not-controller: a pod stays if the named owner, by kind, group and name, does not control it and its label disagrees", () => {
   const named = { apiVersion: "apps.foundationdb.org/v1beta2", kind: "FoundationDBCluster", name: "orders" };
   const foreign = {
     "nothing controls it": [],
@@ -50,23 +50,27 @@ const budget = (disruptionsAllowed: number, changes: Partial<PodDisruptionBudget
   ...changes,
 });
 
-test("disruption-budget: no pod goes that a PodDisruptionBudget keeps, and no more of them at once than it allows", () => {
+test("disruption-budget: a pod stays if its PodDisruptionBudget allows no disruption, and at most as many go as that allows", () => {
   const on = Owned.of(["a"], 3);
   on.protect("a-0", "a-1", "a-2");
   const decidedUnder = (...disruptionBudgets: readonly PodDisruptionBudget[]) => decided(on, { disruptionBudgets });
   assert.deepEqual(decidedUnder(budget(0)), ["disruption-budget"]);
   assert.deepEqual(decidedUnder(budget(1, { behind: true })), ["disruption-budget"]);
-  assert.deepEqual(decidedUnder(budget(1), budget(1, { name: "second" })), ["disruption-budget"], "as for an eviction");
+  assert.deepEqual(
+    decidedUnder(budget(1), budget(1, { name: "second" })),
+    ["disruption-budget"],
+    "an eviction gets the same answer",
+  );
   assert.deepEqual(decidedUnder(budget(1)), ["let-go a-0", "suspending"]);
   assert.deepEqual(decidedUnder(budget(2)), ["let-go a-0 a-1", "suspending"]);
   assert.deepEqual(decidedUnder(budget(0, { selector: undefined })), ["let-go a-0 a-1 a-2"]);
   assert.deepEqual(decidedUnder(budget(0, { namespace: "other" })), ["let-go a-0 a-1 a-2"]);
   on.addPod("a-1", { labels: { app: "kept" } });
   const kept = budget(0, { selector: compileSelector({ matchLabels: { app: "kept" } }) });
-  assert.deepEqual(decidedUnder(kept), ["let-go a-0 a-2", "suspending"], "the others do not wait for it");
+  assert.deepEqual(decidedUnder(kept), ["let-go a-0 a-2", "suspending"], "the other pods do not wait for it");
 });
 
-test("a PodDisruptionBudget counts the pods of now: one whose controller is late allows no second deletion", () => {
+test("a PodDisruptionBudget that its controller has not updated yet allows no second deletion", () => {
   const pods = ["a-0", "a-1"].map((name) => {
     const status = {
       phase: "Running",
@@ -79,7 +83,7 @@ test("a PodDisruptionBudget counts the pods of now: one whose controller is late
   assert.equal(asOfNow({ ...late, minimum: { ...late.minimum, pods: 1 } }, pods).disruptionsAllowed, 1);
 });
 
-test("the time of the owner itself is the least of its volume claims, too", () => {
+test("the owner's own minimum also counts for its volume claims", () => {
   const on = Owned.of(["a"], 1);
   on.set({}, { "sluice.dev/suspend-duration": "7d" });
   on.log("a-0-data", { "suspend-duration": "0" });

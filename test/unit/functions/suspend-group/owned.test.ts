@@ -25,21 +25,21 @@ function messageOf(on: Owned): string {
   return reported?.kind === "tell" ? reported.message : "";
 }
 
-test("a member is protected, its pod is let go, and its time begins when that is gone", () => {
+test("a volume is protected, then its pod is deleted, and its time begins when the pod has gone", () => {
   const on = Owned.of(["a"], 2);
   on.ask("a-1");
   assert.deepEqual(decided(on), ["protect a-1"]);
   on.protect("a-1");
   assert.deepEqual(decided(on), ["let-go a-1"]);
   on.log("a-1-data", { "suspend-pod-uid": "uid-a-1" });
-  assert.deepEqual(decided(on), ["let-go a-1"], "a deletion that never came is sent again");
+  assert.deepEqual(decided(on), ["let-go a-1"], "a deletion that got no answer is sent again");
   on.terminate("a-1");
   assert.deepEqual(decided(on), ["pod-leaving"]);
   on.pods.delete("a-1");
   assert.deepEqual(decided(on), ["stamp a-1-data"]);
 });
 
-test("the pods of one zone go together, under one claim that names their uids; any of them may go", () => {
+test("the pods of one zone go together, in any order, under one claim that names their uids", () => {
   const on = Owned.of(["a", "b"], 3);
   on.protect("a-0", "b-0", "b-2");
   const verdict = decideOn(on);
@@ -48,10 +48,10 @@ test("the pods of one zone go together, under one claim that names their uids; a
   assert.deepEqual(target.claim.uids, { "b-0": "uid-b-0", "b-2": "uid-b-2" });
   assert.deepEqual([target.claim.kind, target.claim.zone, target.claim.members.length], ["scale-down", "b", 2]);
   const [first, second] = target.claim.members;
-  assert.ok((first?.last ?? 0) < (second?.first ?? 0), "ranges are in order");
+  assert.ok((first?.last ?? 0) < (second?.first ?? 0), "the ranges are in order");
 });
 
-test("zones-down: nothing goes while a pod of another zone is not ready, missing or on its way out", () => {
+test("zones-down: no pod goes while a pod of another zone is not ready, missing or terminating", () => {
   for (const harm of ["unready", "terminate"] as const) {
     const on = Owned.of(["a", "b"], 2);
     on.protect("a-0");
@@ -65,7 +65,7 @@ test("zones-down: nothing goes while a pod of another zone is not ready, missing
   assert.deepEqual(decided(on), ["zones-down"]);
 });
 
-test("zone-scaling-down: a second zone waits for the claim of the first one; zone-removing-volume: for a removal", () => {
+test("zone-scaling-down and zone-removing-volume: a second zone waits for the claim of the first, and for the claim of a removal", () => {
   const on = Owned.of(["a", "b"], 2);
   on.protect("a-0");
   on.claim("b", "suspend-group", "scale-down");
@@ -73,14 +73,14 @@ test("zone-scaling-down: a second zone waits for the claim of the first one; zon
   const own = Owned.of(["a", "b"], 2);
   own.protect("a-0");
   own.claim("a", "suspend-group", "scale-down");
-  assert.deepEqual(decided(own), ["zone-scaling-down"], "nor does another pod of the same zone go");
+  assert.deepEqual(decided(own), ["zone-scaling-down"], "another pod of the same zone waits as well");
   const other = Owned.of(["a", "b"], 2);
   other.protect("a-0");
   other.claim("b", "gc-suspended-groups", "volume");
   assert.deepEqual(decided(other), ["zone-removing-volume"]);
 });
 
-test("wait-between-removals and mode-none hold it, and `Group` lets one go", () => {
+test("wait-between-removals and mode-none block a removal, and `Group` lets one pod go", () => {
   const on = Owned.of(["a", "b"], 3);
   on.suspend("b-2", 0);
   on.protect("a-0", "a-1");
@@ -93,7 +93,7 @@ test("wait-between-removals and mode-none hold it, and `Group` lets one go", () 
   assert.deepEqual(decided(on), ["mode-none"]);
 });
 
-test("the cluster's own removalMode counts at each reconcile, whatever its volume claims say, and they only make it stricter", () => {
+test("the cluster's removalMode is read at each reconcile, and its volume claims can only make it stricter", () => {
   const on = Owned.of(["a"], 3);
   on.protect("a-0", "a-1");
   on.log("a-0-data", { "removal-mode": "All", "wait-between-removals": "0" });
@@ -111,7 +111,7 @@ test("the cluster's own removalMode counts at each reconcile, whatever its volum
   assert.match(messageOf(on), /sluice\.dev\/removal-mode of a is None/);
 });
 
-test("waitBetweenRemovalsSeconds of the cluster holds where its volume claims say nothing, or a shorter time; negative is 60 s", () => {
+test("the cluster's waitBetweenRemovalsSeconds counts if its volume claims say nothing or less; a negative one is 60 s", () => {
   const waits = (automationOptions: object, goneMinutes: number, word?: string): readonly string[] => {
     const on = Owned.of(["a"], 3);
     on.suspend("a-2", goneMinutes);
@@ -129,7 +129,7 @@ test("waitBetweenRemovalsSeconds of the cluster holds where its volume claims sa
   assert.deepEqual(waits({}, 1.1, "1s"), ["let-go a-0"]);
 });
 
-test("not-drained and duration-missing: without both annotations nothing goes", () => {
+test("not-drained and duration-missing: no pod goes without both annotations", () => {
   const on = Owned.of(["a"], 1);
   on.log("a-0-data", { suspend: "true" });
   assert.deepEqual(decided(on), ["not-drained"]);
@@ -139,14 +139,14 @@ test("not-drained and duration-missing: without both annotations nothing goes", 
   assert.match(messageOf(on), /not each of its volume claims has sluice\.dev\/suspend-duration/);
 });
 
-test("selector-malformed: while Sluice cannot read the pod selector of one volume claim of the group, nothing begins", () => {
+test("selector-malformed: no suspension begins while the pod selector of one volume claim of the group is malformed", () => {
   const on = Owned.of(["a", "b"], 1);
   on.ask("a-0");
   on.log("b-0-data", { "pod-selector": "app in (x)" });
   assert.deepEqual(decided(on), ["selector-malformed"]);
 });
 
-test("zone-malformed: a pod whose zone Sluice cannot read stays, and the others go", () => {
+test("zone-malformed: a pod with a malformed zone stays, and the others go", () => {
   const on = Owned.of(["a"], 2);
   on.protect("a-0", "a-1");
   on.log("a-0-data", { zone: "a b", "suspend-owner-uid": uidOf("unknown") });
@@ -155,7 +155,7 @@ test("zone-malformed: a pod whose zone Sluice cannot read stays, and the others 
   assert.deepEqual(decided(on), ["let-go a-1", "zone-malformed"]);
 });
 
-test("owner-statefulset: a pod that a StatefulSet controls is never deleted here, whatever its volume claim says", () => {
+test("owner-statefulset: this function never deletes a pod that a StatefulSet controls, whatever its volume claim says", () => {
   const on = Owned.of(["a"], 1);
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "uid-db", controller: true }];
   on.addPod("a-0", { ownerReferences });
@@ -163,7 +163,7 @@ test("owner-statefulset: a pod that a StatefulSet controls is never deleted here
   assert.deepEqual(decided(on), ["owner-statefulset"]);
 });
 
-test("volume-shared and retention-conflict: a volume that two pods have, or that goes with its pod, stays", () => {
+test("volume-shared and retention-conflict: a pod stays if another pod mounts its volume, or if the volume is deleted with the pod", () => {
   const on = Owned.of(["a"], 1);
   on.ask("a-0");
   on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
@@ -174,7 +174,7 @@ test("volume-shared and retention-conflict: a volume that two pods have, or that
   assert.deepEqual(decided(owned), ["retention-conflict"]);
 });
 
-test("request-incomplete: a pod with two volume claims goes when both of them ask", () => {
+test("request-incomplete: a pod with two volume claims goes only if both have a request", () => {
   const on = Owned.of(["a"], 1);
   on.addClaim("a-0-log", {
     owner: "FoundationDBCluster.apps.foundationdb.org/orders",
@@ -188,7 +188,7 @@ test("request-incomplete: a pod with two volume claims goes when both of them as
   assert.deepEqual(decided(on), ["protect a-0"]);
 });
 
-test("an owner that brings its pod back ends the suspension, before the time has begun and after it", () => {
+test("an owner that brings its pod back ends the suspension, before and after the time of the volume has begun", () => {
   const on = Owned.of(["a"], 1);
   on.protect("a-0");
   on.log("a-0-data", { "suspend-pod-uid": "uid-a-0" });
@@ -199,7 +199,7 @@ test("an owner that brings its pod back ends the suspension, before the time has
   assert.deepEqual(decided(on), ["clear a-0-again"]);
 });
 
-test("recovering: the wish stands until a pod of the owner is ready with the volume; no pod is made here", () => {
+test("recovering: the request stands until a pod of the owner is ready with the volume; Sluice creates no pod", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 10);
   on.log("a-0-data", { recover: "true" });
@@ -217,7 +217,7 @@ test("recovering: the wish stands until a pod of the owner is ready with the vol
   assert.deepEqual(decided(on), ["clear a-0-again"]);
 });
 
-test("recover-too-late: after the point of no return a request to recover is refused", () => {
+test("recover-too-late: a request to recover is refused after the point of no return", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90, "Removing");
   on.log("a-0-data", { recover: "true" });
@@ -225,7 +225,7 @@ test("recover-too-late: after the point of no return a request to recover is ref
   assert.deepEqual(decided(on), ["answer-recover a-0-data"]);
 });
 
-test("a pod that is wanted back while it may still be deleted waits for the end of the claim", () => {
+test("a recovery waits for the end of a claim by which the pod may still be deleted", () => {
   const on = Owned.of(["a"], 1);
   on.protect("a-0");
   on.log("a-0-data", { "suspend-pod-uid": "uid-a-0", recover: "true" });
@@ -237,7 +237,7 @@ test("a pod that is wanted back while it may still be deleted waits for the end 
   assert.deepEqual(decided(on), ["pod-leaving"]);
 });
 
-test("owner-replaced: a volume claim that says another zone than its suspension began with stays", () => {
+test("owner-replaced: a pod stays if the zone of its volume claim has changed since the suspension began", () => {
   const on = Owned.of(["a"], 1);
   on.protect("a-0");
   on.log("a-0-data", { zone: "b" });
@@ -246,7 +246,7 @@ test("owner-replaced: a volume claim that says another zone than its suspension 
   assert.deepEqual(decided(on), ["let-go a-0"]);
 });
 
-test("owner-mixed: a pod with volume claims of two owners is of two groups, and stays, begun or not", () => {
+test("owner-mixed: a pod with volume claims of two owners stays, whether or not its suspension has begun", () => {
   const on = Owned.of(["a"], 1);
   on.addClaim("a-0-cache", { owner: "Cache.example.com/orders", zone: "a" });
   on.addPod("a-0", {}, ["a-0-data", "a-0-cache"]);
@@ -258,7 +258,7 @@ test("owner-mixed: a pod with volume claims of two owners is of two groups, and 
   assert.deepEqual(decided(on), ["let-go a-0"]);
 });
 
-test("pods whose zone is not known go one by one, whatever other zones do; with `All` they go together", () => {
+test("pods without a known zone go one by one, whatever other zones do, and together with `All`", () => {
   const on = Owned.of(["a"], 3);
   for (const name of ["a-0", "a-1", "a-2"]) on.log(`${name}-data`, { zone: undefined });
   on.protect("a-0", "a-1");
@@ -267,7 +267,7 @@ test("pods whose zone is not known go one by one, whatever other zones do; with 
   assert.deepEqual(decided(on), ["let-go a-0 a-1"]);
 });
 
-test("a pod that was let go keeps its volume until it is gone, though the owner has made another one", () => {
+test("a volume is kept for a pod that is being deleted until it has gone, although the owner has created another pod", () => {
   const on = Owned.of(["a"], 1);
   on.protect("a-0");
   on.log("a-0-data", { "suspend-pod-uid": "uid-a-0" });
@@ -278,7 +278,7 @@ test("a pod that was let go keeps its volume until it is gone, though the owner 
   assert.deepEqual(decided(on), ["clear a-0-again"]);
 });
 
-test("the time begins anew if the pod exists again, whatever other pod mounts its volume", () => {
+test("a volume's time begins again if its pod exists again, even if another pod mounts the volume", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 10);
   on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
@@ -286,7 +286,7 @@ test("the time begins anew if the pod exists again, whatever other pod mounts it
   assert.deepEqual(decided(on), ["restamp a-0"]);
 });
 
-test("a volume claim that is only protected is left alone here, and one that a user deletes is kept", () => {
+test("a volume claim that is protected without a request is left alone, unless a user deletes it: then it is kept", () => {
   const on = Owned.of(["a"], 2);
   on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"] });
   assert.deepEqual(decided(on), []);
@@ -294,18 +294,18 @@ test("a volume claim that is only protected is left alone here, and one that a u
   assert.deepEqual(decided(on), ["deleted-by-others"]);
 });
 
-test("what is deleted and protected is suspended once it asks and its pod is gone, and gets no finalizer more", () => {
+test("a protected volume claim that a user deletes is suspended once it has a request and its pod has gone, without another finalizer", () => {
   const on = Owned.of(["a"], 2);
   on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"], deletionTimestamp: minutesAgo(1) });
   on.ask("a-1");
-  assert.deepEqual(decided(on), ["deleted-by-others"], "its pod is there");
+  assert.deepEqual(decided(on), ["deleted-by-others"], "its pod still exists");
   on.pods.delete("a-1");
   assert.deepEqual(decided(on), ["protect a-1-data"]);
   on.log("a-1-data", { "suspend-state": "Suspending", "suspend-owner-uid": uidOf("a") });
   assert.deepEqual(decided(on), ["stamp a-1-data"]);
 });
 
-test("restamping: the time of what is deleted begins again when its pod was made anew meanwhile", () => {
+test("restamping: the time of a volume claim that a user deleted begins again if its pod was recreated", () => {
   const on = Owned.of(["a"], 2);
   on.suspend("a-1", 90);
   on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"], deletionTimestamp: minutesAgo(91) });
@@ -315,7 +315,7 @@ test("restamping: the time of what is deleted begins again when its pod was made
   assert.deepEqual(decided(on), ["deleted-by-others"]);
 });
 
-test("while what is protected is neither deleted nor asked for, the zone counts its pod as any other", () => {
+test("the pod of a protected volume claim without a deletion or a request counts for its zone as any other pod", () => {
   const on = Owned.of(["a", "b"], 2);
   on.change("b-1-data", { finalizers: ["sluice.dev/volume-protection"] });
   on.protect("a-1");

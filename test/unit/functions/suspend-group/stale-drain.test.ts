@@ -1,4 +1,4 @@
-/** A statement that a volume is drained says nothing about a pod, or about a volume claim, that was created after it. */
+/** A statement that a volume is drained does not count for a pod or a volume claim that was created after it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -30,7 +30,7 @@ async function writtenAgain(): Promise<Volumes> {
   return on;
 }
 
-/** The existing annotations remove nothing, and a new statement about the drain ends the wait. */
+/** The existing annotations cause no removal. A new statement about the drain ends the wait. */
 async function staysUntilAskedAnew(on: Volumes): Promise<void> {
   await both(on, 30);
   assert.ok(on.claim(top) !== undefined);
@@ -41,7 +41,7 @@ async function staysUntilAskedAnew(on: Volumes): Promise<void> {
   );
 }
 
-test("pod-newer: a word from before its pod was made lets no pod go, and says what to do", async () => {
+test("pod-newer: a drained-at from before the pod's creation does not let the pod go, and the message says what to do", async () => {
   const on = await writtenAgain();
   await both(on, 12);
   assert.ok(on.pod("group-a-2") !== undefined);
@@ -56,7 +56,7 @@ test("pod-newer: a word from before its pod was made lets no pod go, and says wh
   );
 });
 
-test("that pod stays newer when a user scales it away: its volume is not removed by the old word", async () => {
+test("pod-newer: if a user scales that pod away, the old drained-at does not let its volume be removed", async () => {
   const on = await writtenAgain();
   await both(on, 2);
   on.world.store.patch("statefulsets", { namespace, name: "group-a" }, { spec: { replicas: 2 } });
@@ -67,17 +67,17 @@ test("that pod stays newer when a user scales it away: its volume is not removed
   assert.match(on.recorded(top, "suspend-message") ?? "", /^pod-newer: /);
 });
 
-test("an old word that is written over the new one while its time runs removes nothing", async () => {
+test("an old drained-at that overwrites a new one while the volume's time runs does not let the volume be removed", async () => {
   const on = new Volumes("60s");
   const old = new Date(on.timeline.nowMs() - week).toISOString();
   await on.goOn(60_000);
   await on.suspended();
-  assert.ok(on.recorded(top, "suspend-pod-created") !== undefined, "when the pod that was taken was made is known");
+  assert.ok(on.recorded(top, "suspend-pod-created") !== undefined, "the removed pod's creation time is known");
   on.annotate(top, { "drained-at": old });
   await staysUntilAskedAnew(on);
 });
 
-test("claim-newer: a word that is older than its volume claim, as a copy brings it, removes nothing", async () => {
+test("claim-newer: a drained-at that is older than its volume claim, as in a copy, does not let the volume be removed", async () => {
   const on = new Volumes("60s");
   await on.suspended();
   const { annotations = {} } = structuredClone(on.claim(top)?.metadata) ?? {};
@@ -94,14 +94,14 @@ test("claim-newer: a word that is older than its volume claim, as a copy brings 
   assert.equal(guard, "claim-newer");
 });
 
-test("a volume whose pod was taken by a version that did not write down its age waits for a word from after that pod", async () => {
+test("if an older version took the pod without recording its creation, the volume waits for a newer drained-at", async () => {
   const on = new Volumes("60s");
   await on.suspended();
   on.annotate(top, { "suspend-pod-created": null });
   await staysUntilAskedAnew(on);
 });
 
-test("words on the drain of 1970, of the future and of nothing remove nothing, and let no pod go", async () => {
+test("a drained-at of 1970, of the future or of no time removes no volume, and lets no pod go", async () => {
   for (const word of ["1970-01-01T00:00:00Z", "2036-01-01T00:00:00Z", "yes", "", null]) {
     const on = new Volumes("60s");
     on.annotate(top, { suspend: "true", "drained-at": word });

@@ -1,4 +1,4 @@
-/** The function did nothing under its claim, while another client takes the same pods: it still protects their volumes. */
+/** Another client takes the pods that the function has claimed before the function acts: their volumes are still protected. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -28,12 +28,12 @@ async function changedMeanwhile(change: (on: Volumes) => void): Promise<Volumes>
   return on;
 }
 
-test("a claim stands while the pods that it names leave by the size that another client gave their zone", async () => {
+test("a claim stands while its pods leave because of the size that another client gave their zone", async () => {
   const on = await changedMeanwhile(({ world }) => world.scale(zone, 2));
   for (let round = 0; round < 5; round++) {
     await on.goOn(2_000);
     await on.suspend();
-    assert.notEqual(on.pod(topPod.name)?.metadata.deletionTimestamp, undefined, "it is on its way out");
+    assert.notEqual(on.pod(topPod.name)?.metadata.deletionTimestamp, undefined, "the pod is terminating");
     assert.deepEqual(claimed(on), ["group-a"]);
   }
   await on.until(
@@ -42,7 +42,7 @@ test("a claim stands while the pods that it names leave by the size that another
   );
 });
 
-test("a claim of which nothing was done goes at once where the zone wants its pods", async () => {
+test("a claim that was not carried out ends at once if its zone wants its pods", async () => {
   const on = await changedMeanwhile(({ world }) => world.scale(zone, 4));
   on.annotate(top, { suspend: null });
   await on.suspend();
@@ -50,7 +50,7 @@ test("a claim of which nothing was done goes at once where the zone wants its po
   assert.equal(on.pod(topPod.name)?.metadata.deletionTimestamp, undefined);
 });
 
-test("it goes at once when another client has made the zone smaller, and the zone then wants its pods again", async () => {
+test("such a claim also ends at once if another client makes the zone smaller and then larger again", async () => {
   const on = await changedMeanwhile(({ world }) => world.scale(zone, 2));
   await on.goOn(2_000);
   await on.suspend();

@@ -40,8 +40,12 @@ for (const definition of [suspendGroup, gcSuspendedGroups]) {
     const { hasReconciled, requeueAfterMs, absorbsEvents } = await group.trigger();
     assert.deepEqual([hasReconciled, absorbsEvents, Math.round((requeueAfterMs ?? 0) / 1_000)], [false, true, 20]);
     group.ask();
-    assert.equal((await group.trigger(true)).hasReconciled, true, "a sweep always looks");
-    assert.equal((await group.trigger()).hasReconciled, true, "once it has found a request, it reads each time");
+    assert.equal((await group.trigger(true)).hasReconciled, true, "a sweep always reads the group");
+    assert.equal(
+      (await group.trigger()).hasReconciled,
+      true,
+      "once it has found a request, it reads the group each time",
+    );
     await group.goOn(31_000);
     assert.equal((await group.trigger()).hasReconciled, true);
   });
@@ -55,7 +59,7 @@ for (const definition of [suspendGroup, gcSuspendedGroups]) {
     for (let triggers = 0; triggers < 2; triggers++) assert.equal((await watching.trigger()).hasReconciled, true);
     watching.ask();
     assert.equal((await watching.trigger()).hasReconciled, true);
-    assert.notEqual(watching.guard, undefined, "the first trigger finds new work");
+    assert.notEqual(watching.guard, undefined, "the first trigger finds the new request");
     await cache.stop();
   });
 

@@ -27,13 +27,13 @@ function decideReview(object: unknown, given: { operation?: string; oldObject?: 
 
 const allowed = { allowed: true, guard: "allowed", warnings: [] };
 
-test("a budget may be created, and changed", async () => {
+test("a user may create and change a budget", async () => {
   for (const operation of ["CREATE", "UPDATE"]) {
     assert.deepEqual(await decideReview(objectOf({ selector, maxUnavailable: 2 }), { operation }), allowed);
   }
 });
 
-test("a bad one is refused by its first wrong field", async () => {
+test("Sluice refuses a bad budget by its first wrong field", async () => {
   const answer = await decideReview(objectOf({ selector, maxUnavailablePercentage: 101 }));
   assert.deepEqual(answer, {
     allowed: false,
@@ -46,7 +46,7 @@ test("a bad one is refused by its first wrong field", async () => {
   });
 });
 
-test("any other operation is refused: the webhook is registered wrongly", async () => {
+test("Sluice refuses any other operation, because the webhook is then registered wrongly", async () => {
   for (const operation of ["DELETE", "CONNECT", "create", "", "x".repeat(1_000)]) {
     const answer = await decideReview(objectOf({ selector }), { operation });
     assert.ok(!answer.allowed && answer.guard === "wrong-operation" && answer.code === 400);
@@ -65,7 +65,7 @@ test("a bad budget that is being deleted may lose its finalizers, and change in 
   assert.equal((await decideReview(objectOf(bad, leaving), { oldObject })).allowed, false, "being created");
 });
 
-test("what is legal and hardly meant is allowed with a warning", async () => {
+test("Sluice allows with a warning what is legal and probably not meant", async () => {
   const everything = await decideReview(objectOf({ selector: { matchLabels: {} } }));
   assert.match(everything.allowed ? everything.warnings.join() : "", /governs every pod of the namespace$/);
   const idle = await decideReview(objectOf({ selector, podNameRegexGroup: 2 }));

@@ -1,6 +1,6 @@
 /**
- * Clients that disconnect, and answers that come too late: nothing stays reserved for them, and they are answered at their
- * deadline.
+ * Clients that disconnect, and answers that come too late: nothing stays reserved for them, and they are answered at
+ * their deadline.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ import type { Call } from "../reconcile/harness.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
-test("an eviction whose client goes while it is written is not granted: the next write takes its reservation out", async () => {
+test("if a client disconnects while its eviction is written, the next write removes the reservation", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 });
   const replica = new Replica(harness);
   const leaving = new AbortController();
@@ -25,7 +25,7 @@ test("an eviction whose client goes while it is written is not granted: the next
   assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("a client that has gone before its eviction is read costs no write, and keeps no other pod from going", async () => {
+test("a client that disconnects before its eviction is read costs no write, and keeps no other pod from going", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 });
   const replica = new Replica(harness);
   const leaving = new AbortController();
@@ -36,7 +36,7 @@ test("a client that has gone before its eviction is read costs no write, and kee
   assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("an answer from old reads is refused five seconds after them, and does not wait for the next timer of late reviews (R9)", async () => {
+test("a review is answered late five seconds after its reads, before the timer of late reviews fires (R9)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   let readMs = Number.NaN;

@@ -23,7 +23,7 @@ function answered(mode: Context["mode"], answer: AdmissionAnswer): Promise<Admis
   return inMode(mode, { review: async () => answer }).review(request);
 }
 
-test("in shadow mode a refusal goes through, with a warning that says what would have been, of which zone", async () => {
+test("in shadow mode a refusal becomes an allowance with a warning that names the zone and the refusal", async () => {
   const refusal = badRequest("a-guard", "a message", { zone: "db-a" });
   const warnings = ["in shadow mode; otherwise refused with 400: a message"];
   const through = { allowed: true, guard: "a-guard", warnings, zone: "db-a", otherwise: refusal };
@@ -31,18 +31,18 @@ test("in shadow mode a refusal goes through, with a warning that says what would
   assert.equal(await answered("act", refusal), refusal);
 });
 
-test("in shadow mode an allowance changes nothing of the object, and keeps the rest", async () => {
+test("in shadow mode an allowance loses its change of the object, and keeps the rest", async () => {
   const allowance = allow("allowed", { patch: [{ op: "add" }], warnings: ["beware"], zone: "db-a" });
   assert.deepEqual(await answered("shadow", allowance), { ...allowance, patch: [] });
   assert.equal(await answered("act", allowance), allowance);
 });
 
-test("in shadow mode a review that breaks still rejects, so that its server says what becomes of it", async () => {
+test("in shadow mode a failing review still rejects, so that its server decides the answer", async () => {
   const broken = inMode("shadow", { review: () => Promise.reject(new Error("the sky fell")) });
   await assert.rejects(broken.review(request), /the sky fell/);
 });
 
-test("in shadow mode the reviews that wait are answered when the process ends, as in any mode", () => {
+test("in shadow mode the end of the process answers waiting reviews, as in any mode", () => {
   const ends: string[] = [];
   for (const mode of ["act", "shadow"] as const) {
     const handler = { review: async () => allow("allowed"), stop: () => void ends.push(mode) };
@@ -52,7 +52,7 @@ test("in shadow mode the reviews that wait are answered when the process ends, a
   assert.deepEqual(ends, ["act", "shadow"]);
 });
 
-test("a process opens each function in its own mode, and only a budget that can never be kept is refused in shadow mode", async () => {
+test("a process opens each function in its own mode, and in shadow mode only validation refuses a budget that can never be kept", async () => {
   const refusing = admissionFunctions.map((definition): AdmissionDefinition => {
     return { ...definition, open: () => ({ review: async () => badRequest(definition.name, "a message") }) };
   });

@@ -1,4 +1,4 @@
-/** Reviews beside rollout-operator: what a ledger would decide is refused, and all else is answered as always. */
+/** Reviews beside rollout-operator: Sluice refuses what a ledger would decide, and answers all else as always. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AdmissionAnswer } from "../../../../functions/shared/admission/definition.ts";
@@ -30,7 +30,7 @@ function assertStandsBy(answer: AdmissionAnswer): void {
   assert.ok(answer.message.includes(message));
 }
 
-test("an eviction that a ledger would decide is refused with 429, a dry run as well, and no ledger is read", async () => {
+test("an eviction that a ledger would decide is refused with 429, also in a dry run, and no ledger is read", async () => {
   const harness = new Harness();
   addBudget(harness);
   const asked: string[] = [];
@@ -41,7 +41,7 @@ test("an eviction that a ledger would decide is refused with 429, a dry run as w
   assert.equal(replica.count("get leases"), 0);
 });
 
-test("an eviction that needs no ledger is answered as without the operator: a node with its own pod can be drained", async () => {
+test("an eviction that needs no ledger is answered as without the operator, so that a node with its own pod can be drained", async () => {
   const harness = new Harness();
   const metadata = { name: "operator-1", labels: { name: "rollout-operator" } };
   harness.world.store.create("pods", namespace, { metadata, spec: { containers: [{ name: "a", image: "a" }] } });
@@ -64,7 +64,7 @@ test("once the operator is gone the ledger decides the eviction", async () => {
   assert.ok(replica.count("get leases") > 0);
 });
 
-test("a prepared downscale is refused with 429 and no pod is told, while sizes that tell no pod go through", async () => {
+test("a prepared downscale is refused with 429 and no pod is called, while changes that need no call go through", async () => {
   const world = await preparedGroup();
   const beside = (otherOperator: OtherOperator) => world.process((): Partial<Context> => ({ otherOperator }));
   const process = beside(running());
@@ -77,7 +77,7 @@ test("a prepared downscale is refused with 429 and no pod is told, while sizes t
   assert.equal(await beside(gone).guard("group-a", 4), "allowed");
 });
 
-test("in shadow mode the refusal is a warning, as all others are", async () => {
+test("in shadow mode the refusal is a warning, as every other", async () => {
   const harness = new Harness();
   addBudget(harness);
   const replica = new Replica(harness, () => ({ mode: "shadow", otherOperator: running() }));

@@ -1,4 +1,7 @@
-/** The largest list or map that other clients may write: 100 entries and 4 KiB. What Sluice writes has bounds of its own. */
+/**
+ * The largest list or map that Sluice reads from other clients: 100 entries and 4 KiB. What Sluice writes has limits
+ * of its own.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Annotation, Malformed } from "../../../../functions/shared/annotations/entry.ts";
@@ -37,7 +40,7 @@ function parsed<T>(entry: Annotation<T>, text: string) {
   return { value: read(entry, { ...metadata, annotations }, malformed), malformed };
 }
 
-test("an annotation that selects pods by 100 labels is read, and one of 101 is malformed, with a warning that says so", () => {
+test("an annotation that selects pods by 100 labels is read, and one with 101 is malformed, with a warning that says so", () => {
   assert.equal(parsed(podSelector, asText(100)).value?.size, 100);
   const { value, malformed } = parsed(podSelector, asText(101));
   assert.equal(value, undefined);
@@ -48,7 +51,7 @@ test("an annotation that selects pods by 100 labels is read, and one of 101 is m
   assert.equal(claim.malformed.length, 1);
 });
 
-test("an annotation of 4,096 bytes is read, and one of 4,097 is malformed, also where its characters are fewer", () => {
+test("an annotation of 4,096 bytes is read, and one of 4,097 bytes is malformed, even with fewer characters", () => {
   const text: Annotation<string> = { ...podSelector, parse: (given) => given };
   for (const [given, isRead] of [
     ["x".repeat(4_096), true],
@@ -63,11 +66,11 @@ test("an annotation of 4,096 bytes is read, and one of 4,097 is malformed, also 
   assert.equal(parsed(podSelector, textOf(4_097)).value, undefined);
 });
 
-test("a name that is compared as a whole may be longer: to leave it out would be to follow no StatefulSet", () => {
+test("a name that is compared as a whole may be longer, because without it Sluice would follow no StatefulSet", () => {
   assert.equal(parsed(downscaleLeader, "x".repeat(10_000)).value?.length, 10_000);
 });
 
-test("what Sluice writes may be longer: a ledger, the process groups that it holds, the volume claims of one pod", () => {
+test("annotations that Sluice writes may be longer: a ledger, the process groups on hold, the volume claims of one pod", () => {
   const groups = Object.fromEntries(
     Array.from({ length: 200 }, (_, index) => [`storage-${index}`, { since: "2026-01-01T00:00:00Z" }]),
   );
@@ -85,7 +88,7 @@ const budgetOf = (matchLabels: object) => ({
   spec: { maxUnavailable: 1, selector: { matchLabels } },
 });
 
-test("a budget that names 100 labels is read, and one of 101, or of 4,097 bytes, is invalid and governs no fewer pods", () => {
+test("a budget with 100 labels is read; one with 101 labels or 4,097 bytes is invalid, and still governs all its pods", () => {
   assert.ok("budget" in parseZoneBudget(budgetOf(Object.fromEntries(pairs(100)))));
   const many = parseZoneBudget(budgetOf(Object.fromEntries(pairs(101))));
   assert.deepEqual(many, {
@@ -100,7 +103,7 @@ test("a budget that names 100 labels is read, and one of 101, or of 4,097 bytes,
   assert.equal(selects(stored, Object.fromEntries(pairs(100))), true);
 });
 
-test("a PodDisruptionBudget whose selector is larger is not read: while it allows nothing, it may select every pod", () => {
+test("a PodDisruptionBudget with a larger selector counts as selecting every pod while it allows no disruption", () => {
   const values = pairs(101).map(([key]) => key);
   const within = { matchExpressions: [{ key: "app", operator: "In", values: values.slice(0, 100) }] };
   assert.ok("labels" in compileSelector(within));
@@ -138,7 +141,7 @@ test("a PodDisruptionBudget whose selector is larger is not read: while it allow
   }
 });
 
-test("labels of a FoundationDBCluster beyond the bounds are labels that Sluice cannot read", () => {
+test("labels of a FoundationDBCluster beyond the limits count as unreadable", () => {
   const marksOf = (labels: object) => parseMarks({ metadata: { ...metadata, name: "orders" }, spec: { labels } });
   assert.equal(marksOf({ matchLabels: Object.fromEntries(pairs(100)) }).unreadable, undefined);
   assert.match(marksOf({ matchLabels: Object.fromEntries(pairs(101)) }).unreadable ?? "", /matchLabels of orders/);

@@ -8,7 +8,7 @@ import { statefulSetObject } from "../../functions/advance-zone-rollout/given.ts
 const found = (places: { labels?: Record<string, string>; annotations?: Record<string, string> }) =>
   findMisplaced(statefulSetObject("a", { metadata: { labels: {}, annotations: {}, ...places } }).metadata);
 
-test("a time between zones that stands as an annotation, as Tempo's chart writes it, says where it belongs and what holds", () => {
+test("the warning about a time between zones in an annotation, as in Tempo's chart, says where it belongs and what counts until then", () => {
   const annotations = { "grafana.com/min-time-between-zones-downscale": "15m" };
   assert.deepEqual(found({ annotations }), [
     {
@@ -22,7 +22,7 @@ test("a time between zones that stands as an annotation, as Tempo's chart writes
   ]);
 });
 
-test("an annotation that stands as a label is found, and its value is not taken", () => {
+test("an annotation that is set as a label is reported, and its value does not count", () => {
   const object = statefulSetObject("a", { metadata: { labels: { "rollout-max-unavailable": "5" } } });
   const { maxUnavailable, malformed } = parseStatefulSet(object);
   assert.equal(maxUnavailable, 1);
@@ -32,7 +32,7 @@ test("an annotation that stands as a label is found, and its value is not taken"
   );
 });
 
-test("each label and annotation of StatefulSets is found in the other place, and in its own place never", () => {
+test("each label and annotation of StatefulSets is found in the wrong place, and never reported in its own", () => {
   const entries: readonly Annotation<unknown>[] = annotationTable;
   const ofUsers = entries.filter(({ on, isLong }) => on === "StatefulSet" && isLong !== true);
   assert.ok(ofUsers.length > 30);
@@ -48,7 +48,7 @@ test("each label and annotation of StatefulSets is found in the other place, and
   }
 });
 
-test("keys of others, of other objects, and what kubectl and Sluice write are left alone wherever they stand", () => {
+test("keys of others, of other objects, of kubectl and of Sluice itself are never reported", () => {
   const others = {
     "app.kubernetes.io/name": "a",
     "controller-revision-hash": "a-1",
@@ -62,7 +62,7 @@ test("keys of others, of other objects, and what kubectl and Sluice write are le
   assert.deepEqual(found({ annotations: others }), []);
 });
 
-test("of a misplaced value that may hold a secret the message shows no part", () => {
+test("the message shows no part of a misplaced value that may hold a secret", () => {
   const [one] = found({ labels: { "sluice.dev/health-url": "http-user-geheim" } });
   assert.match(one?.message ?? "", /^label sluice.dev\/health-url is /);
   assert.doesNotMatch(one?.message ?? "", /geheim/);

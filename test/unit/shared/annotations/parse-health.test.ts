@@ -16,12 +16,12 @@ const annotated = (texts: Texts) => {
 const parse = (texts: Texts, service = "rabbit-nodes") => parseQuestion(annotated(texts), service);
 const url = (text: string) => parse({ question: "http", url: text })?.ask?.url;
 
-test("a StatefulSet that says nothing of questions asks none", () => {
+test("a StatefulSet without annotations about health has no health question", () => {
   assert.equal(parseQuestion(metadata, "rabbit-nodes"), undefined);
   assert.equal(parseQuestion({ ...metadata, annotations: { other: "http" } }, ""), undefined);
 });
 
-test("RabbitMQ is asked where its management plugin answers, with the Secret that is named", () => {
+test("RabbitMQ's question goes to its management plugin, with the Secret that is named", () => {
   const { ask, unknown, malformed } = parse({ question: "rabbitmq", secret: "rabbit-default-user" }) ?? assert.fail();
   const where = { scheme: "http", port: 15672, path: "/api/health/checks/node-is-quorum-critical" };
   const rest = { secret: "rabbit-default-user", authority: undefined, field: undefined };
@@ -29,7 +29,7 @@ test("RabbitMQ is asked where its management plugin answers, with the Secret tha
   assert.deepEqual([unknown, malformed], ["wait", []]);
 });
 
-test("whose certificates are trusted is the name of a Secret or a ConfigMap; with another text no pod is asked, and the object is told", () => {
+test("the authority is the name of a Secret or a ConfigMap; a malformed one is reported, and no pod is asked", () => {
   const rabbit = { question: "rabbitmq", secret: "s", url: "https://:15671/api" };
   assert.deepEqual(parse({ ...rabbit, authority: "configmap/ca" })?.ask?.authority, {
     resource: "configmaps",
@@ -40,13 +40,13 @@ test("whose certificates are trusted is the name of a Secret or a ConfigMap; wit
   assert.match(malformed[0]?.message ?? "", /sluice\.dev\/health-authority is "ca"; .*secret\/NAME or configmap\/NAME/);
 });
 
-test("a URL is a scheme, a port and a path of the pod's own", () => {
+test("a URL is a scheme, a port and a path, on the pod itself", () => {
   assert.deepEqual(url("http://:8080/ready"), { scheme: "http", port: 8080, path: "/ready" });
   assert.deepEqual(url("https://:443/a/b?c=d%20e"), { scheme: "https", port: 443, path: "/a/b?c=d%20e" });
   assert.deepEqual(url("http://:8080"), { scheme: "http", port: 8080, path: "/" });
 });
 
-test("a URL that could lead elsewhere is none: no pod is asked, no pod goes, and the object is told", () => {
+test("a URL that could lead to another host is malformed: Sluice reports it, asks no pod and takes none", () => {
   for (const text of [
     "http://other:80/ready",
     "http://1@other:80/ready",
@@ -79,7 +79,7 @@ test("a URL that could lead elsewhere is none: no pod is asked, no pod goes, and
   }
 });
 
-test("what is missing or does not belong together is reported, and no pod goes", () => {
+test("a missing or contradictory annotation is reported, and no pod goes", () => {
   const messages = (texts: Texts, service?: string) => {
     const { ask, malformed } = parse(texts, service) ?? assert.fail();
     assert.equal(ask, undefined);
@@ -95,7 +95,7 @@ test("what is missing or does not belong together is reported, and no pod goes",
   assert.match(messages({ question: "http", url: "http://:80/" }, ""), /serviceName is empty/);
 });
 
-test("a policy that cannot be read is the careful one, and the pods are asked all the same", () => {
+test("a malformed policy counts as wait, and the pods are still asked", () => {
   const policy = (text: string) => parse({ question: "http", url: "http://:80/", unknown: text }) ?? assert.fail();
   assert.equal(policy("go").unknown, "go");
   assert.equal(policy("wait").unknown, "wait");
@@ -104,7 +104,7 @@ test("a policy that cannot be read is the careful one, and the pods are asked al
   assert.equal(parse({ question: "http", url: "nowhere", unknown: "true" })?.ask, undefined);
 });
 
-test("a field is the way to it, and all that follows the first equals sign", () => {
+test("a field is the path to a value, and the value is all that follows the first equals sign", () => {
   const field = (text: string) => parse({ question: "http", url: "http://:80/", field: text })?.ask?.field;
   assert.deepEqual(field("status=green"), { path: ["status"], value: "green" });
   assert.deepEqual(field("cluster.state=a=b"), { path: ["cluster", "state"], value: "a=b" });
@@ -112,7 +112,7 @@ test("a field is the way to it, and all that follows the first equals sign", () 
   for (const text of ["status", "", ".a=b", "a..b=c"]) assert.equal(field(text), undefined, text);
 });
 
-test("a StatefulSet says with its other values what of its question cannot be read", () => {
+test("the parsed StatefulSet lists the malformed annotations of its question with its other ones", () => {
   const parsed = parseStatefulSet({
     metadata: annotated({ question: "http", url: "x" }),
     spec: { serviceName: "s" },
@@ -124,7 +124,7 @@ test("a StatefulSet says with its other values what of its question cannot be re
   );
 });
 
-test("annotations beside a product that is unknown or missing are one mistake, and the others are not reported", () => {
+test("annotations beside an unknown or missing product are reported as one mistake", () => {
   const keysOf = (texts: Texts) => (parse(texts) ?? assert.fail()).malformed.map((one) => one.key);
   assert.deepEqual(keysOf({ question: "kafka" }), [key("question")]);
   assert.deepEqual(keysOf({ question: "kafka", field: "a=b" }), [key("question")]);

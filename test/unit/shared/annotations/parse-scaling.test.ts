@@ -26,17 +26,17 @@ function given(annotations: Readonly<Record<string, string>>, labels: Readonly<R
   return scaling;
 }
 
-test("a StatefulSet without any of the keys says nothing of its size", () => {
+test("a StatefulSet without any of the keys has no scaling settings", () => {
   const metadata = { name: "a", uid: "u", resourceVersion: "1", labels: { "rollout-group": "g" } };
   assert.equal(parseScaling(metadata), undefined);
 });
 
-test("labels are not annotations: a key of the other kind says nothing", () => {
+test("a label does not count as an annotation of the same key, nor the reverse", () => {
   assert.equal(given({ "prepare-downscale": "true", "rollout-downscale-leader": "a" }).preparesDownscale, false);
   assert.equal(given({ "rollout-downscale-leader": "a" }, { "prepare-downscale": "true" }).preparesDownscale, true);
 });
 
-test("a number that is forced is an int32 of 0 or above, and any other is told and not taken", () => {
+test("a forced number is an int32 of 0 or above, and any other is reported and does not count", () => {
   for (const [text, replicas] of [
     ["0", 0],
     ["+3", 3],
@@ -54,7 +54,7 @@ test("a number that is forced is an int32 of 0 or above, and any other is told a
   }
 });
 
-test("what it mirrors needs a name and a kind; of the version only the group counts", () => {
+test("a mirrored object needs a name and a kind, and of its version only the API group counts", () => {
   const name = "rollout-mirror-replicas-from-resource-name";
   const kind = "rollout-mirror-replicas-from-resource-kind";
   const version = "rollout-mirror-replicas-from-resource-api-version";
@@ -77,7 +77,7 @@ test("what it mirrors needs a name and a kind; of the version only the group cou
   }
 });
 
-test("without a version a StatefulSet and a Deployment are of apps, and any other kind is of the core group", () => {
+test("without a version a mirrored StatefulSet or Deployment is in the group apps, and any other kind in the core group", () => {
   const mirrored = (kind: string, more: object = {}) =>
     given({
       "rollout-mirror-replicas-from-resource-name": "a",
@@ -96,7 +96,7 @@ test("without a version a StatefulSet and a Deployment are of apps, and any othe
   assert.deepEqual([written?.group, written?.isGroupAssumed], ["example.com", false]);
 });
 
-test("replicas are written back unless the annotation says no, or says nothing that is known", () => {
+test("replicas are written back unless the annotation is false or malformed", () => {
   const at = (text: string) =>
     given({
       "rollout-mirror-replicas-from-resource-name": "a",
@@ -115,7 +115,7 @@ test("replicas are written back unless the annotation says no, or says nothing t
   ]);
 });
 
-test("a delay needs both annotations, and 0 is none", () => {
+test("a delay needs both annotations, and a delay of 0 counts as none", () => {
   const url = "http://pod/ingester/prepare?x=1";
   const at = (delay: string, where: string) =>
     given({ "rollout-delayed-downscale": delay, "rollout-prepare-delayed-downscale-url": where });
@@ -129,7 +129,7 @@ test("a delay needs both annotations, and 0 is none", () => {
   assert.ok(isMalformed(wrong, keys.delayedDownscale) && isMalformed(wrong, keys.prepareDelayedDownscaleUrl));
 });
 
-test("of a URL all is kept but the host, and what cannot be called is none", () => {
+test("a URL is used without its host, and a URL that cannot be called is malformed", () => {
   assert.deepEqual(parseEndpoint("https://user:p%40ss@pod:8443/a/b?c=d#e"), {
     scheme: "https",
     port: 8443,
@@ -142,7 +142,7 @@ test("of a URL all is kept but the host, and what cannot be called is none", () 
   }
 });
 
-test("a time is one of RFC 3339, to the day", () => {
+test("a time is one of RFC 3339, and its day must exist", () => {
   assert.equal(parseTime("2026-01-31T12:00:00Z"), Date.UTC(2026, 0, 31, 12));
   assert.equal(parseTime("2026-01-31T12:00:00.5+01:00"), Date.UTC(2026, 0, 31, 11) + 500);
   for (const text of ["", "2026-01-31", "2026-02-30T00:00:00Z", "2026-01-31T12:00:00", "now", "2026-13-01T00:00:00Z"]) {

@@ -1,4 +1,4 @@
-/** A URL may contain a password: no Event, message or error shows its account or its query, nor a malformed URL. */
+/** A URL may contain a password: no Event, message or error shows its account, its query, or any part of a malformed URL. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -17,7 +17,7 @@ import { readTracing } from "../../../../triggers/telemetry/tracing-settings.ts"
 import { Harness, ledgerKey, namespace } from "../reconcile/harness.ts";
 
 const password = "p4ssw0rd";
-/** Each contains the password, and some are no URLs. */
+/** Each contains the password, and some of them are malformed. */
 const urls = [
   `http://user:${password}@pod:8080/prepare`,
   `http://user:${password}@:8080/prepare{pod}`,
@@ -36,7 +36,7 @@ function metadataWith(texts: Readonly<Record<string, string>>) {
   return { name: "a", namespace, uid: "u", resourceVersion: "1", annotations: texts, labels: texts };
 }
 
-/** The reports about a StatefulSet with this text, whatever reads it. */
+/** The reports about a StatefulSet with this text, whichever code reads it. */
 function messagesOf(entryKey: string, text: string): string[] {
   const entry = annotationTable.find((one) => one.key === entryKey);
   assert.ok(entry !== undefined, entryKey);
@@ -52,7 +52,7 @@ const ofUrls = [
   "grafana.com/rollout-prepare-delayed-downscale-url",
 ] as const;
 
-test("a URL that cannot be read is named by its annotation, and no part of it is shown", () => {
+test("a message about a malformed URL names its annotation, and shows no part of it", () => {
   for (const name of ofUrls) {
     const messages = urls.flatMap((text) => messagesOf(name, text));
     assert.ok(messages.length >= 5, `${name} ${messages.length}`);
@@ -66,7 +66,7 @@ test("a URL that cannot be read is named by its annotation, and no part of it is
   }
 });
 
-test("a URL that was written where something else belongs is not shown either, whatever the label or annotation", () => {
+test("a message shows no part of a URL that was written into another label or annotation", () => {
   for (const { key: name, on } of annotationTable) {
     if (on === "Lease") continue;
     for (const text of urls) {
@@ -75,7 +75,7 @@ test("a URL that was written where something else belongs is not shown either, w
   }
 });
 
-test("a path that cannot be read is not shown, because its query may hold a password", () => {
+test("a message does not show a malformed path, because its query may hold a password", () => {
   const world = new Harness().world;
   const object = world.store.get("statefulsets", { namespace, name: "group-a" });
   const annotations = {
@@ -91,7 +91,7 @@ test("a path that cannot be read is not shown, because its query may hold a pass
   assert.ok(!found.message.includes("token"), found.message);
 });
 
-test("what failed at a pod is told with its path and without its query", () => {
+test("a message about a failed call to a pod shows the path without its query", () => {
   const address = { scheme: "http", pod: "a-0", service: "a", namespace, group: "g", port: 80 } as const;
   const request = { method: "POST", path: `/ask?token=${password}&b=?` } as const;
   assert.equal(placeOf(address, request), "POST a-0.a in db, port 80, path /ask");
@@ -118,7 +118,7 @@ test("no Event, no verdict and no report of a reconcile shows the password of a 
   }
 });
 
-test("a mistake in a setting or a flag shows no URL, no account and no key", async () => {
+test("the message about a malformed setting or flag shows no URL, no account and no key", async () => {
   const pem = `-----BEGIN PRIVATE KEY----- ${password}`;
   for (const text of [...urls, pem]) {
     const names = Object.values(settingsTable).map(({ name }) => name);
@@ -147,7 +147,7 @@ test("a mistake in a setting or a flag shows no URL, no account and no key", asy
   );
 });
 
-test("of any text with a scheme, an account or a query nothing is shown, and of the others the beginning", () => {
+test("a text with a scheme, an account or a query is not shown at all, and of any other text only the beginning", () => {
   fc.assert(
     fc.property(fc.string(), fc.constantFrom("://", "@", "?", "-----BEGIN"), fc.string(), (before, mark, after) => {
       assert.equal(showValue(before + mark + after), unshown);

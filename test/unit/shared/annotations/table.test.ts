@@ -74,7 +74,7 @@ for (const [text, expected] of allowances) {
   });
 }
 
-test("rollout-paused is true or false to the letter, and anything else warns and does not pause", () => {
+test("rollout-paused is exactly true or false, and anything else causes a warning and does not pause", () => {
   assert.deepEqual(readText(rolloutPaused, "true"), { value: true, malformed: [] });
   assert.deepEqual(readText(rolloutPaused, "false"), { value: false, malformed: [] });
   for (const text of ["True", "TRUE", " true", "true ", "1", "yes", "t", "False", ""]) {
@@ -84,7 +84,7 @@ test("rollout-paused is true or false to the letter, and anything else warns and
   }
 });
 
-test("rollout-group is any label value, and the empty one names a group of its own", () => {
+test("rollout-group may be any label value, and the empty one names a group of its own", () => {
   for (const text of ["", "ingester", "Odd_Value.1"]) {
     assert.deepEqual(readText(rolloutGroup, text), { value: text, malformed: [] });
   }
@@ -103,7 +103,7 @@ test("a label is not read from an annotation of the same key, nor an annotation 
   assert.equal(read(rolloutGroup, metadata), undefined);
 });
 
-test("settled-through is a plain decimal number: a malformed one is not taken for an absent one", () => {
+test("settled-through is a plain decimal number, and a malformed one does not count as absent", () => {
   assert.deepEqual(readText(settledThrough, "123"), { value: 123, malformed: [] });
   assert.deepEqual(readText(settledThrough, undefined), { value: undefined, malformed: [] });
   for (const text of ["", "-1", "+1", "1.0", "1e3", " 1", "9007199254740993", "x"]) {
@@ -111,7 +111,7 @@ test("settled-through is a plain decimal number: a malformed one is not taken fo
   }
 });
 
-test("a warning quotes the value, says what to write, and what holds until then", () => {
+test("a warning quotes the value, and says what to write and what counts until then", () => {
   const { malformed } = readText(rolloutMaxUnavailable, "5 %");
   assert.deepEqual(malformed, [
     {
@@ -127,13 +127,13 @@ test("a warning quotes the value, says what to write, and what holds until then"
   );
 });
 
-test("a warning does not repeat a long value whole", () => {
+test("a warning shortens a long value", () => {
   const description = readText(rolloutMaxUnavailable, "9".repeat(5_000)).malformed[0]?.message ?? "";
   assert.match(description, /9{60}…"/);
   assert.ok(description.length < 300);
 });
 
-test("the keys of rollout-operator are honoured as its users write them", () => {
+test("the keys of rollout-operator are read as its users write them", () => {
   assert.equal(rolloutGroup.key, "rollout-group");
   assert.equal(rolloutMaxUnavailable.key, "rollout-max-unavailable");
   assert.equal(rolloutPaused.key, "grafana.com/rollout-paused");
@@ -142,7 +142,7 @@ test("the keys of rollout-operator are honoured as its users write them", () => 
   assert.equal(rolloutPaused.kind, "annotation");
 });
 
-test("every key is a valid qualified name, unique, and says what it means", () => {
+test("every key is a valid qualified name, is unique, and has a description", () => {
   const keys = annotationTable.map(({ key }) => key);
   assert.equal(new Set(keys).size, keys.length);
   for (const { key, meaning, grammar, fallback } of annotationTable) {
@@ -153,7 +153,7 @@ test("every key is a valid qualified name, unique, and says what it means", () =
   }
 });
 
-test("every event reason is unique and in the style of Kubernetes", () => {
+test("every Event reason is unique and in the style of Kubernetes", () => {
   const reasons: string[] = Object.values(eventReasons);
   assert.equal(new Set(reasons).size, reasons.length);
   for (const reason of reasons) assert.match(reason, /^[A-Z][A-Za-z]{2,127}$/);

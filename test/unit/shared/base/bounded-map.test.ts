@@ -4,7 +4,7 @@ import { BoundedMap, BoundedSet } from "../../../../functions/shared/base/bounde
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { RateLimiter } from "../../../../triggers/workqueue/rate-limiter.ts";
 
-test("it never holds more than it was made for, whatever is put into it", () => {
+test("a bounded map never holds more entries than its limit", () => {
   const map = new BoundedMap<number, number>(100);
   for (let key = 0; key < 100_000; key++) {
     map.set(key, key);
@@ -16,7 +16,7 @@ test("it never holds more than it was made for, whatever is put into it", () => 
   );
 });
 
-test("what came first is forgotten first, and what is set again keeps its place: it may be set while all are gone through", () => {
+test("the oldest entry is dropped first, and an entry that is set again keeps its place, also during an iteration", () => {
   const map = new BoundedMap<string, string>(3);
   for (const key of "abcad") map.set(key, key);
   assert.deepEqual([...map.keys()], ["b", "c", "d"]);
@@ -30,7 +30,7 @@ test("what came first is forgotten first, and what is set again keeps its place:
   assert.deepEqual([...set], ["b", "c", "d"]);
 });
 
-test("what a function remembers of a group is bounded, one by one: refusals, Events", () => {
+test("a function's memory of a group has a limit for refusals, and one for Events", () => {
   const memory = createMemory()({ namespace: "app", group: "ingester" });
   for (let count = 0; count < 20_000; count++) {
     const uid = `uid-${count}`;
@@ -41,12 +41,12 @@ test("what a function remembers of a group is bounded, one by one: refusals, Eve
   assert.deepEqual([memory.sentEvents.size, memory.refusals.size, memory.refusedOnce.size], [1_000, 1_000, 1_000]);
 });
 
-test("10,000 groups are remembered, and 10,000 ledgers: the one that was least recently asked for is forgotten", () => {
+test("10,000 groups and 10,000 ledgers are remembered, and the one that was least recently used is dropped", () => {
   const group = (number: number) => ({ namespace: "app", group: `group-${number}` });
   const isKept = (remember: (key: ReturnType<typeof group>) => object) => {
     const [first, second] = [remember(group(0)), remember(group(1))];
     for (let number = 2; number < 10_000; number++) remember(group(number));
-    assert.equal(remember(group(0)), first, "it is asked for again");
+    assert.equal(remember(group(0)), first, "it is used again");
     remember(group(10_000));
     return [remember(group(0)) === first, remember(group(1)) === second];
   };
@@ -54,7 +54,7 @@ test("10,000 groups are remembered, and 10,000 ledgers: the one that was least r
   assert.deepEqual(isKept(createLedgerCopies()), [true, false]);
 });
 
-test("keys that are limited all at once are no more than a million", () => {
+test("a rate limiter remembers at most a million keys", () => {
   const limiter = new RateLimiter({ burst: 1, everyMs: 60_000 });
   for (let key = 0; key < 1_000_100; key++) limiter.take(String(key), 0);
   assert.equal(limiter.size, 1_000_000);

@@ -1,4 +1,4 @@
-/** Stored text on a terminal or a page: it must move no cursor and forge no line. */
+/** Stored text on a terminal or a page: it must not move the cursor or forge a line. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
@@ -37,7 +37,7 @@ async function withForgedLedger(): Promise<Harness> {
   return harness;
 }
 
-test("kubectl sluice shows what is stored as escapes, in tables, in lists and in JSON, and what it says beside them", async () => {
+test("kubectl sluice shows stored text with escapes, in tables, lists and JSON, and the text around it as it is", async () => {
   const harness = await withForgedLedger();
   for (const line of ["why group", "why", "why group -o json"]) {
     const { code, out } = await sluice(harness, line);
@@ -47,7 +47,7 @@ test("kubectl sluice shows what is stored as escapes, in tables, in lists and in
     assert.ok(!/^forged/m.test(out), line);
   }
   const { refusals } = JSON.parse((await sluice(harness, "why group -o json")).out);
-  assert.equal(refusals[0].sentence, hostile, "a program reads what is stored");
+  assert.equal(refusals[0].sentence, hostile, "a program reads the stored text");
   harness.writeLedger({ "sluice.dev/settled-through": hostile });
   const { err } = await sluice(harness, "release group group-a-0");
   assert.match(err.join("\n"), /cannot be read as a ledger/);
@@ -55,7 +55,7 @@ test("kubectl sluice shows what is stored as escapes, in tables, in lists and in
   for (const shown of [...err, ...out.split("\n")]) assert.doesNotMatch(shown, moving);
 });
 
-test("a log line holds no control and no direction character, and a program reads what was logged", () => {
+test("a log line has no control and no direction character, and a program reads back the logged text", () => {
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
   const reporting = createReporting({ version: "1", serving: "all", level: "debug", keys: () => 0, destination });
@@ -67,7 +67,7 @@ test("a log line holds no control and no direction character, and a program read
   assert.deepEqual([msg, object], [hostile, hostile]);
 });
 
-test("an Event says it with escapes", async () => {
+test("an Event shows such characters as escapes", async () => {
   const harness = await new Harness().prepare();
   const about = { resource: "statefulsets", namespace, name: "group-a", uid: "u" } as const;
   const event = createEvent(harness.cluster, "test", {

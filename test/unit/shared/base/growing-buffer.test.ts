@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { GrowingBuffer, type Holder, SharedMemory } from "../../../../functions/shared/base/growing-buffer.ts";
 
-test("pieces of any size are one after the other, and a piece that is changed afterwards changes nothing", () => {
+test("pieces of any size are joined in order, and a later change of a piece has no effect", () => {
   const buffer = new GrowingBuffer(1_000_000);
   const parts = Array.from({ length: 500 }, (_, index) => Buffer.alloc((index * 37) % 901, String(index % 10)));
   const expected = Buffer.concat(parts);
@@ -13,7 +13,7 @@ test("pieces of any size are one after the other, and a piece that is changed af
   assert.deepEqual(buffer.whole(), expected);
 });
 
-test("a body of one piece takes the memory of its bytes; of pieces of one byte less than twice that", () => {
+test("a body of one piece takes as much memory as it has bytes, and one of single bytes less than twice that", () => {
   const whole = new GrowingBuffer(1_000_000);
   assert.equal(whole.growthFor(4_321), 4_321);
   const bytes = new GrowingBuffer(1_000_000);
@@ -26,7 +26,7 @@ test("a body of one piece takes the memory of its bytes; of pieces of one byte l
   assert.ok(taken < 2 * 70_000, `${taken}`);
 });
 
-test("neither its length nor its memory goes beyond the limit", () => {
+test("neither the length nor the memory of a buffer exceeds its limit", () => {
   const buffer = new GrowingBuffer(100);
   assert.equal(buffer.append(Buffer.alloc(60)), true);
   assert.equal(buffer.growthFor(40), 40);
@@ -37,7 +37,7 @@ test("neither its length nor its memory goes beyond the limit", () => {
   assert.equal(buffer.append(Buffer.alloc(0)), true);
 });
 
-test("its memory is given back at once when it grows, and when it is freed", () => {
+test("a buffer's memory is freed at once when it grows, and when it is freed", () => {
   const buffer = new GrowingBuffer(1_000_000);
   buffer.append(Buffer.alloc(20_000));
   const before = buffer.whole();
@@ -49,7 +49,7 @@ test("its memory is given back at once when it grows, and when it is freed", () 
   assert.equal(buffer.whole().length, 0);
 });
 
-test("what buffers take together is bounded: the largest gives up, and it alone learns that it may not go on", () => {
+test("buffers share one limit: at the limit the largest is dropped, and only its owner learns that", () => {
   const memory = new SharedMemory(100);
   const gone: string[] = [];
   const holderOf = (name: string): Holder => {

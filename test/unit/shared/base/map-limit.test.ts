@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { mapLimit } from "../../../../functions/shared/base/map-limit.ts";
 
-test("as many as may be are under way, begun in their order, and each that ends makes room for the next", async () => {
+test("items are begun in order up to the limit, and each that ends makes room for the next", async () => {
   const begun: number[] = [];
   const ends = new Map<number, () => void>();
   const all = mapLimit([0, 1, 2, 3, 4], 2, (item) => {
@@ -14,7 +14,7 @@ test("as many as may be are under way, begun in their order, and each that ends 
   assert.deepEqual(begun, [0, 1]);
   ends.get(1)?.();
   await setImmediate();
-  assert.deepEqual(begun, [0, 1, 2], "the first one, which is slow, holds up no other");
+  assert.deepEqual(begun, [0, 1, 2], "the slow first item delays no other");
   for (const item of [2, 3, 4, 0]) {
     ends.get(item)?.();
     await setImmediate();
@@ -22,7 +22,7 @@ test("as many as may be are under way, begun in their order, and each that ends 
   assert.deepEqual(await all, ["0 ends", "1 ends", "2 ends", "3 ends", "4 ends"]);
 });
 
-test("a failure keeps none from its turn, and the first in the order of the items is thrown when all were tried", async () => {
+test("a failure stops no other item, and the failure of the first item in order is thrown when all were tried", async () => {
   const tried: number[] = [];
   const all = mapLimit([0, 1, 2, 3, 4], 2, async (item) => {
     // The second item fails later than those after it.
@@ -34,6 +34,6 @@ test("a failure keeps none from its turn, and the first in the order of the item
   assert.deepEqual(tried.sort(), [0, 1, 2, 3, 4]);
 });
 
-test("nothing to do is done at once", async () => {
-  assert.deepEqual(await mapLimit([], 8, () => assert.fail("there is nothing to do")), []);
+test("an empty list is done at once", async () => {
+  assert.deepEqual(await mapLimit([], 8, () => assert.fail("there is no item")), []);
 });

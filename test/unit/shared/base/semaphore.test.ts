@@ -1,4 +1,4 @@
-/** Which call is next while others never answer: with the semaphore alone, and over real connections. */
+/** The order of calls while others get no answer: with the semaphore alone, and over real connections. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Semaphore, type SemaphoreOptions } from "../../../../functions/shared/base/semaphore.ts";
@@ -28,7 +28,7 @@ function play(options: Partial<SemaphoreOptions> = {}) {
   return { ask, begun, outcomes, settle, end };
 }
 
-test("one group has 8 calls under way, however many it asks for, and another group begins at once", async () => {
+test("a group has at most 8 calls under way, and another group's call begins at once", async () => {
   const { ask, begun, settle, end } = play();
   for (let index = 0; index < 900; index++) ask("silent", `silent-${index}`);
   ask("good", "good-0");
@@ -39,7 +39,7 @@ test("one group has 8 calls under way, however many it asks for, and another gro
   assert.deepEqual(begun.slice(9), ["silent-8"]);
 });
 
-test("a pod is asked one thing at a time, and the others of its group meanwhile", async () => {
+test("a pod has one call at a time, while other pods of its group are called", async () => {
   const { ask, begun, settle, end } = play();
   for (const pod of ["a", "a", "a", "b"]) ask("group", pod);
   await settle();
@@ -50,7 +50,7 @@ test("a pod is asked one thing at a time, and the others of its group meanwhile"
   assert.deepEqual(begun, ["a", "b", "a"]);
 });
 
-test("groups that wait take turns: one that asks once waits for one call of each other, and not for all of them", async () => {
+test("waiting groups take turns: a group with one call waits for one call of each other group, and not for all", async () => {
   const { ask, begun, settle, end } = play({ mostAtOnce: 2, mostGroups: 0 });
   for (const group of ["one", "two"]) for (let index = 0; index < 20; index++) ask(group, `${group}-${index}`);
   ask("last", "last-0");
@@ -60,7 +60,7 @@ test("groups that wait take turns: one that asks once waits for one call of each
   assert.deepEqual(begun.slice(2), ["one-2", "two-0", "last-0", "one-3", "two-1", "one-4"]);
 });
 
-test("where too many wait, the last call of the group that has the most makes room for another group", async () => {
+test("if too many calls wait, the last call of the group with the most waiting is dropped for another group's call", async () => {
   const { ask, begun, outcomes, settle } = play({ mostAtOnce: 1, mostGroups: 0, mostWaiting: 3 });
   for (let index = 0; index < 5; index++) ask("silent", `silent-${index}`);
   await settle();
@@ -70,7 +70,7 @@ test("where too many wait, the last call of the group that has the most makes ro
   assert.deepEqual([outcomes, begun], [["silent-4 full", "silent-3 full"], ["silent-0"]]);
 });
 
-test("a call that may not wait is late at once", async () => {
+test("a call without time to wait is late at once", async () => {
   const { ask, outcomes, settle } = play({ mostAtOnce: 1, mostGroups: 0 });
   ask("group", "a");
   ask("group", "b", 0);
@@ -78,7 +78,7 @@ test("a call that may not wait is late at once", async () => {
   assert.deepEqual(outcomes, ["b late"]);
 });
 
-test("one call of each group begins at once, however many groups have calls that are never answered, up to 1,000 groups", async () => {
+test("a group's first call begins at once for up to 1,000 groups, even if other groups' calls never get an answer", async () => {
   const { ask, begun, settle, end } = play();
   for (let index = 0; index < 999; index++) for (const pod of ["a", "b"]) ask(`silent-${index}`, `${pod}-${index}`);
   await settle();
@@ -88,13 +88,13 @@ test("one call of each group begins at once, however many groups have calls that
   assert.equal(begun.at(-1), "good-0");
   ask("late", "late-0");
   await settle();
-  assert.equal(begun.at(-1), "good-0", "those are 1,000 groups");
+  assert.equal(begun.at(-1), "good-0", "that makes 1,000 groups");
   await end("good-0");
   assert.equal(begun.at(-1), "late-0");
 });
 
 for (const groups of [3, 250, 999])
-  test(`a good pod is asked within a second while 1,000 calls to pods of ${groups} other groups are never answered`, {
+  test(`a good pod is asked within a second while 1,000 calls to pods of ${groups} other groups get no answer`, {
     timeout: 30_000,
   }, async () => {
     await withPods({ timeoutMs: 60_000, longestWaitMs: 60_000 }, async ({ address, pods, asked, answer }) => {
@@ -115,7 +115,7 @@ for (const groups of [3, 250, 999])
     });
   });
 
-test("answers share 32 MiB while they come: the largest are given up, the others come whole, and then there is room again", {
+test("answers share 32 MiB while they arrive: the largest are dropped, the others arrive whole, and then the room is free again", {
   timeout: 30_000,
 }, async () => {
   await withPods({ timeoutMs: 25_000 }, async ({ address, pods, asked, answer }) => {
@@ -143,7 +143,7 @@ test("answers share 32 MiB while they come: the largest are given up, the others
         outcome.endsWith("the answer is the largest of too many that come at once"),
       );
       assert.equal(whole.length + givenUp.length, 40, settled.join("\n"));
-      assert.ok(whole.length >= 31 && whole.length <= 32, `round ${round}: ${whole.length} came whole`);
+      assert.ok(whole.length >= 31 && whole.length <= 32, `round ${round}: ${whole.length} arrived whole`);
     }
   });
 });

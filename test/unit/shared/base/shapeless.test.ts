@@ -1,4 +1,4 @@
-/** Characters without a visible shape: none of them reaches a terminal, a log, a page or an object unescaped. */
+/** Characters without a visible shape: each of them is escaped before it reaches a terminal, a log, a page or an object. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -23,13 +23,13 @@ const shapeless = Array.from({ length: 0x110000 }, (_, point) => point)
 const raw = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u;
 
 const some = fc.oneof(fc.constantFrom(...shapeless), fc.string({ unit: "binary", maxLength: 8 }));
-/** Text that an account may store. The API server accepts no half of a surrogate pair. */
+/** Text that a user may store. The API server accepts no half of a surrogate pair. */
 const text = fc
   .array(some, { minLength: 1, maxLength: 12 })
   .map((parts) => `t${parts.join("")}`)
   .filter((joined) => joined.isWellFormed());
 
-test("every code point of Cc, Cf, Zl and Zp and every tag becomes an escape, and JSON says the same with it", () => {
+test("every code point of Cc, Cf, Zl and Zp and every tag becomes an escape, which JSON reads back as the same text", () => {
   assert.ok(shapeless.length > 250, `${shapeless.length}`);
   for (const character of shapeless) {
     const escaped = escapeControls(`a${character}b`);
@@ -41,7 +41,7 @@ test("every code point of Cc, Cf, Zl and Zp and every tag becomes an escape, and
   assert.equal(escapeControls("\u{e0041}"), "\\udb40\\udc41");
 });
 
-test("of all other code points none is changed", () => {
+test("no other code point is changed", () => {
   const others = Array.from({ length: 0x110000 }, (_, point) => point)
     .filter((point) => point < 0xd800 || point > 0xdfff)
     .map((point) => String.fromCodePoint(point))
@@ -53,7 +53,7 @@ test("of all other code points none is changed", () => {
   assert.deepEqual(escapeTexts([all]), [all]);
 });
 
-test("whatever stands in a ledger, what kubectl sluice prints of it has none of them", async () => {
+test("kubectl sluice prints none of these characters, whatever a ledger contains", async () => {
   const harness = await new Harness().prepare();
   const at = harness.cluster.serverTimeMs();
   await fc.assert(
@@ -79,7 +79,7 @@ test("whatever stands in a ledger, what kubectl sluice prints of it has none of 
   );
 });
 
-test("whatever is reported, the message of an Event and a line of the log have none of them", async () => {
+test("the messages of Events and log lines have none of these characters, whatever is reported", async () => {
   const harness = new Harness();
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
@@ -112,7 +112,7 @@ function textsOf({ warnings = [], status }: Reviewed["response"]): string[] {
   return [...warnings, ...(status === undefined ? [] : [status.message]), ...causes.map(String)];
 }
 
-test("whatever is denied or warned of, the answer has none of them, and neither has a refusal of the request", async () => {
+test("answers and refusals of reviews have none of these characters, whatever they quote", async () => {
   let reported = "";
   let isAllowed = false;
   const handler = {
@@ -140,7 +140,7 @@ test("whatever is denied or warned of, the answer has none of them, and neither 
   );
 });
 
-test("what Sluice writes on objects has none of them, and is read back as it was", async () => {
+test("the annotations that Sluice writes have none of these characters, and are read back unchanged", async () => {
   const harness = await new Harness().prepare();
   await fc.assert(
     fc.asyncProperty(text, async (content) => {
@@ -166,7 +166,7 @@ test("what Sluice writes on objects has none of them, and is read back as it was
   );
 });
 
-test("whatever a ledger names, no label of a metric has any of them", async () => {
+test("no label of a metric has any of these characters, whatever a ledger names", async () => {
   const { metrics } = createReporting({
     version: "1",
     serving: "all",
@@ -191,7 +191,7 @@ test("whatever a ledger names, no label of a metric has any of them", async () =
     fc.asyncProperty(text, async (name) => {
       named = name;
       const page = await metrics.registry.metrics();
-      assert.ok(page.includes('function="t'), "the names are there");
+      assert.ok(page.includes('function="t'), "the metrics have the names");
       assert.doesNotMatch(page, raw);
     }),
     { numRuns: 60 },

@@ -5,7 +5,7 @@ import { startTracing } from "../../../../triggers/telemetry/tracing.ts";
 import { get, rejection, withPods } from "../../../support/played-pods.ts";
 import { spanKinds, startCollector } from "../../../support/tracing-collector.ts";
 
-test("each try is a span of its own, and the pod learns of it by traceparent", { timeout: 20_000 }, async () => {
+test("each try of a call has its own span, whose traceparent the pod receives", { timeout: 20_000 }, async () => {
   const collector = await startCollector();
   const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" };
   // The SDK reads the address of the collector from the environment of the process.

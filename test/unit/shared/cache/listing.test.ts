@@ -1,6 +1,4 @@
-/**
- * The requests to the API server for one object without a cache: its owner, its group, the pods made for it; and all groups.
- */
+/** The requests to the API server without a cache: an object's owner, its group, the pods made for it; and all groups. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";
@@ -51,7 +49,7 @@ function serving(statefulSets: readonly StatefulSetObject[], pods: readonly PodO
   return { cluster, asked };
 }
 
-test("a pod's StatefulSet is the one of the name and the uid that the pod tells; a pod of another owner costs no read", async () => {
+test("a pod's StatefulSet has the name and the uid of its owner reference; a pod of another owner costs no read", async () => {
   const { cluster, asked } = serving([statefulSetObject("a")]);
   const ownerOf = async (changes: Parameters<typeof pod>[1]) => (await getOwnerOf(cluster, pod("a-0", changes)))?.name;
   assert.equal(await ownerOf({}), "a");
@@ -64,7 +62,7 @@ test("a pod's StatefulSet is the one of the name and the uid that the pod tells;
   assert.deepEqual(asked, []);
 });
 
-test("the group of a StatefulSet is its label's; one that is gone, or has none, is in no group", async () => {
+test("a StatefulSet's group is that of its label; a missing StatefulSet, or one without the label, has none", async () => {
   const loose = statefulSetObject("loose", { metadata: { labels: {} } });
   const { cluster } = serving([statefulSetObject("a"), loose]);
   assert.deepEqual(await getGroupOf(cluster, namespace, "a"), { namespace, group: "group" });
@@ -72,7 +70,7 @@ test("the group of a StatefulSet is its label's; one that is gone, or has none, 
   assert.deepEqual(await getGroupOf(cluster, namespace, "gone"), undefined);
 });
 
-test("pods made for a StatefulSet are those of its name that stand, its own or without an owner, and no other owner's (S3)", async () => {
+test("pods made for a StatefulSet have its name, are not terminating, and belong to it or to no owner (S3)", async () => {
   const labels = { "statefulset.kubernetes.io/pod-name": "a-1" };
   const pods = [
     podObject("a-0"),
@@ -93,7 +91,7 @@ test("pods made for a StatefulSet are those of its name that stand, its own or w
   assert.deepEqual(asked, [`list pods ${namespace} statefulset.kubernetes.io/pod-name`], "a consistent LIST");
 });
 
-test("every group is named once: of the namespaces that are served, of one of them, or of all", async () => {
+test("every group is listed once, for the served namespaces, one of them, or all", async () => {
   const zone = (name: string, group: string | undefined, at = namespace) =>
     statefulSetObject(name, {
       metadata: { namespace: at, labels: group === undefined ? {} : { "rollout-group": group } },
@@ -129,8 +127,8 @@ const key = { namespace, group: "group" };
 const fresh = { permitSinceMs: undefined, consistent: true, settledThrough: undefined, membersThrough: undefined };
 
 /**
- * Whether a StatefulSet is read again after its pods, the newest of which was created this many milliseconds before it was
- * listed.
+ * Whether a StatefulSet is read again after its pods, the newest of which was created this many milliseconds before
+ * it was listed.
  */
 async function readsAgain(...pods: readonly { readonly madeMs: number; readonly revision: string }[]) {
   const made = pods.map(({ madeMs, revision }, index) => {
@@ -161,18 +159,18 @@ async function readsAgain(...pods: readonly { readonly madeMs: number; readonly 
   return asked.includes("get statefulsets a");
 }
 
-test("a StatefulSet is read again where a pod of another revision may have come since it was listed, by any clock (Z3)", async () => {
+test("a StatefulSet is read again if a pod of another revision may have been created since it was listed, by any clock (Z3)", async () => {
   const [old, wanted] = ["old", "new"];
   assert.equal(await readsAgain({ madeMs: 30_001, revision: old }), false);
   assert.equal(await readsAgain({ madeMs: 30_000, revision: old }), true);
   assert.equal(await readsAgain({ madeMs: -4_000, revision: old }), true);
-  assert.equal(await readsAgain({ madeMs: -4_000, revision: wanted }), false, "it runs what is wanted");
-  assert.equal(await readsAgain({ madeMs: Number.NaN, revision: old }), true, "when it was made is unknown");
+  assert.equal(await readsAgain({ madeMs: -4_000, revision: wanted }), false, "it runs the wanted revision");
+  assert.equal(await readsAgain({ madeMs: Number.NaN, revision: old }), true, "its creation time is unknown");
   assert.equal(await readsAgain({ madeMs: 60_000, revision: old }, { madeMs: 1_000, revision: old }), true);
   assert.equal(await readsAgain(), false);
 });
 
-test("of StatefulSets that are read again those that are gone leave the view, and its neighbours stay", async () => {
+test("a StatefulSet that is gone at the second read leaves the view, and the neighbours stay", async () => {
   const { cluster } = serving([statefulSetObject("a", { metadata: { resourceVersion: "8" } })]);
   const [a, b, c, n] = ["a", "b", "c", "n"].map((name) => statefulSet(name));
   assert.ok(a && b && c && n);
@@ -188,10 +186,10 @@ test("of StatefulSets that are read again those that are gone leave the view, an
     neighbours.map(({ name }) => name),
   ];
   assert.deepEqual(shown(read), [["c@5", "a@8"], ["n"]]);
-  assert.equal(await readAgain(cluster, key, view, []), view, "where nothing is behind, it is the same view");
+  assert.equal(await readAgain(cluster, key, view, []), view, "if no StatefulSet is behind, the view is the same");
 });
 
-test("the group of a budget is made of those that have pods which it selects: its own, and no other budget's", async () => {
+test("the group of a budget has the StatefulSets whose pods it selects, and not those of another budget", async () => {
   const budget = (name: string, matchLabels: object) => ({
     metadata: { name, namespace, uid: `uid-of-${name}`, resourceVersion: "9" },
     spec: { maxUnavailable: 1, selector: { matchLabels } },
@@ -225,5 +223,5 @@ test("the group of a budget is made of those that have pods which it selects: it
     [false, false],
     [false, true],
   ]);
-  assert.deepEqual((await found({})).first, { namespace }, "an empty selector is none: it selects every pod");
+  assert.deepEqual((await found({})).first, { namespace }, "an empty selector is none, and selects every pod");
 });

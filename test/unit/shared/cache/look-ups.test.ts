@@ -1,4 +1,4 @@
-/** What reviews of pods that the cache lacks cost the API server, and what they cost reviews of pods that it has. */
+/** The cost of reviews of pods that the cache lacks: for the API server, and for reviews of cached pods. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
@@ -42,17 +42,17 @@ async function reviewing() {
   return { ...testWorld, review, lookedUp };
 }
 
-test("6,000 forged reviews at once cost no more GETs than the rate, each is a 429 with a cause, and a known pod is answered", async () => {
+test("6,000 forged reviews at once cause GETs only at the limited rate, each gets a 429 with a cause, and a known pod is answered", async () => {
   const { goTo, review, lookedUp } = await reviewing();
   const forged: AdmissionAnswer[] = [];
   for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
   const known: AdmissionAnswer[] = [];
   void review("ingester-a-0", known);
   await goTo(21);
-  assert.equal(known[0]?.guard, "allowed", "it waits for no look-up");
+  assert.equal(known[0]?.guard, "allowed", "a known pod waits for no look-up");
   assert.ok(lookedUp() <= lookUpLimit.burst + 1_000 / lookUpLimit.everyMs, `${lookedUp()} in the first second`);
   await goTo(30);
-  assert.equal(forged.length, 6_000, "each has its answer before its deadline");
+  assert.equal(forged.length, 6_000, "each gets its answer before its deadline");
   assert.ok(lookedUp() <= lookUpLimit.burst + 10_000 / lookUpLimit.everyMs, `${lookedUp()} in ten seconds`);
   const guards = Map.groupBy(forged, ({ guard }) => guard);
   assert.deepEqual([...guards.keys()].sort(), ["look-ups-busy", "pod-gone"]);
@@ -63,7 +63,7 @@ test("6,000 forged reviews at once cost no more GETs than the rate, each is a 42
   assert.match(busy.message, /^pod forged-\d+ must be looked up, but .+ try again$/);
 });
 
-test("a pod that is new is never let go undecided: it has its turn, or is to be asked for again", async () => {
+test("a new pod never goes undecided: its review has its turn, or is refused with 429", async () => {
   const { goTo, review, world } = await reviewing();
   const forged: AdmissionAnswer[] = [];
   for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
@@ -82,7 +82,7 @@ test("a pod that is new is never let go undecided: it has its turn, or is to be 
   await goTo(40);
   void review("new-0", calm);
   await goTo(41);
-  assert.equal(calm[0]?.guard, "no-statefulset", "afterwards it is decided at once");
+  assert.equal(calm[0]?.guard, "no-statefulset", "afterwards a review is decided at once");
 });
 
 /** The rate alone: the outcome of this many reads that are requested at once, and its time in milliseconds. */
@@ -111,14 +111,14 @@ async function ended(count: number): Promise<{ readonly read: number[]; readonly
   return { read, refused };
 }
 
-test("as many look-ups as have their turn within two seconds are all made, none of them later than that", async () => {
+test("look-ups that have their turn within two seconds are all made within that time", async () => {
   const { read, refused } = await ended(lookUpLimit.burst + patienceMs / lookUpLimit.everyMs - 1);
   assert.deepEqual(refused, []);
   assert.ok(Math.max(...read) <= patienceMs);
   assert.equal(read.filter((ms) => ms === 0).length, lookUpLimit.burst);
 });
 
-test("those beyond are refused one after the other and not at one moment, in time for the webhook's answer", async () => {
+test("look-ups beyond that are refused one after the other, in time for the webhook's answer", async () => {
   const { refused } = await ended(lookUpLimit.burst + 6_000);
   assert.ok(Math.min(...refused) >= patienceMs);
   const busiest = Math.max(...[...Map.groupBy(refused, (ms) => ms).values()].map(({ length }) => length));
@@ -126,12 +126,12 @@ test("those beyond are refused one after the other and not at one moment, in tim
   assert.ok(Math.max(...refused) <= patienceMs + refusedWithinMs, `${Math.max(...refused)} ms`);
 });
 
-test("no more wait than there is room for: the others are refused at once", async () => {
+test("beyond the limit of waiting look-ups, each is refused at once", async () => {
   const { refused } = await ended(lookUpLimit.burst + mostWaiting + 100);
   assert.equal(refused.filter((ms) => ms === 0).length, 100);
 });
 
-test("look-ups go over connections of their own: while they hang, other calls are answered", async () => {
+test("look-ups have connections of their own: while they hang, other calls are answered", async () => {
   await withServer({ connections: 2 }, async ({ cluster, server }) => {
     const waiting: (() => void)[] = [];
     server.answer(({ request, response }) => {
@@ -153,7 +153,7 @@ test("look-ups go over connections of their own: while they hang, other calls ar
   });
 });
 
-test("after silence the LIST that a review is decided by serves for the pods of its group: none of them is looked up again", async () => {
+test("after silence a review's LIST also answers for the other pods of its group, which are not looked up again", async () => {
   const harness = await governedGroup({ maxUnavailable: 3 });
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache }));
@@ -168,7 +168,7 @@ test("after silence the LIST that a review is decided by serves for the pods of 
   await cache.stop();
 });
 
-test("after silence a flood of names that no pod has holds up none that memory has: each of those is read once in a second", async () => {
+test("after silence a flood of unknown names does not delay cached pods, each of which is read once in a second", async () => {
   const { goTo, review, calls } = await reviewing();
   // No bookmark comes here: the watches have been silent for more than 30 s.
   await goTo(60);
@@ -178,12 +178,12 @@ test("after silence a flood of names that no pod has holds up none that memory h
   const known: AdmissionAnswer[] = [];
   for (let number = 0; number < 50; number++) void review("ingester-a-0", known);
   await goTo(61);
-  assert.equal(known.length, 50, "none waits for its turn");
+  assert.equal(known.length, 50, "none of them waits for its turn");
   assert.equal(known.filter(({ guard }) => guard === "allowed").length, 50);
   assert.equal(calls.filter(({ verb, name }) => verb === "get" && name === "ingester-a-0").length, 1);
 });
 
-test("a read serves callers that come within a second, one that failed serves no other caller, and none is remembered for longer", async () => {
+test("a read serves callers for a second, a failed read serves no other caller, and neither is remembered for longer", async () => {
   let nowMs = 0;
   let asked = 0;
   const reads = new SharedReads<number>({ monotonicMs: () => nowMs });
@@ -200,7 +200,7 @@ test("a read serves callers that come within a second, one that failed serves no
   assert.equal(await reads.read("c", ask), 4);
 });
 
-test("a read that fails after another has taken its place takes nothing away, and no more than 10,000 are remembered", async () => {
+test("a failed read does not remove a newer one of the same pod, and at most 10,000 are remembered", async () => {
   let nowMs = 0;
   const reads = new SharedReads<number>({ monotonicMs: () => nowMs });
   const slow = Promise.withResolvers<number>();

@@ -1,6 +1,6 @@
 /**
- * Budgets in a cache that a watch feeds: when they are served from memory, when they are listed, and which of two versions is
- * newer.
+ * Budgets in a cache that a watch feeds: when they are served from memory, when they are listed, and which of two
+ * versions is newer.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -39,7 +39,7 @@ function createTestStore() {
   };
 }
 
-test("what the watch has told is served without a request for 30 s after its last word", async () => {
+test("what the watch has reported is served without a request for 30 s after its last event", async () => {
   const { state, list, notify, bookmark, read } = createTestStore();
   list([thing("one", 5), thing("two", 4)], 6);
   assert.deepEqual(await read(), ["one@5", "two@4"]);
@@ -55,7 +55,7 @@ test("what the watch has told is served without a request for 30 s after its las
   assert.equal(state.lists, 0);
 });
 
-test("a silent watch is replaced by a list, once every 30 s for each namespace", async () => {
+test("while a watch is silent, a list is made once every 30 s for each namespace", async () => {
   const { state, list, read } = createTestStore();
   list([thing("old", 5), thing("far", 5, { namespace: "web" })], 6);
   state.nowMs = 30_001;
@@ -64,7 +64,7 @@ test("a silent watch is replaced by a list, once every 30 s for each namespace",
   assert.deepEqual(await read("db", async () => assert.fail("it was just listed")), ["new@8"]);
   state.served = [thing("far", 9, { namespace: "web" })];
   assert.deepEqual(await read("web"), ["far@9"]);
-  assert.deepEqual(await read(), ["new@8"], "another namespace's list says nothing of this one");
+  assert.deepEqual(await read(), ["new@8"], "a list of another namespace has no budgets of this one");
   assert.equal(state.lists, 2);
   state.nowMs = 60_001;
   await read();
@@ -75,14 +75,14 @@ test("a silent watch is replaced by a list, once every 30 s for each namespace",
   assert.equal(state.lists, 3);
 });
 
-test("before the watch has said anything, and where there is no watch, it is listed", async () => {
+test("before the watch's first event, and without a watch, budgets are listed", async () => {
   const { state, read } = createTestStore();
   state.served = [thing("one", 5)];
   assert.deepEqual(await read(), ["one@5"]);
   assert.equal(state.lists, 1);
 });
 
-test("what an API server tells that is behind proves nothing: its watch is as silent as before", async () => {
+test("events of an API server that is behind prove nothing: its watch still counts as silent", async () => {
   const { state, list, notify, bookmark, read } = createTestStore();
   list([thing("one", 8)], 10);
   state.nowMs = 20_000;
@@ -94,7 +94,7 @@ test("what an API server tells that is behind proves nothing: its watch is as si
   assert.equal(state.lists, 1);
 });
 
-test("a list that fails is an error for the reader, not an empty namespace", async () => {
+test("a failed list is an error for the reader, and not an empty namespace", async () => {
   const { read } = createTestStore();
   await assert.rejects(
     read("db", async () => {
@@ -104,7 +104,7 @@ test("a list that fails is an error for the reader, not an empty namespace", asy
   );
 });
 
-test("a list during which the watch spoke again is dropped: the watch is newer", async () => {
+test("a list during which the watch reports again is dropped, because the watch is newer", async () => {
   const { state, list, notify, read } = createTestStore();
   list([thing("one", 5)], 6);
   state.nowMs = 31_000;
@@ -116,7 +116,7 @@ test("a list during which the watch spoke again is dropped: the watch is newer",
   assert.deepEqual(overtaken, ["one@9", "two@10"]);
 });
 
-test("events from before a list neither bring back an older budget nor take away one that was made again since", async () => {
+test("late events from before a list neither restore an older budget nor remove a recreated one", async () => {
   const { state, list, notify, read } = createTestStore();
   list([thing("one", 5), thing("two", 5)], 6);
   state.nowMs = 31_000;
@@ -129,7 +129,7 @@ test("events from before a list neither bring back an older budget nor take away
   assert.deepEqual(await read(), ["one@9"]);
 });
 
-test("one list serves all who ask while it is under way, in their namespace, and the next one is asked for anew", async () => {
+test("one list serves all callers in a namespace while it is under way, and the next caller after that lists again", async () => {
   const { state, read } = createTestStore();
   const slow = Promise.withResolvers<readonly Thing[]>();
   let lists = 0;
@@ -147,7 +147,7 @@ test("one list serves all who ask while it is under way, in their namespace, and
   assert.deepEqual(await read("db", async () => [thing("one", 5), thing("two", 6)]), ["one@5", "two@6"]);
 });
 
-test("every change that the watch delivers is seen: updated, ignored where the spec is the same, deleted", async () => {
+test("every change by the watch is reported as updated, deleted, or ignored if the spec is the same", async () => {
   const { state, list, notify } = createTestStore();
   list([thing("one", 5, { generation: 1, text: "one" })], 6);
   notify("MODIFIED", thing("one", 7, { generation: 1, text: "one, its labels" }));
@@ -175,7 +175,7 @@ test("an object without a generation counts as changed whenever it is reported",
   assert.deepEqual(state.seen, ["updated one@5", "updated one@6"]);
 });
 
-test("a watch that speaks again after a list counts from then on; what it tells late leaves a list as it is", async () => {
+test("a watch that reports again after a list counts from then on; a late event does not change what was listed", async () => {
   const { state, list, notify, bookmark, read } = createTestStore();
   list([thing("one", 5)], 9);
   state.nowMs = 31_000;
@@ -184,7 +184,7 @@ test("a watch that speaks again after a list counts from then on; what it tells 
     notify("MODIFIED", thing("one", 6));
     return state.served;
   };
-  assert.deepEqual(await read("db", late), ["one@7", "two@8"], "it is from before the list");
+  assert.deepEqual(await read("db", late), ["one@7", "two@8"], "the event is from before the list");
   state.nowMs = 40_000;
   bookmark(10);
   state.nowMs = 70_000;
@@ -192,7 +192,7 @@ test("a watch that speaks again after a list counts from then on; what it tells 
   assert.equal(state.lists, 0);
 });
 
-test("the lists of 10,000 namespaces are remembered, and of no more", async () => {
+test("the lists of at most 10,000 namespaces are remembered", async () => {
   const { state, read } = createTestStore();
   for (let number = 0; number < 10_001; number++) await read(`${number}`);
   assert.equal(state.lists, 10_001);

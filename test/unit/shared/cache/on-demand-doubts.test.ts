@@ -1,11 +1,11 @@
-/** Watches that stand still, and events that report what the watches do not. */
+/** Watches that have stopped, and events about changes that the watches do not report. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { Harness } from "../reconcile/harness.ts";
 import { at, deafening, started } from "./on-demand-views.ts";
 
-test("a watch that does not report what an event reported stands still: it is let go, and the groups are read again", async () => {
+test("a watch that does not report what an event reported has stopped: it is closed, and the groups are read again", async () => {
   const harness = await new Harness().prepare();
   const { cluster, delivery: watched } = deafening(harness.cluster);
   const { cache, read, troubles, triggered, stop } = await started({ cluster }, harness);
@@ -16,7 +16,7 @@ test("a watch that does not report what an event reported stands still: it is le
   cache.noteEvent("pods", at("group-a-0"));
   cache.noteEvent("pods", at("group-a-0"));
   await harness.goOn(900);
-  assert.equal(cache.watches, 3, "it has a second to report it");
+  assert.equal(cache.watches, 3, "the watch has a second to report it");
   await harness.goOn(200);
   assert.deepEqual([cache.watches, troubles.length], [0, 1]);
   assert.match(troubles[0] ?? "", /^pods: it has not delivered the newest state of group-a-0, as an event has$/);
@@ -26,7 +26,7 @@ test("a watch that does not report what an event reported stands still: it is le
   await stop();
 });
 
-test("a watch that falls silent right after it told something is found out as well, however many events come", async () => {
+test("a watch that falls silent right after a report is also detected, however many events come", async () => {
   const harness = await new Harness().prepare();
   const { cluster, delivery: watched } = deafening(harness.cluster);
   const { cache, read, troubles, stop } = await started({ cluster, idleMs: 20_000 }, harness);
@@ -43,7 +43,7 @@ test("a watch that falls silent right after it told something is found out as we
   await stop();
 });
 
-test("an event of what the watch has told, or tells within a second, changes nothing", async () => {
+test("an event about a change that the watch has reported, or reports within a second, has no effect", async () => {
   const { harness, cache, read, troubles, stop } = await started();
   await read();
   await harness.goOn(1_500);
@@ -67,7 +67,7 @@ test("an event of what the watch has told, or tells within a second, changes not
   cache.noteEvent("configmaps" as Resource, at("group-a-0"));
   cache.noteEvent("pods", { ...at("group-a-0"), namespace: "elsewhere" });
   await harness.goOn(1_100);
-  assert.equal(harness.count("get pods"), 1, "an event that is late costs a GET");
+  assert.equal(harness.count("get pods"), 1, "a late event costs a GET");
   cache.noteEvent("pods", at("unknown-0"));
   await harness.goOn(1_100);
   assert.deepEqual([harness.count("get pods"), cache.watches, troubles], [1, 3, []]);

@@ -15,7 +15,7 @@ export const lists = (requests: readonly string[]) => requests.filter((word) => 
 
 export async function started(options: Partial<OnDemandOptions> = {}, given?: Harness) {
   const harness = given ?? (await new Harness().prepare());
-  // No pod of theirs is so new that its StatefulSet is read again because of it.
+  // None of their pods is so new that its StatefulSet is read again because of it.
   await harness.goOn(60_000);
   const triggered: string[] = [];
   const troubles: string[] = [];
@@ -34,7 +34,7 @@ export async function started(options: Partial<OnDemandOptions> = {}, given?: Ha
       harness.timeline,
       cache.read(of, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
-  /** The requests that are sent meanwhile, in no order. */
+  /** The requests that are sent meanwhile, in any order. */
   const asked = async (act: () => Promise<unknown>): Promise<string[]> => {
     harness.forget();
     await act();
@@ -48,7 +48,7 @@ export const at = (name: string) => ({ namespace, name });
 export const refusal = (code: number, resource: Resource, message = "refused") =>
   new ClusterError({ code, reason: "Test", message, verb: "watch", resource });
 
-/** A cluster whose watches deliver nothing on request. */
+/** A cluster whose watches a test can keep from delivering events. */
 export function deafening(cluster: Cluster) {
   const watched = { isDeaf: false };
   const watch = ((resource, query, options) =>

@@ -1,4 +1,4 @@
-/** Views of a function that watches on demand: when it opens and closes watches, and what it does with useless ones. */
+/** Views of a function that watches on demand: when it opens and closes watches, and how it works without useful ones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type GroupView, membersNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -7,7 +7,7 @@ import { groupOfLoneStatefulSet, groupOfOwner } from "../../../../functions/shar
 import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 import { at, idleMs, listing, lists, opening, refusal, started } from "./on-demand-views.ts";
 
-test("the first decision of a namespace opens its watches, whose lists it is made from; the next ones cost nothing", async () => {
+test("the first decision of a namespace opens its watches and uses their lists, and the next decisions cost no request", async () => {
   const { harness, cache, read, asked, stop } = await started();
   assert.equal(cache.isWatched(namespace), false);
   assert.deepEqual(await asked(() => read()), opening);
@@ -20,7 +20,7 @@ test("the first decision of a namespace opens its watches, whose lists it is mad
   await stop();
 });
 
-test("several decisions that begin at once share what is opened, and each has its view", async () => {
+test("decisions that begin at once share the watches that are opened, and each gets its view", async () => {
   const { read, asked, stop } = await started();
   const cache: GroupView[] = [];
   const many = () => Promise.all([1, 2, 3].map(async () => void cache.push(await read())));
@@ -32,7 +32,7 @@ test("several decisions that begin at once share what is opened, and each has it
   await stop();
 });
 
-test("a first decision waits for no longer than it takes to list: one round trip, as many as without a watch or fewer", async () => {
+test("a first decision takes no longer than without watches: one round trip for the lists", async () => {
   const { harness, read, stop } = await started();
   const tookMs = async (act: () => Promise<unknown>) => {
     const startMs = harness.cluster.monotonicMs();
@@ -48,7 +48,7 @@ test("a first decision waits for no longer than it takes to list: one round trip
   assert.ok(openedMs < listedMs, `${openedMs} ms, and ${listedMs} ms by lists`);
 });
 
-test("who asks for members alone lists StatefulSets and opens nothing; budgets only where they say who is one", async () => {
+test("a read of the members alone opens no watch and lists StatefulSets, and budgets only if they define the members", async () => {
   const { harness, cache, read, asked } = await started();
   const members = () => read(membersNeed);
   assert.deepEqual(await asked(members), ["list statefulsets"]);
@@ -59,7 +59,7 @@ test("who asks for members alone lists StatefulSets and opens nothing; budgets o
   assert.deepEqual((await members()).workloads.map(({ name }) => name).sort(), ["group-a", "group-b"]);
 });
 
-test("a fresh read of everything is made from the lists that open the watches, and of new lists once they are open", async () => {
+test("a fresh read uses the lists that open the watches, and new lists once the watches are open", async () => {
   const { harness, read, asked, stop } = await started();
   const sinceMs = harness.cluster.monotonicMs();
   let view: GroupView | undefined;
@@ -67,14 +67,14 @@ test("a fresh read of everything is made from the lists that open the watches, a
     view = await read({ consistent: true, permitSinceMs: sinceMs });
   };
   assert.deepEqual(await asked(afresh), opening);
-  assert.equal(view?.statefulSetsReadMs, sinceMs, "they may be permitted by");
+  assert.equal(view?.statefulSetsReadMs, sinceMs, "they may be used to permit");
   const { pods = 0, statefulSets = 0 } = view?.consistentAt ?? {};
   assert.ok(pods > 0 && statefulSets > 0);
   assert.deepEqual(await asked(afresh), listing);
   await stop();
 });
 
-test("of the lists that open the watches the own revision counts under a ledger that was never decided on (R4), and else it does not", async () => {
+test("the revision of the opening lists counts as seen only under a ledger without decisions (R4)", async () => {
   for (const settledThrough of [undefined, 1]) {
     const { harness, read, stop } = await started();
     harness.world.store.create("leases", namespace, { metadata: { name: "noise" } });
@@ -85,7 +85,7 @@ test("of the lists that open the watches the own revision counts under a ledger 
   }
 });
 
-test("a StatefulSet that was listed before one of its newest pods was made is read again before it is decided by", async () => {
+test("a StatefulSet that was listed before one of its newest pods was created is read again before the decision", async () => {
   const { harness, read, asked, stop } = await started();
   harness.changeImage("app:3");
   harness.world.store.delete("pods", at("group-a-0"), { gracePeriodSeconds: 0 });
@@ -98,7 +98,7 @@ test("a StatefulSet that was listed before one of its newest pods was made is re
   await stop();
 });
 
-test("when no read comes for a while, the watches are let go; while reads come, they stay", async () => {
+test("the watches are closed after a while without a read, and stay while reads come", async () => {
   const { harness, cache, read, asked, triggered, stop } = await started();
   await read();
   for (let times = 0; times < 4; times++) {
@@ -114,7 +114,7 @@ test("when no read comes for a while, the watches are let go; while reads come, 
   await stop();
 });
 
-test("what a watch reports triggers the group, and what the first lists report triggers no group", async () => {
+test("what a watch reports triggers the group, and what the first lists report does not", async () => {
   const { harness, read, triggered, stop } = await started();
   await read();
   assert.equal(triggered.length, 0);
@@ -124,7 +124,7 @@ test("what a watch reports triggers the group, and what the first lists report t
   await stop();
 });
 
-test("decisions are those of a process that watches: a wait costs no request, and a take a GET of each StatefulSet", async () => {
+test("decisions cost what they cost a process that watches: a wait no request, a take a GET of each StatefulSet", async () => {
   const { harness, asked, stop } = await started();
   await harness.run();
   await harness.run();
@@ -141,7 +141,7 @@ test("decisions are those of a process that watches: a wait costs no request, an
   await stop();
 });
 
-test("a watch that may not be had, or is refused, costs lists and no decision; it is tried again later and later", async () => {
+test("if a watch is forbidden or fails, lists replace it, decisions go on, and it is tried after longer and longer waits", async () => {
   for (const [code, message, leastMs] of [
     [403, 'pods is forbidden: User "x" cannot watch resource "pods"', 30_000],
     [429, "too many", 0],
@@ -178,7 +178,7 @@ test("a watch that may not be had, or is refused, costs lists and no decision; i
   }
 });
 
-test("an API server that ends watches as soon as they begin costs lists and no decision, and few watches", async () => {
+test("if the API server ends watches at once, lists replace them, decisions go on, and few watches are opened", async () => {
   const harness = await new Harness().prepare();
   let begun = 0;
   const cluster = {
@@ -197,7 +197,7 @@ test("an API server that ends watches as soon as they begin costs lists and no d
   await stop();
 });
 
-test("watches that break have their groups looked at again, by lists, or by watches that are opened anew", async () => {
+test("when watches break, their groups are read again, by lists or by new watches", async () => {
   const breaking = Promise.withResolvers<never>();
   const harness = await new Harness().prepare();
   let isWhole = true;
@@ -220,11 +220,11 @@ test("watches that break have their groups looked at again, by lists, or by watc
     [triggered, troubles],
     [["db/group statefulsets", "db/group pods"], ["statefulsets: the connection broke"]],
   );
-  assert.deepEqual(await asked(() => read()), opening, "once is no matter");
+  assert.deepEqual(await asked(() => read()), opening, "one break has no consequence");
   await stop();
 });
 
-test("lists that fail fail the decision, as they would without a watch", async () => {
+test("a failed list fails the decision, as without a watch", async () => {
   const { harness, cache, read } = await started();
   harness.interfere = ({ verb, resource }) => {
     if (verb === "list" && resource === "pods") throw refusal(503, "pods");
@@ -235,7 +235,7 @@ test("lists that fail fail the decision, as they would without a watch", async (
   assert.equal((await read()).workloads.length, 2);
 });
 
-test("after a pause of the process nothing is decided from what was known before it, and the groups are read again", async () => {
+test("after a pause of the process no decision uses what was known before, and the groups are read again", async () => {
   const harness = await new Harness().prepare();
   let pausedMs = 0;
   const cluster = { ...harness.cluster, monotonicMs: () => harness.cluster.monotonicMs() + pausedMs };
@@ -246,12 +246,12 @@ test("after a pause of the process nothing is decided from what was known before
   assert.deepEqual(triggered, ["db/group statefulsets", "db/group pods"]);
   pausedMs += 600_000;
   await harness.goOn(idleMs + 100);
-  assert.equal(triggered.length, 4, "the timer comes first");
+  assert.equal(triggered.length, 4, "the timer comes before an event");
   assert.deepEqual(await asked(() => read()), opening);
   await stop();
 });
 
-test("a namespace of too many pods is listed by labels, and not tried again for ten minutes", async () => {
+test("a namespace with too many pods is listed by labels, and a watch is not tried again for ten minutes", async () => {
   const { harness, cache, read, asked, stop } = await started();
   harness.interfere = ({ verb, resource, given }) => {
     if (verb !== "list" || resource !== "pods") return;
@@ -270,7 +270,7 @@ test("a namespace of too many pods is listed by labels, and not tried again for 
   await stop();
 });
 
-test("at most 20 namespaces are watched at once; groups of others are listed until one is let go", async () => {
+test("at most 20 namespaces are watched at once; groups of others are listed until one of them is closed", async () => {
   const { harness, cache, read, stop } = await started();
   const groups = Array.from({ length: 21 }, (_, index) => ({ namespace: `ns-${index}`, group: "group" }));
   for (const one of groups) harness.world.addGroup({ ...one, zones: ["a"], replicas: 1 });
@@ -283,7 +283,7 @@ test("at most 20 namespaces are watched at once; groups of others are listed unt
   await stop();
 });
 
-test("when the process ends, watches end at once, also those that are being opened, and no others begin", async () => {
+test("when the process ends, all watches end at once, including those that are being opened, and no others begin", async () => {
   const { harness, cache, read, asked, stop } = await started();
   const first = cache.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false });
   const startMs = harness.cluster.monotonicMs();
@@ -294,7 +294,7 @@ test("when the process ends, watches end at once, also those that are being open
   assert.equal(cache.watches, 0);
 });
 
-test("the group of an owner that is no StatefulSet is listed, and opens no watch, whatever else is watched", async () => {
+test("the group of another owner than a StatefulSet is listed, and opens no watch, whatever else is watched", async () => {
   const { cache, read, asked, stop } = await started();
   const owned = { namespace, group: groupOfOwner({ kind: "Database", apiGroup: "example.com", name: "orders" }) };
   const listed = ["list persistentvolumeclaims", "list pods", "list statefulsets"];

@@ -1,4 +1,4 @@
-/** What a cache keeps of pods, for how long, and what of it proves something. */
+/** What a cache keeps of pods, for how long, and which of it is proof. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods } from "../../../../functions/shared/cache/cache.ts";
@@ -44,7 +44,7 @@ function make() {
   return { clock, memory, changed, pods, view, shown, learn, reached };
 }
 
-test("pods made for a StatefulSet are those of its name and namespace that are not on their way out, its own or without an owner (S3)", () => {
+test("pods made for a StatefulSet have its name and namespace, are not terminating, and belong to it or to no owner (S3)", () => {
   const { memory, pods } = make();
   const elsewhere = at("a-3", 6, { namespace: "elsewhere" });
   const failed = { ...at("a-4", 8, orphan("a-4")), status: { phase: "Failed" } };
@@ -53,11 +53,11 @@ test("pods made for a StatefulSet are those of its name and namespace that are n
   assert.deepEqual(
     podsMadeFor(memory, namespace, "a").map(({ name }) => name),
     ["a-0", "a-1", "a-4"],
-    "one that has ended is there until it is deleted",
+    "a pod that has ended exists until it is deleted",
   );
 });
 
-test("a budget selects a StatefulSet by any of its pods, and the answer of one moment does not change with the memory", () => {
+test("a budget selects a StatefulSet by any of its pods, and the answer for one moment stays when the memory changes", () => {
   const { memory, pods } = make();
   const labelled = (app: string) => ({ labels: { app } });
   pods.replace([at("a-0", 3, labelled("x")), at("a-1", 4, labelled("y"))], "9");
@@ -76,7 +76,7 @@ test("a budget selects a StatefulSet by any of its pods, and the answer of one m
   assert.deepEqual([hasPodsIn(memory)(a, x), hasPodsIn(memory)(b, z)], [false, true]);
 });
 
-test("a memory is as new as the LIST that said the same of every StatefulSet that is asked for (R5)", async () => {
+test("the memory is as new as a LIST that agreed with it about each requested StatefulSet (R5)", async () => {
   const { memory, pods, reached, learn } = make();
   assert.equal(await reached(1, a), false, "nothing has been received yet");
   pods.replace([at("a-0", 3)], "9");
@@ -87,7 +87,7 @@ test("a memory is as new as the LIST that said the same of every StatefulSet tha
   assert.deepEqual([await reached(30, b), await reached(20, a, b), await reached(21, a, b)], [true, true, false]);
 });
 
-test("a LIST that finds no pods at all takes those away that are known, and confirms that there are none", async () => {
+test("a LIST without pods removes the known ones, and confirms that there are none", async () => {
   const { pods, learn, shown, reached } = make();
   pods.replace([], "9");
   learn(20);
@@ -97,7 +97,7 @@ test("a LIST that finds no pods at all takes those away that are known, and conf
   assert.deepEqual([shown(), await reached(30, a)], [[], true]);
 });
 
-test("a LIST in which a pod belongs to another owner does not confirm what the memory says of its former owner", async () => {
+test("a LIST that gives a pod to another owner does not confirm the memory of the former owner", async () => {
   const { memory, pods, learn, reached } = make();
   pods.replace([at("a-0", 3)], "9");
   learn(20, at("a-0", 15, { uid: "next", ...ownedBy("uid-of-the-next-a") }));
@@ -105,41 +105,41 @@ test("a LIST in which a pod belongs to another owner does not confirm what the m
   assert.equal(await reached(20, a), false);
 });
 
-test("a LIST of the same revision as the watch reports a pod that the watch left out", () => {
+test("a LIST of the watch's revision adds a pod that the watch has left out", () => {
   const { pods, learn, shown } = make();
   pods.replace([at("a-0", 3)], "9");
   learn(9, at("a-0", 3), at("a-1", 8));
   assert.deepEqual(shown(), ["a-0@3", "a-1@8"]);
 });
 
-test("after silence one StatefulSet that is contradicted leaves all of them silent, and the watch is begun anew (R5)", () => {
+test("after silence one contradicted StatefulSet leaves all silent, and the watch begins again with a list (R5)", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("b-0", 4, ownedBy("uid-of-b"))], "9");
   confirm(memory, [a, b], indexPods([at("a-0", 3)]), 50_000);
   assert.equal(memory.relist.signal.aborted, true);
   assert.deepEqual([lastEventOfPodsMs(memory, [a]), lastEventOfPodsMs(memory, [b])], [0, 0]);
-  assert.equal(lastEventOfPodsMs(memory, []), 0, "of no StatefulSets the watch alone tells");
+  assert.equal(lastEventOfPodsMs(memory, []), 0, "without a StatefulSet the watch alone counts");
 });
 
-test("a StatefulSet is read again where a pod of another revision came after it was read, and not otherwise (Z3)", async () => {
+test("a StatefulSet counts as behind only if a pod of another revision appeared after it was read (Z3)", async () => {
   const { memory, pods, view, clock } = make();
   const isBehind = (readMs: number, changes: Partial<StatefulSet> = {}) =>
     isBehindPods(memory, { ...a, ...changes }, view(a).podsOf(a), readMs);
   await clock.goTo(1_000);
   pods.replace([at("a-0", 3)], "9");
   assert.deepEqual([isBehind(999), isBehind(1_000)], [true, false]);
-  assert.equal(isBehind(999, { updateRevision: "old" }), false, "it runs what is wanted");
+  assert.equal(isBehind(999, { updateRevision: "old" }), false, "the pod runs the wanted revision");
   await clock.goTo(2_000);
   pods.apply({ type: "MODIFIED", object: at("a-0", 12, terminating) });
   pods.replace([at("a-0", 12, terminating)], "13");
-  assert.equal(isBehind(1_000), false, "a pod that changes is no newer");
+  assert.equal(isBehind(1_000), false, "a changed pod is not a new pod");
   pods.apply({ type: "MODIFIED", object: at("a-0", 14, { uid: "next" }) });
   assert.deepEqual([isBehind(1_999), isBehind(2_000)], [true, false]);
   const foreign = [...view(a).podsOf(a)].map((pod) => ({ ...pod, uid: "unheard of" }));
-  assert.equal(isBehindPods(memory, a, foreign, 1e9), true, "one that is not known may be the newest");
+  assert.equal(isBehindPods(memory, a, foreign, 1e9), true, "an unknown pod may be the newest");
 });
 
-test("a view has seen through nothing where no pod is known, and through the newest of all its StatefulSets (R8)", () => {
+test("a view without known pods has seen nothing, and any other has seen through the newest pod of its StatefulSets (R8)", () => {
   const { pods, view } = make();
   assert.equal(view(a).seenThrough, 0);
   pods.replace([at("a-1", 8), at("a-0", 3), at("b-0", 5, ownedBy("uid-of-b"))], "9");
@@ -147,22 +147,22 @@ test("a view has seen through nothing where no pod is known, and through the new
     [view(a), view(a, b), view(b, a), view(b), view(a, statefulSet("c"))].map(({ seenThrough }) => seenThrough),
     [8, 8, 8, 5, 8],
   );
-  assert.deepEqual([...view(a).podsOf(b)], [], "who is not of the view has no pods in it");
+  assert.deepEqual([...view(a).podsOf(b)], [], "a StatefulSet outside the view has no pods in it");
 });
 
-test("views share the pods of a StatefulSet until one of them changes: a thousand are not copied for each decision", () => {
+test("views share a StatefulSet's pods until one of them changes, so that no decision copies a thousand pods", () => {
   const { pods, view, learn } = make();
   pods.replace([at("a-0", 3)], "9");
   const before = view(a).podsOf(a);
   assert.equal(view(a, b).podsOf(a), before);
   pods.apply({ type: "ADDED", object: at("b-0", 10, ownedBy("uid-of-b")) });
   learn(20, at("a-0", 3));
-  assert.equal(view(a).podsOf(a), before, "nothing new was reported of them");
+  assert.equal(view(a).podsOf(a), before, "no new state of its pods was reported");
   pods.apply({ type: "MODIFIED", object: at("a-0", 30, terminating) });
   assert.notEqual(view(a).podsOf(a), before);
 });
 
-test("a list of the watch takes away what it does not hold, from views too, and keeps no pods without an owner", () => {
+test("a list of the watch removes each pod that it lacks, also from views, and pods without an owner are not kept", () => {
   const { memory, pods, shown } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   assert.deepEqual(shown(), ["a-0@3", "a-1@4"]);
@@ -172,7 +172,7 @@ test("a list of the watch takes away what it does not hold, from views too, and 
   assert.deepEqual(shown(), []);
 });
 
-test("an event that is no newer than what is known changes nothing and triggers no owner; the first revision of all counts", () => {
+test("an event that is not newer than the known state has no effect; the very first revision counts", () => {
   const { pods, shown, changed } = make();
   pods.apply({ type: "ADDED", object: at("a-0", 1) });
   assert.deepEqual([shown(), changed], [["a-0@1"], ["a-0 of uid-of-a"]]);
@@ -183,7 +183,7 @@ test("an event that is no newer than what is known changes nothing and triggers 
   assert.deepEqual([shown(), changed], [["a-0@10"], []]);
 });
 
-test("the former owner of a pod is triggered when the pod goes, is let go of, or belongs to another owner", () => {
+test("a pod's former owner is triggered when the pod is gone, loses its owner, or gets another one", () => {
   const { pods, changed } = make();
   pods.replace([at("a-0", 3), at("a-1", 4), at("a-2", 5)], "9");
   changed.length = 0;
@@ -193,7 +193,7 @@ test("the former owner of a pod is triggered when the pod goes, is let go of, or
   assert.deepEqual(changed, ["a-0 of uid-of-a", "a-1 of uid-of-a", "a-2 of uid-of-a"]);
 });
 
-test("nothing is kept of pods that are gone, nor of an owner whose last pod is", () => {
+test("nothing is kept of pods that are gone, nor of an owner without pods", () => {
   const { memory, pods, learn } = make();
   const { owners, bornMs } = memory;
   const kept = () => [memory.pods, owners, bornMs].map(({ size }) => size);
@@ -207,11 +207,11 @@ test("nothing is kept of pods that are gone, nor of an owner whose last pod is",
   pods.apply({ type: "DELETED", object: at("a-0", 30) });
   assert.deepEqual(kept(), [0, 0, 0]);
   pods.apply({ type: "DELETED", object: at("a-7", 31) });
-  assert.deepEqual(kept(), [0, 0, 0], "one that was never known");
+  assert.deepEqual(kept(), [0, 0, 0], "the pod was never known");
   fill();
   pods.replace([], "40");
   assert.deepEqual(kept(), [0, 0, 0]);
   fill();
   pods.apply({ type: "MODIFIED", object: at("a-0", 50, { uid: "next" }) });
-  assert.deepEqual([...bornMs.keys()], ["next"], "it was made anew under its name");
+  assert.deepEqual([...bornMs.keys()], ["next"], "the pod was recreated under its name");
 });

@@ -38,7 +38,7 @@ const at = (name: string, revision: number, more: Partial<PodObject["metadata"]>
 const a = statefulSet("a");
 const around = (...workloads: StatefulSet[]) => ({ workloads, neighbours: [], budgets: [] });
 
-test("a view is of one moment: what comes after it does not show, by name or by owner (R8)", () => {
+test("a view shows one moment: a later change does not show, by name or by owner (R8)", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   const view = viewOfMemory(memory, around(a), undefined);
@@ -56,7 +56,7 @@ test("a view is of one moment: what comes after it does not show, by name or by 
   assert.equal(view.seenThrough, 4);
 });
 
-test("a view has seen through the largest revision of a pod of its own, deletions too, and of no other owner's pod (R8)", () => {
+test("a view has seen through the largest revision of its own pods, deletions included, and of no other owner's (R8)", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   const foreign = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
@@ -66,7 +66,7 @@ test("a view has seen through the largest revision of a pod of its own, deletion
   assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 30);
 });
 
-test("the memory is complete up to the list, event or bookmark that was received last", () => {
+test("the memory is complete up to the last received list, event or bookmark", () => {
   const { memory, pods, clock } = make();
   pods.replace([], "9");
   assert.equal(memory.reached, 9);
@@ -79,7 +79,7 @@ test("the memory is complete up to the list, event or bookmark that was received
   assert.equal(memory.lastEventMs, clock.monotonicMs());
 });
 
-test("a decision waits at most 250 ms for the memory to reach what the ledger asks for", async () => {
+test("a decision waits at most 250 ms for the memory to reach the revision that the ledger requires", async () => {
   const { memory, cluster, clock, pods } = make();
   pods.replace([], "9");
   assert.equal(await reaches(cluster, memory, [], 9), true);
@@ -101,7 +101,7 @@ const shown = (memory: ReturnType<typeof emptyMemory>) =>
     ({ name, resourceVersion }) => `${name}@${resourceVersion}`,
   );
 
-test("what a consistent LIST knows better is taken over, and what the watch has told since is kept", () => {
+test("the newer state of a consistent LIST is taken over, and what the watch has reported since is kept", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4), at("a-2", 5)], "9");
   pods.apply({ type: "MODIFIED", object: at("a-2", 30) });
@@ -112,7 +112,7 @@ test("what a consistent LIST knows better is taken over, and what the watch has 
   assert.deepEqual(shown(memory), ["a-0@15", "a-2@30", "a-3@31", "a-4@12"]);
 });
 
-test("a memory that says what a LIST says is as new as the LIST, until one of the two says more (R5)", async () => {
+test("a memory that agrees with a LIST is as new as the LIST, until one of the two has more (R5)", async () => {
   const { memory, pods, cluster, clock } = make();
   pods.replace([at("a-0", 3)], "9");
   const reachesNow = async (revision: number) => {
@@ -130,7 +130,7 @@ test("a memory that says what a LIST says is as new as the LIST, until one of th
   assert.equal(await reachesNow(26), false);
 });
 
-test("what a watch reports late is not taken over what a LIST has told before it", () => {
+test("a late event of the watch does not overwrite what a LIST has shown before it", () => {
   const { memory, pods, changed } = make();
   pods.replace([at("a-0", 3)], "9");
   learned(memory, 40, at("a-0", 35));
@@ -144,7 +144,7 @@ test("what a watch reports late is not taken over what a LIST has told before it
   assert.deepEqual(shown(memory), ["a-0@35", "a-1@41"]);
 });
 
-test("a list of the watch that arrives after a newer one takes the newer one's claims with it (R5, R8)", async () => {
+test("a list of the watch that arrives after a newer one makes the memory as old as itself (R5, R8)", async () => {
   const { memory, pods, cluster, clock } = make();
   pods.replace([at("a-0", 3)], "9");
   learned(memory, 110, at("a-0", 109));
@@ -155,7 +155,7 @@ test("a list of the watch that arrives after a newer one takes the newer one's c
   assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 90);
 });
 
-test("a LIST that arrives after a newer one brings nothing back that the newer one knew to be gone", () => {
+test("a LIST that arrives after a newer one brings nothing back that the newer one showed to be gone", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   learned(memory, 110, at("a-0", 109));
@@ -163,7 +163,7 @@ test("a LIST that arrives after a newer one brings nothing back that the newer o
   assert.deepEqual(shown(memory), ["a-0@109"]);
 });
 
-test("a pod that changes hands without an event in between leaves its former owner", () => {
+test("a pod that changes its owner without an event in between leaves the former owner", () => {
   const { memory, pods } = make();
   pods.apply({ type: "ADDED", object: at("a-0", 4) });
   const owner = [{ kind: "StatefulSet", name: "a", uid: "uid-of-the-next-a", controller: true }];
@@ -172,7 +172,7 @@ test("a pod that changes hands without an event in between leaves its former own
   assert.deepEqual([...memory.owners.keys()], ["uid-of-the-next-a"]);
 });
 
-test("a StatefulSet that was made anew is known by its new uid only", () => {
+test("a recreated StatefulSet is known by its new uid only", () => {
   const { memory, statefulSets } = make();
   statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
   const again = { uid: "uid-of-the-next-a", resourceVersion: "9" };
@@ -180,7 +180,7 @@ test("a StatefulSet that was made anew is known by its new uid only", () => {
   assert.deepEqual([...memory.membership.byUid.keys()], ["uid-of-the-next-a"]);
 });
 
-test("heartbeats and counters trigger no group; whatever a decision reads does", () => {
+test("heartbeats and counters trigger no group, and any field that a decision reads does", () => {
   const { pods, statefulSets, changed } = make();
   pods.apply({ type: "ADDED", object: at("a-0", 3) });
   statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
@@ -211,7 +211,7 @@ test("a StatefulSet that changes its group triggers both groups", () => {
   assert.deepEqual([membersOf("group"), membersOf("next")], [0, 1]);
 });
 
-test("a list replaces everything, and triggers the groups of what was there before and of what is there now", () => {
+test("a list replaces everything, and triggers the groups of what was known before and of what is known now", () => {
   const { pods, statefulSets, changed, memory } = make();
   pods.replace([at("a-0", 3)], "9");
   statefulSets.replace([statefulSetObject("a")], "9");
@@ -223,7 +223,7 @@ test("a list replaces everything, and triggers the groups of what was there befo
   assert.deepEqual([...memory.membership.byPath.keys()], ["db/b"]);
 });
 
-test("pods that no StatefulSet owns are not kept, and one that is let go is forgotten", () => {
+test("pods without an owning StatefulSet are not kept, and a pod that loses its owner is forgotten", () => {
   const { pods, memory } = make();
   pods.apply({ type: "ADDED", object: at("web-1", 3, { ownerReferences: [] }) });
   assert.equal(memory.pods.size, 0);
@@ -234,7 +234,7 @@ test("pods that no StatefulSet owns are not kept, and one that is let go is forg
   assert.equal(memory.reached, 5);
 });
 
-test("a pod that was made anew under its name belongs to its new owner only", () => {
+test("a recreated pod belongs to its new owner only", () => {
   const { pods, memory } = make();
   pods.apply({ type: "ADDED", object: at("a-0", 4) });
   const owner = [{ kind: "StatefulSet", name: "a", uid: "uid-of-the-next-a", controller: true }];
@@ -243,7 +243,7 @@ test("a pod that was made anew under its name belongs to its new owner only", ()
   assert.deepEqual([...memory.owners.keys()], ["uid-of-the-next-a"]);
 });
 
-test("after silence, a memory that says what a consistent LIST says counts as received; one that does not is begun anew", () => {
+test("after silence, a memory that agrees with a consistent LIST counts as received; otherwise the watch begins again", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   const listed = (...objects: PodObject[]) => {
@@ -253,7 +253,7 @@ test("after silence, a memory that says what a consistent LIST says counts as re
   assert.equal(listed(at("a-1", 4), at("a-0", 3)), false);
   assert.equal(lastEventOfPodsMs(memory, [a]), 50_000);
   const silent = lastEventOfPodsMs(memory, [a, statefulSet("b")]);
-  assert.ok(silent < 50_000, "what was asked of one StatefulSet proves nothing of another");
+  assert.ok(silent < 50_000, "a LIST of one StatefulSet proves nothing about another");
   for (const wrong of [[at("a-0", 3)], [at("a-0", 3), at("a-1", 5)], [at("a-0", 3), at("a-1", 4), at("a-2", 5)]]) {
     memory.relist = new AbortController();
     assert.equal(listed(...wrong), true);

@@ -1,4 +1,4 @@
-/** What a process with watches asks the API server for before a decision, and what it takes from memory (R5). */
+/** What a process with watches requests from the API server before a decision, and what it takes from memory (R5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -46,7 +46,7 @@ function addZone({ world }: Harness): number {
   return Number(world.store.list("statefulsets").resourceVersion);
 }
 
-test("where the watch does not get to members-through within 250 ms, StatefulSets are listed at least that new (S1)", async () => {
+test("if the watch does not reach members-through within 250 ms, StatefulSets are listed at least that new (S1)", async () => {
   const { harness, deaf, read, lists, stop } = await listening();
   deaf.add("statefulsets");
   const membersThrough = addZone(harness);
@@ -57,7 +57,7 @@ test("where the watch does not get to members-through within 250 ms, StatefulSet
   assert.deepEqual(lists("statefulsets").map(notOlderThan), [String(membersThrough)]);
   harness.forget();
   assert.deepEqual(names(await read({ membersThrough })), ["group-a", "group-b", "group-c"]);
-  assert.deepEqual(harness.requests, [], "what was listed is known");
+  assert.deepEqual(harness.requests, [], "the listed state is known");
   await stop();
 });
 
@@ -69,22 +69,22 @@ test("a watch that is only a moment behind members-through is waited for", async
   await stop();
 });
 
-test("members-through of a view is what its members were known from, by watch and by LIST", async () => {
+test("a view's members-through is the revision from which its members are known, by watch or LIST", async () => {
   const { harness, read, stop } = await listening();
   const before = (await read()).membersThrough;
   harness.world.annotate({ namespace, name: "group-a" }, { "rollout-max-unavailable": "2" });
   await harness.goOn(100);
-  assert.equal((await read()).membersThrough, before, "what it says now is no other member");
+  assert.equal((await read()).membersThrough, before, "a member that changes is still the same member");
   const revision = addZone(harness);
   await harness.goOn(100);
   assert.equal((await read()).membersThrough, revision);
   harness.world.store.create("leases", namespace, { metadata: { name: "noise" } });
   const settledThrough = Number(harness.world.store.list("pods").resourceVersion);
-  assert.equal((await read({ settledThrough })).membersThrough, revision, "also where pods had to be listed");
+  assert.equal((await read({ settledThrough })).membersThrough, revision, "also if pods had to be listed");
   await stop();
 });
 
-test("after 30 s without a word from the watch of StatefulSets alone, a read that may permit lists them (S1)", async () => {
+test("after 30 s of silence of the StatefulSets' watch alone, a read that may permit lists them (S1)", async () => {
   const { harness, deaf, read, permit, lists, stop } = await listening();
   deaf.add("statefulsets");
   addZone(harness);
@@ -102,11 +102,11 @@ test("after 30 s without a word from the watch of StatefulSets alone, a read tha
   assert.equal(lists("pods").length, 0, "the watch of pods is not silent");
   assert.notEqual(view.statefulSetsReadMs, undefined);
   await harness.goOn(10);
-  assert.equal(lists("statefulsets").length, 2, "a watch that said something else is begun again with a list");
+  assert.equal(lists("statefulsets").length, 2, "a watch that disagreed is begun again with a list");
   await stop();
 });
 
-test("a watch of StatefulSets that was silent with reason is not begun again, and what it said counts as received", async () => {
+test("a watch of StatefulSets without changes is not begun again, and its state counts as received", async () => {
   const { harness, permit, lists, stop } = await listening();
   await harness.goOn(31_000);
   harness.world.store.sendBookmarks("pods");
@@ -119,7 +119,7 @@ test("a watch of StatefulSets that was silent with reason is not begun again, an
   await stop();
 });
 
-test("what one group was asked after silence proves nothing of another", async () => {
+test("an answer about one group after silence proves nothing about another", async () => {
   const { harness, cache, permit, lists, stop } = await listening();
   harness.world.addGroup({ namespace, group: "other", zones: ["a"], replicas: 1 });
   await harness.goOn(40_000);
@@ -134,7 +134,7 @@ test("what one group was asked after silence proves nothing of another", async (
   await stop();
 });
 
-test("a pod and its StatefulSet are asked for where the watch has told nothing for 30 s, and taken from memory otherwise", async () => {
+test("a pod and its StatefulSet are read from the API server after 30 s of silence, and otherwise from memory", async () => {
   const { harness, cache, deaf, stop } = await listening();
   const at = { namespace, name: "group-a-0" };
   const readOnce = async () => {
@@ -153,7 +153,7 @@ test("a pod and its StatefulSet are asked for where the watch has told nothing f
   await stop();
 });
 
-test("a pod's StatefulSet that the watch has not reported is asked for at once: that it is unknown says nothing", async () => {
+test("a pod's StatefulSet that the watch has not reported is read at once, because its absence in memory proves nothing", async () => {
   const { harness, cache, deaf, stop } = await listening();
   deaf.add("statefulsets");
   addZone(harness);
@@ -166,7 +166,7 @@ test("a pod's StatefulSet that the watch has not reported is asked for at once: 
   await stop();
 });
 
-test("pods that a StatefulSet left behind are known from memory; that there are none is not, nor where it is silent (S3)", async () => {
+test("orphaned pods of a StatefulSet are known from memory, but their absence is not, nor anything after silence (S3)", async () => {
   const { harness, cache, stop } = await listening();
   const left = async (name: string) => {
     harness.forget();
@@ -174,13 +174,13 @@ test("pods that a StatefulSet left behind are known from memory; that there are 
     return [found.map((pod) => pod.name).sort(), harness.requests];
   };
   const both = ["group-a-0", "group-a-1"];
-  assert.deepEqual(await left("group-a"), [both, []], "its own, which it may have let go of a moment ago");
+  assert.deepEqual(await left("group-a"), [both, []], "a pod of its own, which it may just have orphaned");
   harness.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
   await harness.goOn(1_000);
   assert.deepEqual(await left("group-a"), [both, []]);
   assert.deepEqual(await left("group"), [[], ["list pods"]]);
   harness.world.kubelet.failPod({ namespace, name: "group-a-1" });
   await harness.goOn(31_000);
-  assert.deepEqual(await left("group-a"), [both, ["list pods"]], "one of them has ended, and is there all the same");
+  assert.deepEqual(await left("group-a"), [both, ["list pods"]], "one of them has ended, and still exists");
   await stop();
 });

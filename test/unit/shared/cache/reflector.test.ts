@@ -1,4 +1,4 @@
-/** The loop of one watch: what it does when the watch ends, breaks or is too old, or when there is nothing to watch. */
+/** The loop of one watch: what it does if the watch ends, breaks or is too old, or if there is nothing to watch. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { reflect } from "../../../../functions/shared/cache/reflector.ts";
@@ -32,10 +32,7 @@ interface Circumstances {
   readonly relistIn?: string;
 }
 
-/**
- * Follows through the lists and watches given, one after the other, and ends when they are used up. A list is the revision
- * that it is of, or how it fails.
- */
+/** Reflects the given lists and watches, one after the other, and ends after the last. A list is its revision, or its error. */
 async function run(
   {
     lists = ["5"],
@@ -99,7 +96,7 @@ async function run(
 
 const begun = ["list", "replace 5", "listed"];
 
-test("it lists once, and goes on from the last revision that it received when the server ends the watch", async () => {
+test("the reflector lists once, and goes on from the last received revision when the server ends the watch", async () => {
   const bookmark: Event = { type: "BOOKMARK", resourceVersion: "9" };
   const minutes = 250_000;
   const calls = await run({ watches: [[], [event("6"), minutes, event("7")], [minutes, bookmark], [minutes]] });
@@ -107,7 +104,7 @@ test("it lists once, and goes on from the last revision that it received when th
   assert.deepEqual(calls, [...begun, ...expected]);
 });
 
-test("a revision that is too old begins again with a list, and is no trouble", async () => {
+test("if its revision is too old, it lists again, without an error", async () => {
   const calls = await run({ lists: ["5", "20"], watches: [[event("6"), failure(410)], []] });
   assert.deepEqual(calls, [...begun, "watch 5", "apply 6", "list", "replace 20", "listed", "watch 20"]);
 });
@@ -115,7 +112,7 @@ test("a revision that is too old begins again with a list, and is no trouble", a
 const sleepsOf = (calls: readonly string[]) => calls.filter((call) => call.startsWith("sleep"));
 const growing = [100, 300, 700, 1_500, 3_100, 6_300, 10_000, 10_000].map((ms) => `sleep ${ms}`);
 
-test("one revision that is too old lists again at once; what comes back soon waits, longer each time up to 10 s, and is told", async () => {
+test("after a first revision that is too old it lists at once; further ones wait, up to 10 s, and are reported", async () => {
   const tooOld = [failure(410)];
   const watches: Watch[] = [...Array.from({ length: 9 }, () => tooOld), [event("6"), failure(410)]];
   const calls = await run({ lists: Array.from({ length: 11 }, () => "5"), watches: [...watches, []] });
@@ -124,22 +121,22 @@ test("one revision that is too old lists again at once; what comes back soon wai
   assert.deepEqual(calls.slice(0, 8), [...begun, "watch 5", "list", "replace 5", "listed", "watch 5"]);
 });
 
-test("a list that itself is answered 410 waits in the same way", async () => {
+test("it waits in the same way if the list itself is answered 410", async () => {
   const calls = await run({ lists: [failure(410), failure(410), failure(410), "5"], watches: [[]] });
   assert.deepEqual(sleepsOf(calls), ["sleep 100", "sleep 300"]);
 });
 
-test("a list that served for ten seconds is made again without a pause", async () => {
+test("it lists again without a pause if the last list served for ten seconds", async () => {
   const watches = [[failure(410)], [failure(410)], [10_000, failure(410)], [failure(410)], []];
   const calls = await run({ lists: ["5", "5", "5", "5", "5"], watches });
   assert.deepEqual(sleepsOf(calls), ["sleep 100", "sleep 100"]);
   const sooner = await run({ lists: ["5", "5", "5"], watches: [[failure(410)], [9_999, failure(410)], []] });
   assert.deepEqual(sleepsOf(sooner), ["sleep 100"]);
   const slow = await run({ lists: ["5", "5", "5"], watches: [[failure(410)], [failure(410)], []] }, { listMs: 60_000 });
-  assert.deepEqual(sleepsOf(slow), ["sleep 100"], "it serves from when it was answered");
+  assert.deepEqual(sleepsOf(slow), ["sleep 100"], "it serves from the moment of its answer");
 });
 
-test("a watch that ends at once, without a word, waits longer each time up to 10 s, and is told; one that lasts does not", async () => {
+test("it waits longer and longer, up to 10 s, and reports it, if a watch ends at once without an event", async () => {
   const calls = await run({ watches: [...Array.from({ length: 9 }, () => []), [1_000], [], []] });
   assert.deepEqual(sleepsOf(calls), [...growing, "sleep 100", "sleep 300"]);
   assert.equal(calls.filter((call) => call === "list").length, 1);
@@ -148,7 +145,7 @@ test("a watch that ends at once, without a word, waits longer each time up to 10
   assert.deepEqual(sleepsOf(await run({ watches: [[999], [999], []] })), ["sleep 100", "sleep 300"]);
 });
 
-test("a watch that ends at once but reports something waits 100 ms, however often", async () => {
+test("it waits 100 ms if a watch ends at once after an event, however often", async () => {
   const calls = await run({ watches: [...Array.from({ length: 5 }, () => [event("6")])] });
   assert.deepEqual(
     sleepsOf(calls),
@@ -156,7 +153,7 @@ test("a watch that ends at once but reports something waits 100 ms, however ofte
   );
 });
 
-test("a watch that breaks is taken up where it was, later each time up to 10 s, and at once again after an event", async () => {
+test("it resumes a broken watch where it was, after longer waits up to 10 s, and at once again after an event", async () => {
   const broken = [failure(500)];
   const calls = await run({ watches: [...Array.from({ length: 8 }, () => broken), [event("6"), failure(500)], []] });
   const sleeps = calls.filter((call) => call.startsWith("sleep"));
@@ -167,13 +164,13 @@ test("a watch that breaks is taken up where it was, later each time up to 10 s, 
   assert.equal(calls.at(-1), "watch 6");
 });
 
-test("a list that fails is trouble, and no reader is told that it is listed until it is", async () => {
+test("a failed list is reported as an error, and readers do not count the type as listed until one succeeds", async () => {
   const calls = await run({ lists: [failure(403), failure(0), "5"], watches: [[]] });
   const troubles = ["list", "trouble pods 403", "sleep 100", "list", "trouble pods 0", "sleep 300"];
   assert.deepEqual(calls, [...troubles, ...begun, "watch 5"]);
 });
 
-test("a type whose CRD is not installed is none of these, is no trouble, and is searched for every 20 s", async () => {
+test("a type without its CRD is empty, is no error, and is tried again every 20 s", async () => {
   const resource = "zoneawarepoddisruptionbudgets";
   const calls = await run({ lists: [failure(404), failure(404), "5"], watches: [[]] }, { resource, optional: true });
   const missing = ["list", "replace 0", "listed", "sleep 20000"];
@@ -192,27 +189,27 @@ test("a type whose CRD is not installed is none of these, is no trouble, and is 
   ]);
 });
 
-test("any other error of a type that need not be installed is trouble like that of all others", async () => {
+test("any other error of an optional type is reported like that of a required type", async () => {
   const calls = await run({ lists: [failure(500), "5"], watches: [[]] }, { optional: true });
   assert.deepEqual(calls, ["list", "trouble pods 500", "sleep 100", ...begun, "watch 5"]);
 });
 
-test("a type that has to be there is trouble when it is not", async () => {
+test("a required type that is missing is reported as an error", async () => {
   const calls = await run({ lists: [failure(404), "5"], watches: [[]] });
   assert.deepEqual(calls, ["list", "trouble pods 404", "sleep 100", ...begun, "watch 5"]);
 });
 
-test("what is watched is listed anew when its memory is found to be wrong", async () => {
+test("it lists again when the memory is found to be wrong", async () => {
   const watches = [[event("relist")], [], []];
   const pods = await run({ lists: ["5", "8"], watches });
   const ended = ["trouble pods the server ends it as soon as it has begun", "sleep 100"];
   const anew = ["list", "replace 8", "listed", "watch 8"];
-  assert.deepEqual(pods, [...begun, "watch 5", "apply relist", ...anew, "watch 8", ...ended], "and once is enough");
+  assert.deepEqual(pods, [...begun, "watch 5", "apply relist", ...anew, "watch 8", ...ended], "and only once");
   const paused = await run({ lists: ["5", "8"], watches: [[failure(500)], []] }, { relistIn: "sleep 100" });
-  assert.deepEqual(paused, [...begun, "watch 5", "trouble pods 500", "sleep 100", ...anew], "while it pauses, too");
+  assert.deepEqual(paused, [...begun, "watch 5", "trouble pods 500", "sleep 100", ...anew], "also during a pause");
 });
 
-test("nothing is asked once it is stopped, and stopping is no trouble", async () => {
+test("after its end it sends no request, and its end is no error", async () => {
   const calls = await run({ watches: [] });
   assert.deepEqual(calls, begun);
 });

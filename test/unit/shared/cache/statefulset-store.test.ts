@@ -39,7 +39,7 @@ function make() {
   return { clock, membership, changed, store, listed, learn, known };
 }
 
-test("a list that is older than what the watch has told takes nothing of it away and brings nothing back (S2)", () => {
+test("a list that is older than the watch removes nothing that it has reported, and brings nothing back (S2)", () => {
   const { store, learn, known } = make();
   store.replace([at("a", 3), at("b", 4)], "9");
   store.apply({ type: "ADDED", object: at("c", 12) });
@@ -48,7 +48,7 @@ test("a list that is older than what the watch has told takes nothing of it away
   assert.deepEqual(known().sort(), ["a@3", "c@12"]);
 });
 
-test("a list that is newer than the watch adds what is there, takes away what is gone, and is not undone by the watch", () => {
+test("a list that is newer than the watch adds and removes StatefulSets, and the watch does not undo that", () => {
   const { store, learn, known, changed } = make();
   store.replace([at("a", 3), at("b", 4)], "9");
   learn(20, at("a", 15), at("c", 16));
@@ -56,13 +56,13 @@ test("a list that is newer than the watch adds what is there, takes away what is
   changed.length = 0;
   store.apply({ type: "MODIFIED", object: at("b", 11) });
   store.apply({ type: "MODIFIED", object: at("a", 12) });
-  assert.deepEqual(known().sort(), ["a@15", "c@16"], "the watch has got to 12, the list to 20");
+  assert.deepEqual(known().sort(), ["a@15", "c@16"], "the watch has reached 12, the list 20");
   assert.deepEqual(changed, []);
   store.apply({ type: "MODIFIED", object: at("a", 21, {}, { replicas: 9 }) });
   assert.deepEqual(known().sort(), ["a@21", "c@16"]);
 });
 
-test("a list of the same revision as the watch reports what the watch left out", () => {
+test("a list of the watch's revision adds what the watch has left out", () => {
   const { store, learn, known } = make();
   store.replace([at("a", 3)], "9");
   learn(9, at("a", 3), at("lost", 8));
@@ -71,14 +71,14 @@ test("a list of the same revision as the watch reports what the watch left out",
   assert.deepEqual(known(), ["a@3"]);
 });
 
-test("replies overtake each other: an older list changes nothing that a newer one said", () => {
+test("of two lists that overtake each other, the older one changes nothing of the newer one", () => {
   const { learn, known } = make();
   learn(20, at("a", 15));
   learn(19, at("a", 15), at("b", 4));
   assert.deepEqual(known(), ["a@15"]);
 });
 
-test("a list of one namespace says nothing of another", () => {
+test("a list of one namespace changes nothing of another", () => {
   const { store, learn, membership } = make();
   store.replace([at("a", 3), at("z", 4, { namespace: "elsewhere" })], "9");
   learn(20, at("a", 3));
@@ -90,7 +90,7 @@ test("a list of one namespace says nothing of another", () => {
   assert.deepEqual([...membership.byPath.keys()], ["db/a", "elsewhere/z"]);
 });
 
-test("what is known reaches as far as the watch, or as a list that says the same", () => {
+test("the memory is known up to the watch's revision, or to that of a list that agrees with it", () => {
   const { store, learn, membership } = make();
   store.replace([at("a", 3)], "9");
   assert.equal(knownThrough(membership, namespace), 9);
@@ -99,14 +99,14 @@ test("what is known reaches as far as the watch, or as a list that says the same
   store.apply({ type: "MODIFIED", object: at("a", 17) });
   assert.equal(knownThrough(membership, namespace), 17);
   learn(18, at("a", 16));
-  assert.equal(knownThrough(membership, namespace), 17, "the list is of another state than the memory");
+  assert.equal(knownThrough(membership, namespace), 17, "the list differs from the memory");
   learn(19, at("a", 17));
   assert.equal(knownThrough(membership, namespace), 19);
   store.replace([at("a", 3)], "5");
-  assert.equal(knownThrough(membership, namespace), 5, "a list that takes the place of everything is all there is");
+  assert.equal(knownThrough(membership, namespace), 5, "a list that replaces everything is all that is known");
 });
 
-test("members-through is the revision at which the last member became one, whatever its status did since (S1)", () => {
+test("members-through is the revision at which the last member joined, whatever its status did since (S1)", () => {
   const { store, membership } = make();
   const through = () => membersThrough(membership, [...membership.byPath.values()]);
   store.replace([at("a", 3), at("b", 4)], "9");
@@ -117,17 +117,17 @@ test("members-through is the revision at which the last member became one, whate
   assert.equal(through(), 12);
   store.apply({ type: "MODIFIED", object: at("b", 13, { labels: { "rollout-group": "other" } }) });
   store.apply({ type: "MODIFIED", object: at("b", 14, { labels: { "rollout-group": "group" } }) });
-  assert.equal(through(), 14, "it left, and came back");
+  assert.equal(through(), 14, "b left, and came back");
   store.apply({ type: "MODIFIED", object: at("a", 15, { deletionTimestamp: "2026-01-01T00:00:00Z" }) });
   assert.equal(through(), 15);
   const template = { metadata: { labels: { app: "next" } } };
   store.apply({ type: "MODIFIED", object: at("c", 16, {}, { template }) });
-  assert.equal(through(), 16, "a budget may select it now");
+  assert.equal(through(), 16, "a budget may select c now");
   assert.equal(membersThrough(membership, [set("unknown", 40)]), 40);
   assert.equal(membersThrough(membership, []), 0);
 });
 
-test("between a list and what was known before it a member may have left and come back: members-through moves", () => {
+test("members-through moves with a list, because a member may have left and come back before it", () => {
   const { store, learn, membership } = make();
   const through = () => membersThrough(membership, [...membership.byPath.values()]);
   store.replace([at("a", 3)], "9");
@@ -143,7 +143,7 @@ test("between a list and what was known before it a member may have left and com
   assert.equal(membership.byPath.get("db/a")?.resourceVersion, "44");
 });
 
-test("a StatefulSet that was made again under its name is another member", () => {
+test("a recreated StatefulSet is another member", () => {
   const { store, membership } = make();
   store.replace([at("a", 3)], "9");
   store.apply({ type: "DELETED", object: at("a", 10) });
@@ -157,7 +157,7 @@ test("a StatefulSet that was made again under its name is another member", () =>
   assert.deepEqual([...membership.since], [["third", 12]]);
 });
 
-test("an event that reports no newer state changes nothing, and triggers no group", () => {
+test("an event without a newer state has no effect, and triggers no group", () => {
   const { store, known, changed } = make();
   store.replace([at("a", 10)], "20");
   changed.length = 0;
@@ -166,7 +166,7 @@ test("an event that reports no newer state changes nothing, and triggers no grou
   assert.deepEqual([known(), changed], [["a@10"], []]);
 });
 
-test("what an API server tells that is behind what is known counts as silence", async () => {
+test("an event that is behind the known state counts as silence", async () => {
   const { store, membership, clock } = make();
   store.replace([at("a", 3)], "50");
   await clock.goTo(40_000);
@@ -176,7 +176,7 @@ test("what an API server tells that is behind what is known counts as silence", 
   assert.equal(lastEventOfSetsMs(membership, namespace), 40_000);
 });
 
-test("a consistent list that says the same is as good as learning of a namespace, from when it was asked for", async () => {
+test("a consistent list that agrees with the memory counts as an event of its namespace at the moment of its request", async () => {
   const { store, learn, listed, membership, clock } = make();
   store.replace([at("a", 3)], "9");
   await clock.goTo(40_000);
@@ -185,11 +185,15 @@ test("a consistent list that says the same is as good as learning of a namespace
   assert.equal(lastEventOfSetsMs(membership, "elsewhere"), 0);
   await clock.goTo(80_000);
   learnStatefulSets(membership, namespace, { ...listed(21, at("a", 3)), isConsistent: false });
-  assert.equal(lastEventOfSetsMs(membership, namespace), 40_000, "a list that may be old proves nothing of now");
+  assert.equal(
+    lastEventOfSetsMs(membership, namespace),
+    40_000,
+    "a list that may be old proves nothing about the present",
+  );
   assert.equal(knownThrough(membership, namespace), 21);
 });
 
-test("a list that says something else than the memory contradicts it: more, fewer, or another state", () => {
+test("a list that differs from the memory contradicts it: more, fewer, or another state", () => {
   const { store, listed, membership } = make();
   store.replace([at("a", 3), at("b", 4), at("z", 5, { namespace: "elsewhere" })], "9");
   const contradicted = (...objects: StatefulSetObject[]) =>
@@ -200,7 +204,7 @@ test("a list that says something else than the memory contradicts it: more, fewe
   }
 });
 
-test("a caller that waits for the watch reconciles again with each thing that it tells, and gives up after 250 ms", async () => {
+test("a caller that waits for the watch checks its condition at each event, and gives up after 250 ms", async () => {
   const { store, membership, clock } = make();
   store.replace([], "9");
   const isThere = () => knownThrough(membership, namespace) >= 12;
@@ -217,20 +221,20 @@ test("a caller that waits for the watch reconciles again with each thing that it
   assert.equal(await inVain, false);
 });
 
-test("before its first list a watch has proved nothing, and the first revision of all is news (R5)", () => {
+test("before its first list a watch proves nothing, and the very first revision counts as new (R5)", () => {
   const { store, membership, known } = make();
   assert.equal(knownThrough(membership, namespace), 0);
   store.apply({ type: "ADDED", object: at("a", 1) });
   assert.deepEqual([known(), knownThrough(membership, namespace)], [["a@1"], 1]);
 });
 
-test("what a write was answered is known at once, also of a StatefulSet that no watch has reported", () => {
+test("the answer to a write is known at once, even for a StatefulSet that no watch has reported", () => {
   const { membership, known } = make();
   learnStatefulSet(membership, set("a", 12));
   assert.deepEqual([known(), membersThrough(membership, [set("a", 12)])], [["a@12"], 12]);
 });
 
-test("a list of the watch that says of a member what is known does not move members-through (S1)", () => {
+test("a list of the watch that shows a member in its known state does not move members-through (S1)", () => {
   const { store, membership } = make();
   const through = () => membersThrough(membership, [...membership.byPath.values()]);
   store.replace([at("a", 3)], "9");
@@ -239,7 +243,7 @@ test("a list of the watch that says of a member what is known does not move memb
   assert.equal(through(), 3);
 });
 
-test("the deletion of another StatefulSet of that name takes nothing away; the deletion of the known one triggers its group", () => {
+test("the deletion of an earlier StatefulSet of the same name removes nothing; that of the known one triggers its group", () => {
   const { store, known, changed } = make();
   store.replace([at("a", 3)], "9");
   store.apply({ type: "DELETED", object: at("a", 10, { uid: "former" }) });
@@ -249,14 +253,14 @@ test("the deletion of another StatefulSet of that name takes nothing away; the d
   assert.deepEqual([known(), changed], [[], ["a group"]]);
 });
 
-test("a list of the watch ends its silence, and the waiting of the caller that waits for it", async () => {
+test("a list of the watch ends its silence, and the wait of a caller", async () => {
   const { store, membership, clock } = make();
   store.replace([], "9");
   await clock.goTo(40_000);
   const waiting = awaitProgress(clock, membership, () => knownThrough(membership, namespace) >= 12);
   store.apply({ type: "BOOKMARK", resourceVersion: "11" });
   await clock.goTo(40_010);
-  assert.equal(membership.waiting.size, 1, "not there yet");
+  assert.equal(membership.waiting.size, 1, "not reached yet");
   store.replace([], "12");
   await clock.goTo(40_020);
   assert.equal(membership.waiting.size, 0);

@@ -67,7 +67,7 @@ class LateProcess {
   }
 }
 
-test("a zone that the watch has not reported keeps its reservation, and the others wait for it (S1)", async () => {
+test("a zone that the watch has not reported keeps its reservation, and the other zones wait for it (S1)", async () => {
   const harness = new Harness({ replicas: 2, maxUnavailable: 1 });
   addBudget(harness);
   await harness.run(true);
@@ -81,7 +81,7 @@ test("a zone that the watch has not reported keeps its reservation, and the othe
   harness.world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 2, maxUnavailable: 1 });
   harness.world.settle();
   await harness.goOn(5_000);
-  // The StatefulSet controller takes long to make group-c-0 again.
+  // The StatefulSet controller takes long to create group-c-0 again.
   harness.world.statefulSetController.stop();
   const webhook = new Replica(harness);
   assert.deepEqual(await webhook.guards(webhook.review("group-c-0")), ["allowed"]);
@@ -95,7 +95,7 @@ test("a zone that the watch has not reported keeps its reservation, and the othe
   await late.stop();
 });
 
-test("a process that does not know a reserved StatefulSet asks for it, also where the ledger does not say from when it is (S1)", async () => {
+test("a process reads a reserved StatefulSet that it does not know, even without members-through in the ledger (S1)", async () => {
   const harness = await new Harness({ replicas: 2, maxUnavailable: 1 }).prepare("app:1");
   const late = await new LateProcess(harness, "statefulsets").start();
   harness.changeImage("app:2");
@@ -118,7 +118,7 @@ test("a process that does not know a reserved StatefulSet asks for it, also wher
   await late.stop();
 });
 
-test("no pod of the newest template is taken, however late the watch reports that the template changed (D1)", async () => {
+test("no pod of the newest template is taken, however late the watch reports the template's change (D1)", async () => {
   for (const lateMs of [0, 200, 1_000, 20_000]) {
     const harness = await new Harness({ replicas: 3, maxUnavailable: 2 }).prepare();
     const late = await new LateProcess(harness, "statefulsets").start();
@@ -143,14 +143,14 @@ test("no pod of the newest template is taken, however late the watch reports tha
   }
 });
 
-test("the same where every reconcile lists: a StatefulSet is read again after the pods that came since (D1)", async () => {
+test("with VIEWS=list a StatefulSet is read again if pods appeared after it was listed, so that none of them is taken (D1)", async () => {
   const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare();
   const taken: string[] = [];
   harness.interfere = ({ verb, resource, given }) => {
     if (verb === "delete" && resource === "pods")
       taken.push(harness.imageOf((given[1] as { name: string }).name) ?? "");
     if (verb !== "list" || resource !== "pods" || taken.length > 0) return;
-    // Between the LIST of StatefulSets and that of pods: another template, and pods that are made from it.
+    // Between the LIST of StatefulSets and that of pods, the template changes and pods are created from it.
     harness.interfere = ({ verb: next, given: key }) => {
       if (next === "delete") taken.push(harness.imageOf((key[1] as { name: string }).name) ?? "");
     };
@@ -162,7 +162,7 @@ test("the same where every reconcile lists: a StatefulSet is read again after th
   assert.ok(!taken.includes("app:3"), taken.join());
 });
 
-test("a StatefulSet that is deleted without its pods, and made again, keeps its reservation (S3)", async () => {
+test("a StatefulSet that is deleted without its pods and recreated keeps its reservation (S3)", async () => {
   for (const watches of [false, true]) {
     const harness = await new Harness({ zones: ["a", "b", "c"], replicas: 2, maxUnavailable: 1 }).prepare();
     const cache = watches ? await harness.watch() : undefined;
@@ -193,7 +193,7 @@ test("a StatefulSet that is deleted without its pods, and made again, keeps its 
   }
 });
 
-test("a StatefulSet that is deleted with its pods holds no zone up once they are gone", async () => {
+test("a StatefulSet that is deleted with its pods delays no zone once they are gone", async () => {
   const harness = await new Harness({ zones: ["a", "b", "c"], replicas: 2, maxUnavailable: 1 }).prepare();
   await harness.run();
   harness.world.removeStatefulSet({ namespace, name: "group-a" });
@@ -206,7 +206,7 @@ test("a StatefulSet that is deleted with its pods holds no zone up once they are
   );
 });
 
-test("zone-departed ends with the reserved pod where its zone has moved to another group (D5)", async () => {
+test("zone-departed ends with the reserved pod if its zone has moved to another group (D5)", async () => {
   const harness = await new Harness({ zones: ["a", "b", "c"], replicas: 2, maxUnavailable: 1 }).prepare();
   await harness.run();
   const labels = { "rollout-group": "other" };
@@ -225,7 +225,7 @@ test("zone-departed ends with the reserved pod where its zone has moved to anoth
   );
 });
 
-test("a LIST of StatefulSets that is answered late takes nothing away that came since, and brings nothing back (S2)", async () => {
+test("a LIST of StatefulSets that is answered late removes nothing that appeared since, and brings nothing back (S2)", async () => {
   const harness = await new Harness({ replicas: 2 }).prepare();
   const inner = createWorldCluster(harness.world);
   let lateMs = 0;

@@ -61,7 +61,7 @@ function make(statefulSets: readonly StatefulSetObject[] = [set("a", 3)], pods: 
   return { clock, server, requests: calls, memory, noted: reported, read };
 }
 
-test("a watch is silent when nothing was learnt of it for more than 30 s: not a moment sooner", async () => {
+test("a watch counts as silent when it has delivered nothing for more than 30 s, and no sooner", async () => {
   const { clock, requests: calls, read } = make();
   await clock.goTo(30_000);
   await read({ permitSinceMs: 30_000 });
@@ -71,7 +71,7 @@ test("a watch is silent when nothing was learnt of it for more than 30 s: not a 
   assert.deepEqual(calls, ["list statefulsets", "list pods"]);
 });
 
-test("a GET serves for 3 s and no longer, and not if it is older than the last write of the ledger by another client", async () => {
+test("a GET serves for 3 s, but not if it is older than the last write of the ledger by another client", async () => {
   const { clock, requests: calls, read } = make();
   await read({ permitSinceMs: 0 });
   await clock.goTo(3_000);
@@ -84,7 +84,7 @@ test("a GET serves for 3 s and no longer, and not if it is older than the last w
   assert.deepEqual(calls, ["get a"]);
 });
 
-test("what the watch has told since a GET is newer than it; a StatefulSet that a GET did not find is asked for again", async () => {
+test("an event after a GET counts as newer, and a StatefulSet that a GET did not find is read again", async () => {
   const { server, requests: calls, noted: reported, read } = make([set("a", 3), set("b", 3)]);
   await read({ permitSinceMs: 0 });
   reported.statefulSets.apply({ type: "MODIFIED", object: set("a", 12, "newer") });
@@ -95,10 +95,10 @@ test("what the watch has told since a GET is newer than it; a StatefulSet that a
   server.statefulSets = [set("a", 12, "newer")];
   assert.deepEqual(await revisionsOf({ permitSinceMs: 1 }), ["a newer"]);
   assert.deepEqual(await revisionsOf({ permitSinceMs: 0 }), ["a newer"]);
-  assert.ok(calls.includes("get b"), "the GET of before it went does not serve");
+  assert.ok(calls.includes("get b"), "the GET from before its deletion does not serve");
 });
 
-test("a ledger's first decision lists StatefulSets and pods; without members-through what is known will do (R4)", async () => {
+test("a ledger's first decision lists StatefulSets and pods; without members-through the memory is enough (R4)", async () => {
   const { requests: calls, read, noted: reported } = make();
   await read({ settledThrough: undefined });
   assert.deepEqual(calls, ["list statefulsets", "list pods"]);
@@ -107,13 +107,13 @@ test("a ledger's first decision lists StatefulSets and pods; without members-thr
   assert.deepEqual(calls, []);
 });
 
-test("a watch that has got exactly to members-through is there (S1)", async () => {
+test("a watch at exactly members-through has reached it (S1)", async () => {
   const { requests: calls, read } = make();
   await read({ membersThrough: 9 });
   assert.deepEqual(calls, []);
 });
 
-test("what a sweep finds otherwise is taken over, and is no proof that a watch has died", async () => {
+test("a sweep takes over what its lists show, and a difference does not prove that a watch has stopped", async () => {
   const { server, memory, read } = make();
   server.statefulSets = [set("a", 15), set("b", 16)];
   server.pods = [at("a-0", 17), at("a-1", 18)];
@@ -130,7 +130,7 @@ test("what a sweep finds otherwise is taken over, and is no proof that a watch h
   assert.deepEqual(await names({}), expected);
 });
 
-test("the other StatefulSets of the namespace are in a view that may permit, too", async () => {
+test("a view that may permit also has the other StatefulSets of the namespace", async () => {
   const { read } = make([set("a", 3), set("z", 4, "new", { "rollout-group": "other" })]);
   const { neighbours } = await read({ permitSinceMs: 0 });
   assert.deepEqual(
@@ -139,7 +139,7 @@ test("the other StatefulSets of the namespace are in a view that may permit, too
   );
 });
 
-test("a StatefulSet that was read before a pod of another revision came is read again, and that read serves, too (Z3)", async () => {
+test("a StatefulSet that was read before a pod of another revision appeared is read again, and that read serves as well (Z3)", async () => {
   const { clock, server, requests: calls, noted: reported, read } = make();
   await read({ permitSinceMs: 0 });
   await clock.goTo(1_000);

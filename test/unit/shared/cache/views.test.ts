@@ -15,7 +15,7 @@ const at = (name: string, revision: number, more: Partial<PodObject["metadata"]>
 const [a, b] = [statefulSet("a"), statefulSet("b")];
 const key = { namespace, group: "group" };
 
-/** Answers each LIST with the pods of its selector, at the revision that is given for it. */
+/** Answers each LIST with the pods of its selector, at the revision given for it. */
 function serving(revisions: Readonly<Record<string, number>>, ...pods: PodObject[]) {
   const queries: ListQuery[] = [];
   const cluster = {
@@ -29,7 +29,7 @@ function serving(revisions: Readonly<Record<string, number>>, ...pods: PodObject
   return { cluster, queries };
 }
 
-test("pods are listed by the selector of each StatefulSet, at least as new as asked for, or consistently", async () => {
+test("pods are listed by the selector of each StatefulSet, consistently or at least as new as required", async () => {
   const { cluster, queries } = serving({ a: 20 });
   for (const need of [
     { settledThrough: 7, consistent: false },
@@ -43,7 +43,7 @@ test("pods are listed by the selector of each StatefulSet, at least as new as as
   assert.deepEqual(queries, [{ ...consistent, notOlderThan: "7" }, consistent, consistent, consistent]);
 });
 
-test("lists are as old as the oldest of them; consistent ones prove the newest revision, others none (R5)", async () => {
+test("several lists are as old as the oldest; consistent ones prove the newest revision, and others prove none (R5)", async () => {
   const { cluster } = serving({ a: 20, b: 30 }, at("a-0", 12), at("b-0", 9));
   const list = (consistent: boolean, ...statefulSets: (typeof a)[]) =>
     listPods(cluster, key, statefulSets, { settledThrough: 7, consistent });
@@ -51,17 +51,17 @@ test("lists are as old as the oldest of them; consistent ones prove the newest r
   assert.deepEqual([index.listedAt, index.consistentAt, index.seenThrough], [20, 30, 12]);
   assert.equal((await list(true, a)).consistentAt, 20);
   assert.equal((await list(false, a, b)).consistentAt, undefined);
-  assert.equal((await list(true)).consistentAt, undefined, "no LIST proves nothing");
+  assert.equal((await list(true)).consistentAt, undefined, "without a LIST nothing is proved");
 });
 
-test("under a ledger's first decision the newest of the lists counts as seen, and nothing where there is none (R4)", async () => {
+test("under a ledger's first decision the revision of the newest list counts as seen, or 0 without a list (R4)", async () => {
   const { cluster } = serving({ a: 20, b: 30 }, at("a-0", 12));
   const seen = async (...statefulSets: (typeof a)[]) =>
     (await listPods(cluster, key, statefulSets, { settledThrough: undefined, consistent: true })).seenThrough;
   assert.deepEqual([await seen(a, b), await seen(a), await seen()], [30, 20, 0]);
 });
 
-test("a list has seen through the largest revision of its pods, and pods belong to who owns them", () => {
+test("a list has seen through the largest revision of its pods, and each pod belongs to its owner", () => {
   const index = indexPods([at("a-1", 4), at("a-0", 9), at("web", 5, { ownerReferences: [] })]);
   assert.deepEqual([index.seenThrough, index.listedAt, index.consistentAt], [9, 0, undefined]);
   assert.deepEqual([...index.byOwner.keys()], ["uid-of-a"]);
@@ -69,7 +69,7 @@ test("a list has seen through the largest revision of its pods, and pods belong 
   assert.equal(indexPods([]).seenThrough, 0);
 });
 
-test("a view of lists knows all members up to the newest of them, and is consistent where all its lists are", () => {
+test("a view of lists knows all members up to the newest one, and is consistent if all its lists are", () => {
   const around = (...workloads: (typeof a)[]) => ({ workloads, neighbours: [], budgets: [] });
   const pods = { ...indexPods([at("a-0", 4)]), consistentAt: 20 };
   const younger = statefulSet("b", { resourceVersion: "8" });
@@ -83,7 +83,7 @@ test("a view of lists knows all members up to the newest of them, and is consist
   assert.equal(viewOfIndex(around(a), { askedMs: 7, revision: 19 }, stale).consistentAt, undefined);
 });
 
-test("without their CRD there are no budgets, and a pod that is not found is gone; other errors are passed on", async () => {
+test("without their CRD there are no budgets, and a pod that is not found is gone; other errors are thrown", async () => {
   const failing = (code: number) => {
     const fail = async () => {
       throw new ClusterError({ code, reason: "Test", message: "no", verb: "get", resource: "pods" });
@@ -98,7 +98,7 @@ test("without their CRD there are no budgets, and a pod that is not found is gon
   }
 });
 
-test("budgets are listed in one namespace, or in all of them", async () => {
+test("budgets are listed in one namespace, or in all", async () => {
   const { cluster, queries } = serving({});
   await listBudgets(cluster, namespace);
   await listBudgets(cluster, undefined);

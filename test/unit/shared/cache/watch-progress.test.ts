@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isSame, sameButRevision } from "../../../../functions/shared/cache/watch-progress.ts";
 
-test("two values say the same where each of their fields does, in any order and at any depth", () => {
+test("two values are equal if all their fields are, in any order and at any depth", () => {
   const value = { name: "a", labels: { app: "db", zone: "b" }, ordinals: [1, 2], none: null, time: Number.NaN };
   assert.ok(isSame(value, structuredClone(value)));
   assert.ok(isSame({ one: 1, two: 2 }, { two: 2, one: 1 }));
@@ -26,7 +26,7 @@ test("two values say the same where each of their fields does, in any order and 
   assert.ok(!isSame(1, "1") && !isSame(undefined, null) && !isSame([], ""));
 });
 
-test("an object that differs in its revision alone has not changed; one that was not known has", () => {
+test("an object has not changed if only its revision differs, and an unknown object has", () => {
   const pod = { resourceVersion: 5, name: "a-0", labels: { app: "db" } };
   assert.ok(sameButRevision(pod, { ...structuredClone(pod), resourceVersion: 6 }));
   assert.ok(!sameButRevision(pod, { ...pod, labels: { app: "web" } }));

@@ -42,7 +42,7 @@ const at = (name: string, where = namespace) => ({ namespace: where, name });
 const touch = (harness: Harness, resource: "pods" | "statefulsets", name: string) =>
   harness.world.store.patch(resource, at(name), { metadata: { labels: { touched: "yes" } } });
 
-test("a pod triggers the group of its StatefulSet, a StatefulSet its own; what is of no group triggers none", async () => {
+test("a pod triggers its StatefulSet's group, a StatefulSet its own group, and objects without a group trigger none", async () => {
   const { harness, watches, stop } = await watching();
   const { store } = harness.world;
   const single = store.get("statefulsets", at("group-a"));
@@ -62,7 +62,7 @@ test("a pod triggers the group of its StatefulSet, a StatefulSet its own; what i
   await stop();
 });
 
-test("a budget triggers the groups of its namespace whose pods it selects, and is reported with how it came", async () => {
+test("a budget triggers the groups of its namespace whose pods it selects, and its listener learns how it changed", async () => {
   const events: string[] = [];
   const { harness, watches, stop } = await watching({
     onBudget: ({ name }, how) => void events.push(`${how} ${name}`),
@@ -88,7 +88,7 @@ test("a budget triggers the groups of its namespace whose pods it selects, and i
   await stop();
 });
 
-test("views of one namespace watch and list it alone, and an answer from another one is of no use to them", async () => {
+test("views of one namespace watch and list only that, and ignore an object of another namespace", async () => {
   const harness = new Harness({ replicas: 1 });
   const { cache, read, stop } = await watching({ namespaces: [namespace] }, harness);
   const other = harness.world.addGroup({ namespace: "elsewhere", group: "other", zones: ["a"], replicas: 1 });
@@ -110,7 +110,7 @@ test("views of one namespace watch and list it alone, and an answer from another
   await everywhere.stop();
 });
 
-test("the watches of a namespace ask for that namespace", async () => {
+test("the watches of a namespace request only that namespace", async () => {
   const harness = new Harness({ replicas: 1 });
   const queries: unknown[] = [];
   const cluster: Cluster = {
@@ -129,7 +129,7 @@ test("the watches of a namespace ask for that namespace", async () => {
   await stop();
 });
 
-test("what a write was answered is in the next view before the watch reports it, and is read again to permit", async () => {
+test("the answer to a write is in the next view before the watch reports it, and is read again before a permit", async () => {
   for (const namespaces of [undefined, [namespace]]) {
     const harness = new Harness({ replicas: 1 });
     let isDeaf = false;
@@ -151,12 +151,12 @@ test("what a write was answered is in the next view before the watch reports it,
     assert.equal(a?.maxUnavailable, 7);
     harness.forget();
     await read({ permitSinceMs: sinceMs });
-    assert.deepEqual(harness.requests, ["get statefulsets"], "that of group-a alone");
+    assert.deepEqual(harness.requests, ["get statefulsets"], "the GET of group-a alone");
     await stop();
   }
 });
 
-test("a consistent read lists budgets, too", async () => {
+test("a consistent read also lists budgets", async () => {
   const { harness, cache, read, stop } = await watching();
   assert.equal(cache.isLasting, true);
   await read();
@@ -166,7 +166,7 @@ test("a consistent read lists budgets, too", async () => {
   await stop();
 });
 
-test("one pod that stands is enough to know what was made for a StatefulSet; a pod without an owner's uid has no owner", async () => {
+test("one existing pod is enough to know which pods were made for a StatefulSet; a pod without an owner's uid has no owner", async () => {
   const { harness, cache, stop } = await watching();
   const left = await played(harness.timeline, cache.podsMadeFor(at("group-a")));
   assert.deepEqual([left.map(({ name }) => name), harness.requests], [["group-a-0"], []]);
@@ -177,7 +177,7 @@ test("one pod that stands is enough to know what was made for a StatefulSet; a p
   await stop();
 });
 
-test("a type that is not served is trouble, but for that of budgets, which need not be installed", async () => {
+test("a type that the API server does not serve is an error, except for the optional type of budgets", async () => {
   const withheld = async (resource: Resource) => {
     const harness = new Harness({ replicas: 1 });
     const cluster: Cluster = {
@@ -201,7 +201,7 @@ test("a type that is not served is trouble, but for that of budgets, which need 
   assert.deepEqual(await withheld("zoneawarepoddisruptionbudgets"), []);
 });
 
-test("a pod is taken from memory for 30 s after the watch was last learnt of, and asked for from then on", async () => {
+test("a pod is taken from memory for 30 s after the watch's last event, and then read from the API server", async () => {
   const harness = new Harness({ replicas: 1 });
   let lastEventMs = Number.NaN;
   const cluster: Cluster = {
@@ -228,7 +228,7 @@ test("a pod is taken from memory for 30 s after the watch was last learnt of, an
   await stop();
 });
 
-test("PodDisruptionBudgets are watched where that is asked for, and listed otherwise", async () => {
+test("PodDisruptionBudgets are watched if that is requested, and otherwise listed", async () => {
   for (const disruptionBudgets of [true, false]) {
     const { harness, cache, stop } = await watching({ disruptionBudgets });
     await played(harness.timeline, cache.disruptionBudgets(namespace));
@@ -237,7 +237,7 @@ test("PodDisruptionBudgets are watched where that is asked for, and listed other
   }
 });
 
-test("when the views have stopped, no watch is left", async () => {
+test("no watch is left after the views have stopped", async () => {
   const harness = new Harness({ replicas: 1 });
   let open = 0;
   const cluster: Cluster = {
@@ -248,7 +248,7 @@ test("when the views have stopped, no watch is left", async () => {
         try {
           yield* harness.cluster.watch(resource, query, options);
         } finally {
-          // The request under way is answered first.
+          // The API server answers the request under way first.
           await harness.cluster.sleep(50);
           open--;
         }
@@ -260,7 +260,7 @@ test("when the views have stopped, no watch is left", async () => {
   assert.equal(open, 0);
 });
 
-test("a namespace that may not be read holds up no other, but for 30 s in which its empty memory passes for recent", async () => {
+test("a namespace that may not be read delays no other for longer than 30 s, in which its empty memory counts as recent", async () => {
   const open = (mayBeRead: (namespace: string) => boolean, code = 403) => {
     const harness = new Harness({ replicas: 1 });
     const cluster = wrapCalls(harness.cluster, async ({ verb, resource, given: [, query] }, send) => {

@@ -1,4 +1,4 @@
-/** Views from watches in a fake cluster: what they cost, when they list, and what they survive. */
+/** Views from watches in a fake cluster: what they cost, when they list, and which failures they survive. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -33,7 +33,7 @@ test("a decision that waits costs no request", async () => {
   assert.deepEqual(harness.requests, []);
 });
 
-test("a decision that takes costs a GET of each StatefulSet, one write and one deletion", async () => {
+test("a decision that takes a pod costs a GET of each StatefulSet, one write and one deletion", async () => {
   const { harness } = await watching();
   await harness.run();
   harness.world.settle();
@@ -44,7 +44,7 @@ test("a decision that takes costs a GET of each StatefulSet, one write and one d
   assert.deepEqual(harness.requests, ["get statefulsets", "get statefulsets", "patch leases", "delete pods"]);
 });
 
-test("a view that only waits is served from memory, with what the watch reported", async () => {
+test("a view that only waits is served from memory, with what the watch has reported", async () => {
   const { harness, read } = await watching();
   assert.deepEqual(names(await read()), all);
   harness.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
@@ -54,7 +54,7 @@ test("a view that only waits is served from memory, with what the watch reported
   assert.equal((await read()).statefulSetsReadMs, undefined);
 });
 
-test("to permit, each StatefulSet is read; a read serves for 3 s, unless another client wrote the ledger since (R5)", async () => {
+test("each StatefulSet is read before a permit; a read serves for 3 s, unless another client has written the ledger since (R5)", async () => {
   const { harness, read } = await watching();
   const startMs = harness.cluster.monotonicMs();
   await read({ permitSinceMs: startMs });
@@ -84,7 +84,7 @@ test("a StatefulSet that is gone, or has left the group, is not in a view that m
   assert.deepEqual(view.workloads, []);
 });
 
-test("a memory that has not reached settled-through within 250 ms is replaced by LISTs at least that new (R5)", async () => {
+test("a memory that does not reach settled-through within 250 ms is replaced by LISTs at least that new (R5)", async () => {
   const { harness, read } = await watching();
   harness.world.store.create("leases", namespace, { metadata: { name: "noise" } });
   const settledThrough = Number(harness.world.store.list("pods").resourceVersion);
@@ -105,7 +105,7 @@ test("a watch that is only a moment behind is waited for", async () => {
   assert.deepEqual(harness.requests, []);
 });
 
-test("after 30 s of silence a view that may permit is a consistent LIST, one that may not is not (R5)", async () => {
+test("after 30 s of silence a view that may permit is a consistent LIST, and another one is not (R5)", async () => {
   const { harness, read } = await watching();
   const settledThrough = 1;
   await harness.goOn(29_000);
@@ -120,7 +120,7 @@ test("after 30 s of silence a view that may permit is a consistent LIST, one tha
   for (const { given } of lists) assert.equal((given[1] as { notOlderThan?: string }).notOlderThan, undefined);
   harness.forget();
   await read({ settledThrough, permitSinceMs: harness.cluster.monotonicMs() });
-  assert.equal(harness.count("list pods"), 0, "a memory that was confirmed counts as received");
+  assert.equal(harness.count("list pods"), 0, "a confirmed memory counts as received");
 });
 
 test("a bookmark ends the silence", async () => {
@@ -132,7 +132,7 @@ test("a bookmark ends the silence", async () => {
   assert.equal(harness.count("list pods"), 0);
 });
 
-test("a sweep, and a ledger's first decision, list consistently whatever is in memory (R4)", async () => {
+test("a sweep, and a ledger's first decision, list consistently, whatever is in memory (R4)", async () => {
   for (const need of [{ consistent: true }, { settledThrough: undefined }]) {
     const { harness, read } = await watching();
     const startMs = harness.cluster.monotonicMs();
@@ -145,7 +145,7 @@ test("a sweep, and a ledger's first decision, list consistently whatever is in m
   }
 });
 
-test("under a ledger's first decision the lists' own revision counts as seen, later it does not (R4, R8)", async () => {
+test("the lists' own revision counts as seen under a ledger's first decision, and later not (R4, R8)", async () => {
   const { harness, read } = await watching();
   harness.world.store.create("leases", namespace, { metadata: { name: "noise" } });
   const revision = Number(harness.world.store.list("pods").resourceVersion);
@@ -153,7 +153,7 @@ test("under a ledger's first decision the lists' own revision counts as seen, la
   assert.ok((await read({ consistent: true })).seenThrough < revision);
 });
 
-test("a watch that died without a word is found out after 30 s and begun again with a list", async () => {
+test("a watch that stopped without an error is detected after 30 s, and begun again with a list", async () => {
   const harness = await new Harness().prepare();
   let deaf = false;
   const { watch } = harness.cluster;
@@ -183,7 +183,7 @@ test("a watch that died without a word is found out after 30 s and begun again w
   assert.equal((await read(undefined)).pod("group-a-0")?.uid, after);
 });
 
-test("a watch that breaks is reported and taken up again where it was, later each time", async () => {
+test("a watch that breaks is reported, and resumed where it was after longer and longer waits", async () => {
   const harness = await new Harness().prepare();
   const troubles: number[] = [];
   const { watch } = harness.cluster;
@@ -208,7 +208,7 @@ test("a watch that breaks is reported and taken up again where it was, later eac
   assert.equal(harness.count("list pods"), 0);
 });
 
-test("a revision that is too old begins again with a list, at once and without a word", async () => {
+test("a watch whose revision is too old begins again with a list, at once and without a report", async () => {
   const harness = await new Harness().prepare();
   const troubles: unknown[] = [];
   const { watch } = harness.cluster;
@@ -247,7 +247,7 @@ test("stopped views watch no more", async () => {
   assert.equal(harness.calls.length, 0);
 });
 
-test("a namespace that is not watched is an error, not an empty view", async () => {
+test("a read of a namespace that is not watched fails, and does not return an empty view", async () => {
   const harness = await new Harness().prepare();
   const options = { cluster: harness.cluster, onChange() {}, onTrouble() {} };
   const cache = createWatchCache({ ...options, namespaces: ["elsewhere"] });

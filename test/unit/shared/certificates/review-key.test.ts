@@ -1,4 +1,4 @@
-/** The key of API servers is read from the Secret and found in a path; anything else counts as no key. */
+/** API servers' key in the Secret and in a path: anything malformed counts as no key. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
@@ -19,7 +19,7 @@ import {
 const newKey = () => randomBytes(32).toString("hex");
 const path = "/admission/pod-eviction";
 
-test("the Secret gives back each key that was written into it", () => {
+test("each key that was written into the Secret is read back", () => {
   const keys = { current: newKey(), next: newKey(), previous: newKey() };
   const data = {
     "review-key": encodeReviewKey(keys.current),
@@ -30,7 +30,7 @@ test("the Secret gives back each key that was written into it", () => {
   for (const key of Object.values(keys)) assert.ok(isReviewKey(key, parseReviewKeys({ data })));
 });
 
-test("a key that is missing, has 10 bytes or 1 MiB, or is no base64 counts as none", () => {
+test("a missing key, one of 10 bytes or 1 MiB, and one that is no base64 count as none", () => {
   const none = { current: undefined, next: undefined, previous: undefined };
   assert.deepEqual(parseReviewKeys({}), none);
   for (const text of ["", "====", randomBytes(10).toString("base64"), randomBytes(2 ** 20).toString("base64")])
@@ -38,14 +38,14 @@ test("a key that is missing, has 10 bytes or 1 MiB, or is no base64 counts as no
   assert.ok(!isReviewKey("", none) && !isReviewKey(newKey(), none));
 });
 
-test("a path is split after its key, and put together again under another one", () => {
+test("a path is split after its key, and joined again with another key", () => {
   const key = newKey();
   assert.deepEqual(splitPath(`/${key}${path}`), { key, path });
   assert.equal(withKey(path, key), `/${key}${path}`);
   assert.equal(withKey(withKey(path, newKey()), key), `/${key}${path}`);
 });
 
-test("a key in upper case, escaped, cut, doubled, alone or in the query is none of a path", () => {
+test("a key in upper case, escaped, shortened, doubled, alone or in the query does not count", () => {
   const key = newKey();
   const others = [
     path,
@@ -59,10 +59,10 @@ test("a key in upper case, escaped, cut, doubled, alone or in the query is none 
     `${path}?key=${key}`,
   ];
   for (const one of others) assert.deepEqual(splitPath(one), { key: undefined, path: one });
-  assert.deepEqual(splitPath(`/${key}/${key}${path}`), { key, path: `/${key}${path}` }, "no path of ours is left");
+  assert.deepEqual(splitPath(`/${key}/${key}${path}`), { key, path: `/${key}${path}` }, "no path of Sluice is left");
 });
 
-test("a key is random, and a fault of the Secret says what is there instead of one", () => {
+test("a key is random, and the error about the Secret says what it has instead of a key", () => {
   const [one, other] = [generateReviewKey(), generateReviewKey()];
   assert.ok(one !== other && /^[0-9a-f]{64}$/.test(one));
   const faultOf = (text?: string) => reviewKeyFault({ data: text === undefined ? {} : { "review-key": text } });
@@ -73,7 +73,7 @@ test("a key is random, and a fault of the Secret says what is there instead of o
   assert.equal(faultOf(encodeReviewKey(one)), undefined);
 });
 
-test("a first key takes the place of one that is there, which stays valid, and a promotion does the same with the next", () => {
+test("a new first key replaces the existing one, which stays valid, and a promotion does the same with the next key", () => {
   const [current, next, previous] = [newKey(), newKey(), newKey()];
   const [one, two] = [encodeReviewKey(current), encodeReviewKey(next)];
   const none = { current: undefined, next: undefined, previous };
@@ -88,7 +88,7 @@ test("a first key takes the place of one that is there, which stays valid, and a
   assert.deepEqual(dataOfKeyPromotion({ current, next: undefined, previous }), { "next-review-key": null });
 });
 
-test("a key can stand before a path of at least one segment, and before no other", () => {
+test("a key can precede only a path of at least one segment", () => {
   for (const one of ["/a", path, `/${newKey()}/a`]) assert.ok(takesKey(one));
   for (const one of [undefined, "", "/", "//a", "a"]) assert.ok(!takesKey(one));
 });

@@ -31,7 +31,7 @@ function encode(text: string): string {
   return Buffer.from(text).toString("base64");
 }
 
-test("what is issued is a chain that verifies, of P-256 keys, with rollout-operator's names and usages", () => {
+test("an issued certificate has a chain that verifies, P-256 keys, and rollout-operator's names and usages", () => {
   const [ca, leaf] = [new X509Certificate(issued.ca), new X509Certificate(issued.cert)];
   assert.ok(ca.ca && ca.verify(ca.publicKey) && ca.checkIssued(ca));
   assert.ok(!leaf.ca && leaf.verify(ca.publicKey) && leaf.checkIssued(ca));
@@ -47,19 +47,19 @@ test("what is issued is a chain that verifies, of P-256 keys, with rollout-opera
   assert.equal(leaf.subjectAltName, "DNS:rollout-operator.mimir.svc, DNS:localhost");
   // clientAuth and serverAuth.
   for (const { keyUsage } of [ca, leaf]) assert.deepEqual(keyUsage, ["1.3.6.1.5.5.7.3.2", "1.3.6.1.5.5.7.3.1"]);
-  assert.equal(leaf.validFromDate.toISOString(), "2026-11-21T12:00:00.000Z", "never later than asked for");
+  assert.equal(leaf.validFromDate.toISOString(), "2026-11-21T12:00:00.000Z", "not later than requested");
   assert.equal(leaf.validToDate.toISOString(), "2027-11-21T12:00:00.000Z");
   assert.match(issued.key, /^-----BEGIN PRIVATE KEY-----\n/, "PKCS #8");
   createSecureContext({ cert: issued.cert, key: issued.key });
 });
 
-test("two authorities share no serial number, although they share their name", () => {
+test("two authorities have different serial numbers, although they have the same name", () => {
   const [one, two] = [new X509Certificate(issued.ca), new X509Certificate(other.ca)];
   assert.notEqual(one.serialNumber, two.serialNumber);
   for (const { serialNumber } of [one, two]) assert.match(serialNumber, /^[0-9A-F]{20,40}$/, "large, and not below 0");
 });
 
-test("a bundle that begins a megabyte of certificates and ends none is read at once, and what comes before it is found", () => {
+test("a bundle with a megabyte of unfinished certificates is read at once, and the certificate before them is found", () => {
   const begins = "-----BEGIN CERTIFICATE-----\n";
   const endless = begins.repeat(2 ** 20 / begins.length);
   const startedMs = performance.now();
@@ -68,7 +68,7 @@ test("a bundle that begins a megabyte of certificates and ends none is read at o
   assert.ok(tookMs < 1_000, `${tookMs} ms`);
 });
 
-test("what is stored is what is read", () => {
+test("what is stored is read back unchanged", () => {
   const { presented, next, previous } = parseCertificates(
     secretOf({ ...dataOf("presented", issued), ...dataOf("next", other), "previous-ca": encode(other.ca + issued.ca) }),
   );
@@ -81,7 +81,7 @@ test("what is stored is what is read", () => {
   assert.deepEqual(previous, [authority(other.ca), authority(issued.ca)]);
 });
 
-test("an RSA pair of before, in rollout-operator's form, is read and presented until its renewal", async () => {
+test("an older RSA pair in rollout-operator's form is read and presented until its renewal", async () => {
   const authority = await createAuthority("RSA-4096");
   const { cert, key: pkcs8 } = await authority.issue("rollout-operator.mimir.svc");
   const key = createPrivateKey(pkcs8).export({ type: "pkcs1", format: "pem" }) as string;
@@ -92,7 +92,7 @@ test("an RSA pair of before, in rollout-operator's form, is read and presented u
   createSecureContext({ cert, key });
 });
 
-test("a promotion empties what was next, in one patch", () => {
+test("a promotion empties the next pair in the same patch", () => {
   const { next } = parseCertificates(secretOf({ ...dataOf("presented", issued), ...dataOf("next", other) }));
   assert.ok(next !== undefined);
   assert.deepEqual(dataOfPromotion(next, [{ ca: issued.ca, notAfterMs: 0 }]), {
@@ -107,7 +107,7 @@ test("a promotion empties what was next, in one patch", () => {
   assert.equal((dataOfPromotion(next, []) as { "previous-ca": unknown })["previous-ca"], null);
 });
 
-test("an empty Secret is none, and one in which something is wrong says what", async () => {
+test("an empty Secret has no pair, and the error about a broken one says what is wrong", async () => {
   assert.equal(parseCertificates(secretOf({})).presented, undefined);
   assert.equal(parseCertificates(secretOf({ ca: "", cert: encode(" \n"), "tls.crt": "eA==" })).presented, undefined);
   const data = dataOf("presented", issued) as { ca: string; cert: string; key: string };
@@ -128,13 +128,13 @@ test("an empty Secret is none, and one in which something is wrong says what", a
   }
 });
 
-test("a next certificate or authorities from before that do not parse are none", () => {
+test("a next certificate and old authorities count as none if they do not parse", () => {
   const data = { ...dataOf("presented", issued), ...dataOf("next", other), "next-key": encode(issued.cert) };
   const { next, previous } = parseCertificates(secretOf({ ...data, "previous-ca": encode(`x\n${issued.ca}`) }));
   assert.deepEqual([next, previous.length], [undefined, 1]);
 });
 
-test("the same certificate is the same text, however its PEM is wrapped and whatever stands around it", () => {
+test("a certificate is compared as the same text, however its PEM is wrapped and whatever surrounds it", () => {
   const [, ...lines] = issued.ca.trim().split("\n");
   const unwrapped = `-----BEGIN CERTIFICATE-----\n${lines.slice(0, -1).join("")}\n-----END CERTIFICATE-----`;
   assert.deepEqual(splitPem(`# ours\r\n${issued.ca.replaceAll("\n", "\r\n")}${unwrapped}`), [issued.ca, issued.ca]);

@@ -34,14 +34,14 @@ class Machine {
 }
 
 describe("clock", () => {
-  test("it begins with the monotonic clock and goes on with it", () => {
+  test("the clock starts at the monotonic clock and goes on with it", () => {
     const machine = new Machine();
     assert.equal(machine.clock.nowMs(), 5_000);
     machine.reconcile(1_234.5);
     assert.deepEqual([machine.clock.nowMs(), machine.clock.skippedMs()], [6_234.5, 0]);
   });
 
-  test("the time that the machine slept through counts at the first reconcile, and once", () => {
+  test("time during the machine's sleep counts once, at the next reading", () => {
     const machine = new Machine();
     machine.clock.nowMs();
     machine.sleep(3_600_000);
@@ -53,7 +53,7 @@ describe("clock", () => {
     assert.ok(Math.abs(machine.clock.skippedMs() - 3_600_000) < 1);
   });
 
-  test("a wall clock that is set back changes nothing, and time goes on", () => {
+  test("a wall clock that is set back changes nothing, and the time goes on", () => {
     const machine = new Machine();
     for (const byMs of [-1, -1_500, -3_600_000, -86_400_000]) {
       const before = machine.clock.nowMs();
@@ -64,11 +64,11 @@ describe("clock", () => {
     machine.sleep(60_000);
     assert.ok(
       machine.clock.skippedMs() === 0 && machine.clock.nowMs() > 65_000,
-      "sleep is seen from where it stands now",
+      "a later sleep is seen from the new wall time",
     );
   });
 
-  test("it never goes back, whatever the two clocks do", () => {
+  test("the clock never goes back, whatever the two clocks do", () => {
     const machine = new Machine();
     let lastMs = machine.clock.nowMs();
     for (let step = 0; step < 5_000; step++) {
@@ -81,7 +81,7 @@ describe("clock", () => {
     }
   });
 
-  test("many short sleeps count like a long one: never more than a second is missing", () => {
+  test("many short sleeps count like a long one: at most a second is lost", () => {
     const machine = new Machine();
     let trueMs = machine.clock.nowMs();
     for (let pause = 0; pause < 50; pause++) {
@@ -92,7 +92,7 @@ describe("clock", () => {
     }
   });
 
-  test("a wall clock that is corrected little by little, and reads that are a moment apart, are no sleep", () => {
+  test("small corrections of the wall clock, and readings a moment apart, do not count as sleep", () => {
     const machine = new Machine();
     for (let ms = 0; ms < 86_400_000; ms += 10_000) {
       machine.reconcile(10_000);
@@ -104,7 +104,7 @@ describe("clock", () => {
 });
 
 describe("after a sleep", () => {
-  test("an act is late, and nothing is sent (R9)", async () => {
+  test("an act is late and is not sent (R9)", async () => {
     const machine = new Machine();
     await withServer({ clock: machine.clock }, async ({ cluster, server }) => {
       const notAfterMs = cluster.monotonicMs() + 5_000;
@@ -117,7 +117,7 @@ describe("after a sleep", () => {
     });
   });
 
-  test("an act that waits for a connection is late when its turn comes (R9)", async () => {
+  test("an act that waited for a connection is late when it gets one (R9)", async () => {
     const machine = new Machine();
     await withServer({ clock: machine.clock, connections: 1 }, async ({ cluster, server }) => {
       const arrived = Promise.withResolvers<() => void>();
@@ -126,7 +126,7 @@ describe("after a sleep", () => {
       const answer = await arrived.promise;
       const notAfterMs = cluster.monotonicMs() + 5_000;
       const act = rejection(cluster.delete("pods", { namespace: "ns", name: "web-1" }, { uid: "u" }, { notAfterMs }));
-      // It was in time for the first reconcile, and waits for the only connection by now.
+      // It was in time at first, and now waits for the only connection.
       for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
       machine.sleep(3_600_000);
       answer();
@@ -135,7 +135,7 @@ describe("after a sleep", () => {
     });
   });
 
-  test("a reconcile that slept between its reservation and its act deletes nothing, and says late", async () => {
+  test("a reconcile that slept between its reservation and its act deletes nothing, and reports late", async () => {
     const harness = new Harness();
     const { cluster } = harness.context;
     const machine = new Machine();
@@ -149,7 +149,7 @@ describe("after a sleep", () => {
     assert.deepEqual([harness.acts[0]?.result, harness.count("delete pods")], ["late", 0]);
   });
 
-  test("the API server's time goes on with the sleep, and the next reply tells whether it was one", () => {
+  test("the API server's time goes on during the sleep, and the next reply shows whether there was one", () => {
     const epochMs = Date.UTC(2026, 0, 1);
     const date = (ms: number) => new Date(Math.floor(ms / 1_000) * 1_000).toUTCString();
     for (const slept of [true, false]) {
@@ -159,7 +159,7 @@ describe("after a sleep", () => {
       const jumpMs = 3_600_000;
       assert.equal(time.uncertaintyMs(jumpMs), before + jumpMs);
       const nowMs = 6_000 + jumpMs;
-      assert.ok(Math.abs((time.at(nowMs) ?? 0) - epochMs - nowMs) < 600, "until then it is taken for sleep");
+      assert.ok(Math.abs((time.at(nowMs) ?? 0) - epochMs - nowMs) < 600, "until then it counts as sleep");
       const trueMs = epochMs + (slept ? nowMs : 6_000);
       time.observe(date(trueMs), nowMs - 2, nowMs + 2, jumpMs);
       assert.ok(Math.abs((time.at(nowMs) ?? 0) - trueMs) <= 530 + jumpMs * 0.0002, `${slept}`);
@@ -167,7 +167,7 @@ describe("after a sleep", () => {
     }
   });
 
-  test("a jump that the bounds of before would hide leaves room for both, until replies tell", () => {
+  test("a jump within the known bounds widens them for both cases, until a reply decides", () => {
     const time = new ServerTime();
     const wholeSecondMs = Date.UTC(2026, 0, 1);
     time.observe(new Date(wholeSecondMs).toUTCString(), 1_000, 1_000, 0);
@@ -177,7 +177,7 @@ describe("after a sleep", () => {
     assert.ok(Math.abs(errorMs) <= time.uncertaintyMs() / 2, `${errorMs} of ${time.uncertaintyMs()}`);
   });
 
-  test("a wall clock that is set forward a little leaves the truth within the bounds", () => {
+  test("the true time stays within the bounds if the wall clock is set forward a little", () => {
     const epochMs = Date.UTC(2026, 0, 1);
     const time = new ServerTime();
     for (let ms = 0; ms < 20_000; ms += 130) {
@@ -193,7 +193,7 @@ describe("after a sleep", () => {
 });
 
 describe("after the wall clock was set forward", () => {
-  test("the process tells two times: its own, and the API server's by the next reply", async () => {
+  test("the process has two times: its own, and the API server's from the next reply", async () => {
     const machine = new Machine();
     machine.setWallClock(Date.now() - machine.wallMs);
     await withServer({ clock: machine.clock }, async ({ cluster }) => {
@@ -210,7 +210,7 @@ describe("after the wall clock was set forward", () => {
     });
   });
 
-  test("a ledger is no older for it: it permits nothing until ten seconds have passed (R4)", () => {
+  test("a ledger does not become older: it permits nothing until ten seconds have passed (R4)", () => {
     let skippedMs = 0;
     let monotonicMs = 0;
     const cluster = { monotonicMs: () => monotonicMs + skippedMs, skippedMs: () => skippedMs } as Cluster;
@@ -227,7 +227,7 @@ describe("after the wall clock was set forward", () => {
     assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs: 1_000 }), undefined);
   });
 
-  test("a reservation is not dropped for it: the answer about its pod tells the API server's time (R10)", async () => {
+  test("a reservation is not dropped: the reply about its pod brings the API server's true time (R10)", async () => {
     const fresh = reservation("a-0");
     let serverMs = fresh.stampMs + 3_600_000;
     const cluster = {

@@ -1,4 +1,4 @@
-/** Waits until a deadline: when they end, and what that costs. */
+/** Waits until a deadline: when they end, and what they cost. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Deadlines, withinDeadline } from "../../../../functions/shared/clock/deadlines.ts";
@@ -23,7 +23,7 @@ function waitingRoom() {
   return { clock, reported: fired, deadlines, wait, sleeps: () => sleeps };
 }
 
-test("each is told at its deadline, once, also where it comes before the next reconcile", async () => {
+test("each caller is called once at its deadline, also if that is before the pending timer", async () => {
   const { clock, reported: fired, wait } = waitingRoom();
   wait("slow", 900);
   await clock.goTo(10);
@@ -37,7 +37,7 @@ test("each is told at its deadline, once, also where it comes before the next re
   ]);
 });
 
-test("a caller that was taken out is never told, and one that comes when all others have gone is", async () => {
+test("a removed caller is not called, and one that is added after all others have gone is", async () => {
   const { clock, reported: fired, wait, deadlines } = waitingRoom();
   deadlines.delete(wait("answered", 400));
   await clock.goTo(600);
@@ -46,13 +46,13 @@ test("a caller that was taken out is never told, and one that comes when all oth
   assert.deepEqual(fired, [["later", 700]]);
 });
 
-test("a caller that comes after its deadline is told before it waits", () => {
+test("a caller that is added after its deadline is called before it waits", () => {
   const { reported: fired, wait } = waitingRoom();
   wait("past", -1);
   assert.deepEqual(fired, [["past", 0]]);
 });
 
-test("a deadline that is moved back is kept as it is, and one that is brought forward and put in again is told in time", async () => {
+test("a later deadline is kept, and an earlier one counts once the caller is added again", async () => {
   const { clock, reported: fired, wait, deadlines } = waitingRoom();
   const [back, forward] = [wait("back", 300), wait("forward", 9_000)];
   await clock.goTo(100);
@@ -66,11 +66,11 @@ test("a deadline that is moved back is kept as it is, and one that is brought fo
   ]);
 });
 
-test("a thousand callers that wait cost no more looks than one, and no look is left when none waits", async () => {
+test("a thousand callers cost no more timers than one, and none is left when no caller waits", async () => {
   const { clock, wait, deadlines, sleeps } = waitingRoom();
   const all = Array.from({ length: 1_000 }, (_, index) => wait(String(index), 60_000));
   await clock.goTo(1_000);
-  assert.ok(sleeps() <= 5, `${sleeps()} looks`);
+  assert.ok(sleeps() <= 5, `${sleeps()} timers`);
   for (const one of all) deadlines.delete(one);
   await clock.goTo(2_000);
   const before = sleeps();
@@ -78,7 +78,7 @@ test("a thousand callers that wait cost no more looks than one, and no look is l
   assert.deepEqual([sleeps(), clock.pending], [before, 0]);
 });
 
-test("work within its deadline gives its own answer or error, and late work the late answer; none leaves a timer", async () => {
+test("work within its deadline returns its own result or error, late work the late answer, and neither leaves a timer", async () => {
   const { clock, deadlines } = waitingRoom();
   const after = async (ms: number, end: () => string) => {
     await clock.sleep(ms);

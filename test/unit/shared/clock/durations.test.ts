@@ -29,7 +29,7 @@ test("durations are those of Go's time.ParseDuration", () => {
   }
 });
 
-test("what Go refuses is no duration", () => {
+test("a text that Go refuses is no duration", () => {
   const refused = ["", "-", "+", "5", "1d", "m", ".s", ".", "5 m", " 5m", "5m ", "5m5", "--5m", "+-5m", "5M", "1e3s"];
   for (const text of [...refused, "1_000s", "٥m", "2562048h", `${"9".repeat(400)}h`, "constructor", "5m\n"]) {
     assert.equal(parseGoDuration(text), undefined, text);

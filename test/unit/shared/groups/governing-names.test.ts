@@ -1,4 +1,4 @@
-/** Which of several budgets is named, and that a budget counts only in its own namespace. */
+/** Which of several budgets a message names, and that a budget counts only in its own namespace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { governing, isMember, parseStoredBudget } from "../../../../functions/shared/groups/governing.ts";
@@ -6,7 +6,7 @@ import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance
 
 const key = { namespace, group: "group" };
 
-test("of several invalid budgets, and of several foreign StatefulSets, the first is named: the message stays as it is", () => {
+test("of several invalid budgets or foreign StatefulSets the message names the first, so that it does not change", () => {
   const bad = ["one", "two"].map((name) => zoneBudget(name, { maxUnavailable: -1 }));
   const around = { workloads: [], neighbours: [], budgets: bad };
   const invalid = governing(pod("a-0"), around, key);
@@ -18,7 +18,7 @@ test("of several invalid budgets, and of several foreign StatefulSets, the first
   assert.match(selected, / and x of /);
 });
 
-test("a budget of that name in another namespace makes no StatefulSet a member", () => {
+test("a budget of the same name in another namespace makes no StatefulSet a member", () => {
   const loose = statefulSet("a", { group: undefined });
   const ofBudget = { namespace, group: "budget:db" };
   const own = zoneBudget("db", {});
@@ -26,7 +26,7 @@ test("a budget of that name in another namespace makes no StatefulSet a member",
   assert.equal(isMember(loose, ofBudget, [{ ...own, namespace: "elsewhere" }]), false);
 });
 
-test("a budget whose object tells no generation is at its beginning", () => {
+test("a budget without a generation counts as unchanged since its creation", () => {
   const metadata = { name: "db", namespace, uid: "u", resourceVersion: "1" };
   assert.equal(parseStoredBudget({ metadata, spec: { selector: { matchLabels: {} } } }).generation, 0);
 });

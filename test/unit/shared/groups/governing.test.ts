@@ -36,7 +36,7 @@ function ungovernable(budgets: readonly StoredBudget[], changes: Partial<Surroun
   return governed.kind === "ungovernable" ? governed : assert.fail(governed.kind);
 }
 
-test("a budget governs the pods that have all of its labels, and one without labels every pod", () => {
+test("a budget governs the pods that have all its labels, and a budget without labels governs every pod", () => {
   const labels = { app: "db", tier: "hot" };
   const governs = (matchLabels: object) => selects(zoneBudget("db", selecting(matchLabels)), labels);
   assert.equal(governs({ app: "db" }), true);
@@ -46,7 +46,7 @@ test("a budget governs the pods that have all of its labels, and one without lab
   assert.equal(governs({}), true);
 });
 
-test("the items of a LIST do not say their kind, and are budgets all the same", () => {
+test("the items of a LIST are budgets although they have no kind", () => {
   const metadata = { name: "db", namespace, uid: "u", resourceVersion: "1", generation: 4 };
   const stored = parseStoredBudget({ metadata, spec: { maxUnavailable: 2, ...selecting({ app: "db" }) } });
   assert.deepEqual(
@@ -64,7 +64,7 @@ test("the items of a LIST do not say their kind, and are budgets all the same", 
   assert.ok("field" in parseStoredBudget({ kind: "Budget", metadata, spec: selecting({}) }).parsed);
 });
 
-test("an invalid budget selects by all that can be read of its selector, and by nothing else", () => {
+test("an invalid budget selects by the readable part of its selector, and by nothing else", () => {
   const labelsOf = (spec: unknown) => {
     const metadata = { name: "db", namespace, uid: "u", resourceVersion: "1" };
     const { parsed, matchLabels } = parseStoredBudget({ metadata, spec });
@@ -81,7 +81,7 @@ test("an invalid budget selects by all that can be read of its selector, and by 
   }
 });
 
-test("a pod that no budget selects is free, and the one that does governs it", () => {
+test("a pod that no budget selects may go, and a budget that selects it governs it", () => {
   const budgets = [zoneBudget("other", selecting({ app: "other" })), zoneBudget("db", { maxUnavailable: 2 })];
   assert.deepEqual(governing(pod("a-0", { labels: {} }), surroundings({ budgets }), key), { kind: "none" });
   const governed = governing(pod("a-0"), surroundings({ budgets }), key);
@@ -90,7 +90,7 @@ test("a pod that no budget selects is free, and the one that does governs it", (
   assert.deepEqual(governed.budget.allowance, { pods: 2 });
 });
 
-test("several-budgets: all of them are named", () => {
+test("several-budgets: the message names all of them", () => {
   const budgets = ["one", "two", "three"].map((name) => zoneBudget(name, {}));
   const { guard, message, field } = ungovernable(budgets);
   assert.equal(guard, "several-budgets");
@@ -99,7 +99,7 @@ test("several-budgets: all of them are named", () => {
   assert.equal(ungovernable(budgets.slice(0, 2)).guard, "several-budgets");
 });
 
-test("invalid-budget: what is wrong is reported, and before anything else, since Sluice cannot tell which pods it selects", () => {
+test("invalid-budget: the mistake is reported before anything else, because the budget may select any pod", () => {
   const { guard, message, field } = ungovernable([zoneBudget("db", {}), zoneBudget("bad", { maxUnavailable: "1" })]);
   assert.equal(guard, "invalid-budget");
   assert.equal(field, "spec.maxUnavailable");
@@ -107,12 +107,12 @@ test("invalid-budget: what is wrong is reported, and before anything else, since
   assert.equal(ungovernable([zoneBudget("bad", { selector: "app=db" })]).guard, "invalid-budget");
 });
 
-test("an invalid budget that can only mean other pods holds these back no more than a valid one", () => {
+test("an invalid budget that can only mean other pods blocks a pod no more than a valid one", () => {
   const bad = zoneBudget("bad", { maxUnavailable: -1, ...selecting({ app: "other" }) });
   assert.equal(governing(pod("a-0"), surroundings({ budgets: [bad] }), key).kind, "none");
 });
 
-test("budget-spans-groups: a budget whose StatefulSets belong to more than one ledger (R1)", () => {
+test("budget-spans-groups: a budget may not select StatefulSets of more than one ledger (R1)", () => {
   const budgets = [zoneBudget("db", selecting({}))];
   const of = (group: string | undefined) => ungovernable(budgets, { neighbours: [statefulSet("x", { group })] });
   assert.equal(of("other").guard, "budget-spans-groups");
@@ -125,13 +125,13 @@ test("budget-spans-groups: a budget whose StatefulSets belong to more than one l
   assert.match(governed.message, /StatefulSets without a rollout-group and x of rollout-group "other"/);
 });
 
-test("a neighbour that the budget does not select is none of its business", () => {
+test("a neighbour that the budget does not select has no effect on it", () => {
   const neighbours = [statefulSet("x", { group: "other", podLabels: { "rollout-group": "other" } })];
   const governed = governing(pod("a-0"), surroundings({ budgets: [zoneBudget("db", {})], neighbours }), key);
   assert.equal(governed.kind, "one");
 });
 
-test("budget-spans-groups: the labels of the pods that a StatefulSet has count, though its template says others by now", () => {
+test("budget-spans-groups: the labels of a StatefulSet's existing pods count, even if its template has others by now", () => {
   const budgets = [zoneBudget("db", {})];
   const other = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other" } });
   const of = (hasPods: HasPods) =>
@@ -143,7 +143,7 @@ test("budget-spans-groups: the labels of the pods that a StatefulSet has count, 
   assert.match(governed.message, / and x of rollout-group "other"/);
 });
 
-test("an allowance is a number, or a share of what is both wanted and counted, rounded down, of at least one", () => {
+test("an allowance is a number, or a share of the smaller of wanted and counted replicas, rounded down, but at least one", () => {
   const share = (percent: number, replicas: number, countedReplicas = replicas) =>
     allowanceOf(budgetOf({ maxUnavailablePercentage: percent }), statefulSet("a", { replicas, countedReplicas }));
   assert.equal(allowanceOf(budgetOf({ maxUnavailable: 4 }), statefulSet("a", { replicas: 0 })), 4);
@@ -155,7 +155,7 @@ test("an allowance is a number, or a share of what is both wanted and counted, r
   assert.equal(share(50, 4, 10), 2);
 });
 
-test("an allowance is 0 where the budget says so, and where there is nothing to take a share of", () => {
+test("an allowance is 0 if the budget says so, or if there is nothing to take a share of", () => {
   assert.equal(allowanceOf(budgetOf({ maxUnavailable: 0 }), statefulSet("a")), 0);
   assert.equal(allowanceOf(budgetOf({ maxUnavailablePercentage: 0 }), statefulSet("a")), 0);
   const half = budgetOf({ maxUnavailablePercentage: 50 });
@@ -163,13 +163,13 @@ test("an allowance is 0 where the budget says so, and where there is nothing to 
   assert.equal(allowanceOf(half, statefulSet("a", { replicas: 3, countedReplicas: 0 })), 0);
 });
 
-test("the ledger of a budget is that of the group, or the budget's own where there is none (R1)", () => {
+test("a budget's ledger is that of the group, or the budget's own without a group (R1)", () => {
   assert.deepEqual(groupKeyOf(statefulSet("a"), "db"), { namespace, group: "group" });
   assert.deepEqual(groupKeyOf(statefulSet("a", { group: "" }), "db"), { namespace, group: "" });
   assert.deepEqual(groupKeyOf(statefulSet("a", { group: undefined }), "db"), { namespace, group: "budget:db" });
 });
 
-test("members of a group are those that carry its label; of a budget's, those without one that it selects", () => {
+test("members of a group have its label; members of a budget's group have no label and are selected by the budget", () => {
   const budgets = [zoneBudget("db", selecting({ app: "db" }))];
   const loose = statefulSet("a", { group: undefined, podLabels: { app: "db" } });
   const ofBudget = { namespace, group: "budget:db" };
@@ -183,7 +183,7 @@ test("members of a group are those that carry its label; of a budget's, those wi
   assert.equal(isMember(loose, ofBudget, []), false, "the budget is gone");
 });
 
-test("the surroundings of a group are its members, and the others of its namespace", () => {
+test("a group's surroundings are its members and the other StatefulSets of its namespace", () => {
   const sets = [
     statefulSet("a"),
     statefulSet("b", { group: "other" }),

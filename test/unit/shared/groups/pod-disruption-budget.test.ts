@@ -1,4 +1,4 @@
-/** When a PodDisruptionBudget would refuse an eviction after us: as kube-apiserver 1.36 does, in its order (rule R15). */
+/** When a PodDisruptionBudget would refuse an eviction after Sluice: as kube-apiserver 1.36 does, in its order (rule R15). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -33,12 +33,12 @@ const refusal = (changes: Changes = {}, of: Partial<Pod> = {}) => refusalOf(pod(
 const selected = (selector: LabelSelector | undefined, labels: Readonly<Record<string, string>>) =>
   refusal({ spec: selector === undefined ? { selector: undefined as never } : { selector } }, { labels }) !== undefined;
 
-test("a budget that allows no disruption refuses, and says its name", () => {
+test("a budget that allows no disruption refuses, and the message names it", () => {
   assert.equal(refusal(), "PodDisruptionBudget pdb allows no disruption now");
   assert.equal(refusal({ status: { disruptionsAllowed: -1 } }), "PodDisruptionBudget pdb allows no disruption now");
 });
 
-test("a budget that allows one does not refuse, nor does one of another namespace", () => {
+test("a budget that allows a disruption does not refuse, nor does one of another namespace", () => {
   assert.equal(refusal({ status: { disruptionsAllowed: 1 } }), undefined);
   assert.equal(refusal({ namespace: "elsewhere" }), undefined);
   assert.equal(refusalOf(pod("a-0"), []), undefined);
@@ -50,24 +50,24 @@ test("a budget whose controller has not seen its last change refuses, whatever i
   assert.match(refusal({ status: null }) ?? "", behind);
 });
 
-test("pods that have ended, are pending or are on their way out go whatever a budget says", () => {
+test("pods that have ended, are pending or are terminating go, whatever a budget says", () => {
   for (const state of [{ finished: true }, { pending: true }, { terminating: true }]) {
     assert.equal(refusal({}, { ...state, readySinceMs: undefined }), undefined);
   }
 });
 
-test("two budgets over one pod refuse, whatever they allow, and a pod that is exempt all the same goes", () => {
+test("two budgets for one pod refuse, whatever they allow, unless the pod is exempt", () => {
   const two = ["one", "two"].map((name) => budget({ name, status: { disruptionsAllowed: 9 } }));
   assert.match(refusalOf(pod("a-0"), two) ?? "", /^the PodDisruptionBudgets one and two both select it/);
   assert.match(refusalOf(pod("a-0", { readySinceMs: undefined }), two) ?? "", /^the PodDisruptionBudgets one and two/);
   assert.equal(refusalOf(pod("a-0", { pending: true }), two), undefined);
 });
 
-test("a pod that is not ready goes while as many as wanted are healthy, or always, as the budget says", () => {
+test("an unready pod goes while enough pods are healthy, or always, as the budget says", () => {
   const unready = { readySinceMs: undefined };
   const healthy = { currentHealthy: 2, desiredHealthy: 2 };
   assert.equal(refusal({ status: healthy }, unready), undefined);
-  assert.notEqual(refusal({ status: healthy }), undefined, "a ready one does not");
+  assert.notEqual(refusal({ status: healthy }), undefined, "a ready pod does not go");
   assert.notEqual(refusal({ status: { currentHealthy: 1, desiredHealthy: 2 } }, unready), undefined);
   assert.notEqual(refusal({ status: { currentHealthy: 0, desiredHealthy: 0 } }, unready), undefined);
   const always = { spec: { unhealthyPodEvictionPolicy: "AlwaysAllow" } };
@@ -76,7 +76,7 @@ test("a pod that is not ready goes while as many as wanted are healthy, or alway
   assert.equal(refusal({ generation: 3, status: healthy }, unready), undefined, "before the controller is asked");
 });
 
-test("what a status does not say is none: nothing was seen, nothing is allowed, nothing is healthy", () => {
+test("a field that a status lacks counts as none: nothing seen, nothing allowed, nothing healthy", () => {
   const [metadata, spec] = [{ name: "pdb", namespace, uid: "u", resourceVersion: "3" }, { selector: {} }];
   const refusalBy = (object: object, of: Partial<Pod> = {}) =>
     refusalOf(pod("a-0", of), [parseDisruptionBudget({ metadata, spec, ...object } as PodDisruptionBudgetObject)]);
@@ -89,14 +89,14 @@ test("what a status does not say is none: nothing was seen, nothing is allowed, 
   assert.equal(neverAllows(unknown, []), undefined, "its status does not say how many it wants");
 });
 
-test("no selector selects nothing, an empty one every pod, and labels all have to be there", () => {
+test("no selector selects nothing, an empty one selects every pod, and otherwise all labels must match", () => {
   assert.equal(selected(undefined, { app: "db" }), false);
   assert.equal(selected({}, {}), true);
   assert.equal(selected({ matchLabels: { app: "db" } }, { app: "db", tier: "hot" }), true);
   assert.equal(selected({ matchLabels: { app: "db", tier: "cold" } }, { app: "db", tier: "hot" }), false);
 });
 
-test("expressions select as in every label selector, all of them together, and unknown operators nothing", () => {
+test("expressions select as in every label selector, all of them together, and an unknown operator selects nothing", () => {
   const expression = (
     operator: string,
     values: readonly string[] | undefined,
@@ -122,19 +122,19 @@ test("expressions select as in every label selector, all of them together, and u
   assert.equal(selected({ matchLabels: { app: "web" }, matchExpressions: both }, { app: "db", tier: "hot" }), false);
 });
 
-test("a budget that wants all of its pods healthy never allows one to go, and says the numbers (R25)", () => {
+test("a budget that wants all its pods healthy never allows a disruption, and the message has the numbers (R25)", () => {
   const counts = (desiredHealthy: number, expectedPods: number) => ({ status: { desiredHealthy, expectedPods } });
   const never = (changes: Changes) => neverAllows(budget(changes), []);
   assert.match(never(counts(3, 3)) ?? "", /^PodDisruptionBudget pdb wants 3 of its 3 pods healthy, so it never lets/);
   assert.match(never(counts(1, 1)) ?? "", / wants 1 of its 1 pods /);
-  assert.notEqual(never(counts(4, 3)), undefined, "more than there are");
+  assert.notEqual(never(counts(4, 3)), undefined, "it wants more pods than there are");
   assert.equal(never(counts(2, 3)), undefined);
-  assert.equal(never(counts(0, 0)), undefined, "it has no pods, and holds none");
-  assert.equal(never({ ...counts(3, 3), generation: 3 }), undefined, "the numbers are of before its last change");
+  assert.equal(never(counts(0, 0)), undefined, "it has no pods, and blocks none");
+  assert.equal(never({ ...counts(3, 3), generation: 3 }), undefined, "the numbers are from before its last change");
   assert.equal(never({ status: null }), undefined);
 });
 
-test("a number of pods to be healthy is held against the pods that are wanted, not against those that are there (R25)", () => {
+test("a required number of healthy pods is compared with the wanted pods, and not with the existing ones (R25)", () => {
   const spec = { selector: { matchLabels: { app: "db" } }, minAvailable: 3 };
   // One pod of four is away: its controller expects only the existing ones.
   const status = { desiredHealthy: 3, expectedPods: 3 };
@@ -147,7 +147,7 @@ test("a number of pods to be healthy is held against the pods that are wanted, n
   assert.match(neverAllows(budget({ spec, status: { expectedPods: 1 } }), [of(1)]) ?? "", / wants 3 of its 1 pods /);
 });
 
-test("several pods go at once while each budget allows as many as it selects of them, and the refusal says the numbers", () => {
+test("several pods go at once if each budget allows as many as it selects of them, and a refusal has the numbers", () => {
   const [first, second] = [pod("a-0", { labels: { app: "db" } }), pod("a-1", { labels: { app: "web" } })];
   const over = (name: string, app: string | undefined, disruptionsAllowed: number, spec = {}) => {
     const selector = app === undefined ? {} : { matchLabels: { app } };
@@ -164,11 +164,11 @@ test("several pods go at once while each budget allows as many as it selects of 
     refusalOfAll([first, second, third, pod("a-3")], [over("all", undefined, 2)]) ?? "",
     / 2 disruptions now, and 4 /,
   );
-  assert.equal(refusalOfBoth(over("db", "db", 1), over("web", "web", 1)), undefined, "one of each budget");
+  assert.equal(refusalOfBoth(over("db", "db", 1), over("web", "web", 1)), undefined, "one pod of each budget");
   const fourth = pod("a-3", { labels: { app: "web" } });
   const tight = [over("db", "db", 1), over("web", "web", 1)];
   assert.match(refusalOfAll([first, second, third, fourth], tight) ?? "", /^PodDisruptionBudget db allows 1 /);
-  assert.equal(refusalOfBoth(over("db", "db", 1), over("web", "web", 1)), undefined, "one of each budget");
+  assert.equal(refusalOfBoth(over("db", "db", 1), over("web", "web", 1)), undefined, "one pod of each budget");
   const two = [over("db", "db", 1), over("too few", "db", 1)].map((one, index) => ({
     ...one,
     namespace: index === 0 ? namespace : "other",
@@ -180,10 +180,10 @@ test("several pods go at once while each budget allows as many as it selects of 
   );
   const unready = pod("a-2", { readySinceMs: undefined });
   const always = over("all", undefined, 1, { unhealthyPodEvictionPolicy: "AlwaysAllow" });
-  assert.equal(refusalOfAll([pod("a-0"), unready], [always]), undefined, "it does not count the pod that is not ready");
+  assert.equal(refusalOfAll([pod("a-0"), unready], [always]), undefined, "the unready pod does not count");
 });
 
-test("a budget is recounted by the pods that are ready now, and never allows more than its controller did", () => {
+test("a budget is recounted with the pods that are ready now, and never allows more than its controller did", () => {
   const three = budget({
     spec: { selector: { matchLabels: { app: "db" } }, minAvailable: 2 },
     status: { disruptionsAllowed: 5 },
@@ -194,7 +194,7 @@ test("a budget is recounted by the pods that are ready now, and never allows mor
   assert.equal(allowed(db("a-0"), db("a-1"), db("a-2"), pod("other-0")), 1, "it does not select the last pod");
   assert.equal(allowed(db("a-0"), db("a-1"), db("a-2", { readySinceMs: undefined })), 0);
   assert.equal(allowed(db("a-0"), db("a-1"), db("a-2", { terminating: true })), 0);
-  assert.equal(allowed(db("a-0")), 0, "and never fewer than none");
+  assert.equal(allowed(db("a-0")), 0, "never fewer than none");
   const one = { ...three, disruptionsAllowed: 1 };
   assert.equal(
     asOfNow(
@@ -205,7 +205,7 @@ test("a budget is recounted by the pods that are ready now, and never allows mor
   );
 });
 
-test("a budget whose selector is too large refuses no pod of another namespace, and none that goes whatever budgets say", () => {
+test("a budget whose selector is too large refuses no pod of another namespace, and no pod that is exempt", () => {
   const values = Array.from({ length: 101 }, (_, index) => `${index}`);
   const spec = { selector: { matchExpressions: [{ key: "app", operator: "In", values }] } };
   assert.match(refusal({ spec }) ?? "", /may select it: its selector has 101 entries/);
@@ -213,7 +213,7 @@ test("a budget whose selector is too large refuses no pod of another namespace, 
   assert.equal(refusal({ spec }, { terminating: true, readySinceMs: undefined }), undefined);
 });
 
-test("of several budgets over a pod, the first by their order is the one that is named", () => {
+test("among several budgets for a pod the first in order is named", () => {
   const [one, two] = [budget({ name: "one" }), budget({ name: "two" })];
   assert.equal(refusingBudget(pod("a-0"), [one, two])?.name, "one");
   assert.equal(refusingBudget(pod("a-0"), [{ ...one, disruptionsAllowed: 1 }, two])?.name, "two");

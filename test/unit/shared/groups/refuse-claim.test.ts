@@ -24,23 +24,23 @@ function around(zones: LedgerSurroundings["zones"], changes: Partial<LedgerSurro
 const guardOf = (where: LedgerSurroundings, claim = claimOf("a:1", "scale-down"), limit = 1) =>
   refuseClaim(where, claim, limit)?.guard;
 
-test("what is asked may be claimed while every zone is whole and the limit lets it be down", () => {
+test("a claim may be made while every other zone is whole and the limit permits its pods to be down", () => {
   assert.equal(guardOf(around([zone("a", "nnn"), zone("b", "nnn")])), undefined);
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "scale-down"), 2), undefined);
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "scale-down"), 1), "never-possible");
   assert.equal(guardOf(around([zone("a", "wnn")]), claimOf("a:1", "process"), 1), "budget");
 });
 
-test("a pod that is down already costs nothing more", () => {
+test("a claim needs no allowance for a pod that is already down", () => {
   assert.equal(guardOf(around([zone("a", "nwn")])), undefined);
 });
 
-test("a volume takes no pod down, and its zone is taken all the same", () => {
+test("a claim of a volume takes no pod down, but still needs every other zone to be whole", () => {
   assert.equal(guardOf(around([zone("a", "wnn"), zone("b", "nnn")]), claimOf("a:1", "volume")), undefined);
   assert.equal(guardOf(around([zone("a", "nnn"), zone("b", "wnn")]), claimOf("a:1", "volume")), "zones-down");
 });
 
-test("nothing is asked for while another zone is not whole, or claimed", () => {
+test("no claim is made while another zone is not whole or has a claim", () => {
   assert.equal(guardOf(around([zone("a", "nnn"), zone("b", "nwn")])), "zones-down");
   assert.equal(
     guardOf(around([zone("a", "nnn"), zone("b", "nnn", { claims: [claimOf("b:0", "volume")] })])),
@@ -52,7 +52,7 @@ test("nothing is asked for while another zone is not whole, or claimed", () => {
   );
 });
 
-test("what another function has reserved or claimed is not claimed, however much may be down", () => {
+test("a claim is refused if another function has reserved or claimed one of its pods, however many may be down", () => {
   const of = (changes: Parameters<typeof zone>[2]) =>
     guardOf(around([zone("a", "nnn", changes)]), claimOf("a:1-2", "process"), 9);
   assert.equal(of({ reserved: [reservation("a-2")] }), "budget");
@@ -61,7 +61,7 @@ test("what another function has reserved or claimed is not claimed, however much
   assert.equal(of({ reserved: [reservation("a-0")], claims: [claimOf("a:0", "node", { id: "n" })] }), undefined);
 });
 
-test("of several ranges each member counts, and no pod beside them", () => {
+test("each member of several ranges counts, and no other pod", () => {
   const claim = claimOf("a:1-2,5-6", "process");
   const refused = (changesOf: (ordinal: number) => Parameters<typeof zone>[2]) =>
     Array.from({ length: 8 }, (_, ordinal) => ordinal).filter(
@@ -85,13 +85,13 @@ test("of several ranges each member counts, and no pod beside them", () => {
   assert.equal(guardOf(around([zone("a", "wnnnnnnn")]), claim, 5), undefined);
 });
 
-test("a pod that is being scaled away goes down with a claim like any other", () => {
+test("a pod that is being scaled away counts like any other member of a claim", () => {
   const scaled = around([zone("a", "nnn", { extra: [pod("a-3")] })]);
   assert.equal(guardOf(scaled, claimOf("a:3", "scale-down"), 0), "budget");
   assert.equal(guardOf(scaled, claimOf("a:3", "scale-down"), 1), undefined);
 });
 
-test("what holds a claim back is reported: the first zone by name that is not whole, and the first of several claims or pods", () => {
+test("a refusal names the first zone by name that is not whole, or the first of several claims or pods", () => {
   const refusal = (where: LedgerSurroundings, claim = claimOf("a:1-2", "process")) => refuseClaim(where, claim, 9);
   const others = around([zone("a", "nnn"), zone("b", "wnn"), zone("c", "nnn", { claims: [claimOf("c:0", "volume")] })]);
   assert.deepEqual(refusal(others), { guard: "zones-down", message: "b: 1 of 3 down (1 not ready)" });
@@ -106,19 +106,19 @@ test("what holds a claim back is reported: the first zone by name that is not wh
   );
 });
 
-test("nothing is asked for in a zone that has left the group, nor while anything stands of one that has", () => {
+test("no claim is made in a zone that has left the group, nor while such a zone has a reservation or a claim", () => {
   assert.equal(guardOf(around([zone("b", "nnn")])), "zone-departed");
   assert.equal(guardOf(around([zone("a", "nnn")], { departed: [reservation("gone-0")] })), "zone-departed");
   assert.equal(guardOf(around([zone("a", "nnn")], { strayClaims: [claimOf("gone:0", "node")] })), "zone-losing-node");
 });
 
-test("no budget limits what is announced: every function counts it, and it may always be made", () => {
+test("an announced claim has no limit and may always be made, because every function counts it", () => {
   const announced = claimOf("a:0-2", "node", { terms: "announced" });
   assert.equal(guardOf(around([zone("a", "www"), zone("b", "www")]), announced, 0), undefined);
   assert.equal(guardOf(around([zone("b", "nnn")], { strayClaims: [foreignClaim("gone")] }), announced, 0), undefined);
 });
 
-test("never-possible: more members than may ever be down are told so at once, with the numbers (R25)", () => {
+test("never-possible: a claim of more pods than may ever be down is refused at once, with the numbers (R25)", () => {
   const two = claimOf("a:1-2", "scale-down");
   for (const where of [around([zone("a", "nnn")]), around([zone("a", "nww"), zone("b", "www")])]) {
     assert.deepEqual(refuseClaim(where, two, 1), {
@@ -138,41 +138,45 @@ test("never-possible: more members than may ever be down are told so at once, wi
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2,10-12", "scale-down"), 1), "never-possible");
   const from2 = around([zone("a", "nnn", { start: 2 })]);
   assert.equal(guardOf(from2, claimOf("a:0-2", "scale-down"), 1), undefined, "its ordinals begin at 2");
-  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "volume"), 0), undefined, "it takes no pod down");
+  assert.equal(
+    guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "volume"), 0),
+    undefined,
+    "a volume takes no pod down",
+  );
 });
 
-test("pods leave for good without a limit while all that stay are well; a pod that stays and is down limits them (Z2)", () => {
+test("pods leave for good without a limit while all that stay are ready; each pod that stays and is down limits them (Z2)", () => {
   const leaving = claimOf("a:2-3", "scale-down");
   const refusal = (own: Parameters<typeof zone>[1], changes: Parameters<typeof zone>[2] = {}) =>
     refuseScaleDown(around([zone("a", own, changes), zone("b", "nnnn")]), leaving);
   assert.equal(refusal("nnnn"), undefined);
-  assert.equal(refusal("nnww"), undefined, "what leaves may be down");
+  assert.equal(refusal("nnww"), undefined, "a pod that leaves may be down");
   assert.deepEqual(refusal("wnnn", { maxUnavailable: 2 }), {
     guard: "budget",
     message: "1 of 4 down (1 not ready), 2 may be, and 2 more would be".replace(/^/, "a: "),
   });
   assert.equal(refusal("wnnn", { maxUnavailable: 3 }), undefined);
-  assert.equal(refusal("wnww"), undefined, "no pod that is up leaves");
+  assert.equal(refusal("wnww"), undefined, "only pods that are down leave");
   assert.equal(refuseScaleDown(around([zone("b", "nnnn")]), leaving)?.guard, "zone-departed");
 });
 
-test("a controller that takes pods in order waits for a pod that is not ready: the lowest that stays, or of several that leave", () => {
+test("with OrderedReady a downscale waits for an unready pod that stays, and for the lowest unready one of several that leave", () => {
   const guard = (own: string, members = "a:2-3") =>
     refuseScaleDown(around([zone("a", own, { isOrdered: true, maxUnavailable: 9 })]), claimOf(members, "scale-down"));
   assert.match(guard("wwnn")?.message ?? "", /^a-0 is not ready, and a is OrderedReady/);
   assert.match(guard("nnww")?.message ?? "", /^a-2 is not ready/, "a-3 is above it, and not ready either");
-  assert.equal(guard("nnwn"), undefined, "its controller takes a-3 away, and then a-2");
+  assert.equal(guard("nnwn"), undefined, "the controller takes a-3 away, and then a-2");
   assert.equal(guard("nnnw", "a:3"), undefined, "it is the only pod that leaves");
   assert.equal(guard("nnnn"), undefined);
 });
 
-test("a webhook's own claim is checked by its zone alone, and goes on where the zone has a claim already", () => {
+test("a webhook's own claim is checked by its own zone alone, and goes on if the zone already has a claim", () => {
   const leaving = claimOf("a:2-3", "scale-down");
   const guard = (...zones: ReturnType<typeof zone>[]) => refuseOwnZone({ zones }, leaving)?.guard;
   assert.equal(guard(zone("b", "wnnn"), zone("a", "wnnn")), "budget");
   assert.equal(guard(zone("a", "nnnn"), zone("b", "wnnn")), undefined);
   assert.equal(guard(zone("a", "wnnn", { claims: [claimOf("a:3", "scale-down")] })), undefined);
-  assert.equal(guard(zone("b", "wnnn")), undefined, "another function says that its zone is gone");
+  assert.equal(guard(zone("b", "wnnn")), undefined, "another check refuses it because its zone is gone");
 });
 
 test("the pods of a claim are those at its ordinals, and those that it names by uid", () => {
@@ -183,26 +187,26 @@ test("the pods of a claim are those at its ordinals, and those that it names by 
   assert.deepEqual(names({ "a-0": "uid of another pod" }), ["a-2", "a-3"]);
 });
 
-test("ordinals that stay without a pod limit what leaves, those that leave do not, and 2^31 of them cost nothing (Z2)", () => {
+test("missing pods that stay limit a downscale, missing pods that leave do not, and 2^31 of them cost no time (Z2)", () => {
   const refusal = (own: string, members: string, changes: Parameters<typeof zone>[2] = {}) =>
     refuseScaleDown(around([zone("a", own, changes)]), claimOf(`a:${members}`, "scale-down"))?.guard;
   assert.equal(refusal(".nnn", "3"), "budget");
   assert.equal(refusal(".nnn", "3", { maxUnavailable: 2 }), undefined);
   assert.equal(refusal(".nnn", "3", { maxUnavailable: 0 }), "budget");
   assert.equal(refusal("nn.n", "2-3"), undefined);
-  assert.equal(refusal("wwnw", "3"), undefined, "no pod that is up leaves");
+  assert.equal(refusal("wwnw", "3"), undefined, "only pods that are down leave");
   const last = mostReplicas - 1;
   assert.equal(refusal("", `${last}`, { replicas: mostReplicas, extra: [pod(`a-${last}`)] }), "budget");
 });
 
-test("a pod that leaves by its uid, and a reserved ordinal that leaves, are none of those that stay", () => {
+test("a pod that the claim names by uid, and a reserved ordinal that leaves, do not count among those that stay", () => {
   const byUid = claimOf("a:3", "scale-down", { uids: { "a-0": "uid-of-a-0" } });
   assert.equal(refuseOwnZone({ zones: [zone("a", "wnnn")] }, byUid), undefined);
   const reserved = zone("a", "nn.n", { reserved: [reservation("a-2")] });
   assert.equal(refuseOwnZone({ zones: [reserved] }, claimOf("a:2-3", "scale-down")), undefined);
 });
 
-test("the lowest ordinal that stays is named, with a pod or without one", () => {
+test("the refusal names the lowest ordinal that stays and is down, with or without a pod", () => {
   const named = (own: string) =>
     refuseOwnZone({ zones: [zone("a", own, { isOrdered: true })] }, claimOf("a:4", "scale-down"))?.message.split(
       ",",

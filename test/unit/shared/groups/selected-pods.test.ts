@@ -1,7 +1,4 @@
-/**
- * A budget selects pods: the labels of templates and pods say which StatefulSets it governs, and not the StatefulSets' own
- * (S4).
- */
+/** A budget governs StatefulSets by the labels of their templates and pods, and not by the StatefulSets' own labels (S4). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addBudget, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
@@ -31,7 +28,7 @@ test("a StatefulSet whose own labels differ from its pods' is a zone of the budg
   ]);
 });
 
-test("a budget over two groups is refused also where only the pods' labels report it", async () => {
+test("a budget over two groups is refused even if only the pods' labels show it", async () => {
   const harness = new Harness({ zones: [] });
   const { store } = harness.world;
   for (const name of ["g1-a", "g1-b", "g2-a", "g2-b"]) {

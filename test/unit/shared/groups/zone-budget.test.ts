@@ -27,7 +27,7 @@ function assertRefused(spec: object, field: string, reason: RegExp): void {
   assert.match(refusal.message, reason);
 }
 
-test("the smallest budget lets one pod of a zone go", () => {
+test("the smallest budget permits one pod of a zone to go", () => {
   assert.deepEqual(budgetOf({}), {
     allowance: { pods: 1 },
     matchLabels: new Map([["rollout-group", "ingester"]]),
@@ -36,7 +36,7 @@ test("the smallest budget lets one pod of a zone go", () => {
   });
 });
 
-test("allowances are pods or percent, and 0 is one of both", () => {
+test("allowances are a number of pods or a percentage, and each may be 0", () => {
   assert.deepEqual(budgetOf({ maxUnavailable: 0 }).allowance, { pods: 0 });
   assert.deepEqual(budgetOf({ maxUnavailable: 3 }).allowance, { pods: 3 });
   assert.deepEqual(budgetOf({ maxUnavailablePercentage: 0 }).allowance, { percent: 0 });
@@ -50,7 +50,7 @@ test("allowances are pods or percent, and 0 is one of both", () => {
   assertRefused({ maxUnavailable: 0, maxUnavailablePercentage: 0 }, "maxUnavailable", /both written.+leave one out/);
 });
 
-test("a partition is what the capture group takes of the name, from its start to its end", () => {
+test("a partition is the text of the expression's capture group", () => {
   const { partitions } = budgetOf({ podNamePartitionRegex: regex });
   assert.equal(partitions?.partitionOf("ingester-zone-a-12"), "12");
   for (const name of ["ingester-zone-a", "x-ingester-zone-a-12", "ingester-zone-a-12-x", ""]) {
@@ -63,13 +63,13 @@ test("a partition is what the capture group takes of the name, from its start to
   assert.equal(budgetOf({ podNamePartitionRegex: "", podNameRegexGroup: 7 }).partitions, undefined);
 });
 
-test("the anchors stand where rollout-operator puts them: a bar at the top parts them", () => {
+test("the anchors are placed as in rollout-operator, so that an alternation at the top separates them", () => {
   const { partitions } = budgetOf({ podNamePartitionRegex: "a-([0-9]+)|b-([0-9]+)", podNameRegexGroup: 1 });
   assert.equal(partitions?.partitionOf("a-1-and-more"), "1");
   assert.equal(partitions?.partitionOf("x-b-1"), undefined);
 });
 
-test("an expression that is not RE2 says why, also where the anchors would have hidden it", () => {
+test("the error about an expression that is not RE2 gives the reason, even if the anchors would have hidden it", () => {
   const advice = /: write an RE2 expression for the whole name of a pod, with a capture group/;
   for (const podNamePartitionRegex of [
     "(",
@@ -91,7 +91,7 @@ test("an expression that is not RE2 says why, also where the anchors would have 
   assertRefused({ podNamePartitionRegex: "(a{900}b{900}c{900})" }, "podNamePartitionRegex", /too many steps/);
 });
 
-test("the group is a number of one of the groups, and has to be written where there are several", () => {
+test("the group's number must be that of a capture group, and is required if there are several", () => {
   const two = { podNamePartitionRegex: "(a)-(b)" };
   assertRefused(two, "podNameRegexGroup", /missing, and the expression has 2 capture groups/);
   for (const podNameRegexGroup of [0, -1, 3, 1.5, "1", null]) {
@@ -114,7 +114,7 @@ test("hostile expressions take no longer than others", () => {
   assert.ok(performance.now() - startedMs < 5_000, `${performance.now() - startedMs} ms`);
 });
 
-test("the selector has labels with strings; other ways to select are not read as nothing", () => {
+test("the selector consists of labels with strings, and any other selector is refused", () => {
   for (const given of [undefined, null, "a=b", [], 1]) {
     const refusal = refusalOf(objectOf({ selector: given }));
     assert.deepEqual([refusal.field, /write matchLabels/.test(refusal.message)], ["spec.selector", true]);
@@ -133,7 +133,7 @@ test("the selector has labels with strings; other ways to select are not read as
   assert.deepEqual([...budgetOf({ selector: named }).matchLabels.keys()], ["__proto__", "constructor"]);
 });
 
-test("the delay is a Go duration, and belongs to partitions", () => {
+test("the delay is a Go duration, and needs partitions", () => {
   const withDelay = (crossZoneEvictionDelay: unknown) => ({ podNamePartitionRegex: regex, crossZoneEvictionDelay });
   for (const [text, ms] of [
     ["", 0],
@@ -150,13 +150,13 @@ test("the delay is a Go duration, and belongs to partitions", () => {
   assertRefused({ crossZoneEvictionDelay: "5m" }, "crossZoneEvictionDelay", /write spec\.podNamePartitionRegex too/);
 });
 
-test("a percentage above 0 does not go with partitions", () => {
+test("partitions cannot have a percentage above 0", () => {
   const percent = (maxUnavailablePercentage: number) => ({ podNamePartitionRegex: regex, maxUnavailablePercentage });
   assertRefused(percent(1), "maxUnavailablePercentage", /cannot be combined .+ write maxUnavailable/);
   assert.deepEqual(budgetOf(percent(0)).allowance, { percent: 0 });
 });
 
-test("the first of several mistakes is told, in rollout-operator's order", () => {
+test("the first of several mistakes is reported, in rollout-operator's order", () => {
   const mistakes: [field: string, wrong: object][] = [
     ["spec.maxUnavailable", { maxUnavailable: -1, maxUnavailablePercentage: 50 }],
     ["spec.maxUnavailablePercentage", { maxUnavailablePercentage: 101 }],
@@ -186,7 +186,7 @@ test("an object without a spec, or of another kind, is no budget", () => {
   }
 });
 
-test("a message shows no more of a value than can be read", () => {
+test("a message shows a value only as far as a user can read it", () => {
   const { message } = refusalOf(objectOf({ selector, maxUnavailable: "x".repeat(1_000_000) }));
   assert.ok(message.length < 250, message);
 });

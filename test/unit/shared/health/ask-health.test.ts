@@ -7,7 +7,7 @@ import { withPods } from "../../../support/played-pods.ts";
 
 const path = "/api/health/checks/node-is-quorum-critical";
 
-test("200 is good, 503 is bad; another status is no answer to the question", async () => {
+test("200 is a good answer and 503 a bad one; any other status is no answer to the question", async () => {
   await withPods({}, async ({ address, pods, asked, answer }) => {
     const states: Record<number, Health["state"]> = {};
     for (const status of [200, 204, 302, 401, 403, 404, 500, 502, 503]) {
@@ -30,7 +30,7 @@ test("200 is good, 503 is bad; another status is no answer to the question", asy
   });
 });
 
-test("the words are the pod's own, and not many", async () => {
+test("the detail quotes the pod's own answer up to a limit", async () => {
   await withPods({}, async ({ address, pods, answer }) => {
     answer(({ response }) => response.writeHead(503).end(`{"reason":"quorum"}\n`));
     assert.equal((await askHealth(pods, { address, path })).detail, 'HTTP 503 {"reason":"quorum"}');
@@ -39,7 +39,7 @@ test("the words are the pod's own, and not many", async () => {
   });
 });
 
-test("a pod that is not reached is unknown, and the words say why", async () => {
+test("a pod that is not reached is unknown, and the detail gives the reason", async () => {
   await withPods({ timeoutMs: 150 }, async ({ address, pods, answer }) => {
     answer(() => {});
     const hung = await askHealth(pods, { address, path });
@@ -52,19 +52,19 @@ test("a pod that is not reached is unknown, and the words say why", async () => 
   });
 });
 
-test("an answer that is too long to be read has still said its status", async () => {
+test("the status of an answer that is too long to be read still counts", async () => {
   await withPods({}, async ({ address, pods, answer }) => {
     answer(({ response }) => response.writeHead(503).end("x".repeat(2_000_000)));
     assert.equal((await askHealth(pods, { address, path })).state, "bad");
     const read = (): Health => assert.fail("there is nothing to read");
-    assert.equal((await askHealth(pods, { address, path, read })).state, "bad", "a no needs no reading");
+    assert.equal((await askHealth(pods, { address, path, read })).state, "bad", "a bad answer need not be read");
     answer(({ response }) => response.writeHead(200).end("x".repeat(2_000_000)));
     assert.equal((await askHealth(pods, { address, path })).state, "good");
     assert.equal((await askHealth(pods, { address, path, read })).state, "unknown");
   });
 });
 
-test("a question may read its answer itself, and what it throws is no answer of the pod's", async () => {
+test("a question may have a reader of its own, whose errors are not taken for an answer of the pod", async () => {
   await withPods({}, async ({ address, pods, answer }) => {
     answer(({ response }) => response.writeHead(200).end('{"status":"red"}'));
     const read = ({ body }: PodAnswer): Health => ({

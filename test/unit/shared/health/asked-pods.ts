@@ -1,4 +1,4 @@
-/** Pods of a fake cluster that are asked before they go, and the answer of each. */
+/** Pods of a fake cluster that are asked before they go, and each pod's answer. */
 import type { PodHttp } from "../../../../functions/shared/http/pod-http.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { PodReply } from "../../../fake-cluster/pod-http.ts";
@@ -21,7 +21,7 @@ export class AskedPods {
   readonly replies = new Map<string, PodReply>();
   /** Answer of all other pods. */
   others: PodReply = yes;
-  /** Time that an answer takes, in milliseconds. */
+  /** Time in milliseconds that a pod takes for its answer. */
   slowMs = 1;
   readonly #harness: Harness;
 
@@ -56,7 +56,7 @@ export class AskedPods {
     });
   }
 
-  /** Names of the pods that were asked since the last reconcile. */
+  /** Names of the pods that were asked since the last call. */
   takeAsked(): string[] {
     return this.asked.splice(0).map((line) => line.replace(/ .*$/, ""));
   }

@@ -62,7 +62,7 @@ const secret: AuthorityRef = { resource: "secrets", name: "ca" };
 const configMap: AuthorityRef = { resource: "configmaps", name: "ca" };
 const encoded = (text: string): Data => ({ "ca.crt": btoa(text) });
 
-test("its answer counts where a Secret or a ConfigMap names its authority, among others too", limit, async () => {
+test("a pod's answer counts if a Secret or a ConfigMap names its authority, among others as well", limit, async () => {
   await withPods({ secure }, async (played) => {
     const asking = new Asking();
     asking.objects.set("secrets ca", encoded(`${authority.cert}\n${other.cert}`));
@@ -74,7 +74,7 @@ test("its answer counts where a Secret or a ConfigMap names its authority, among
 });
 
 test(
-  "without a name, or with that of another authority, it gives no answer, and is told what to write",
+  "without its authority, or with another one, a pod gives no answer, and the message says what to write",
   limit,
   async () => {
     await withPods({ secure }, async (played) => {
@@ -97,7 +97,7 @@ test(
   },
 );
 
-test("what is wrong with the Secret or the ConfigMap is reported, and no pod is asked", limit, async () => {
+test("a malformed Secret or ConfigMap is reported, and no pod is asked", limit, async () => {
   await withPods({ secure }, async (played) => {
     const asking = new Asking();
     const broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
@@ -126,12 +126,12 @@ test("what is wrong with the Secret or the ConfigMap is reported, and no pod is 
       assert.match(health.detail, expected);
     }
     asking.objects.set("secrets ca", encoded(authority.cert));
-    assert.equal((await asking.ask(played, secret)).state, "good", "mended: it is read again at once");
+    assert.equal((await asking.ask(played, secret)).state, "good", "after a correction it is read again at once");
     assert.equal(played.asked.length, 1);
   });
 });
 
-test("however often pods are asked, it is read once in ten seconds, and then anew", limit, async () => {
+test("the Secret or ConfigMap is read once in ten seconds, however often pods are asked", limit, async () => {
   await withPods({ secure }, async (played) => {
     const asking = new Asking();
     asking.objects.set("secrets ca", encoded(authority.cert));
@@ -141,7 +141,7 @@ test("however often pods are asked, it is read once in ten seconds, and then ane
     asking.objects.set("secrets ca", encoded(other.cert));
     assert.equal((await asking.ask(played, secret)).state, "good");
     asking.later(10_000);
-    assert.equal((await asking.ask(played, secret)).state, "unknown", "another authority by now");
+    assert.equal((await asking.ask(played, secret)).state, "unknown", "it now has another authority");
     assert.equal(asking.reads, 2);
   });
 });

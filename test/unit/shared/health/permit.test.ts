@@ -41,7 +41,7 @@ function questions(health?: Health, changes: Partial<Questions> = {}): Questions
 const guardOf = (own: Zone, known: Questions | undefined, zones: readonly Zone[] = [own]) =>
   blockedByQuestion(known, zones, own, pods(own))?.guard;
 
-test("a StatefulSet that does not ask, or is being deleted, holds no pod", () => {
+test("a StatefulSet without a question, or one that is being deleted, blocks no pod", () => {
   const plain = zone("a", "ooo");
   assert.equal(guardOf(plain, undefined), undefined);
   const own = asking("a", "ooo");
@@ -50,22 +50,22 @@ test("a StatefulSet that does not ask, or is being deleted, holds no pod", () =>
   assert.equal(guardOf(deleted, questions({ state: "bad", detail: "" })), undefined);
 });
 
-test("health-not-asked: who was not asked is taken for one that says yes, until no pod is asked any more", () => {
+test("health-not-asked: a pod that was not asked counts as good until the round of questions is over", () => {
   const own = asking("a", "ooo");
   assert.equal(guardOf(own, questions()), undefined);
   assert.equal(guardOf(own, questions(undefined, { isOver: true })), "health-not-asked");
-  assert.equal(guardOf(own, undefined), "health-not-asked", "a caller that knows of no questions has asked no pod");
+  assert.equal(guardOf(own, undefined), "health-not-asked", "a caller without questions has asked no pod");
   assert.equal(guardOf(own, questions({ state: "good", detail: "" }, { isOver: true })), undefined);
 });
 
-test("question-malformed: before anything else", () => {
+test("question-malformed: a malformed question is reported before anything else", () => {
   assert.equal(
     guardOf(asking("a", "ooo", { url: "nowhere" }), questions({ state: "good", detail: "" })),
     "question-malformed",
   );
 });
 
-test("what rule R22 refuses names the pod", () => {
+test("the message of rule R22 names the pod", () => {
   const own = asking("a", "ooo");
   const blocked = blockedByQuestion(questions({ state: "bad", detail: "quorum" }), [own], own, pods(own));
   assert.deepEqual(blocked, { guard: "health-bad", message: "a-0 stays: asked about health, it says no: quorum" });
@@ -73,22 +73,22 @@ test("what rule R22 refuses names the pod", () => {
   assert.equal(guardOf(own, questions(undefined, { refuse: () => beside })), beside.guard);
 });
 
-test("a policy of go is for no answer alone, where nothing else is down, and where all that ask say so", () => {
+test("the policy go permits a pod without an answer, if nothing else is down and all questions of the group have it", () => {
   const silent = questions({ state: "unknown", detail: "HTTP 500" });
   const own = asking("a", "ooo", { unknown: "go" });
   assert.equal(guardOf(asking("a", "ooo"), silent), "health-unknown");
   assert.equal(guardOf(own, silent), undefined);
   assert.equal(guardOf(own, questions({ state: "bad", detail: "" })), "health-bad");
   assert.equal(guardOf(asking("a", "oxo", { unknown: "go" }), silent), "health-unknown");
-  assert.equal(guardOf(asking("a", "xoo", { unknown: "go" }), silent), undefined, "it is the one that is down");
+  assert.equal(guardOf(asking("a", "xoo", { unknown: "go" }), silent), undefined, "it is the pod that is down");
   assert.equal(guardOf(own, silent, [own, zone("b", "oxo")]), "health-unknown");
   assert.equal(guardOf(own, silent, [own, zone("b", "ooo")]), undefined);
-  assert.equal(guardOf(own, silent, [own, asking("b", "ooo")]), "health-unknown", "one policy for a group");
+  assert.equal(guardOf(own, silent, [own, asking("b", "ooo")]), "health-unknown", "the group has one policy");
   assert.match(warnOfUnknown(silent, pods(own)) ?? "", /^a-0 was asked .* goes all the same.*HTTP 500$/);
   assert.equal(warnOfUnknown(questions({ state: "good", detail: "" }), pods(own)), undefined);
 });
 
-test("what is down besides a pod is named", () => {
+test("the message names what is down besides the pod", () => {
   const own = zone("a", "xoo");
   assert.equal(otherDown([own], own, pods(own)), undefined);
   assert.equal(otherDown([own, zone("b", "oox")], own, pods(own)), "b-2 is not ready");

@@ -1,4 +1,4 @@
-/** The meaning of each product's answers, including wrong ones. */
+/** The meaning of each product's answers, including malformed ones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { healthQuestion } from "../../../../functions/shared/annotations/health.ts";
@@ -18,13 +18,13 @@ const http = (status: number, body?: unknown, field?: string) => {
   );
 };
 
-test("RabbitMQ says yes with 200 and its own word, and with nothing else", () => {
+test("RabbitMQ's answer is good only with 200 and its own word for it", () => {
   assert.equal(rabbitmq(200, { status: "ok" }).state, "good");
   for (const body of ["", "ok", "<html>", "[]", "null", { status: "failed" }, { state: "ok" }, "{"])
     assert.equal(rabbitmq(200, body).state, "unknown", JSON.stringify(body));
 });
 
-test("RabbitMQ's no names the queues that would lose their majority, and not more than five", () => {
+test("RabbitMQ's bad answer names the queues that would lose their majority, five at most", () => {
   const queue = (name: string) => ({ name, readable_name: `queue '${name}' in vhost '/'` });
   const no = (names: string[]) => rabbitmq(503, { status: "failed", reason: "critical", queues: names.map(queue) });
   assert.deepEqual(no(["orders"]), {
@@ -36,13 +36,13 @@ test("RabbitMQ's no names the queues that would lose their majority, and not mor
   assert.ok(long.detail.length < 600, String(long.detail.length));
 });
 
-test("RabbitMQ's no stays one, whatever stands where the queues should", () => {
+test("RabbitMQ's bad answer stays bad, whatever it has in place of the queues", () => {
   for (const body of ["", "<html>", { status: "failed" }, { status: "failed", queues: 7 }, { queues: [null, 7, {}] }])
     assert.equal(rabbitmq(503, body).state, "bad", JSON.stringify(body));
   assert.equal(rabbitmq(503, { status: "failed", queues: [null, 7, { name: "q" }] }).detail.endsWith(": q"), true);
 });
 
-test("a refusal, a fault or an unknown path is no answer; a redirect is one, and no yes", () => {
+test("a refusal, a fault or an unknown path is no answer; a redirect is a bad one", () => {
   for (const status of [400, 401, 403, 404, 500, 502, 504]) {
     assert.equal(rabbitmq(status, { status: "ok" }).state, "unknown", String(status));
     assert.equal(http(status, { status: "ok" }, "status=ok").state, "unknown", String(status));
@@ -53,13 +53,13 @@ test("a refusal, a fault or an unknown path is no answer; a redirect is one, and
   }
 });
 
-test("a plain question is answered by its status", () => {
+test("a plain question is answered by the status", () => {
   assert.equal(http(200, "<html>").state, "good");
   assert.equal(http(503, "shutting down").detail, "HTTP 503 shutting down");
   assert.equal(http(503).state, "bad");
 });
 
-test("or by a field of its answer: another value is a no, and none is no answer", () => {
+test("a question with a field is answered by its value: another value is bad, and without a value there is no answer", () => {
   assert.equal(http(200, { status: "green" }, "status=green").state, "good");
   assert.equal(http(200, { a: { b: true } }, "a.b=true").state, "good");
   assert.equal(http(200, { n: 0 }, "n=0").state, "good");
@@ -79,7 +79,7 @@ test("only the rows of the table are products", () => {
   assert.deepEqual(names, ["rabbitmq", "http", undefined, undefined]);
 });
 
-test("each status has its meaning to the last number", () => {
+test("each status has its meaning, up to the limits of its range", () => {
   const states = (read: typeof http, body: unknown) =>
     [199, 200, 299, 300, 399, 400, 503].map((status) => read(status, body).state);
   const meanings = ["unknown", "good", "good", "bad", "bad", "unknown", "bad"];
@@ -87,7 +87,7 @@ test("each status has its meaning to the last number", () => {
   assert.deepEqual(states(rabbitmq, { status: "ok" }), meanings);
 });
 
-test("a message holds 300 characters of an answer, and 80 of the name of a queue", () => {
+test("a message quotes 300 characters of an answer, and 80 of a queue's name", () => {
   for (const status of [500, 503]) assert.equal(http(status, "x".repeat(400)).detail.length, 300);
   assert.equal(http(200, { a: "y".repeat(400) }, "a=z").detail.length, 300);
   const long = rabbitmq(503, { status: "failed", queues: [{ name: "q".repeat(100) }] });

@@ -27,14 +27,14 @@ describe("what is sent, and what comes", limit, () => {
       assert.equal(
         headers.host,
         `web-0.web.ns.svc.cluster.local:${address.port}`,
-        "no dot: a proxy between knows no such host",
+        "no dot at the end, because a proxy in between knows no such host",
       );
       assert.deepEqual([headers.authorization, headers["content-type"]], ["Basic Zw==", "text/plain"]);
       assert.deepEqual([headers["user-agent"], headers["accept-encoding"]], ["sluice/0.0.0 (unit)", "identity"]);
     });
   });
 
-  test("X-Cluster is the pod's namespace, whatever the caller says", async () => {
+  test("X-Cluster is the pod's namespace, whatever the caller sets", async () => {
     await withPods({ clusterDomain: "example.org" }, async ({ address, pods, asked, resolved }) => {
       await pods.send(
         { ...address, namespace: "other" },
@@ -71,7 +71,7 @@ describe("what is sent, and what comes", limit, () => {
     });
   });
 
-  test("a caller that needs a success has an error with the status and how the answer begins", async () => {
+  test("a caller that requires a success gets an error with the status and the beginning of the answer", async () => {
     await withPods({}, async ({ address, pods, answer }) => {
       answer(({ response }) => response.writeHead(409).end(` locked ${"x".repeat(400)}`));
       const error = refusal(address, post, await pods.send(address, post));
@@ -80,7 +80,7 @@ describe("what is sent, and what comes", limit, () => {
     });
   });
 
-  test("what comes before an answer is not taken for it, nor for its beginning", async () => {
+  test("an early response is not taken for the answer, nor for its beginning", async () => {
     await withPods({}, async ({ address, pods, asked, answer }) => {
       answer(({ response, index }) => {
         response.writeEarlyHints({ link: "</x>; rel=preload" }, () => {
@@ -95,7 +95,7 @@ describe("what is sent, and what comes", limit, () => {
     });
   });
 
-  test("a redirect is an answer: the client does not follow it", async () => {
+  test("a redirect is an answer, which the client does not follow", async () => {
     const followed: unknown[] = [];
     const elsewhere = createServer((request, response) => {
       followed.push(request.url);
@@ -115,7 +115,7 @@ describe("what is sent, and what comes", limit, () => {
     assert.deepEqual(followed, []);
   });
 
-  test("every exchange is observed, failed ones and second tries too, and its query is not told", async () => {
+  test("every exchange is observed, including failed ones and second tries, without its query", async () => {
     const seen: PodObservation[] = [];
     await withPods({ onRequest: (one) => seen.push(one), timeoutMs: 1_000 }, async ({ address, pods, answer }) => {
       answer(({ index, response }) => (index === 0 ? response.destroy() : response.writeHead(404).end()));
@@ -130,7 +130,7 @@ describe("what is sent, and what comes", limit, () => {
   });
 });
 
-describe("bounds of an answer", limit, () => {
+describe("limits of an answer", limit, () => {
   test("headers that do not come end with the time of the call", async () => {
     await withPods({ timeoutMs: 200 }, async ({ address, pods, asked, answer }) => {
       answer(() => {});
@@ -143,7 +143,7 @@ describe("bounds of an answer", limit, () => {
     });
   });
 
-  test("a body that drips ends with the time of the call, however often something comes", async () => {
+  test("a body that trickles ends with the time of the call, however often a byte comes", async () => {
     await withPods({ timeoutMs: 300 }, async ({ address, pods, answer, sockets }) => {
       answer(({ response }) => {
         response.writeHead(200);
@@ -158,7 +158,7 @@ describe("bounds of an answer", limit, () => {
     });
   });
 
-  test("of 100 MB the client reads no more than is allowed: the connection ends at the first byte beyond", async () => {
+  test("the client reads no more of 100 MB than its limit, and ends the connection at the first byte beyond", async () => {
     await withPods({ timeoutMs: 15_000 }, async ({ address, pods, answer, sockets }) => {
       const chunk = Buffer.alloc(65_536, "x");
       let offered = 0;
@@ -180,7 +180,7 @@ describe("bounds of an answer", limit, () => {
     });
   });
 
-  test("an answer as long as allowed is read; one byte more is not, and is not waited for when it is announced", async () => {
+  test("an answer at the limit is read; with one more byte it is refused, at once if it announces its length", async () => {
     await withPods({}, async ({ address, pods, answer }) => {
       const whole = "x".repeat(1_000);
       answer(({ response }) => response.end(whole));
@@ -196,7 +196,7 @@ describe("bounds of an answer", limit, () => {
     });
   });
 
-  test("1 MiB is allowed where the caller sets no other limit", async () => {
+  test("the limit is 1 MiB if the caller sets no other", async () => {
     await withPods({}, async ({ address, pods, answer }) => {
       answer(({ response }) => response.end("x".repeat(2 ** 20)));
       assert.equal((await pods.send(address, get)).body.length, 2 ** 20);
@@ -205,7 +205,7 @@ describe("bounds of an answer", limit, () => {
     });
   });
 
-  test("headers without an end are too long as well", async () => {
+  test("endless headers also exceed the limit", async () => {
     await withPods({}, async ({ address, pods, answer }) => {
       answer(({ response }) => response.writeHead(200, { "x-long": "x".repeat(20_000) }).end());
       const error = await rejection(pods.send(address, post));
@@ -213,7 +213,7 @@ describe("bounds of an answer", limit, () => {
     });
   });
 
-  test("a compressed answer is refused: its length is not known before it is unpacked", async () => {
+  test("a compressed answer is refused, because its length is unknown before it is unpacked", async () => {
     await withPods({}, async ({ address, pods, answer }) => {
       const bomb = gzipSync(Buffer.alloc(10_000_000));
       answer(({ response }) => response.writeHead(200, { "content-encoding": "gzip" }).end(bomb));
@@ -223,7 +223,7 @@ describe("bounds of an answer", limit, () => {
   });
 });
 
-describe("the caller's own bounds", limit, () => {
+describe("the caller's own limits", limit, () => {
   test("an aborted call rejects at once, before and after the headers, and ends its connection", async () => {
     await withPods({}, async ({ address, pods, asked, sockets, answer }) => {
       answer(({ response, index }) => {
@@ -253,7 +253,7 @@ describe("the caller's own bounds", limit, () => {
     });
   });
 
-  test("a call that is given up while it connects is never sent", async () => {
+  test("a call that is aborted during its connect is never sent", async () => {
     const waiting: (() => void)[] = [];
     const lookup = (_: string, __: object, found: (...found: unknown[]) => void) => {
       waiting.push(() => found(null, [{ address: "127.0.0.1", family: 4 }]));
@@ -277,7 +277,7 @@ describe("the caller's own bounds", limit, () => {
     });
   });
 
-  test("nothing is sent after its moment, and what is under way by then is waited for", async () => {
+  test("a call is not sent after its latest moment, and an answer under way at that moment is waited for", async () => {
     await withPods({}, async ({ address, pods, asked, answer }) => {
       const late = await rejection(pods.send(address, post, { notAfterMs: clock.monotonicMs() - 1 }));
       assert.deepEqual([late.failed, late.sent, asked.length], ["time", false, 0]);

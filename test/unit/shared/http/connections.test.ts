@@ -4,8 +4,8 @@ import { clock, get, post, rejection, until, withPods } from "../../../support/p
 
 const limit = { timeout: 20_000 };
 
-describe("many at once", limit, () => {
-  test("no more than so many calls are under way, and all are answered in their turn", async () => {
+describe("many calls at once", limit, () => {
+  test("no more calls are under way than the limit, and all are answered in order", async () => {
     await withPods({ mostAtOnce: 4, mostGroups: 0 }, async ({ address, pods, asked, sockets, answer }) => {
       let [now, most] = [0, 0];
       answer(({ response }) => {
@@ -25,7 +25,7 @@ describe("many at once", limit, () => {
     });
   });
 
-  test("32 calls are under way besides the first one of each group, unless told otherwise", async () => {
+  test("by default 32 calls are under way besides the first one of each group", async () => {
     await withPods({}, async ({ address, pods, asked, answer }) => {
       const open: (() => void)[] = [];
       answer(({ response }) => open.push(() => response.end()));
@@ -42,7 +42,7 @@ describe("many at once", limit, () => {
     });
   });
 
-  test("one that waits for its turn too long is not sent", async () => {
+  test("a call that waits too long for its turn is not sent", async () => {
     await withPods({ mostAtOnce: 1, mostGroups: 0, longestWaitMs: 150 }, async ({ address, pods, asked, answer }) => {
       let end = () => {};
       answer(({ response }) => {
@@ -64,7 +64,7 @@ describe("many at once", limit, () => {
     });
   });
 
-  test("one whose moment passes while it waits does not wait on", async () => {
+  test("a call whose latest moment passes while it waits stops waiting", async () => {
     await withPods({ mostAtOnce: 1, mostGroups: 0, timeoutMs: 20_000 }, async ({ address, pods, asked, answer }) => {
       answer(() => {});
       const giving = new AbortController();
@@ -79,7 +79,7 @@ describe("many at once", limit, () => {
     });
   });
 
-  test("one more than may wait is refused at once, and one that is given up makes room", async () => {
+  test("a call beyond the limit of waiting ones is refused at once, and an aborted one makes room", async () => {
     await withPods({ mostAtOnce: 1, mostGroups: 0, mostWaiting: 2 }, async ({ address, pods, asked, answer }) => {
       let end = () => {};
       answer(({ response }) => {
@@ -104,7 +104,7 @@ describe("many at once", limit, () => {
 });
 
 describe("connections", limit, () => {
-  test("are kept, after DELETEs with a body and refusals too", async () => {
+  test("connections are kept, also after DELETEs with a body and after refusals", async () => {
     await withPods({}, async ({ address, pods, sockets, answer }) => {
       answer(({ response, index }) => response.writeHead(index % 2 === 0 ? 200 : 503).end("x"));
       for (let count = 0; count < 5; count++) {
@@ -117,7 +117,7 @@ describe("connections", limit, () => {
     });
   });
 
-  test("that end before anything came: what is repeatable is sent once more, and nothing else", async () => {
+  test("a connection that ends before an answer: a repeatable call is sent once more, and any other is not", async () => {
     await withPods({}, async ({ address, pods, asked, answer }) => {
       const bad = [{ repeatable: true }, {}];
       for (const more of bad) {
@@ -138,7 +138,7 @@ describe("connections", limit, () => {
     });
   });
 
-  test("that end in the middle of an answer: it is none, and is not asked for again", async () => {
+  test("a connection that ends in the middle of an answer: there is no answer, and the call is not repeated", async () => {
     await withPods({}, async ({ address, pods, asked, answer }) => {
       answer(({ response }) => {
         response.writeHead(200, { "content-length": "10" });
@@ -149,7 +149,7 @@ describe("connections", limit, () => {
     });
   });
 
-  test("that are refused, and names that are not there, fail with nothing sent, and are tried once", async () => {
+  test("a refused connection and an unknown name fail with nothing sent, after one try", async () => {
     let lookups = 0;
     const lookup = (host: string, _: object, found: (error: Error) => void) => {
       lookups += 1;
@@ -171,7 +171,7 @@ describe("connections", limit, () => {
     });
   });
 
-  test("close() ends what is under way", async () => {
+  test("close() ends the calls under way", async () => {
     await withPods({}, async ({ address, pods, asked, answer }) => {
       answer(() => {});
       const refused = rejection(pods.send(address, post));

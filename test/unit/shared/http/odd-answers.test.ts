@@ -1,4 +1,4 @@
-/** Answers that no HTTP server sends by itself: pieces of a byte, trailers without a body, endless early answers. */
+/** Answers that no HTTP server gives by itself: pieces of a byte, trailers without a body, endless early answers. */
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { test } from "node:test";
@@ -31,7 +31,7 @@ test("an answer in chunks of one byte is read up to its limit, and not beyond", 
   });
 });
 
-test("an answer in chunks of one byte without an end is given up at its limit", limit, async () => {
+test("an endless answer in chunks of one byte is dropped at its limit", limit, async () => {
   await withPods({ timeoutMs: 20_000 }, async (played) => {
     play(played, chunked, "1\r\nx\r\n");
     const error = await rejection(played.pods.send(played.address, get));
@@ -39,7 +39,7 @@ test("an answer in chunks of one byte without an end is given up at its limit", 
   });
 });
 
-test("an answer of trailers alone has an empty body, and without an end it is too long", limit, async () => {
+test("an answer of trailers alone has an empty body, and an endless one exceeds the limit", limit, async () => {
   await withPods({ timeoutMs: 20_000 }, async (played) => {
     play(played, `${chunked}0\r\nx-a: b\r\nx-c: d\r\n\r\n`);
     const { status, body } = await played.pods.send(played.address, get);
@@ -49,7 +49,7 @@ test("an answer of trailers alone has an empty body, and without an end it is to
   });
 });
 
-test("some early answers are passed over, and those without an end are given up at once", limit, async () => {
+test("a few early responses are ignored, and endless ones are refused at once", limit, async () => {
   await withPods({ timeoutMs: 20_000 }, async (played) => {
     const early = "HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n";
     play(played, `${early.repeat(10)}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok`);

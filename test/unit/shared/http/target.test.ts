@@ -5,7 +5,7 @@ import { PodCalls } from "../../../../functions/shared/http/calls.ts";
 import type { PodAddress, PodRequest } from "../../../../functions/shared/http/pod-http.ts";
 import { clock, get, rejection, withPods } from "../../../support/played-pods.ts";
 
-test("a port is a number from 1 to 65535, and nothing around it", () => {
+test("a port is a number from 1 to 65535 without any other character", () => {
   for (const [text, port] of [
     ["1", 1],
     ["80", 80],
@@ -35,7 +35,7 @@ test("a port is a number from 1 to 65535, and nothing around it", () => {
   );
 });
 
-test("a path begins with a slash, which is added, and is visible ASCII without a fragment", () => {
+test("a path begins with a slash, which is added, and consists of visible ASCII without a fragment", () => {
   assert.equal(parsePath("ingester/prepare?unset=true"), "/ingester/prepare?unset=true");
   assert.equal(parsePath("/a%20b/../c"), "/a%20b/../c");
   const none = ["", "/a b", "/a\r\nhost: x", "/a\u0000", "/ä", "/a#b", `/${"a".repeat(8_192)}`];
@@ -66,7 +66,7 @@ const wrong: Readonly<Record<string, Partial<PodAddress>>> = {
   "another scheme": { scheme: "file" as never },
 };
 
-test("an address that could lead elsewhere is refused, with nothing resolved or sent", async () => {
+test("an address that could lead to another host is refused before anything is resolved or sent", async () => {
   await withPods({}, async ({ address, pods, asked, resolved }) => {
     for (const [what, part] of Object.entries(wrong)) {
       const error = await rejection(pods.send({ ...address, ...part }, get));
@@ -76,7 +76,7 @@ test("an address that could lead elsewhere is refused, with nothing resolved or 
   });
 });
 
-test("a request that is not sent as it was meant is refused, with nothing resolved or sent", async () => {
+test("a malformed request is refused before anything is resolved or sent", async () => {
   const requests: Readonly<Record<string, Partial<PodRequest>>> = {
     "an absolute URL": { path: "http://other/" },
     "no path": { path: "" },
@@ -107,7 +107,7 @@ test("a path with two slashes, or with a host in it, stays a path", async () => 
   });
 });
 
-test("a cluster's domain is labels with dots between, and at most one dot at the end", () => {
+test("a cluster's domain consists of labels with dots between, and at most one dot at the end", () => {
   const transport = { deliver: () => assert.fail("it was sent") };
   const make = (clusterDomain: string) => new PodCalls({ clock, transport, userAgent: "unit", clusterDomain });
   for (const domain of ["cluster.local.", "cluster.local", "a"]) make(domain);

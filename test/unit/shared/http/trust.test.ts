@@ -24,7 +24,7 @@ describe("https", limit, () => {
     { what: "for another pod's name", authorities: authority.cert, pod: "web-1" },
   ];
   for (const { what, authorities, pod } of untrusted) {
-    test(`a certificate ${what} is not, and nothing is sent`, async () => {
+    test(`a certificate ${what} is not trusted, and nothing is sent`, async () => {
       await withPods({ secure }, async ({ address, pods, asked }) => {
         const error = await rejection(pods.send({ ...address, pod, authorities }, get));
         assert.deepEqual([error.failed, error.sent, asked.length], ["connection", false, 0]);
@@ -32,7 +32,7 @@ describe("https", limit, () => {
     });
   }
 
-  test("a call may name its own authority, and no connection of another one carries it", async () => {
+  test("a call may name its own authority, and uses no connection of another authority", async () => {
     await withPods({ secure }, async ({ address, pods, asked, sockets }) => {
       const trusting = { ...address, authorities: authority.cert };
       assert.equal((await pods.send(trusting, get)).body, "ok");
@@ -44,14 +44,14 @@ describe("https", limit, () => {
         assert.deepEqual([error.failed, error.sent, error.isUntrusted], ["connection", false, isUntrusted]);
       }
       const named = await rejection(pods.send({ ...trusting, pod: "web-1" }, get));
-      assert.equal(named.isUntrusted, false, "for another pod's name: its authority is not the fault");
+      assert.equal(named.isUntrusted, false, "for another pod's name, so that its authority is not at fault");
       assert.match(named.message, /web-1\.web\.ns\.svc\.cluster\.local.* altnames/);
       assert.equal((await pods.send(trusting, get)).body, "ok");
       assert.deepEqual([asked.length, sockets.length > 2], [2, true]);
     });
   });
 
-  test("of many authorities those that came first lose their connections, and are trusted again when they are named", async () => {
+  test("of many authorities the oldest lose their connections, and are trusted again when they are named", async () => {
     await withPods({ secure }, async ({ address, pods, asked }) => {
       const bundles = Array.from({ length: 40 }, (_, index) => `${authority.cert}${"\n".repeat(index)}`);
       await Promise.all(bundles.map((authorities) => pods.send({ ...address, authorities }, get)));
@@ -60,7 +60,7 @@ describe("https", limit, () => {
     });
   });
 
-  test("who does not speak it is not answered in the clear", async () => {
+  test("a server that does not speak TLS gets no request in plain text", async () => {
     await withPods({}, async ({ address, pods, asked }) => {
       const authorities = authority.cert;
       const error = await rejection(pods.send({ ...address, authorities, scheme: "https" }, get));
@@ -69,18 +69,22 @@ describe("https", limit, () => {
   });
 });
 
-test("the header Host has no dot at the end of the name: a proxy between knows no such host", limit, async () => {
-  await withPods({}, async ({ address, pods, asked, resolved }) => {
-    await pods.send(address, get);
-    await pods.send(address, post);
-    assert.deepEqual(
-      asked.map(({ request }) => request.headers.host),
-      [`${name}:${address.port}`, `${name}:${address.port}`],
-    );
-    assert.deepEqual(
-      [...new Set(resolved)],
-      [`${name}.`],
-      "the resolver is asked with it, so that no search list is tried",
-    );
-  });
-});
+test(
+  "the header Host has no dot at the end of the name, because a proxy in between knows no such host",
+  limit,
+  async () => {
+    await withPods({}, async ({ address, pods, asked, resolved }) => {
+      await pods.send(address, get);
+      await pods.send(address, post);
+      assert.deepEqual(
+        asked.map(({ request }) => request.headers.host),
+        [`${name}:${address.port}`, `${name}:${address.port}`],
+      );
+      assert.deepEqual(
+        [...new Set(resolved)],
+        [`${name}.`],
+        "the resolver gets the dot, so that it tries no search list",
+      );
+    });
+  },
+);

@@ -52,7 +52,7 @@ describe("what is sent", () => {
     });
   });
 
-  test("a scale has a path of its own, and a deletion says how it is to be carried out", async () => {
+  test("a scale has a path of its own, and a deletion has its options in its body", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end('{"metadata":{"name":"web"},"spec":{"replicas":3}}'));
       const scale = await cluster.get("statefulsets", key, { subresource: "scale" });
@@ -80,7 +80,7 @@ describe("what is sent", () => {
     });
   });
 
-  test("every request carries our user agent", async () => {
+  test("every request has Sluice's user agent", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(ok);
       await cluster.get("pods", key);
@@ -88,7 +88,7 @@ describe("what is sent", () => {
     });
   });
 
-  test("a compressed answer is understood, and a broken one is no answer", async () => {
+  test("a compressed answer is unpacked, and a broken one is an error", async () => {
     await withServer({}, async ({ cluster, server }) => {
       const compressed = gzipSync(JSON.stringify({ metadata: { name: "x".repeat(10_000) } }));
       server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end(compressed));
@@ -108,7 +108,7 @@ describe("what is sent", () => {
     });
   });
 
-  test("connections are kept, after deletions with a body too", async () => {
+  test("connections are kept, also after deletions with a body", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(ok);
       for (let count = 0; count < 5; count++) {
@@ -131,7 +131,7 @@ describe("what is sent", () => {
 });
 
 describe("refusals", () => {
-  test("keep the server's reason and words", async () => {
+  test("a refusal keeps the server's reason and message", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => refuse(exchange, 403, "Forbidden"));
       const error = await rejection(cluster.patch("statefulsets", key, {}));
@@ -143,7 +143,7 @@ describe("refusals", () => {
     });
   });
 
-  test("that are no Status say what was asked and what came", async () => {
+  test("a refusal that is no Status is reported with the request and the answer", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => response.writeHead(403).end("<html>go away</html>"));
       const error = await rejection(cluster.get("pods", key));
@@ -177,7 +177,7 @@ describe("limits", () => {
     });
   });
 
-  test("the deadline is that of all tries together", async () => {
+  test("the deadline counts for all tries together", async () => {
     await withServer({ requestTimeoutMs: 300 }, async ({ cluster, server }) => {
       server.answer((exchange) => setTimeout(() => refuse(exchange, 503, "ServiceUnavailable"), 120));
       const startMs = performance.now();
@@ -187,7 +187,7 @@ describe("limits", () => {
     });
   });
 
-  test("an aborted signal rejects at once, also while waiting for the next try", async () => {
+  test("an aborted signal rejects at once, also during the wait for the next try", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => refuse(exchange, 429, "TooManyRequests", { "retry-after": "5" }));
       const startMs = performance.now();
@@ -197,7 +197,7 @@ describe("limits", () => {
     });
   });
 
-  test("R9: nothing is sent after its time, and no second try either", async () => {
+  test("R9: a request is not sent after its latest moment, and neither is a second try", async () => {
     await withServer({}, async ({ cluster, server }) => {
       const late = await rejection(
         cluster.delete("pods", key, { uid: "u" }, { notAfterMs: cluster.monotonicMs() - 1 }),
@@ -210,7 +210,7 @@ describe("limits", () => {
     });
   });
 
-  test("R9: what waits for a connection until it is too late is not sent", async () => {
+  test("R9: a request that waits for a connection until after its latest moment is not sent", async () => {
     await withServer({ connections: 1 }, async ({ cluster, server }) => {
       server.answer((exchange) => setTimeout(() => ok(exchange), 200));
       const first = cluster.get("pods", key);
@@ -226,7 +226,7 @@ describe("limits", () => {
     });
   });
 
-  test("what is under way when its time ends is waited for", async () => {
+  test("an answer that is under way at the latest moment is waited for", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => setTimeout(() => ok(exchange), 150));
       await cluster.delete("pods", key, { uid: "u" }, { notAfterMs: cluster.monotonicMs() + 60 });
@@ -234,8 +234,8 @@ describe("limits", () => {
   });
 });
 
-describe("what comes before an answer", () => {
-  test("is not taken for it", async () => {
+describe("an early response", () => {
+  test("is not taken for the answer", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => exchange.response.writeEarlyHints({ link: "</x>; rel=preload" }, () => ok(exchange)));
       await cluster.get("pods", key);
@@ -261,7 +261,7 @@ describe("clock and readiness", () => {
     });
   });
 
-  test("ready() asks for the version, and rejects when there is none", async () => {
+  test("ready() requests the version, and rejects without an answer", async () => {
     await withServer({ requestTimeoutMs: 500 }, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end('{"gitVersion":"v1.36.3"}'));
       await cluster.ready();
@@ -294,7 +294,7 @@ describe("clock and readiness", () => {
     });
   });
 
-  test("close() ends what is under way", async () => {
+  test("close() ends the requests under way", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(() => {});
       const refused = rejection(cluster.create("pods", "ns", {}));

@@ -43,7 +43,7 @@ describe("credentials", () => {
     });
   });
 
-  test("an exec plugin runs once for many calls, and its failure is named", async () => {
+  test("an exec plugin runs once for many calls, and its failure is reported with its name", async () => {
     await withServer({}, async ({ kubeconfig, server }) => {
       const log = join(dirname(kubeconfig), "runs");
       const answer = { apiVersion: "client.authentication.k8s.io/v1", status: { token: "from-plugin" } };
@@ -86,7 +86,7 @@ describe("credentials", () => {
       else refuse(exchange, 401, "Unauthorized");
     };
 
-  test("a token file that was renewed a moment ago is read again at a 401, and the call succeeds", async () => {
+  test("a token file that was renewed a moment ago is read again after a 401, and the call succeeds", async () => {
     await withServer({}, async ({ kubeconfig, server }) => {
       const tokenFile = join(dirname(kubeconfig), "token");
       await writeFile(tokenFile, "one");
@@ -104,7 +104,7 @@ describe("credentials", () => {
     });
   });
 
-  test("a plugin whose token was refused before it expired runs again, once for many calls", async () => {
+  test("a plugin whose token was refused before its expiry runs again, once for many calls", async () => {
     await withServer({}, async ({ kubeconfig, server }) => {
       const log = join(dirname(kubeconfig), "runs");
       const script = `const { appendFileSync, readFileSync } = require("fs"); appendFileSync(${JSON.stringify(log)}, "x");
@@ -120,7 +120,7 @@ describe("credentials", () => {
     });
   });
 
-  test("refused credentials are asked for once more", async () => {
+  test("refused credentials are read once more", async () => {
     await withServer({ user: { token: "old" } }, async ({ cluster, server }) => {
       server.answer((exchange) => refuse(exchange, 401, "Unauthorized"));
       assert.equal((await rejection(cluster.get("pods", key))).code, 401);
@@ -130,7 +130,7 @@ describe("credentials", () => {
 });
 
 describe("configuration", () => {
-  test("the context's namespace, else default", async () => {
+  test("the namespace is that of the context, or otherwise default", async () => {
     await withServer({}, async ({ cluster, kubeconfig, server }) => {
       assert.equal(cluster.namespace, "default");
       await writeFile(kubeconfig, kubeconfigText(server.url, {}, "mimir"));
@@ -139,7 +139,7 @@ describe("configuration", () => {
     });
   });
 
-  test("a pod's service account is known as such, and a kubeconfig is not", async () => {
+  test("a pod's service account is recognised, and a kubeconfig is not taken for one", async () => {
     const { KubeConfig } = await import("@kubernetes/client-node");
     const ofPod = new KubeConfig();
     ofPod.loadFromCluster("/nowhere");
@@ -159,7 +159,7 @@ describe("configuration", () => {
     });
   });
 
-  test("plain HTTP to another machine is refused: credentials would be overheard", async () => {
+  test("plain HTTP to another machine is refused, because it would expose the credentials", async () => {
     await withServer({}, async ({ kubeconfig }) => {
       await writeFile(kubeconfig, kubeconfigText("http://198.51.100.1:8080", { token: "secret" }));
       const cluster = await connect({ userAgent, kubeconfig });
@@ -169,7 +169,7 @@ describe("configuration", () => {
     });
   });
 
-  test("a missing file, a context without a cluster and no kubeconfig at all are reported plainly", async () => {
+  test("a missing file, a context without a cluster and a missing kubeconfig are reported plainly", async () => {
     await assert.rejects(connect({ userAgent, kubeconfig: "/nonexistent/kubeconfig" }), /ENOENT.*kubeconfig/);
     await withServer({}, async ({ kubeconfig }) => {
       await writeFile(kubeconfig, JSON.stringify({ apiVersion: "v1", kind: "Config", "current-context": "gone" }));
@@ -200,7 +200,7 @@ describe("configuration", () => {
   });
 });
 
-test("a pod's own account is told from a kubeconfig", async () => {
+test("a pod's own account is not a kubeconfig's", async () => {
   const ofPod = new KubeConfig();
   ofPod.loadFromCluster();
   assert.ok(isOfPod(ofPod));

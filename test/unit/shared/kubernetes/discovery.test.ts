@@ -13,11 +13,11 @@ const group = "example.com";
 class PlayedDiscovery {
   readonly asked: string[] = [];
   nowMs = 0;
-  /** Answers by path. An error is thrown, and a path without an answer is 404. */
+  /** Answers by path. An Error is thrown, and a path without an answer is a 404. */
   documents: Record<string, unknown> = {};
   /** While it is set, answers wait for it. */
   blockedUntil: Promise<void> | undefined;
-  /** Requests under way now, and at most. */
+  /** Requests that are under way now, and the most that were. */
   underWay = 0;
   most = 0;
   readonly discovery = new Discovery({
@@ -68,17 +68,17 @@ class PlayedDiscovery {
 const failure = (code: number) =>
   new ClusterError({ code, reason: "Played", message: `played: ${code}`, verb: "get", resource: "document" });
 
-test("a kind of several versions is reported in the preferred one, whatever the order, and one of a single version in that", async () => {
+test("a kind is read in its preferred version if that has it, whatever the order, and otherwise in one that has it", async () => {
   const played = new PlayedDiscovery().serve(
     { v1beta1: ["Old", "Both"], v1: ["Both"], v2alpha1: ["Both", "New"] },
     "v1",
   );
   assert.equal(await played.versionOf("Both"), "v1");
   assert.deepEqual([await played.versionOf("Old"), await played.versionOf("New")], ["v1beta1", "v2alpha1"]);
-  assert.equal(played.takeAsked(), 4, "one read of the group answers for all its kinds");
+  assert.equal(played.takeAsked(), 4, "one read of the group serves all its kinds");
 });
 
-test("a kind that was found is not asked for again for five minutes, one that was not for five seconds", async () => {
+test("a kind that was found is read again after five minutes, and a missing one after five seconds", async () => {
   const played = new PlayedDiscovery().serve({ v1: ["Template"] });
   await played.versionOf("Template");
   played.takeAsked();
@@ -97,13 +97,13 @@ test("a kind that was found is not asked for again for five minutes, one that wa
   assert.equal(await played.versionOf("Other"), "v1");
 });
 
-test("a group that is not there is asked for once in five seconds, whatever kinds of it are named", async () => {
+test("a missing group is requested once in five seconds, whichever of its kinds are named", async () => {
   const played = new PlayedDiscovery();
   for (const kind of ["A", "B", "C"]) assert.ok(await played.isMissing(kind));
   assert.deepEqual(played.asked, [`/apis/${group}`]);
 });
 
-test("after a 404 for one of its objects a kind is asked for again, but not twice in five seconds", async () => {
+test("after a 404 for one of its objects a kind is read again, but not twice in five seconds", async () => {
   const played = new PlayedDiscovery().serve({ v1: ["Template"] });
   await played.versionOf("Template");
   played.takeAsked();
@@ -116,13 +116,13 @@ test("after a 404 for one of its objects a kind is asked for again, but not twic
   assert.equal(played.takeAsked(), 2);
   played.nowMs = 60_000;
   await played.versionOf("Template");
-  assert.equal(played.takeAsked(), 0, "it was asked for once");
+  assert.equal(played.takeAsked(), 0, "it was requested once");
   played.documents = {};
   played.discovery.doubt(`/apis/${group}/v2/templates`);
   assert.ok(await played.isMissing("Template"));
 });
 
-test("all who ask for a group at one time share one request after the other, and one of them may give up alone", async () => {
+test("callers of one group at the same time share its requests, and each may abort alone", async () => {
   const played = new PlayedDiscovery().serve({ v1: ["A"], v2: ["B"] });
   let release = () => {};
   played.blockedUntil = new Promise((resolve) => {
@@ -137,17 +137,17 @@ test("all who ask for a group at one time share one request after the other, and
   assert.deepEqual(await Promise.all(others), ["v1", "v2", "v1"]);
   assert.deepEqual([played.asked.length, played.most], [3, 1]);
   const late = await rejection(played.discovery.resourceOf("other.example.com", "A", giving.signal));
-  assert.deepEqual([late.reason, played.asked.length], ["Aborted", 3], "what is given up before is not asked");
+  assert.deepEqual([late.reason, played.asked.length], ["Aborted", 3], "a call that is already aborted sends nothing");
 });
 
-test("an error is no answer for later, and a version that cannot be read leaves the kinds of the others", async () => {
+test("an error is not remembered, and a version that cannot be read hides only its own kinds", async () => {
   const played = new PlayedDiscovery().serve({ v1: ["A"], v2: ["B"] });
   played.documents = { ...played.documents, [`/apis/${group}/v2`]: failure(503) };
   assert.equal(await played.versionOf("A"), "v1");
   assert.equal(
     (await rejection(played.discovery.resourceOf(group, "B"))).code,
     503,
-    "it may be served by what was not read",
+    "the version that was not read may have it",
   );
   played.serve({ v1: ["A"], v2: ["B"] });
   played.nowMs = 5_000;
@@ -156,7 +156,7 @@ test("an error is no answer for later, and a version that cannot be read leaves 
   const { [`/apis/${group}/v1`]: first, ...others } = played.documents;
   played.documents = { ...others, [`/apis/${group}/v1`]: failure(503) };
   played.nowMs = 400_000;
-  assert.equal(await played.versionOf("Both"), "v2", "the preferred one cannot be read");
+  assert.equal(await played.versionOf("Both"), "v2", "the preferred version cannot be read");
   played.documents = { ...others, [`/apis/${group}/v1`]: first };
   played.nowMs += 5_000;
   assert.equal(await played.versionOf("Both"), "v1");
@@ -167,7 +167,7 @@ test("an error is no answer for later, and a version that cannot be read leaves 
   assert.equal(await broken.versionOf("A"), "v1");
 });
 
-test("a version that goes while its group is read has no kinds, and what only subresources have is none", async () => {
+test("a version that disappears during the read has no kinds, and a kind of subresources alone is none", async () => {
   const played = new PlayedDiscovery().serve({ v1: ["A"], v2: ["B"] });
   const v1 = {
     resources: [
@@ -180,7 +180,7 @@ test("a version that goes while its group is read has no kinds, and what only su
   assert.equal(await played.versionOf("A"), "v1");
 });
 
-test("a document of any other form has no kinds, and breaks nothing", async () => {
+test("a malformed document has no kinds, and causes no error", async () => {
   for (const document of [
     null,
     7,
@@ -201,7 +201,7 @@ test("a document of any other form has no kinds, and breaks nothing", async () =
   }
 });
 
-test("of any number of groups a hundred are remembered: those that were asked for last", async () => {
+test("the hundred groups that were last used are remembered", async () => {
   const played = new PlayedDiscovery();
   const ask = (name: string) => rejection(played.discovery.resourceOf(name, "A"));
   await ask("first");
@@ -215,7 +215,7 @@ test("of any number of groups a hundred are remembered: those that were asked fo
   assert.equal(played.takeAsked(), 1, "it was forgotten");
 });
 
-test("what is no name of a group never becomes a path, and long names are cut in what is reported of them", async () => {
+test("a malformed name of a group never becomes a path, and messages shorten long names", async () => {
   const played = new PlayedDiscovery();
   for (const name of ["..", ".", "a/b", "a?b", "A", "-a", " ", "a".repeat(254)]) {
     const error = await rejection(played.discovery.resourceOf(name, "K".repeat(10_000)));
@@ -240,7 +240,7 @@ function answerTemplates(exchange: Exchange): void {
   else response.end(JSON.stringify(document));
 }
 
-test("the client asks for the documents of the group, and then for the objects where they are served", async () => {
+test("the client reads the documents of the group, and then the objects at their path", async () => {
   const labels: string[] = [];
   await withServer({ onRequest: ({ path }) => void labels.push(path) }, async ({ cluster, server }) => {
     server.answer(answerTemplates);
@@ -256,7 +256,7 @@ test("the client asks for the documents of the group, and then for the objects w
   });
 });
 
-test("after a 404 for an object the client asks whether its kind is still served", async () => {
+test("after a 404 for an object the client checks whether its kind is still served", async () => {
   let nowMs = 0;
   const clock = { nowMs: () => nowMs, skippedMs: () => 0 } as SteadyClock;
   await withServer({ clock }, async ({ cluster, server }) => {
@@ -271,7 +271,7 @@ test("after a 404 for an object the client asks whether its kind is still served
   });
 });
 
-test("a document of discovery is read to a megabyte, compressed or not, and what is larger is an error that says so", async () => {
+test("a document of discovery is read up to a megabyte, compressed or not, and a larger one is an error that says so", async () => {
   const large = JSON.stringify({ versions: [], padding: " ".repeat(2_000_000) });
   for (const isCompressed of [false, true]) {
     await withServer({}, async ({ cluster, server }) => {

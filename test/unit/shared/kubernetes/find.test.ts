@@ -1,4 +1,4 @@
-/** A missing object is an answer; any other refusal of the API server is an error. */
+/** A missing object is an answer, and any other refusal of the API server is an error. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -24,7 +24,7 @@ test("after a 404 there is no object, no list and nothing to delete", async () =
   await deleteIfThere(cluster, "pods", key, { uid: "u" });
 });
 
-test("no other refusal counts as gone", async () => {
+test("no other refusal means that an object is gone", async () => {
   for (const code of [0, 403, 409, 410, 429, 500]) {
     const cluster = refusing(code);
     const calls = [

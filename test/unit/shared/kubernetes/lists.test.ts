@@ -5,7 +5,7 @@ import { rejection } from "../../../support/rejection.ts";
 import { refuse, withServer } from "./server.ts";
 
 describe("lists", () => {
-  test("of a pod only what is read is kept, so that a list of ten thousand is small", async () => {
+  test("a list of pods keeps only the fields that Sluice reads, so that ten thousand pods are small", async () => {
     const ready = { type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" };
     const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "w", controller: true };
     const metadata = {
@@ -14,6 +14,7 @@ describe("lists", () => {
       ...{ deletionTimestamp: "2026-01-01T00:01:00Z", labels: { a: "b" }, annotations: { c: "d" } },
       ...{ ownerReferences: [owner], finalizers: ["f"] },
     };
+    const toleration = { key: "a", operator: "Equal", value: "b", effect: "NoExecute", tolerationSeconds: 300 };
     const claim = { persistentVolumeClaim: { claimName: "data-web-0" } };
     const kept = (state: object | undefined) => ({
       name: "app",
@@ -25,7 +26,10 @@ describe("lists", () => {
     const startTime = "2026-01-01T00:00:00Z";
     const read = {
       metadata,
-      spec: { volumes: [claim], containers: [{ image: "app:1" }], initContainers: [{ image: "init:1" }] },
+      spec: {
+        ...{ nodeName: "n", tolerations: [toleration, { operator: "Exists" }], volumes: [claim] },
+        ...{ containers: [{ image: "app:1" }], initContainers: [{ image: "init:1" }] },
+      },
       status: {
         ...{ phase: "Running", startTime, conditions: [ready] },
         containerStatuses: [kept({ running: {} }), kept({ waiting: { reason: "CrashLoopBackOff" } })],
@@ -43,7 +47,8 @@ describe("lists", () => {
           { name: "config", configMap: { name: "config" } },
         ],
         containers: [{ name: "app", image: "app:1", env: [] }],
-        ...{ initContainers: [{ name: "init", image: "init:1", env: [] }], nodeName: "n" },
+        ...{ initContainers: [{ name: "init", image: "init:1", env: [] }], nodeName: "n", schedulerName: "other" },
+        tolerations: [toleration, { operator: "Exists" }],
       },
       status: {
         ...{ phase: "Running", startTime, podIP: "10.0.0.1" },
@@ -69,7 +74,7 @@ describe("lists", () => {
     });
   });
 
-  test("keep apart what two pods say, though most of it is the same", async () => {
+  test("a list of pods keeps each pod's own values, although most of them are the same", async () => {
     const pod = (name: string, change: object, status: object) => ({
       metadata: { name, namespace: "ns", uid: name, resourceVersion: "1", labels: { zone: "a", role: "x" }, ...change },
       status: { phase: "Running", ...status },
@@ -89,7 +94,37 @@ describe("lists", () => {
     });
   });
 
-  test("have smaller pages for pods, each of which is large, and for volume claims, each of which may be", async () => {
+  test("a list of metadata alone asks for no more on each page, and keeps no more from a server that sends whole objects", async () => {
+    const metadata = { name: "n", uid: "u", annotations: { a: "b" } };
+    const page = (more: object) =>
+      JSON.stringify({
+        metadata: { resourceVersion: "9", ...more },
+        items: [{ metadata: { ...metadata, managedFields: [{}] }, spec: { unschedulable: true }, status: {} }],
+      });
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response, index }) => response.end(page(index === 0 ? { continue: "c" } : {})));
+      const { items } = await cluster.list("nodes", { metadataOnly: true });
+      assert.deepEqual(JSON.parse(JSON.stringify(items)), [{ metadata }, { metadata }]);
+      await cluster.list("nodes", {});
+      assert.deepEqual(
+        server.requests.map(({ headers }) => headers.accept),
+        [...Array(2).fill("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), "application/json"],
+      );
+    });
+  });
+
+  test("a list by node asks for the pods of that node on each page", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response, index }) =>
+        response.end(JSON.stringify({ metadata: { resourceVersion: "9", ...(index === 0 && { continue: "c" }) } })),
+      );
+      await cluster.list("pods", { nodeName: "node-1" });
+      const asked = server.requests.map(({ url }) => new URL(url ?? "", "http://x").searchParams.get("fieldSelector"));
+      assert.deepEqual(asked, ["spec.nodeName=node-1", "spec.nodeName=node-1"]);
+    });
+  });
+
+  test("a list has smaller pages for pods, which are large, and for volume claims, which may be", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":[]}'));
       await cluster.list("pods", {});
@@ -100,7 +135,7 @@ describe("lists", () => {
     });
   });
 
-  test("of volume claims have as many in the next page as the annotations of the page before leave room for", async () => {
+  test("the next page of volume claims has as many as the size of the previous page's annotations permits", async () => {
     for (const [bytes, next] of [
       [0, "500"],
       [10_000, "400"],
@@ -123,7 +158,7 @@ describe("lists", () => {
     }
   });
 
-  test("of a large page let other work go on before it is parsed, and before it is used", async (context) => {
+  test("a large page lets other work run before it is parsed, and before it is used", async (context) => {
     let turn = 0;
     let isOver = false;
     const count = () => {
@@ -148,7 +183,7 @@ describe("lists", () => {
     });
   });
 
-  test("are paged; the revision is asked of the first page only, and is that of the first", async () => {
+  test("only the first page of a list is requested with a revision, and the list has the first page's revision", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ request, response }) => {
         const more = new URL(request.url ?? "", "http://server").searchParams.get("continue");
@@ -169,7 +204,7 @@ describe("lists", () => {
     });
   });
 
-  test("of more objects than are to be kept are refused by the first page that tells, and no other page is asked for", async () => {
+  test("a list with more objects than the limit is refused at the first page that shows it, without another page", async () => {
     await withServer({}, async ({ cluster, server }) => {
       const page = (remainingItemCount: number | undefined) => {
         const metadata = { resourceVersion: "9", continue: "next page", remainingItemCount };
@@ -186,15 +221,11 @@ describe("lists", () => {
       assert.equal(server.requests.length, 1);
       page(undefined);
       await assert.rejects(cluster.list("pods", { namespace: "ns", atMost: 5 }), { code: 413 });
-      assert.equal(
-        server.requests.length,
-        4,
-        "a server that does not tell how many there are is asked for three pages",
-      );
+      assert.equal(server.requests.length, 4, "without the number of remaining objects three pages are requested");
     });
   });
 
-  test("of all namespaces have a path without one, and may have no items", async () => {
+  test("a list of all namespaces has a path without one, and may have no items", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":null}'));
       assert.deepEqual(await cluster.list("statefulsets", {}), { items: [], resourceVersion: "3" });
@@ -202,7 +233,7 @@ describe("lists", () => {
     });
   });
 
-  test("begin again, once, when a page's token grew too old", async () => {
+  test("a list begins again once if the token of a page has expired", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => {
         if (exchange.index === 1) return refuse(exchange, 410, "Expired");
@@ -215,14 +246,14 @@ describe("lists", () => {
     });
   });
 
-  test('not older than "0" are never sent', async () => {
+  test('a list that is not older than "0" is never sent', async () => {
     await withServer({}, async ({ cluster, server }) => {
       const error = await rejection(cluster.list("pods", { notOlderThan: "0" }));
       assert.deepEqual([error.code, error.reason, server.requests.length], [400, "BadRequest", 0]);
     });
   });
 
-  test("that the server has not got far enough for are asked for once: it has waited itself", async () => {
+  test("a list at a revision that the server has not reached is sent once, because the server has already waited", async () => {
     await withServer({}, async ({ cluster, server }) => {
       const message = "Timeout: Too large resource version: 99, current: 5";
       const details = { causes: [{ reason: "ResourceVersionTooLarge" }], retryAfterSeconds: 1 };

@@ -45,7 +45,7 @@ async function read(context: TestContext, answer: (socket: Duplex) => void, stat
   return { text, asked };
 }
 
-test("the text is what the command wrote, and the API server is asked for it in the container, with our credentials", async (context) => {
+test("the text is the command's output, which the API server runs in the container, with Sluice's credentials", async (context) => {
   const { text, asked } = await read(context, (socket) => {
     socket.write(webSocketMessage(1, "tr"));
     socket.write(webSocketMessage(2, "some warning"));
@@ -59,14 +59,14 @@ test("the text is what the command wrote, and the API server is asked for it in 
   assert.equal(asked[0]?.headers.authorization, "Bearer t");
 });
 
-test("a file that is not there has no text, and one that is empty has an empty one", async (context) => {
+test("a missing file has no text, and an empty one has an empty text", async (context) => {
   const missing = await read(context, (socket) => void socket.write(webSocketMessage(3, failure)));
   assert.equal(await missing.text, undefined);
   const empty = await read(context, (socket) => void socket.write(webSocketMessage(3, success)));
   assert.equal(await empty.text, "");
 });
 
-test("a refusal, a connection that ends, words that are none, and silence are errors, and no text", async (context) => {
+test("a refusal, an ended connection, malformed messages and silence are errors, and never a text", async (context) => {
   const refused = await read(context, () => {}, 403);
   await assert.rejects(refused.text, /no connection to the container|ended before/);
   const broken = await read(context, (socket) => void socket.destroy());

@@ -43,7 +43,7 @@ async function afterOne(bad: (exchange: Exchange) => unknown, call: Call): Promi
 
 describe("retries", () => {
   for (const code of [500, 502, 503, 504]) {
-    test(`after ${code} what is safe to repeat is tried again, and nothing else`, async () => {
+    test(`after ${code} a repeatable call is tried again, and any other is not`, async () => {
       const bad = (exchange: Exchange) => refuse(exchange, code, "");
       for (const [name, call] of Object.entries(repeatable)) {
         assert.deepEqual(await afterOne(bad, call), { tries: 2, code: 200 }, name);
@@ -54,7 +54,7 @@ describe("retries", () => {
     });
   }
 
-  test("after a connection that broke what is safe to repeat is tried again, and nothing else", async () => {
+  test("after a broken connection a repeatable call is tried again, and any other is not", async () => {
     const bad = ({ response }: Exchange) => response.destroy();
     for (const [name, call] of Object.entries(repeatable)) {
       assert.deepEqual(await afterOne(bad, call), { tries: 2, code: 200 }, name);
@@ -64,7 +64,7 @@ describe("retries", () => {
     }
   });
 
-  test("after 429 everything is tried again: the server did nothing", async () => {
+  test("after 429 every call is tried again, because the server has done nothing", async () => {
     for (const [name, call] of Object.entries(everything)) {
       const outcome = await afterOne((exchange) => refuse(exchange, 429, "TooManyRequests"), call);
       assert.deepEqual(outcome, { tries: 2, code: 200 }, name);
@@ -72,17 +72,17 @@ describe("retries", () => {
   });
 
   for (const code of [400, 401, 403, 404, 409, 410, 422]) {
-    test(`${code} is an answer`, async () => {
+    test(`a call is not tried again after ${code}, which is an answer`, async () => {
       for (const [name, call] of Object.entries(everything)) {
         const { tries, code: given } = await afterOne((exchange) => refuse(exchange, code, ""), call);
-        // A 401 is retried once with fresh credentials, and a list begins anew after 410.
+        // A 401 is retried once with fresh credentials, and a list begins again after 410.
         const again = code === 401 || (code === 410 && name === "list");
         assert.deepEqual([tries, given], again ? [2, 200] : [1, code], name);
       }
     });
   }
 
-  test("there are three tries, with growing pauses between", async () => {
+  test("a call has three tries, with growing pauses between them", async () => {
     await withServer({}, async ({ cluster, server }) => {
       const atMs: number[] = [];
       server.answer((exchange) => {
@@ -97,7 +97,7 @@ describe("retries", () => {
     });
   });
 
-  test("an error says how many tries were sent: only after a single one is it certain that nothing is under way", async () => {
+  test("an error has the number of tries that were sent: after a single one nothing is under way", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => refuse(exchange, 403, "Forbidden"));
       const first = await rejection(cluster.delete("pods", key, { uid: "u" }));
@@ -111,7 +111,7 @@ describe("retries", () => {
     });
   });
 
-  test("Retry-After is waited for, unless it is longer than a call may take", async () => {
+  test("the client waits for Retry-After, unless it is longer than a call may take", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => {
         if (exchange.index > 0) return ok(exchange);
@@ -127,7 +127,7 @@ describe("retries", () => {
     });
   });
 
-  test("where no server listens everything is tried again, and fails with code 0", async () => {
+  test("if no server listens, every call is tried again, and fails with code 0", async () => {
     await withServer({}, async ({ cluster, kubeconfig }) => {
       await cluster.close();
       const { readFile, writeFile } = await import("node:fs/promises");
@@ -153,10 +153,10 @@ describe("retries", () => {
     });
   });
 
-  test("opening a watch is tried again", async () => {
+  test("the opening of a watch is tried again", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => (exchange.index === 0 ? refuse(exchange, 503, "") : exchange.response.end("\n")));
-      for await (const _ of cluster.watch("pods", { resourceVersion: "1" })) assert.fail("an event");
+      for await (const _ of cluster.watch("pods", { resourceVersion: "1" })) assert.fail("there is no event");
       assert.equal(server.requests.length, 2);
     });
   });

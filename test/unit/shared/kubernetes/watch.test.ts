@@ -22,7 +22,7 @@ async function gather(cluster: Cluster): Promise<WatchEvent<unknown>[]> {
 }
 
 describe("LineSplitter", () => {
-  test("gives the same lines however the bytes are cut", () => {
+  test("gives the same lines, however the bytes are split", () => {
     const text = 'short\n{"a":"größer"}\n\nlast ✓\n';
     const bytes = Buffer.from(text);
     for (let size = 1; size <= bytes.length; size++) {
@@ -34,14 +34,14 @@ describe("LineSplitter", () => {
     }
   });
 
-  test("keeps a line that has not ended", () => {
+  test("keeps a line without its end", () => {
     const splitter = new LineSplitter();
     assert.deepEqual(splitter.push(Buffer.from("one\ntw")), ["one"]);
     assert.equal(splitter.unfinished, true);
     assert.deepEqual(splitter.push(Buffer.from("o\n")), ["two"]);
   });
 
-  test("takes time in proportion to a long line, not to its square", () => {
+  test("takes time in proportion to the length of a line, and not to its square", () => {
     const splitter = new LineSplitter();
     const chunk = Buffer.alloc(1_024, "x");
     const startMs = performance.now();
@@ -96,7 +96,7 @@ describe("watch", () => {
     });
   });
 
-  test("a connection that breaks rejects with code 0, in the middle of a line or between two", async () => {
+  test("a connection that breaks rejects with code 0, inside a line or between two lines", async () => {
     await withServer({}, async ({ cluster, server }) => {
       for (const text of [line("ADDED", "a", "11"), '{"type":"ADD']) {
         server.answer(({ response }) => {
@@ -121,7 +121,7 @@ describe("watch", () => {
     });
   });
 
-  test("a server that does not even begin to answer rejects with code 0", async () => {
+  test("a server that does not begin its answer rejects with code 0", async () => {
     await withServer({ requestTimeoutMs: 100 }, async ({ cluster, server }) => {
       server.answer(() => {});
       const error = await rejection(watchOf(cluster).next());
@@ -129,7 +129,7 @@ describe("watch", () => {
     });
   });
 
-  test("return() ends a watch that waits, and closes its connection", async () => {
+  test("return() ends a waiting watch, and closes its connection", async () => {
     await withServer({}, async ({ cluster, server }) => {
       const closed = new Promise<void>((resolve) => {
         server.answer(({ response }) => {
@@ -146,7 +146,7 @@ describe("watch", () => {
     });
   });
 
-  test("an aborted signal rejects, before the watch began and while it waits", async () => {
+  test("an aborted signal rejects, before the watch has begun and while it waits", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => void response.write("\n"));
       const early = await rejection(watchOf(cluster, { signal: AbortSignal.abort() }).next());
@@ -160,7 +160,7 @@ describe("watch", () => {
     });
   });
 
-  test("open watches keep no connection from calls", async () => {
+  test("open watches take no connection from calls", async () => {
     await withServer({ connections: 1 }, async ({ cluster, server }) => {
       server.answer(({ request, response }) => {
         if (request.url?.includes("watch=true")) response.write("\n");
@@ -175,7 +175,7 @@ describe("watch", () => {
     });
   });
 
-  test("what is left unread for long is not taken for silence", async () => {
+  test("events that the caller has not read for long do not count as silence", async () => {
     await withServer({ watchSilenceLimitMs: 80 }, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end(line("ADDED", "a", "11") + line("ADDED", "b", "12")));
       const watch = watchOf(cluster);

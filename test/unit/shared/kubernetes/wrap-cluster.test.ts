@@ -20,7 +20,7 @@ function worldCluster(): { cluster: Cluster; timeline: VirtualTimeline } {
   return { cluster: createWorldCluster(createWorld({ timeline })), timeline };
 }
 
-test("every verb of every cluster goes through a wrapper, with all that it was given, however it is called", async () => {
+test("every verb of every cluster goes through a wrapper with all its arguments, however it is called", async () => {
   const { cluster } = worldCluster();
   await withServer({}, async ({ cluster: connected }) => {
     const ofConnectionsAlone = ["ready", "close"];
@@ -46,21 +46,21 @@ test("every verb of every cluster goes through a wrapper, with all that it was g
   });
 });
 
-test("a verb that is given takes the place of the one inside, and the others stay", async () => {
+test("a verb in the table replaces the one inside, and the others stay", async () => {
   const { cluster } = worldCluster();
   const wrapped = wrapCluster(cluster, { serverTimeMs: () => 7 });
   assert.equal(wrapped.serverTimeMs(), 7);
   assert.equal(wrapped.monotonicMs(), cluster.monotonicMs());
 });
 
-test("a cluster that does not tell what it skipped does not tell it through a wrapper either", () => {
+test("a cluster without skippedMs() has none through a wrapper either", () => {
   const { cluster } = worldCluster();
   assert.equal(cluster.skippedMs, undefined);
   assert.equal(Object.hasOwn(wrapCluster(cluster), "skippedMs"), false);
   assert.equal(wrapCluster({ ...wrapCluster(cluster), skippedMs: () => 5 }).skippedMs?.(), 5);
 });
 
-test("what is around calls sees each before it is sent, knows whether it writes, and may keep it back", async () => {
+test("the function around calls sees each call before it is sent, knows whether it writes, and may stop it", async () => {
   const { cluster, timeline } = worldCluster();
   const seen: ClusterCall[] = [];
   const wrapped = wrapCalls(cluster, (call, send) => {

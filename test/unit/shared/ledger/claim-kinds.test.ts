@@ -57,7 +57,7 @@ function isAbandoned(kind: KindName, ageMs: number, at: ClaimedObjects) {
 }
 
 describe("scale-down", () => {
-  test("is settled when the StatefulSet wants no member and no pod stands at their ordinals", () => {
+  test("a scale-down is settled when the StatefulSet wants no member and no pod exists at their ordinals", () => {
     assert.ok(isSettled("scale-down", where(3, {})));
     assert.ok(!isSettled("scale-down", where(3, { 4: { terminating: true } })));
     assert.ok(!isSettled("scale-down", where(4, {})));
@@ -65,7 +65,7 @@ describe("scale-down", () => {
     assert.ok(!isSettled("scale-down", where(0, { 3: {} }, { statefulSet: undefined })));
   });
 
-  test("that never came is abandoned 90 s after its last stamp, and no sooner (R20)", () => {
+  test("a scale-down that was never carried out is abandoned 90 s after its last stamp, and no sooner (R20)", () => {
     const at = where(5, { 3: {}, 4: {} }, { isAnchored: false });
     assert.equal(undoAfterMs, 90_000);
     assert.ok(!isAbandoned("scale-down", 89_999, at));
@@ -73,11 +73,11 @@ describe("scale-down", () => {
     assert.ok(!isAbandoned("scale-down", 90_000, { ...at, isAnchored: true }));
   });
 
-  test("that came is not abandoned, however long its pods take to go", () => {
+  test("a scale-down that was carried out is not abandoned, however long its pods take to go", () => {
     assert.ok(!isAbandoned("scale-down", 3_600_000, where(3, { 3: {} }, { isAnchored: false })));
   });
 
-  test("undoes the members that are wanted, and only them (R20)", () => {
+  test("a scale-down undoes the members that are wanted, and only them (R20)", () => {
     const undone = (replicas: number) => kinds["scale-down"].undoes(claim("scale-down"), where(replicas, {}));
     assert.deepEqual(undone(9), [{ first: 3, last: 4 }]);
     assert.deepEqual(undone(5), [{ first: 3, last: 4 }]);
@@ -85,19 +85,23 @@ describe("scale-down", () => {
     assert.deepEqual(undone(3), []);
     const from3 = where(0, {}, { statefulSet: statefulSet("a", { start: 3, replicas: 2 }) });
     const all = claim("scale-down", { members: [{ first: 1, last: 9 }] });
-    assert.deepEqual(kinds["scale-down"].undoes(all, from3), [{ first: 3, last: 4 }], "ordinals begin at its start");
+    assert.deepEqual(
+      kinds["scale-down"].undoes(all, from3),
+      [{ first: 3, last: 4 }],
+      "the ordinals begin at spec.ordinals.start",
+    );
   });
 });
 
 describe("volume", () => {
-  test("is settled when its volume claim is gone, or another has its name", () => {
+  test("a volume is settled when its volume claim is gone, or another one has its name", () => {
     assert.ok(isSettled("volume", where(3, {})));
     assert.ok(isSettled("volume", where(3, {}, { volumes: new Map([["data-a-3", "another"]]) })));
     assert.ok(!isSettled("volume", where(3, {}, { volumes: new Map([["data-a-3", "volume"]]) })));
-    assert.ok(!kinds.volume.isSettled(claim("volume", { uids: {} }), where(3, {}), nowMs), "nothing is named");
+    assert.ok(!kinds.volume.isSettled(claim("volume", { uids: {} }), where(3, {}), nowMs), "the claim names none");
   });
 
-  test("is not settled while one of several stands", () => {
+  test("a volume is not settled while one of several volume claims exists", () => {
     const both = claim("volume", { uids: { "data-a-3": "data", "logs-a-3": "logs" } });
     const standing = (...volumes: readonly [string, string][]) =>
       kinds.volume.isSettled(both, where(3, {}, { volumes: new Map(volumes) }), nowMs);
@@ -111,17 +115,18 @@ describe("process", () => {
   const again = { readySinceMs: nowMs - 500 };
   const before = { readySinceMs: nowMs - 600_000 };
 
-  test("is settled when each member is ready since another time than when it was claimed, or another pod is", () => {
+  test("a process is settled when each member has become ready again, or another pod has replaced it", () => {
     assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", readySinceMs: nowMs - 1 } })));
     assert.ok(!isSettled("process", where(5, { 3: again, 4: before })));
-    // A kubelet's clock may be behind that of the API server: then the pod seems to have been ready again before the claim.
+    // A kubelet's clock may be behind that of the API server: then the pod seems to have been ready again before the
+    // claim.
     assert.ok(isSettled("process", where(5, { 3: again, 4: { readySinceMs: nowMs - 5_000 } })));
-    assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", ...before } })), "by another clock, perhaps");
+    assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", ...before } })), "perhaps by another clock");
     assert.ok(!isSettled("process", where(5, { 3: again, 4: { readySinceMs: undefined } })));
     assert.ok(!isSettled("process", where(5, { 3: again })), "a wanted member is missing");
   });
 
-  test("readiness without a time, now or when it was claimed, reports no restart", () => {
+  test("readiness without a time, now or at the claim, does not prove a restart", () => {
     const untold = Number.POSITIVE_INFINITY;
     assert.ok(!isSettled("process", where(5, { 3: again, 4: { readySinceMs: untold } })));
     assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", readySinceMs: nowMs - 1 } })));
@@ -129,19 +134,19 @@ describe("process", () => {
     assert.ok(!kinds.process.isSettled(timeless, where(5, { 3: again, 4: again }), nowMs));
   });
 
-  test("a member that the StatefulSet does not want and that is gone holds up no settlement", () => {
+  test("a member that is gone and that the StatefulSet does not want delays no settlement", () => {
     assert.ok(isSettled("process", where(4, { 3: again })));
     assert.ok(isSettled("process", where(0, {}, { statefulSet: undefined })));
   });
 });
 
 describe("node", () => {
-  test("is settled when each member is back as another pod, or the StatefulSet does not want it any more", () => {
+  test("a node is settled when each member is back as another pod, or the StatefulSet no longer wants it", () => {
     const back = { uid: "next" };
     assert.ok(isSettled("node", where(5, { 3: back, 4: back })));
     assert.ok(isSettled("node", where(4, { 3: back })));
     assert.ok(!isSettled("node", where(5, { 3: back })));
-    assert.ok(!isSettled("node", where(5, { 3: back, 4: {} })), "the pod of the failed node stands");
+    assert.ok(!isSettled("node", where(5, { 3: back, 4: {} })), "the pod of the failed node exists");
     assert.ok(!isSettled("node", where(5, { 3: back, 4: { uid: "next", readySinceMs: undefined } })));
   });
 });
@@ -177,7 +182,7 @@ for (const kind of ["process", "node"] as const) {
   });
 }
 
-test("a node whose claim names no uid for a pod is not settled by it: Sluice cannot know whether it is another one", () => {
+test("a node without a uid for a pod is not settled by any pod, because Sluice cannot know whether it is another one", () => {
   const nameless = claim("node", { uids: { "a-3": "uid-of-a-3" } });
   const back = { uid: "next" };
   assert.ok(!kinds.node.isSettled(nameless, where(5, { 3: back, 4: back }), nowMs));
@@ -185,7 +190,7 @@ test("a node whose claim names no uid for a pod is not settled by it: Sluice can
 });
 
 for (const kind of claimKinds.filter((name) => name !== "scale-down")) {
-  test(`a ${kind} is never dropped by its age alone, nor before the function that wrote it has stopped acting (R10a)`, () => {
+  test(`a ${kind} is never dropped by its age alone, nor before its function has stopped acting (R10a)`, () => {
     const at = where(5, { 3: {}, 4: {} });
     assert.ok(!isAbandoned(kind, 86_400_000, at));
     assert.ok(!isAbandoned(kind, dropAfterMs - 1, { ...at, isAnchored: false }));
@@ -194,7 +199,7 @@ for (const kind of claimKinds.filter((name) => name !== "scale-down")) {
   });
 }
 
-test("each kind has a guard of its own, and a message with its members, its kind, whose it is and since when", () => {
+test("each kind has a guard of its own, and a message with its members, its kind, its function and its age", () => {
   const guards = claimKinds.map((kind) => guardOfClaim(claim(kind)));
   assert.deepEqual(guards, [
     "zone-scaling-down",
@@ -213,34 +218,34 @@ test("each kind has a guard of its own, and a message with its members, its kind
   assert.match(describeClaim({ ...later, by: "" }), /^a is claimed for "later"/);
 });
 
-test("members that have no ordinals are told by the names that the claim has", () => {
+test("the message names members without ordinals by the claim's names", () => {
   const members = [{ first: 2 ** 30 + 7, last: 2 ** 30 + 7 }];
   const named = claim("scale-down", { members, uids: { "orders-7": "uid-7", "orders-9": "uid-9" } });
   assert.match(describeClaim(named), /^a: orders-7,orders-9 claimed for a scale-down /);
   assert.match(describeClaim(claim("scale-down", { members, uids: {} })), /^a: 1073741831 claimed for a scale-down /);
 });
 
-test("of a claim of many ranges a message names as many as fit into 100 bytes", () => {
+test("the message about many ranges names as many as fit into 100 bytes", () => {
   const members = Array.from({ length: 500 }, (_, index) => ({ first: 2 * index, last: 2 * index }));
   const [, described = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
   assert.match(described, /^0,2,4,.+…$/);
   assert.equal(Buffer.byteLength(described), 100);
 });
 
-test("a claim may stand for an hour since it was made, and longer by the times that users chose for its pods", () => {
+test("a claim is overdue an hour after it was made, or later by the times that users have set for its pods", () => {
   const minutesOf = (kind: KindName, changes: Parameters<typeof statefulSet>[1], own: Partial<ClaimContent> = {}) => {
     const made = claim(kind, { stampMs: nowMs, sinceMs: nowMs - 60_000, ...own });
     return (dueMs(made, statefulSet("a", { graceMs: 0, ...changes })) - (nowMs - 60_000)) / 60_000;
   };
   for (const kind of claimKinds) assert.equal(minutesOf(kind, {}), 60, kind);
   const chosen = { graceMs: 20 * 60_000, minReadySeconds: 300 };
-  assert.equal(minutesOf("scale-down", chosen), 80, "all of its pods end at once");
-  assert.equal(minutesOf("scale-down", { ...chosen, isOrdered: true }), 100, "two of them, one after the other");
+  assert.equal(minutesOf("scale-down", chosen), 80, "all its pods end at once");
+  assert.equal(minutesOf("scale-down", { ...chosen, isOrdered: true }), 100, "two pods end one after the other");
   const delay = { delayMs: 12 * 3_600_000, endpoint: undefined };
   const scaling = { delay } as StatefulSet["scaling"];
   assert.equal(minutesOf("scale-down", { scaling }), 60 + 12 * 60);
   assert.equal(minutesOf("process", chosen), 65);
   assert.equal(minutesOf("node", chosen), 85);
   assert.equal(minutesOf("volume", chosen), 60);
-  assert.equal(dueMs(claim("node", { stampMs: nowMs }), undefined), nowMs + 3_600_000, "of a zone that is not known");
+  assert.equal(dueMs(claim("node", { stampMs: nowMs }), undefined), nowMs + 3_600_000, "its zone is not known");
 });

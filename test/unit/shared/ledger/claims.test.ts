@@ -1,4 +1,4 @@
-/** Claims in a ledger: what is read of them, what is refused, and that no function changes the claims of others. */
+/** Claims in a ledger: how Sluice reads them, which it refuses, and that no function changes the claims of others. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -69,7 +69,7 @@ async function sent(ledger: StoredLedger, change: Partial<LedgerChange>): Promis
 const stated = { ...content, members: "3-5,7" };
 
 describe("the format of a ledger", () => {
-  test("ledger-unreadable: a ledger of another format is neither read nor written over, and is not to be deleted", () => {
+  test("ledger-unreadable: a ledger of another format is neither read nor overwritten, and the message does not advise deletion", () => {
     for (const format of ["2", "", "1.0", " 1", "x".repeat(1_000)]) {
       assert.throws(
         () => ledgerOf({ "sluice.dev/format": format }),
@@ -84,7 +84,7 @@ describe("the format of a ledger", () => {
     }
   });
 
-  test("a ledger that says none is of the first, and the next write says so", async () => {
+  test("a ledger without a format has the first one, and the next write records it", async () => {
     const annotations = await sent(ledgerOf({}), {});
     assert.equal(annotations["sluice.dev/format"], "1");
     assert.deepEqual(ledgerOf({ ...annotations }).reservations, []);
@@ -92,7 +92,7 @@ describe("the format of a ledger", () => {
 });
 
 describe("claims are read strictly", () => {
-  test("a claim is read with all that it says, whatever it is called", () => {
+  test("all fields of a claim are read, whatever its id is", () => {
     const [claim] = claimsOf({
       ...stated,
       sinceMs: nowMs - 9,
@@ -125,7 +125,7 @@ describe("claims are read strictly", () => {
     });
   });
 
-  test("a text without lines holds none, and so do empty lines, as kubectl edit leaves them", () => {
+  test("a text without lines has no claims, and empty lines, as kubectl edit leaves them, are ignored", () => {
     for (const text of ["", "\n", " \n\n"]) assert.deepEqual(claimsOf(text), []);
     assert.equal(claimsOf(stated, "", { ...stated, id: "two" }, "").length, 2);
   });
@@ -174,12 +174,12 @@ describe("claims are read strictly", () => {
     ["an unknown kind without a zone", { id: "x", kind: "later" }],
   ];
   for (const [what, line] of malformed) {
-    test(`ledger-unreadable: a claim with ${what} is no claim, and no ledger without claims`, () => {
+    test(`ledger-unreadable: a claim with ${what} makes the ledger unreadable, and does not count as no claim`, () => {
       assert.throws(() => claimsOf(line as object), LedgerUnreadable);
     });
   }
 
-  test("whatever claim can be read can be reported, in messages and in what the plugin prints", () => {
+  test("any claim that can be read can be reported, in messages and by the plugin", () => {
     for (const stampMs of [0, nowMs, 8.64e15]) {
       const [claim] = ledgerOf({ "sluice.dev/claims": makeClaim({ ...content, stampMs }).line }).claims;
       assert.ok(claim !== undefined);
@@ -188,34 +188,34 @@ describe("claims are read strictly", () => {
     }
   });
 
-  test("a claim of a thousand ranges is reported in a message that a user can read", () => {
+  test("the message about a claim of a thousand ranges is short enough for a user", () => {
     const members = Array.from({ length: 1_000 }, (_, index) => ({ first: 10 * index, last: 10 * index + 5 }));
     const described = describeClaim(makeClaim({ ...content, members }));
     assert.match(described, /^a: 0-5,10-15,.*… claimed for a scale-down \(preparing\) by prepare-downscale, since /);
     assert.ok(described.length < 300, `${described.length} characters`);
   });
 
-  test("two claims of one id are unreadable: no reader could tell which of them an anchor names", () => {
+  test("two claims with one id are unreadable, because an anchor would not tell them apart", () => {
     assert.throws(() => claimsOf(stated, stated), /two of its claims have the same id/);
   });
 
-  test("a claim of an unknown kind is read by its id, its kind and its zone, whatever else it holds", () => {
+  test("a claim of an unknown kind is read with its id, its kind and its zone, whatever else it has", () => {
     const line = '{"id":"x", "kind":"later","zone":"b","members":{"all":true},"by":"rotate-tapes"}';
     const [claim] = claimsOf(line);
     assert.deepEqual(claim, { id: "x", kind: "later", zone: "b", by: "rotate-tapes", isKnown: false, line });
     for (const ordinal of [0, 7, 2 ** 31 - 1]) assert.ok(namesOrdinal(claim as never, ordinal));
     for (const by of [undefined, 1, "x".repeat(254)]) {
-      assert.equal(claimsOf({ ...JSON.parse(line), by })[0]?.by, "", "it does not say whose it is");
+      assert.equal(claimsOf({ ...JSON.parse(line), by })[0]?.by, "", "it does not name its function");
     }
   });
 
-  test("the names of a claim's members are its own, and no others", () => {
+  test("a claim names the ordinals of its members, and no others", () => {
     const claim = makeClaim(content);
     const named = Array.from({ length: 10 }, (_, ordinal) => ordinal).filter((ordinal) => namesOrdinal(claim, ordinal));
     assert.deepEqual(named, [3, 4, 5, 7]);
   });
 
-  test("a range counts once against the cap, and reservations count beside it (R2)", () => {
+  test("a range counts once against the limit, and reservations count in addition (R2)", () => {
     const all = makeClaim({ ...content, members: [{ first: 0, last: 2 ** 31 - 1 }] });
     assert.equal(countRanges([all, makeClaim({ ...content, id: "two" })]), 3);
     const ordinals = Array.from({ length: maxReservations - 2 }, (_, index) => [index, ["u", "f", 1]]);
@@ -234,19 +234,19 @@ describe("claims are written back as they were", () => {
   const odd = '{ "kind": "later","id":"x","zone":"b","n":1e400,"big":9007199254740993,"k":"\\u0041","10":1,"9":2 }';
   const more = `{"later":{"n":9007199254740993.0},${JSON.stringify(stated).slice(1)}`;
 
-  test("a write that changes no claim names none: those of every kind stay to the byte", async () => {
+  test("a write that changes no claim leaves all of them as they are, byte for byte", async () => {
     const ledger = ledgerOf({ "sluice.dev/claims": `${odd}\n${more}` });
     assert.ok(!("sluice.dev/claims" in (await sent(ledger, { reservations: [reservation("b-0")] }))));
   });
 
-  test("a function that makes a claim writes all others back byte for byte, unknown kinds and unknown fields too", async () => {
+  test("a function that makes a claim writes all others back byte for byte, including unknown kinds and fields", async () => {
     const ledger = ledgerOf({ "sluice.dev/claims": `${odd}\n\n${more}` });
     const made = makeClaim({ ...content, id: "mine" });
     const annotations = await sent(ledger, { claims: [...ledger.claims, made] });
     assert.equal(annotations["sluice.dev/claims"], `${odd}\n${more}\n${made.line}`);
   });
 
-  test("a claim that its own function changes keeps what a later version has put into it, numbers as they are spelled", () => {
+  test("a claim that its own function changes keeps the fields of a later version, with its numbers as they are written", () => {
     const [claim] = claimsOf(more) as KnownClaim[];
     const changed = changeClaim(claim as KnownClaim, {
       phase: "confirmed",
@@ -260,20 +260,20 @@ describe("claims are written back as they were", () => {
     assert.equal(read?.by, content.by);
   });
 
-  test("a claim is written with its ordinals as short as they can be reported, and read as it was made", () => {
+  test("a claim is written with its ordinals in the short form of messages, and read back unchanged", () => {
     const made = makeClaim({ ...content, uids: { "a-3": "uid-of-a-3" }, readyMs: { "a-3": 0 }, anchor });
     assert.equal(JSON.parse(made.line).members, "3-5,7");
     assert.deepEqual(claimsOf(made.line), [made]);
-    assert.deepEqual(claimsOf(makeClaim(content).line), [makeClaim(content)], "what it does not say is not there");
+    assert.deepEqual(claimsOf(makeClaim(content).line), [makeClaim(content)], "what it does not have is not there");
   });
 
-  test("the last claim leaves a ledger without claims", async () => {
+  test("when the last claim is removed, the ledger has no claims", async () => {
     const ledger = ledgerOf({ "sluice.dev/claims": more });
     const annotations = await sent(ledger, { claims: [] });
     assert.deepEqual(ledgerOf(annotations).claims, []);
   });
 
-  test("what could not be read again is not written: nothing is sent", async () => {
+  test("a claim that could not be read back is not written, and nothing is sent", async () => {
     const made = makeClaim(content);
     const wrong = [
       makeClaim({ ...content, phase: "" }),
@@ -289,7 +289,7 @@ describe("claims are written back as they were", () => {
     await assert.rejects(sent(ledgerOf({}), { claims: [made, made] }), /the same id/);
   });
 
-  test("claims are never shed: one that no longer fits is refused, and those that go may always go", () => {
+  test("claims are never dropped for space: a new one that does not fit is refused, and a claim can always be removed", () => {
     const long = makeClaim({ ...content, uids: Object.fromEntries([["x".repeat(250), "y".repeat(250)]]) });
     const full = { ...ledgerOf({}), othersBytes: maxLedgerBytes - 300 };
     assert.throws(() => fitting(full, { ...none, claims: [long] }), LedgerFull);
@@ -300,7 +300,7 @@ describe("claims are written back as they were", () => {
   });
 });
 
-test("members are named where numbers stand for all of them, and are ordinals otherwise", () => {
+test("members with numbers of Sluice's own are reported by name, and others by ordinal", () => {
   const uids = { "db-cluster-1": "uid" };
   const at = (...firsts: number[]) => ({ members: firsts.map((first) => ({ first, last: first })) });
   assert.equal(describeMembers({ ...at(leastNumber), uids }), "db-cluster-1");
@@ -309,7 +309,7 @@ test("members are named where numbers stand for all of them, and are ordinals ot
   assert.equal(describeMembers(at(leastNumber)), `${leastNumber}`, "without names");
 });
 
-test("where pods were told to leave is read again, and a claim that says it otherwise is unreadable", () => {
+test("the URL at which pods were told is read back, and a claim with another form of it is unreadable", () => {
   const toldAt = { scheme: "https", port: 8080, path: "/leave", service: "db" } as const;
   const { line } = makeClaim({ ...content, toldAt });
   const read = (at: unknown) =>

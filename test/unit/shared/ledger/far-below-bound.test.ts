@@ -1,4 +1,4 @@
-/** The parts of a ledger that are not measured are so small that they need not be. */
+/** The parts of a ledger whose size is not measured are so small that they cannot matter. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerGroup } from "../../../../functions/shared/annotations/table.ts";
@@ -28,7 +28,7 @@ function changeOf(count: number, character: string, length: number) {
   };
 }
 
-test("nothing is shed of a ledger that is far below its bound, whatever its characters are in JSON", () => {
+test("nothing is dropped from a ledger that is far below its limit, however its characters are escaped in JSON", () => {
   const [ledger, found] = [parseLedger(key, emptyLease), { far: 0, near: 0 }];
   for (const character of ["x", "ä", "€", "😀", "\u0000", '"']) {
     for (let count = 0; count <= 16; count++) {
@@ -44,7 +44,7 @@ test("nothing is shed of a ledger that is far below its bound, whatever its char
   assert.ok(found.far > 60 && found.near > 40, JSON.stringify(found));
 });
 
-test("what stands on a ledger already counts: what others wrote there, and what a change leaves as it is", () => {
+test("the existing annotations also count: those of others, and those that a change leaves as they are", () => {
   const change = changeOf(1, "x", 10);
   const ledger = parseLedger(key, emptyLease);
   assert.equal(isFarBelowBound(ledger, change), true);
@@ -54,11 +54,11 @@ test("what stands on a ledger already counts: what others wrote there, and what 
   assert.equal(
     isFarBelowBound(ledger, { ...change, members: zones.members }),
     false,
-    "those that a change brings, too",
+    "those that a change adds also count",
   );
 });
 
-test("room is kept for each ledger, member, reservation and message: 4, 2, 5 and 13 KiB; a ledger with more is not measured", () => {
+test("a ledger is measured unless it has room of 4 KiB, and for each member 2, reservation 5 and message 13 KiB", () => {
   const { members: _, ...alone } = { ...changeOf(2, "x", 10), refusals: [] };
   const ledger = parseLedger(key, emptyLease);
   const isFarWith = (kibibytes: number, members?: readonly string[]) => {
@@ -70,7 +70,7 @@ test("room is kept for each ledger, member, reservation and message: 4, 2, 5 and
   assert.deepEqual(isFarWith(4 + 3 * 2 + 2 * 5 + 2 * 13, ["a", "b", "c"]), [true, false]);
 });
 
-test("a ledger with claims is measured, whether they stand there or are to be written: one may be of any length", () => {
+test("a ledger with an old or a new claim is measured, because a claim may have any length", () => {
   const change = changeOf(1, "x", 10);
   const ledger = parseLedger(key, emptyLease);
   const line = "x".repeat(100 * 1024);
@@ -79,7 +79,7 @@ test("a ledger with claims is measured, whether they stand there or are to be wr
   assert.equal(isFarBelowBound(ledger, { ...change, claims }), false);
 });
 
-test("what another client has filled a ledger with is not taken for small, however long its names are and whatever is in them", () => {
+test("the annotations of other clients do not count as small, however long their names are and whatever is in them", () => {
   const found = { far: 0, near: 0 };
   for (const character of ["x", "€", "\u0000"]) {
     for (const length of [1, 253, 55_000]) {

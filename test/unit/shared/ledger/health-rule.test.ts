@@ -1,4 +1,4 @@
-/** What an answer about health permits, in addition to what a ledger holds (rule R22). */
+/** What a health answer permits, in addition to what a ledger has (rule R22). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Health, type OpenLedger, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
@@ -11,7 +11,7 @@ const ledger = (changes: Partial<OpenLedger> = {}): OpenLedger => {
 const guardOf = (changes: Partial<OpenLedger>, answered = { health: good, askedMs: 1_000 }, own?: string) =>
   refuseByHealth(ledger(changes), answered, own)?.guard;
 
-test("a good answer permits while nothing else is open in the ledger", () => {
+test("a good answer permits if nothing else is open in the ledger", () => {
   assert.equal(guardOf({}), undefined);
   assert.equal(guardOf({ reservations: [reservation("b-0")] }), "health-beside-others");
   assert.equal(guardOf({ claims: [claimOf("b:0", "node")] }), "zone-losing-node");
@@ -19,23 +19,23 @@ test("a good answer permits while nothing else is open in the ledger", () => {
   assert.equal(
     guardOf({ claims: [claimOf("b:0", "node"), foreignClaim("b")] }),
     "zone-losing-node",
-    "the first is told",
+    "the first claim is reported",
   );
 });
 
-test("the claim that is gone on with is nothing else", () => {
+test("the claim that the function continues does not count as anything else", () => {
   const claim = claimOf("a:0", "process", { id: "own" });
   assert.equal(guardOf({ claims: [claim] }, undefined, "own"), undefined);
   assert.equal(guardOf({ claims: [claim] }, undefined, "other"), "zone-restarting-process");
   assert.equal(guardOf({ claims: [claim, claimOf("a:1", "process")] }, undefined, "own"), "zone-restarting-process");
 });
 
-test("what was asked before the ledger was read permits nothing", () => {
+test("an answer from before the read of the ledger permits nothing", () => {
   assert.equal(guardOf({}, { health: good, askedMs: 999 }), "health-stale");
   assert.equal(guardOf({}, { health: good, askedMs: 1_001 }), undefined);
 });
 
-test("a no and no answer are told apart, and neither permits anything", () => {
+test("a bad answer and a missing one have different guards, and neither permits anything", () => {
   for (const state of ["bad", "unknown"] as const) {
     const refused = refuseByHealth(ledger(), { health: { state, detail: "HTTP 503 quorum" }, askedMs: 2_000 });
     assert.equal(refused?.guard, `health-${state}`);

@@ -1,5 +1,6 @@
 /**
- * The JSON fields in annotations keep their names, whatever the code calls them, because users and other versions read them.
+ * The JSON fields in annotations keep their names, whatever the code calls them, because users and other versions
+ * read them.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -25,7 +26,7 @@ test("sluice.dev/skip-status has the fields guard, sentence, label and since", (
   );
 });
 
-test("verdicts, refusals and claims of a ledger have the fields that they had", async () => {
+test("verdicts, refusals and claims of a ledger have the fields of earlier versions", async () => {
   const bodies: { metadata: { annotations: Record<string, string> } }[] = [];
   const lease = leaseObject("sluice-group", { "sluice.dev/group": "group" });
   const patch = async (_resource: string, _key: object, body: (typeof bodies)[0]) => {

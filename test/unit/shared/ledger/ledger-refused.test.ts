@@ -1,4 +1,7 @@
-/** A ledger that grows, or that the API server refuses to write, blocks no function: it is kept small, or a guard says why. */
+/**
+ * A ledger that grows, or that the API server refuses to write, blocks no function: Sluice keeps it small, or a guard
+ * reports why.
+ */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
@@ -7,7 +10,7 @@ import { type Call, Harness, ledgerKey, namespace, refused } from "../reconcile/
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
 describe("rollouts", () => {
-  test("a hundred refusals of 3 KB are cut and shed: the ledger is written, is not written again for them, and the rollout goes on", async () => {
+  test("a hundred refusals of 3 KB are shortened and dropped: the ledger is written once, and the rollout goes on", async () => {
     const harness = await new Harness({ replicas: 100, maxUnavailable: 100 }).prepare();
     let refusing = true;
     harness.interfere = ({ verb, resource }) => {
@@ -25,7 +28,11 @@ describe("rollouts", () => {
         .join(""),
     );
     assert.ok(bytes <= 192 * 1024, `${bytes}`);
-    assert.equal(harness.ledger.reservations.length, 0, "each was refused at its only try, and is withdrawn");
+    assert.equal(
+      harness.ledger.reservations.length,
+      0,
+      "each deletion was refused at its only try, and its reservation is withdrawn",
+    );
     assert.ok(harness.ledger.refusals.length > 50, `${harness.ledger.refusals.length}`);
     assert.match(harness.ledger.refusals[0]?.message ?? "", /^delete of group-[ab]-\d+ was refused with 403: .*…$/);
     const before = harness.calls.filter(isWrite).length;
@@ -33,11 +40,11 @@ describe("rollouts", () => {
       await harness.run();
       await harness.goOn(1_000);
     }
-    assert.equal(harness.calls.filter(isWrite).length, before, "what was shed is no news");
+    assert.equal(harness.calls.filter(isWrite).length, before, "a dropped refusal does not count as new");
     refusing = false;
   });
 
-  test("ledger-refused: a write that the API server refuses for good is a guard with its message, tried again after 30 s, and no conflict", async () => {
+  test("ledger-refused: if the API server refuses a write for good, the guard has its message, and the next try is after 30 s", async () => {
     for (const [code, message] of [
       [
         422,
@@ -84,7 +91,7 @@ describe("rollouts", () => {
     assert.equal(harness.guard, "rolling");
   });
 
-  test("a right that is missing to write the ledger stays a missing right, and 422 for another uid a conflict", async () => {
+  test("a missing right to write the ledger stays right-missing, and 422 for another uid a conflict", async () => {
     const harness = await new Harness().prepare();
     harness.interfere = (call) => {
       if (isWrite(call)) throw refused(403, 'User "u" cannot patch resource "leases" in API group');
@@ -98,7 +105,7 @@ describe("rollouts", () => {
     assert.equal(harness.conflicts, 5);
   });
 
-  test("ledger-refused: a ledger that may not be made", async () => {
+  test("ledger-refused: a ledger that Sluice may not create", async () => {
     const harness = new Harness();
     harness.interfere = ({ verb, resource }) => {
       if (verb === "create" && resource === "leases") throw refused(403, "exceeded quota: leases");
@@ -107,7 +114,7 @@ describe("rollouts", () => {
     assert.equal(harness.guard, "ledger-refused");
   });
 
-  test("ledger-full: where others leave no room for a reservation nothing goes, and once they are gone it does", async () => {
+  test("ledger-full: no pod goes while others leave no room for its reservation, and pods go again afterwards", async () => {
     const harness = await new Harness().prepare();
     harness.writeLedger({ theirs: "x".repeat(200_000) });
     assert.equal(await harness.run(true), 30_000);
@@ -122,7 +129,7 @@ describe("rollouts", () => {
 });
 
 describe("evictions", () => {
-  test("ledger-refused: a 429 that says what the API server said, without a storm of writes", async () => {
+  test("ledger-refused: evictions get 429 with the API server's message, without a storm of writes", async () => {
     const harness = await governedGroup();
     const replica = new Replica(harness);
     replica.interfere = (call) => {
@@ -141,7 +148,7 @@ describe("evictions", () => {
     assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   });
 
-  test("ledger-full: a 429 while others leave no room for a reservation", async () => {
+  test("ledger-full: evictions get 429 while others leave no room for a reservation", async () => {
     const harness = await governedGroup();
     harness.world.store.patch(
       "leases",

@@ -1,4 +1,4 @@
-/** A ledger stays far below what the API server takes, whatever others say or write. */
+/** A ledger stays far below the API server's limit, whatever other clients report or write. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { cut, maxMessageBytes } from "../../../../functions/shared/base/truncate.ts";
@@ -16,7 +16,7 @@ const refusals = (count: number, message = "no") =>
 const jsonBytes = (entries: object): number => Buffer.byteLength(JSON.stringify(entries));
 
 describe("sizes", () => {
-  test("a message is cut by its bytes, never in the middle of a character, and says so", () => {
+  test("a message is shortened by its bytes, never in the middle of a character, and ends with an ellipsis", () => {
     assert.equal(cut("short"), "short");
     assert.equal(cut("x".repeat(maxMessageBytes)), "x".repeat(maxMessageBytes));
     assert.equal(cut("abcdefgh", 7), "abcd…");
@@ -31,12 +31,12 @@ describe("sizes", () => {
     }
   });
 
-  test("annotations count in bytes, keys and values", () => {
+  test("keys and values of annotations count in bytes", () => {
     assert.equal(annotationBytes({ a: "1", ä: "€" }), 1 + 1 + 2 + 3);
     assert.equal(annotationBytes(undefined), 0);
   });
 
-  test("refusals go first, the oldest first; then messages, then verdicts", () => {
+  test("refusals are dropped first, the oldest of them first; then messages, then verdicts", () => {
     const verdicts = { old: { ...verdict, at: 1 }, recent: { ...verdict, at: 2 } };
     const all = { refusals: refusals(10, "x".repeat(100)), verdicts };
     assert.deepEqual(shed(all, 10_000), all);
@@ -44,7 +44,7 @@ describe("sizes", () => {
     assert.deepEqual([some.refusals.at(-1)?.uid, some.verdicts], ["u-9", verdicts]);
     assert.ok(some.refusals.length > 2 && some.refusals.length < 10);
     assert.deepEqual(some.refusals, all.refusals.slice(-some.refusals.length));
-    assert.deepEqual(shed(some, 1_000), some, "and again nothing more");
+    assert.deepEqual(shed(some, 1_000), some, "a second time drops nothing more");
     const both = Buffer.byteLength(JSON.stringify(verdicts)) - 2;
     const silent = shed(all, both);
     assert.deepEqual(silent.refusals, []);
@@ -53,7 +53,7 @@ describe("sizes", () => {
     assert.deepEqual(shed(all, -5), { refusals: [], verdicts: {} });
   });
 
-  test("the oldest is what was reported first, in whatever order it is told", () => {
+  test("the entry that was reported first is dropped first, in whatever order they are listed", () => {
     const verdicts = { recent: { ...verdict, at: 2 }, old: { ...verdict, at: 1 }, middle: { ...verdict, at: 1.5 } };
     const room = jsonBytes(verdicts) - 1 - 2 * verdict.sentence.length;
     const { verdicts: left } = shed({ refusals: [], verdicts }, room);
@@ -63,7 +63,7 @@ describe("sizes", () => {
     ]);
   });
 
-  test("what fits to the byte stays whole, and where one byte is missing only one goes", () => {
+  test("entries that fit to the byte stay whole, and if one byte is missing only one is dropped", () => {
     const verdicts = { one: { ...verdict, at: 1 }, two: { ...verdict, at: 2 } };
     const all = { refusals: refusals(3), verdicts };
     const byUid = Object.fromEntries(all.refusals.map((refusal) => [refusal.uid, refusal]));
@@ -90,14 +90,18 @@ describe("sizes", () => {
     verdicts: { f: verdict },
   };
 
-  test("what others have written on the Lease counts, and only what informs is shed for it", () => {
+  test("annotations of others count as well, and only refusals and verdicts are dropped for them", () => {
     const own = { "sluice.dev/refusals": "x".repeat(100_000), "sluice.dev/verdicts": "x".repeat(100_000) };
-    assert.deepEqual(fitting(ledgerOf(own), change).refusals.length, 2, "what the write replaces does not count");
+    assert.deepEqual(
+      fitting(ledgerOf(own), change).refusals.length,
+      2,
+      "the annotations that the write replaces do not count",
+    );
     const { refusals: left, verdicts } = fitting(ledgerOf({ theirs: "x".repeat(maxLedgerBytes - 280) }), change);
     assert.deepEqual([left, verdicts], [[], {}]);
   });
 
-  test("reservations are never shed: one that no longer fits is refused, and those that go may always go", () => {
+  test("reservations are never dropped for space: a new one that does not fit is refused, and one can always be removed", () => {
     const two = [reservation("a-0"), reservation("a-1")];
     const full = ledgerOf({ theirs: "x".repeat(maxLedgerBytes) });
     assert.throws(
@@ -116,7 +120,7 @@ describe("sizes", () => {
     assert.deepEqual(fitting(holding, { ...change, reservations: [] }).verdicts, {});
   });
 
-  test("a ledger may be filled to the byte with reservations, and the names of the zones count", () => {
+  test("reservations may fill a ledger to the byte, and the names of the zones count", () => {
     const none = { ...change, refusals: [], verdicts: {} };
     const largest = String(Number.MAX_SAFE_INTEGER);
     for (const members of [[], ["a"], ["a", "x".repeat(200)]]) {
@@ -153,7 +157,7 @@ describe("sizes", () => {
     assert.deepEqual([kept.refusals.length, Object.keys(kept.verdicts)], [40, ["f"]]);
   });
 
-  test("more reservations than there may be, and texts longer than any name, are unreadable: no function follows them one by one", () => {
+  test("a ledger with too many reservations, or with a name that is too long, is unreadable, so that no function reads it all", () => {
     const entry = ["u", "f", 1];
     const many = Object.fromEntries(Array.from({ length: maxReservations + 1 }, (_, index) => [index, entry]));
     const giants = [
@@ -175,7 +179,7 @@ describe("sizes", () => {
     );
   });
 
-  test("what a person writes into refusals and verdicts is read only so far", () => {
+  test("of the refusals and verdicts that a user writes, only texts within the limits are read", () => {
     const long = "x".repeat(100_000);
     const ledger = ledgerOf({
       "sluice.dev/refusals": JSON.stringify({ u: ["a-0", long, 1], v: [long, "no", 1] }),
@@ -202,7 +206,7 @@ describe("sizes", () => {
         [1, 253],
         [253, 1],
       ],
-      "no name is longer than those of the API server",
+      "a name is at most as long as those of the API server",
     );
     assert.equal(Buffer.byteLength(ledger.verdicts.f?.sentence ?? ""), 1024);
   });

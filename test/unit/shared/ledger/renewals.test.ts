@@ -1,6 +1,6 @@
 /**
- * Something behind Sluice that is no PodDisruptionBudget refuses: a pod that is allowed again and again and never goes lapses
- * (R10, R12).
+ * Something behind Sluice other than a PodDisruptionBudget refuses evictions: the reservation of a pod that is
+ * allowed again and again lapses (R10, R12).
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -19,8 +19,8 @@ const guard = "eviction-not-carried-out";
 const by = "evaluate-eviction";
 
 /**
- * Asks for a pod every `everyMs` for this long, at the replicas in turn. Resolves to the guards, with the time of their first
- * answer.
+ * Requests a pod's eviction every `everyMs` for this long, at the replicas in turn. Resolves to the guards, with the
+ * time of their first answer.
  */
 async function pursue(
   replicas: readonly Replica[],
@@ -46,7 +46,7 @@ function takeAway(harness: Harness, replica: Replica, pod: string): void {
   harness.world.store.delete("pods", { namespace, name: pod }, { preconditions: { uid: replica.uidOf(pod) } });
 }
 
-test("eviction-not-carried-out: what is renewed for a minute and never goes is refused with 429 and its reason", async () => {
+test("eviction-not-carried-out: an eviction that was renewed for a minute and never carried out is refused with 429 and the reason", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const { firstMs, last } = await pursue([replica], "group-a-0", { forMs: 120_000 });
@@ -57,7 +57,7 @@ test("eviction-not-carried-out: what is renewed for a minute and never goes is r
   assert.match(last.message, /^group-a-0 was allowed to go again and again for 6\d s, and is still there: .+ webhook/);
 });
 
-test("a reservation is renewed by its own function for its own pod alone, and any other begins anew (R12)", () => {
+test("only the same function for the same pod renews a reservation, and any other begins a new one (R12)", () => {
   const before = { statefulSet: "a", ordinal: 0, uid: "u", by, stampMs: 2_000 };
   assert.deepEqual(renewalOf(before, "u", by), { sinceMs: 2_000 });
   assert.deepEqual(renewalOf({ ...before, sinceMs: 1_000 }, "u", by), { sinceMs: 1_000 });
@@ -66,14 +66,14 @@ test("a reservation is renewed by its own function for its own pod alone, and an
   assert.deepEqual(renewalOf(undefined, "u", by), {});
 });
 
-test("two replicas and a retry every 100 ms make it neither longer nor shorter", async () => {
+test("two replicas and a try every 100 ms make that minute neither longer nor shorter", async () => {
   const harness = await governedGroup();
   const replicas = [new Replica(harness), new Replica(harness)];
   const { firstMs } = await pursue(replicas, "group-a-0", { everyMs: 100, forMs: 80_000 });
   assert.ok((firstMs.get(guard) ?? 0) >= 59_000 && (firstMs.get(guard) ?? 0) <= 62_000, `${firstMs.get(guard)} ms`);
 });
 
-test("its sibling goes within four minutes, and for ten more the pod itself is refused at once", async () => {
+test("the pod's sibling goes within four minutes, and the pod itself is then refused at once for ten minutes", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const startMs = harness.timeline.nowMs();
@@ -92,13 +92,13 @@ test("its sibling goes within four minutes, and for ten more the pod itself is r
   harness.world.settle();
   const { resourceVersion } = harness.ledger;
   const { firstMs } = await pursue([replica], "group-a-0", { everyMs: 10_000, forMs: 560_000 });
-  assert.deepEqual([...firstMs.keys()], [guard], "and no other pod is held back by it");
+  assert.deepEqual([...firstMs.keys()], [guard], "it blocks no other pod");
   assert.equal(harness.ledger.resourceVersion, resourceVersion, "a refusal writes nothing");
   const again = await pursue([replica], "group-a-0", { everyMs: 10_000, forMs: 60_000 });
-  assert.ok(again.firstMs.has("allowed"), "and then it is tried again");
+  assert.ok(again.firstMs.has("allowed"), "then it is tried again");
 });
 
-test("where no process writes, it is refused for ten minutes after its reservation lapsed all the same, and no longer", async () => {
+test("without another write, the pod is also refused until ten minutes after its reservation lapsed, and no longer", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 70_000 });
@@ -109,10 +109,10 @@ test("where no process writes, it is refused for ten minutes after its reservati
   assert.equal(harness.ledger.resourceVersion, resourceVersion);
   await harness.goOn(3_000);
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
-  assert.equal(reservationOf(harness, "group-a-0")?.sinceMs, undefined, "it begins anew");
+  assert.equal(reservationOf(harness, "group-a-0")?.sinceMs, undefined, "the new reservation is no renewal");
 });
 
-test("a rollout of the group ends beside a drain that is refused behind us and asks again and again", async () => {
+test("a rollout of the group ends beside a drain that another webhook refuses and that tries again and again", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 }, { replicas: 2 });
   const replica = new Replica(harness);
   await replica.guards(replica.submit("group-b-1"));
@@ -131,7 +131,7 @@ test("a rollout of the group ends beside a drain that is refused behind us and a
 
 for (const isLasting of [false, true]) {
   const where = isLasting ? "on a server" : "where processes come and go";
-  test(`rollout-first: ${where} it ends though all pods are drained and all evictions are refused, however often they are asked for`, async () => {
+  test(`rollout-first: ${where} a rollout ends although evictions of all pods are requested again and again, and refused`, async () => {
     const harness = await governedGroup({ maxUnavailable: 1 }, { replicas: 5 });
     harness.restart({ cache: { ...harness.context.cache, isLasting } });
     const replica = new Replica(harness);
@@ -153,7 +153,7 @@ for (const isLasting of [false, true]) {
   });
 }
 
-test("a pod of the same name that is made anew is decided anew", async () => {
+test("a recreated pod of the same name is decided on its own", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 70_000 });
@@ -164,7 +164,7 @@ test("a pod of the same name that is made anew is decided anew", async () => {
   assert.equal(reservationOf(harness, "group-a-0")?.sinceMs, undefined);
 });
 
-test("a dry run of it is refused as the eviction is, and leaves no trace (R16)", async () => {
+test("a dry run of such an eviction is refused as the eviction is, and writes nothing (R16)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 70_000 });
@@ -176,7 +176,7 @@ test("a dry run of it is refused as the eviction is, and leaves no trace (R16)",
   assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
-test("an eviction that is only slow is not hurt: it is allowed all the while, and counts until it has happened", async () => {
+test("an eviction that is only slow is allowed all the time, and counts until it was carried out", async () => {
   for (const slowMs of [20_000, 75_000]) {
     const harness = await governedGroup();
     const replica = new Replica(harness);
@@ -191,7 +191,7 @@ test("an eviction that is only slow is not hurt: it is allowed all the while, an
   }
 });
 
-test("a renewal whose answer came too late is withdrawn, and since when the reservation has stood is not forgotten", async () => {
+test("a renewal whose answer came too late is withdrawn, and the reservation keeps its age", async () => {
   const harness = await governedGroup({ maxUnavailable: 2 });
   const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 20_000 });
@@ -206,7 +206,7 @@ test("a renewal whose answer came too late is withdrawn, and since when the rese
   assert.deepEqual(reservationOf(harness, "group-a-0"), before);
 });
 
-test("what an eviction gave up holds back no rollout, and what a rollout was refused no eviction", async () => {
+test("an eviction's refusal does not block a rollout, and a rollout's refusal does not block an eviction", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const uid = replica.uidOf("group-a-0");

@@ -48,20 +48,20 @@ async function written(ledger: StoredLedger, change: Partial<LedgerChange>) {
   return { after, body: patches[0] };
 }
 
-test("the ledger is called sluice-GROUP where that is a valid object name (R1)", () => {
+test("the ledger is called sluice-GROUP if that is a valid object name (R1)", () => {
   for (const group of ["ingester", "a", "0", "a.b", "a-b", "store-gateway.v2", "x".repeat(246)]) {
     assert.equal(ledgerName(group), `sluice-${group}`);
   }
 });
 
-test("any other group is named by 16 hex digits of its SHA-256 (R1)", () => {
+test("the ledger of any other group has 16 hex digits of the name's SHA-256 (R1)", () => {
   for (const group of ["", "Group", "a_b", "a.", ".a", "-", "a-", "a..b", "a/b", "a b", "ä", "a\n", "x".repeat(247)]) {
     const digest = createHash("sha256").update(group).digest("hex").slice(0, 16);
     assert.equal(ledgerName(group), `sluice-${digest}`, JSON.stringify(group));
   }
 });
 
-test("what is written to a ledger is read again as it was", async () => {
+test("a written ledger is read back unchanged", async () => {
   const change: LedgerChange = {
     reservations: [reservation("a-0"), reservation("a-11", { by: "evaluate-eviction" }), reservation("b-0")],
     seenThrough: 41,
@@ -77,7 +77,7 @@ test("what is written to a ledger is read again as it was", async () => {
   assert.equal(after.resourceVersion, "12");
 });
 
-test("the reservations of a StatefulSet are kept whatever it is called", async () => {
+test("a StatefulSet's reservations are kept whatever its name is", async () => {
   const odd = [reservation("constructor-0"), reservation("a.b-1"), reservation("0-2")];
   const { after } = await written(ledgerOf({}), { reservations: odd });
   assert.deepEqual(
@@ -86,7 +86,7 @@ test("the reservations of a StatefulSet are kept whatever it is called", async (
   );
 });
 
-test("a ledger that was never decided on is empty and has accounted for nothing", () => {
+test("a new ledger without a decision has no entries and no settled-through", () => {
   const ledger = ledgerOf({});
   assert.deepEqual(ledger.reservations, []);
   assert.equal(ledger.settledThrough, undefined);
@@ -99,7 +99,7 @@ test("a write is conditional on the uid and the resourceVersion that were read (
   assert.equal(body?.metadata.resourceVersion, "11");
 });
 
-test("a write replaces all annotations but the claims, and says the format: what is settled leaves no trace", async () => {
+test("a write replaces all annotations except claims, records the format, and leaves no trace of settled entries", async () => {
   const { body, after } = await written(ledgerOf({ "sluice.dev/reservations": '{"a":{"0":["u","f",1]}}' }), {});
   assert.deepEqual(body?.metadata.annotations, {
     "sluice.dev/format": "1",
@@ -112,13 +112,13 @@ test("a write replaces all annotations but the claims, and says the format: what
   assert.deepEqual(after.reservations, []);
 });
 
-test("members-through never goes back (R5)", async () => {
+test("members-through never decreases (R5)", async () => {
   const ledger = ledgerOf({ "sluice.dev/members-through": "100" });
   assert.equal((await written(ledger, { membersThrough: 99 })).after.membersThrough, 100);
   assert.equal((await written(ledger, { membersThrough: 101 })).after.membersThrough, 101);
 });
 
-test("settled-through never goes back (R8)", async () => {
+test("settled-through never decreases (R8)", async () => {
   const ledger = ledgerOf({ "sluice.dev/settled-through": "100" });
   assert.equal((await written(ledger, { seenThrough: 99 })).after.settledThrough, 100);
   assert.equal((await written(ledger, { seenThrough: 101 })).after.settledThrough, 101);
@@ -149,7 +149,7 @@ const malformed: readonly (readonly [string, Readonly<Record<string, string>>])[
 ];
 
 for (const [what, values] of malformed) {
-  test(`a ledger with ${what} is unreadable, not empty, and says how to mend it (ledger-unreadable)`, () => {
+  test(`ledger-unreadable: a ledger with ${what} is unreadable and not empty, and the message says how to repair it`, () => {
     assert.throws(
       () => ledgerOf(values),
       (error: unknown) =>
@@ -159,7 +159,7 @@ for (const [what, values] of malformed) {
   });
 }
 
-test("since when a renewed reservation has stood is a fourth element, and one that was not renewed has three", async () => {
+test("the fourth element of a renewed reservation is its first stamp, and a reservation without a renewal has three elements", async () => {
   const renewed = reservation("a-0", { stampMs: nowMs, sinceMs: nowMs - 30_000 });
   const { after, body } = await written(ledgerOf({}), {
     reservations: [renewed, reservation("a-1", { stampMs: nowMs, sinceMs: nowMs }), reservation("a-2")],
@@ -169,7 +169,7 @@ test("since when a renewed reservation has stood is a fourth element, and one th
   assert.deepEqual([a[0].length, a[0][3], a[1].length, a[2].length], [4, nowMs - 30_000, 3, 3]);
 });
 
-test("the time at which a process sighted one is a fifth element, and what is no time after the stamp is none", async () => {
+test("the fifth element is the time at which a process saw the reservation overdue, if that is after its stamp", async () => {
   const overdue = reservation("a-0", { stampMs: nowMs, overdueSeenMs: nowMs + 200_000 });
   const renewed = reservation("a-1", { stampMs: nowMs, sinceMs: nowMs - 30_000, overdueSeenMs: nowMs + 200_000 });
   const { after, body } = await written(ledgerOf({}), { reservations: [overdue, renewed] });
@@ -189,7 +189,7 @@ test("the time at which a process sighted one is a fifth element, and what is no
   }
 });
 
-test("an entry that a later version made longer is read, and what is no time before the stamp is no renewal", () => {
+test("an entry with more elements, of a later version, is read, and a first stamp that is not before the last one is ignored", () => {
   const readOf = (...more: unknown[]) =>
     ledgerOf({ "sluice.dev/reservations": JSON.stringify({ a: { 0: ["u", "f", 1_000, ...more] } }) }).reservations;
   const plain = { statefulSet: "a", ordinal: 0, uid: "u", by: "f", stampMs: 1_000 };
@@ -197,7 +197,7 @@ test("an entry that a later version made longer is read, and what is no time bef
   for (const odd of ["900", null, 900.5, 1_000, 1_001, {}]) assert.deepEqual(readOf(odd), [plain], String(odd));
 });
 
-test("two functions may each have given up the same pod, and a version that knows of one of them keeps both", async () => {
+test("two functions may each have a refusal of the same pod, and a version that knows only one keeps both", async () => {
   const given = { ...refusal, message: "given up", by: "evaluate-eviction" };
   const { after, body } = await written(ledgerOf({}), { refusals: [refusal, given] });
   assert.deepEqual(after.refusals, [refusal, given]);
@@ -208,7 +208,7 @@ test("two functions may each have given up the same pod, and a version that know
   });
 });
 
-test("the longest names that the API server gives are read", () => {
+test("the longest names of the API server are read", () => {
   const longest = "u".repeat(253);
   const reservations = JSON.stringify({ [longest]: { 0: [longest, longest, 1] } });
   const refusals = JSON.stringify({ u: [longest, "no", 1], v: [`${longest}u`, "no", 1] });
@@ -217,7 +217,7 @@ test("the longest names that the API server gives are read", () => {
   assert.deepEqual(ledger.refusals, [{ uid: "u", pod: longest, message: "no", stampMs: 1 }]);
 });
 
-test("a refusal belongs to a function where its key says so as well, and otherwise to the rollout", () => {
+test("a refusal belongs to the function in its key if its value names it as well, and otherwise to the rollout", () => {
   const given = { pod: "a-0", message: "no", stampMs: 1 };
   const entries = { u: ["a-0", "no", 1, "other"], "v/5": ["a-0", "no", 1, 5], "w/other": ["a-0", "no", 1, "other"] };
   assert.deepEqual(ledgerOf({ "sluice.dev/refusals": JSON.stringify(entries) }).refusals, [
@@ -231,7 +231,7 @@ test("a Lease without a group is no ledger", () => {
   assert.throws(() => parseLedger(key, leaseObject("sluice-group", {})), LedgerUnreadable);
 });
 
-test("malformed refusals and verdicts are dropped: nothing is permitted by them", () => {
+test("malformed refusals and verdicts are dropped, because they permit nothing", () => {
   const none = ["{", "[]", '[["a-0","no",1]]', "null", "5"];
   const dateless = '{"u":["a-0","no",9000000000000000]}';
   for (const text of [...none, dateless, '{"u":1}', '{"u":["a-0","no"]}', '{"u":["a-0",1,1]}', '{"u":[0,"no",1]}']) {
@@ -246,13 +246,13 @@ test("malformed refusals and verdicts are dropped: nothing is permitted by them"
   assert.deepEqual(ledgerOf({ "sluice.dev/verdicts": times }).verdicts, { good: verdict }, "times without a date");
 });
 
-test("a ledger that does not exist is undefined; an API server that fails is an error", async () => {
+test("a missing ledger is undefined, and a failure of the API server is an error", async () => {
   const failing = (code: number) => clusterOf({ get: async () => Promise.reject(clusterError(code)) });
   assert.equal(await readLedger(failing(404), key), undefined);
   await assert.rejects(readLedger(failing(500), key), ClusterError);
 });
 
-test("a ledger is created without owner references, marked, and with its group in plain (R1, R4)", async () => {
+test("a ledger is created without owner references, with its label and its group in plain text (R1, R4)", async () => {
   const bodies: { metadata: Record<string, unknown> }[] = [];
   const create = async (_resource: string, _namespace: string, body: (typeof bodies)[0]) => {
     bodies.push(body);
@@ -266,7 +266,7 @@ test("a ledger is created without owner references, marked, and with its group i
   });
 });
 
-test("a ledger that another process created meanwhile is read instead", async () => {
+test("a ledger that another process has created meanwhile is read instead", async () => {
   const cluster = clusterOf({
     create: async () => Promise.reject(clusterError(409)),
     get: (async () => leaseObject("sluice-group", annotations)) as unknown as Cluster["get"],
@@ -274,7 +274,7 @@ test("a ledger that another process created meanwhile is read instead", async ()
   assert.equal((await createLedger(cluster, key))?.name, "sluice-group");
 });
 
-test("a reservation is abandoned only when it is 150 s old and its own pod stands and stays, by a direct GET (R10)", async () => {
+test("a reservation is abandoned only if it is 150 s old and a direct GET shows its own pod, not terminating (R10)", async () => {
   const old = reservation("a-0", { stampMs: nowMs - 150_000 });
   const recent = reservation("a-0", { stampMs: nowMs - 149_999 });
   const asked: string[] = [];
@@ -297,7 +297,7 @@ test("a reservation is abandoned only when it is 150 s old and its own pod stand
   await assert.rejects(abandoned(old, 500), ClusterError);
 });
 
-test("what could not be read again is not written: nothing is sent, and the message says what it was", async () => {
+test("a ledger that could not be read back is not written, and the message names the entry", async () => {
   const ledger = ledgerOf({});
   const one = reservation("a-0");
   const bad: [Partial<LedgerChange>, RegExp][] = [
@@ -317,12 +317,12 @@ test("what could not be read again is not written: nothing is sent, and the mess
   assert.equal(after.reservations[0]?.ordinal, 2 ** 31 - 1);
 });
 
-test("a ledger with an ordinal beyond int32 is unreadable, so that nothing is permitted by it", () => {
+test("a ledger with an ordinal beyond int32 is unreadable, so that it permits nothing", () => {
   const text = JSON.stringify({ a: { "2147483648": ["u", "f", nowMs] } });
   assert.throws(() => ledgerOf({ "sluice.dev/reservations": text }), LedgerUnreadable);
 });
 
-test("what a ledger does not say of times it leaves out, and only the annotations of others count as theirs", () => {
+test("a ledger without times has none, and only the annotations of others count as theirs", () => {
   const plain = ledgerOf({});
   const times = ["lastDownscales", "hasMalformedTimes", "looks", "lastRemovalMs"];
   assert.deepEqual(
@@ -335,7 +335,7 @@ test("what a ledger does not say of times it leaves out, and only the annotation
   assert.equal(ledgerOf({ "example.com/a": "bc" }).othersBytes, plain.othersBytes + "example.com/abc".length);
 });
 
-test("ledgers are listed by their label, in one namespace or in all, and a Lease without a group is none", async () => {
+test("ledgers are listed by their label, in one namespace or in all, without a Lease that has no group", async () => {
   const queries: object[] = [];
   const list = (async (_resource: string, query: object) => {
     queries.push(query);

@@ -7,7 +7,7 @@ import { Harness, key, played, refused } from "../reconcile/harness.ts";
 const elsewhere = "900000000";
 const tooLarge = () => refused(504, "Too large resource version: 900000000, current: 77");
 
-/** A real API server answers like this if it is asked for a state that is newer than its own. */
+/** A real API server answers so to a request for a state that is newer than its own. */
 function refusesTheFuture(harness: Harness): void {
   harness.interfere = ({ verb, given }) => {
     const { notOlderThan } = given[1] as { notOlderThan?: string };
@@ -15,7 +15,7 @@ function refusesTheFuture(harness: Harness): void {
   };
 }
 
-test("ledger-elsewhere: a rollout begins such a ledger anew after ten seconds, and goes on", async () => {
+test("ledger-elsewhere: a rollout waits ten seconds, begins such a ledger anew, and goes on", async () => {
   for (const annotation of ["sluice.dev/settled-through", "sluice.dev/members-through"]) {
     for (const watches of [false, true]) {
       const harness = await new Harness({ replicas: 2, maxUnavailable: 1 }).prepare();
@@ -42,7 +42,7 @@ test("ledger-elsewhere: a rollout begins such a ledger anew after ten seconds, a
   }
 });
 
-test("ledger-elsewhere: evictions are refused with 429 for ten seconds, and not for ever", async () => {
+test("ledger-elsewhere: evictions are refused with 429 for ten seconds, and then decided", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 }, { replicas: 4 });
   const replica = new Replica(harness);
   const uid = replica.uidOf("group-a-3");
@@ -57,14 +57,14 @@ test("ledger-elsewhere: evictions are refused with 429 for ten seconds, and not 
   const answer = await replica.answer(replica.review("group-a-3"));
   assert.deepEqual([answer.guard, answer.allowed ? 0 : answer.code], ["ledger-elsewhere", 429]);
   await harness.goOn(10_100);
-  // Its reservations count, whatever cluster has written it.
+  // Its reservations count, whichever cluster has written it.
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zone-budget"]);
   assert.deepEqual(await replica.guards(replica.review("group-a-3")), ["allowed"]);
   assert.deepEqual(reserved(harness), ["group-a-3 by evaluate-eviction"]);
   assert.ok((harness.ledger.settledThrough ?? 0) < 10_000);
 });
 
-test("a ledger that was restored twice waits ten seconds twice", async () => {
+test("a ledger that is restored twice waits ten seconds each time", async () => {
   const harness = await new Harness({ replicas: 2, maxUnavailable: 1 }).prepare();
   for (let time = 0; time < 2; time++) {
     harness.writeLedger({ "sluice.dev/settled-through": elsewhere });
@@ -77,7 +77,7 @@ test("a ledger that was restored twice waits ten seconds twice", async () => {
   }
 });
 
-test("an API server that is behind for a moment makes no ledger one from elsewhere", async () => {
+test("an API server that is behind for a moment does not make a ledger count as one from elsewhere", async () => {
   const harness = await new Harness({ replicas: 2, maxUnavailable: 1 }).prepare();
   harness.interfere = ({ verb, given }) => {
     if (verb === "list" && (given[1] as { notOlderThan?: string }).notOlderThan !== undefined) throw tooLarge();
@@ -87,7 +87,7 @@ test("an API server that is behind for a moment makes no ledger one from elsewhe
   assert.ok(harness.requests.includes("list pods"));
 });
 
-test("one that was restored twice waits ten seconds twice in a process that did not begin it anew the first time", async () => {
+test("a ledger that is restored twice waits each time, also in a process that has not begun it anew the first time", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 }, { replicas: 4 });
   const [writer, onlooker] = [new Replica(harness), new Replica(harness)];
   const restore = () => harness.writeLedger({ "sluice.dev/settled-through": elsewhere });

@@ -1,4 +1,4 @@
-/** Stamps of a clock that was ahead of the API server's count from when they were first seen, and no longer. */
+/** Stamps of a clock that was ahead of the API server's count from when they were first seen. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { clockSkewMs } from "../../../../functions/shared/clock/skew.ts";
@@ -32,7 +32,7 @@ function ledgerOf(changes: Partial<StoredLedger>): StoredLedger {
   };
 }
 
-/** Reserves a pod with a stamp of a clock that was an hour ahead, for a function that no longer acts on it. */
+/** Reserves a pod with the stamp of a clock that was an hour ahead, for a function that no longer acts on it. */
 function reserveAhead(harness: Harness, pod: string, by = "evaluate-eviction"): void {
   const { uid } = harness.world.store.get("pods", { namespace, name: pod }).metadata;
   const [statefulSet = "", ordinal = ""] = pod.split(/-(?=\d+$)/);
@@ -40,7 +40,7 @@ function reserveAhead(harness: Harness, pod: string, by = "evaluate-eviction"): 
   harness.writeLedger({ "sluice.dev/reservations": JSON.stringify({ [statefulSet]: { [ordinal]: entry } }) });
 }
 
-test("a ledger whose stamps are no further ahead than clocks may differ stays the very same", () => {
+test("a ledger whose stamps are ahead by no more than clocks may differ is not changed", () => {
   const verdict = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs + clockSkewMs };
   const ledger = ledgerOf({
     reservations: [reservation("a-0", { stampMs: nowMs + clockSkewMs, sinceMs: nowMs - 100_000 })],
@@ -50,7 +50,7 @@ test("a ledger whose stamps are no further ahead than clocks may differ stays th
   assert.equal(mendStamps(ledger, nowMs), ledger);
 });
 
-test("whatever is further ahead is taken for now, and nothing else is changed", () => {
+test("a stamp that is further ahead is replaced by the current time, and nothing else is changed", () => {
   const aheadMs = nowMs + clockSkewMs + 1;
   const fine = reservation("a-1");
   const ledger = ledgerOf({
@@ -76,7 +76,7 @@ test("whatever is further ahead is taken for now, and nothing else is changed", 
   });
 });
 
-test("what was sighted by a clock that has gone back since has not been sighted, and nor has what gets another stamp", () => {
+test("a record of being overdue is removed if its clock has gone back since, or if the reservation gets another stamp", () => {
   const aheadMs = nowMs + clockSkewMs + 1;
   const ledger = ledgerOf({
     reservations: [
@@ -92,7 +92,7 @@ test("what was sighted by a clock that has gone back since has not been sighted,
   ]);
 });
 
-test("one stamp that is ahead is enough, whatever it is of, and those beside it are fine", () => {
+test("one stamp of any kind that is ahead is corrected, and the others stay", () => {
   const aheadMs = nowMs + clockSkewMs + 1;
   const fine = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs };
   const refusal = { uid: "u", pod: "a-1", message: "no", stampMs: nowMs };
@@ -110,7 +110,7 @@ test("one stamp that is ahead is enough, whatever it is of, and those beside it 
   assert.deepEqual(late, [first, blocked[1], reservation("b-0", { stampMs: nowMs })]);
 });
 
-test("a reservation from a clock an hour ahead holds a rollout for three minutes at most, and is written anew at once", async () => {
+test("a reservation of a clock an hour ahead blocks a rollout for three minutes at most, and is corrected at once", async () => {
   for (const by of ["evaluate-eviction", "advance-zone-rollout"]) {
     const harness = await governedGroup();
     harness.changeImage("app:2");
@@ -119,7 +119,7 @@ test("a reservation from a clock an hour ahead holds a rollout for three minutes
     const startMs = harness.timeline.nowMs();
     await harness.run();
     const [mended] = harness.ledger.reservations;
-    assert.ok((mended?.stampMs ?? 0) <= harness.cluster.serverTimeMs(), "with the first reconcile");
+    assert.ok((mended?.stampMs ?? 0) <= harness.cluster.serverTimeMs(), "by the first reconcile");
     while (harness.acts.length === 0 && harness.timeline.nowMs() - startMs < 2 * hourMs) {
       await harness.goOn(5_000);
       await harness.run();
@@ -129,7 +129,7 @@ test("a reservation from a clock an hour ahead holds a rollout for three minutes
   }
 });
 
-test("where only evictions look, a refused one writes it anew, once; a dry run does not (R16)", async () => {
+test("without a reconcile, a refused eviction corrects the stamp once; a dry run does not (R16)", async () => {
   const harness = await governedGroup();
   reserveAhead(harness, "group-b-0");
   const replica = new Replica(harness);
@@ -145,7 +145,7 @@ test("where only evictions look, a refused one writes it anew, once; a dry run d
   assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
 });
 
-test("in shadow mode nothing is written anew (R16)", async () => {
+test("in shadow mode no stamp is corrected (R16)", async () => {
   const harness = await governedGroup();
   reserveAhead(harness, "group-b-0");
   const replica = new Replica(harness, () => ({ mode: "shadow" }));
@@ -153,7 +153,7 @@ test("in shadow mode nothing is written anew (R16)", async () => {
   assert.deepEqual(replica.writes, []);
 });
 
-test("a clock that is set forward by hours makes no reservation old that this process has not known for two minutes (R10)", async () => {
+test("a clock that is set forward by hours lets no reservation lapse that this process has known for less than two minutes (R10)", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 }, { replicas: 3 });
   const cache = await harness.watch();
   const one = new Replica(harness, () => ({ cache }));
@@ -173,7 +173,7 @@ test("a clock that is set forward by hours makes no reservation old that this pr
   await played(harness.timeline, cache.stop());
 });
 
-test("a refusal from a clock an hour ahead holds for ten minutes, and the verdict's times are set right", async () => {
+test("a refusal of a clock an hour ahead counts for ten minutes, and the verdict's times are corrected", async () => {
   const harness = await new Harness().prepare();
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
   const aheadMs = harness.cluster.serverTimeMs() + hourMs;
@@ -192,7 +192,7 @@ test("a refusal from a clock an hour ahead holds for ten minutes, and the verdic
   assert.ok(Math.max(at, since) <= harness.cluster.serverTimeMs());
 });
 
-test("what this process itself was refused, and has waited for since, before a clock went back an hour is set right, too", async () => {
+test("a process also corrects its own refusal and its own wait from before a clock went back an hour", async () => {
   const harness = await new Harness({ replicas: 1 }).prepare();
   let aheadMs = hourMs;
   const serverTimeMs = () => harness.world.timeline.nowMs() + aheadMs;
@@ -217,7 +217,7 @@ test("what this process itself was refused, and has waited for since, before a c
   assert.ok([...stamps, memory.waiting?.sinceMs ?? 0].every((ms) => ms <= serverTimeMs()));
 });
 
-test("one reservation whose record of being overdue is ahead is enough, though its stamp is not (R10)", () => {
+test("one record of being overdue that is ahead is corrected, although its reservation's stamp is not ahead (R10)", () => {
   const aheadMs = nowMs + clockSkewMs + 1;
   const mended = (...reservations: ReturnType<typeof reservation>[]) => mendStamps(ledgerOf({ reservations }), nowMs);
   const overdue = reservation("a-0", { stampMs: nowMs - 9_000, overdueSeenMs: aheadMs });

@@ -1,4 +1,4 @@
-/** What is sent to the API server for each target, how each answer is reported, and when the group is read again. */
+/** The request for each target, how each answer is reported, and when the group is read again. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { actOn } from "../../../../functions/advance-zone-rollout/act.ts";
@@ -54,7 +54,7 @@ const written = (harness: Harness): Call[] =>
   harness.calls.filter(({ verb, resource }) => resource !== "events" && (verb === "delete" || verb === "patch"));
 
 describe("what is sent", () => {
-  test("a pod is deleted by its uid, a broken one as it was seen, and none later than the deadline (R9, R13)", async () => {
+  test("a pod is deleted by its uid, and a broken one also by its resourceVersion, and neither after the deadline (R9, R13)", async () => {
     const harness = new Harness();
     const { uid, resourceVersion } = podOf(harness, "group-a-1");
     const notAfterMs = harness.cluster.monotonicMs() + 1_234;
@@ -73,7 +73,7 @@ describe("what is sent", () => {
     ]);
   });
 
-  test("currentRevision is written as it was seen, none later than the deadline, and what holds then is read at once", async () => {
+  test("currentRevision is written under the revision that was read, not after the deadline, and the group is read again at once", async () => {
     const harness = new Harness();
     const statefulSet = { ...statefulSetOf(harness), updateRevision: "newer" };
     const notAfterMs = harness.cluster.monotonicMs() + 1_234;
@@ -85,14 +85,14 @@ describe("what is sent", () => {
     assert.deepEqual(body, { metadata, status: { currentRevision: "newer" } });
     assert.deepEqual(call, { subresource: "status", notAfterMs });
     assert.equal(statefulSetOf(harness).currentRevision, "newer");
-    assert.deepEqual(learned, ["group-a"], "what it was answered is not waited for");
+    assert.deepEqual(learned, ["group-a"], "the answer is learnt without the watch");
     assert.deepEqual(
       harness.acts.map(({ object, result }) => [object, result]),
       [["group-a", "done"]],
     );
   });
 
-  test("at its deadline an act is still started, and after it never: that is told, and it is read again in seven seconds (R9)", async () => {
+  test("an act may start at its deadline, and afterwards is reported late, and the group is read again in seven seconds (R9)", async () => {
     for (const action of actions) {
       const harness = new Harness();
       await harness.goOn(10);
@@ -108,7 +108,7 @@ describe("what is sent", () => {
     }
   });
 
-  test("of several acts the one that is to be read soonest says when", async () => {
+  test("the earliest requeue of several acts counts", async () => {
     const harness = new Harness();
     const only = (name: string, error: ClusterError) => (call: Call) => {
       if (call.verb === "delete" && (call.given[1] as { name: string }).name === name) throw error;
@@ -122,13 +122,13 @@ describe("what is sent", () => {
     );
   });
 
-  test("nothing to do is nothing to look at again", async () => {
+  test("without an act there is no requeue", async () => {
     assert.equal(await carryOut(new Harness(), []), undefined);
   });
 });
 
 describe("what is answered", () => {
-  test("a pod that is gone or was made anew needs nothing more; what else was written meanwhile is read in a second", async () => {
+  test("a pod that is gone or recreated needs no requeue; any other conflict is read again in a second", async () => {
     for (const [code, result] of [
       [404, "gone"],
       [409, "changed"],
@@ -141,7 +141,7 @@ describe("what is answered", () => {
     }
   });
 
-  test("where no answer comes a deletion is read again in seven seconds, anything else in one", async () => {
+  test("without an answer the group is read again after seven seconds for a deletion, and after one second otherwise", async () => {
     for (const action of actions) {
       const { harness, requeueAfterMs, results } = await answered(action, answers(503));
       assert.deepEqual([requeueAfterMs, results], [action === "delete" ? 7_000 : 1_000, ["failed"]], action);
@@ -149,7 +149,7 @@ describe("what is answered", () => {
     }
   });
 
-  test("a refusal is told, is reported on the StatefulSet, and is remembered for what it was about", async () => {
+  test("a refusal is reported, recorded as an Event on the StatefulSet, and remembered by the uid of its object", async () => {
     for (const action of actions) {
       const { harness, requeueAfterMs, results } = await answered(action, answers(403, 1, "a webhook said no"));
       assert.deepEqual([requeueAfterMs, results], [7_000, ["refused"]], action);
@@ -160,14 +160,14 @@ describe("what is answered", () => {
       assert.deepEqual(
         [...harness.context.memoryOf(key).refusals],
         [[uid, { uid, pod: name, message, stampMs }]],
-        "by pod, or by StatefulSet",
+        "by the pod's uid, or by the StatefulSet's",
       );
       assert.deepEqual(harness.events, [`DeleteRefused group-a: ${message}`]);
       assert.equal(harness.context.memoryOf(key).refusedOnce.size, 0);
     }
   });
 
-  test("each refused pod is an Event of its own, but a right that is missing is one for all of them", async () => {
+  test("each refused pod has an Event of its own, and a missing right one for all pods", async () => {
     const message = 'pods "p" is forbidden: User "u" cannot delete resource "pods" in API group';
     for (const [text, events] of [
       ["a webhook said no", 2],
@@ -187,7 +187,7 @@ describe("what is answered", () => {
     }
   });
 
-  test("only a deletion's first and only try, of a reservation that renews none, is withdrawn; its siblings go in a second (R10)", async () => {
+  test("only the reservation of a deletion refused at its only try is withdrawn, unless it renews another; siblings go in a second (R10)", async () => {
     for (const [action, attempts, isSole, withdrawn] of [
       ["delete", 1, true, true],
       ["delete", 2, true, false],
@@ -203,7 +203,7 @@ describe("what is answered", () => {
     }
   });
 
-  test("a repair is an Event, and that it could not be sent is reported and changes nothing", async () => {
+  test("a repair has an Event, and a failure to send it is reported and changes nothing", async () => {
     const harness = new Harness();
     const repair = async () => carryOut(harness, [targetOf(harness, "repair")]);
     harness.interfere = ({ resource }) => {
@@ -225,7 +225,7 @@ describe("what is answered", () => {
     );
   });
 
-  test("what is no answer of an API server is a fault of the program, and is not hidden", async () => {
+  test("an error that is no answer of an API server is a bug, and is thrown", async () => {
     const harness = new Harness();
     harness.interfere = () => {
       throw new TypeError("a fault");

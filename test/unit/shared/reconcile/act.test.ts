@@ -1,10 +1,10 @@
-/** How an act ends if the API server does not do what it is asked. */
+/** How an act ends if the API server does not do what the act requests. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { failureMessage } from "../../../../triggers/workqueue/worker.ts";
 import { Harness, refused } from "./harness.ts";
 
-test("one 401 at a deletion is no refusal: it is tried again after seven seconds, and the rollout ends", async () => {
+test("a single 401 at a deletion is no refusal: it is tried again after seven seconds, and the rollout ends", async () => {
   const harness = await new Harness({ replicas: 2, maxUnavailable: 1 }).prepare();
   harness.interfere = ({ verb, resource }) => {
     if (verb !== "delete" || resource !== "pods") return;
@@ -30,7 +30,7 @@ test("one 401 at a deletion is no refusal: it is tried again after seven seconds
   assert.equal(harness.guard, "done");
 });
 
-test("a 401 that stays is reported in plain words each time, and why", () => {
+test("a lasting 401 is reported each time in plain words, with the reason", () => {
   assert.equal(
     failureMessage(refused(401, "Unauthorized"), 1_600),
     "the API server does not accept Sluice's credentials: Unauthorized; tried again in 1600 ms",

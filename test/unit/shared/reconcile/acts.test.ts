@@ -1,4 +1,4 @@
-/** Acts and messages of any function: what `perform` does about them. */
+/** Acts and messages of any function, and how `reconcileGroup` carries them out. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
@@ -37,7 +37,7 @@ function reconcilerOf(
 const zoneOf = ({ zones: [zone] }: GroupObservation): Zone => zone ?? assert.fail("no zone");
 const takeFirst = (observed: GroupObservation) => take([zoneOf(observed)], "the first zone goes", { zone: "group-a" });
 
-/** Both pods of a zone are labelled, and reserved together or not at all. */
+/** The function labels both pods of a zone, and reserves them together or not at all. */
 function labelling(carried: string[], carryOut: Act["carryOut"] = async () => undefined) {
   return ({ workload, pods }: Zone): Act => ({
     name: "label",
@@ -60,7 +60,7 @@ async function reconcile<Target>(harness: Harness, reconciler: GroupReconciler<G
   return outcome;
 }
 
-test("all that an act claims stands in the ledger before it is carried out, by its function, and no pod is touched by others", async () => {
+test("all pods of an act are reserved in the ledger by its function before the act, and no other function touches them", async () => {
   const harness = await new Harness().prepare();
   const carried: string[] = [];
   const reserved: string[] = [];
@@ -76,22 +76,22 @@ test("all that an act claims stands in the ledger before it is carried out, by i
     [["label", "group-a", "done"]],
   );
   assert.equal(harness.count("delete pods"), 0);
-  assert.equal(harness.verdicts.at(-1)?.wouldTake, undefined, "it does so, and not only would");
+  assert.equal(harness.verdicts.at(-1)?.wouldTake, undefined, "it takes them, and would not only do so");
 });
 
-test("an act that meets a ledger which cannot be read, or was written meanwhile, ends alone and is told: the others go on", async () => {
+test("an act that meets an unreadable ledger, or a conflict, fails alone with a report", async () => {
   for (const error of [new LedgerUnreadable("sluice-group", "its reservations are no JSON object"), new Conflict()]) {
     const harness = await new Harness().prepare();
     const broken = labelling([], async () => {
       throw error;
     });
     await reconcile(harness, reconcilerOf(takeFirst, broken));
-    const [{ result, reason } = assert.fail("nothing is told"), ...more] = harness.acts;
+    const [{ result, reason } = assert.fail("no act is reported"), ...more] = harness.acts;
     assert.deepEqual([result, reason, more], ["failed", error.message, []]);
   }
 });
 
-test("an act that was refused at once gives back all that it claimed, and its refusal is remembered by its subject", async () => {
+test("an act that was refused at once withdraws all its reservations, and its refusal is remembered by its object", async () => {
   const harness = await new Harness().prepare();
   const reconciler = reconcilerOf(
     takeFirst,
@@ -117,7 +117,7 @@ test("an act that was refused at once gives back all that it claimed, and its re
   assert.deepEqual(harness.ledger.reservations, []);
 });
 
-test("a function's Events have its own reasons: a suspension never announces that a rollout started, waits or is done", async () => {
+test("a function's Events have reasons of its own, so that a suspension never reports a rollout", async () => {
   const harness = await new Harness().prepare();
   await reconcile(harness, reconcilerOf(takeFirst, labelling([])));
   assert.deepEqual(harness.ledger.verdicts[name]?.guard, "suspending");
@@ -138,7 +138,7 @@ test("a function's Events have its own reasons: a suspension never announces tha
   ]);
 });
 
-test("a guard that a function meets when all is well is no Event before it has held for a minute, another's is one at once", async () => {
+test("a guard that a function meets in normal work has an Event after a minute, and any other at once", async () => {
   for (const [guard, events] of [
     ["volume-busy", 0],
     // A rollout does not report this guard; this function does.
@@ -154,7 +154,7 @@ test("a guard that a function meets when all is well is no Event before it has h
   }
 });
 
-test("what a function observes may take a read of its own", async () => {
+test("a function's observation may read further objects", async () => {
   const harness = await new Harness().prepare();
   const read: string[] = [];
   const reconciler: GroupReconciler<{ readonly phase: string; readonly observed: GroupObservation }, Zone> = {
@@ -176,19 +176,19 @@ test("what a function observes may take a read of its own", async () => {
   assert.equal(harness.count("delete pods"), 1);
 });
 
-test("where the ledger has no room for all that an act claims, nothing of it is reserved and it waits", async () => {
+test("an act waits, with nothing reserved, if the ledger has no room for all its reservations", async () => {
   const harness = await new Harness().prepare();
   const carried: string[] = [];
   const many = (zone: Zone): Act => {
     const act = labelling(carried)(zone);
-    const claim = act.claims[0] ?? assert.fail("no claim");
+    const claim = act.claims[0] ?? assert.fail("no reservation");
     return { ...act, claims: Array.from({ length: 1_001 }, (_, ordinal) => ({ ...claim, ordinal })) };
   };
   await reconcile(harness, reconcilerOf(takeFirst, many));
   assert.deepEqual([harness.guard, carried, harness.ledger.reservations], ["ledger-full", [], []]);
 });
 
-test("what an act claims besides pods stands in the ledger by the same write, is renewed by its function, and is never another's", async () => {
+test("an act's claim is written together with its reservations, renewed by its function, and refused to any other", async () => {
   const harness = await new Harness().prepare();
   const claim = { id: "down-1", kind: "scale-down", zone: "group-a", phase: "preparing", terms: "asked" } as const;
   const seen: (string | number | undefined)[] = [];
@@ -228,11 +228,11 @@ test("what an act claims besides pods stands in the ledger by the same write, is
   assert.equal(harness.ledger.claims[1]?.line, again?.line, "nothing of it was written");
 });
 
-test("the ledger has room for so many ranges of claims: an act that does not fit is passed over, those that fit are done", async () => {
+test("an act whose ranges of claims do not fit into the ledger is skipped, and those that fit are carried out", async () => {
   const claim = { kind: "scale-down", phase: "preparing", terms: "asked" } as const;
   const ranges = (count: number) =>
     Array.from({ length: count }, (_, index) => ({ first: 2 * index, last: 2 * index }));
-  /** Which zones had their turn, if each claim has this many ranges and others have made this many before. */
+  /** Which zones had their turn, if each claim has this many ranges and others have already made this many. */
   const done = async (sizes: readonly number[], before = 0) => {
     const harness = await new Harness().prepare();
     const stands = claimOf("group-b:0", "process", { members: ranges(before) });
@@ -256,7 +256,7 @@ test("the ledger has room for so many ranges of claims: an act that does not fit
   assert.deepEqual(await done([601, 700], 400), ["ledger-full"]);
 });
 
-test("a write that reserves pods alone leaves all claims to the byte, and a refused act that claimed more gives nothing back", async () => {
+test("a write of reservations alone leaves all claims as they are, and a refused act with a claim withdraws nothing", async () => {
   const harness = await new Harness().prepare();
   const text = `${claimOf("group-b:0", "process").line}\n\n`;
   harness.writeLedger({ "sluice.dev/claims": text });
@@ -278,7 +278,7 @@ test("a write that reserves pods alone leaves all claims to the byte, and a refu
   assert.deepEqual([refusing.acts[0]?.result, refusing.context.memoryOf(key).refusedOnce.size], ["refused", 0]);
 });
 
-test("the ledger is read again only before acts that ask for it, and a group that is gone is reported to be", async () => {
+test("the ledger is read again only before acts that require it, and a group that is gone is reported as gone", async () => {
   for (const [confirming, reads] of [
     [[], 0],
     [["group-a"], 1],

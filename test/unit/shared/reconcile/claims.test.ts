@@ -11,7 +11,7 @@ function annotationsOf(harness: Harness): Readonly<Record<string, string>> {
   return harness.world.store.get("leases", ledgerKey).metadata.annotations ?? {};
 }
 
-test("zone-scaling-down: a rollout says so, waits as long as the claim stands, and then goes on", async () => {
+test("zone-scaling-down: a rollout reports the claim, waits as long as it stands, and then goes on", async () => {
   const harness = await new Harness().prepare();
   const { line } = claimOf("group-b:1", "scale-down");
   harness.writeLedger({ "sluice.dev/claims": line });
@@ -29,7 +29,7 @@ test("zone-scaling-down: a rollout says so, waits as long as the claim stands, a
   assert.equal(harness.guard, "rolling");
 });
 
-test("who waits for a claim and writes nothing learns of its end within 5 s, and asks no more often than that", async () => {
+test("a function that waits for a claim learns of its end within 5 s, with one read of the ledger in that time", async () => {
   for (const line of [claimOf("group-b:1", "scale-down").line, later]) {
     const harness = await governedGroup({ maxUnavailable: 1 });
     harness.writeLedger({ "sluice.dev/claims": line });
@@ -41,7 +41,7 @@ test("who waits for a claim and writes nothing learns of its end within 5 s, and
       assert.deepEqual(await replica.guards(replica.review("group-a-0")), [guard], `after ${seconds} s`);
       await harness.goOn(1_000);
     }
-    assert.equal(replica.count("get leases"), 1, "what was read serves for 5 s");
+    assert.equal(replica.count("get leases"), 1, "the read serves for 5 s");
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
     assert.equal(replica.count("get leases"), 2);
     harness.changeImage("app:2");
@@ -55,7 +55,7 @@ test("who waits for a claim and writes nothing learns of its end within 5 s, and
   }
 });
 
-test("a copy of a ledger that holds a claim serves for 5 s: a reconcile before that costs no read", async () => {
+test("a copy of a ledger with a claim serves for 5 s, so that a reconcile in that time costs no read", async () => {
   const harness = await new Harness().prepare();
   harness.writeLedger({ "sluice.dev/claims": claimOf("group-b:1", "scale-down").line });
   await harness.run(true);
@@ -69,7 +69,7 @@ test("a copy of a ledger that holds a claim serves for 5 s: a reconcile before t
   assert.equal(await readsAfter(1_100), 1);
 });
 
-test("a rollout and evictions that reserve beside claims leave every claim as it was, to the byte", async () => {
+test("rollouts and evictions that reserve beside claims leave every claim as it is, byte for byte", async () => {
   const harness = await governedGroup({ maxUnavailable: 3 }, { replicas: 4, maxUnavailable: 2 });
   const text = `${claimOf("group-a:3", "scale-down").line.replace("{", '{ "new": 1.50, ')}\n`;
   harness.writeLedger({ "sluice.dev/claims": text });
@@ -87,7 +87,7 @@ test("a rollout and evictions that reserve beside claims leave every claim as it
   assert.equal(annotationsOf(harness)["sluice.dev/claims"], text);
 });
 
-test("zone-claim-unknown: a kind of a later version holds the group, and is written back as it was", async () => {
+test("zone-claim-unknown: a kind of a later version blocks the group, and is written back as it was", async () => {
   const harness = await new Harness().prepare();
   harness.writeLedger({ "sluice.dev/claims": later });
   await harness.run(true);
@@ -97,7 +97,7 @@ test("zone-claim-unknown: a kind of a later version holds the group, and is writ
   assert.equal(annotationsOf(harness)["sluice.dev/claims"], later);
 });
 
-test("ledger-unreadable: a ledger of a later format, or with a claim that cannot be read, permits nothing, and no function writes it", async () => {
+test("ledger-unreadable: a ledger of a later format, or with an unreadable claim, permits nothing and is not written", async () => {
   for (const annotations of [{ "sluice.dev/format": "2" }, { "sluice.dev/claims": '{"id":"x","kind":"scale-down"}' }]) {
     const harness = await governedGroup({ maxUnavailable: 1 });
     harness.changeImage("app:2");
@@ -111,7 +111,7 @@ test("ledger-unreadable: a ledger of a later format, or with a claim that cannot
   }
 });
 
-test("a ledger from before formats had numbers is used as it is, and the next write says its format", async () => {
+test("a ledger from before formats had numbers is used as it is, and the next write records its format", async () => {
   const harness = await new Harness().prepare();
   harness.writeLedger({ "sluice.dev/format": null });
   await harness.run(true);
@@ -119,7 +119,7 @@ test("a ledger from before formats had numbers is used as it is, and the next wr
   assert.equal(annotationsOf(harness)["sluice.dev/format"], "1");
 });
 
-test("a broken pod that another function has claimed since the ledger was last read is not repaired (R13, R18)", async () => {
+test("a broken pod that another function has claimed since the last read of the ledger is not repaired (R13, R18)", async () => {
   const harness = await new Harness().prepare();
   harness.world.kubelet.breakPod({ namespace, name: "group-b-1" });
   await harness.run();

@@ -58,7 +58,7 @@ export async function played<T>(timeline: VirtualTimeline, promise: Promise<T>):
     settled = true;
   };
   promise.then(done, done);
-  assert.ok(await timeline.run(() => settled), "nothing happens any more, and the promise is still open");
+  assert.ok(await timeline.run(() => settled), "the timeline has ended, and the promise is still open");
   return promise;
 }
 

@@ -1,5 +1,6 @@
 /**
- * A zone whose StatefulSet was deleted without its pods exists as long as they do: its pods that are down count as down (R7).
+ * A zone whose StatefulSet was deleted without its pods exists as long as they do: its pods that are down count as
+ * down (R7).
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -36,7 +37,7 @@ async function taken(harness: Harness, sweep = false): Promise<readonly string[]
   return harness.acts.map(({ object }) => object);
 }
 
-test("zone-departed: a pod that is down and that its StatefulSet left behind keeps every other zone whole, for lists and watches", async () => {
+test("zone-departed: an orphaned pod that is down keeps every other zone whole, with lists and with watches", async () => {
   for (const watches of [false, true]) {
     const { harness, end } = await leaveBehind(watches);
     for (const sweep of [false, true]) {
@@ -50,7 +51,7 @@ test("zone-departed: a pod that is down and that its StatefulSet left behind kee
   }
 });
 
-test("a process that has just begun knows of the pods that were left behind: the ledger counts their zone", async () => {
+test("a process that has just started knows of the orphaned pods, because the ledger names their zone", async () => {
   const { harness } = await leaveBehind(false);
   await harness.run();
   await harness.goOn(60_000);
@@ -61,7 +62,7 @@ test("a process that has just begun knows of the pods that were left behind: the
   assert.equal(harness.guard, "zone-departed");
 });
 
-test("pods that were left behind and are ready hold no other pod up", async () => {
+test("orphaned pods that are ready delay no other pod", async () => {
   for (const watches of [false, true]) {
     const { harness, end } = await leaveBehind(watches);
     harness.world.kubelet.healPod(broken);
@@ -72,7 +73,7 @@ test("pods that were left behind and are ready hold no other pod up", async () =
   }
 });
 
-test("a zone that was left behind counts until its pods are gone, and is forgotten by the next write", async () => {
+test("a zone of orphaned pods counts until they are gone, and the next write removes it", async () => {
   for (const watches of [false, true]) {
     const { harness, end } = await leaveBehind(watches);
     for (const ordinal of [0, 1]) harness.world.store.delete("pods", { namespace, name: `group-b-${ordinal}` });
@@ -82,12 +83,12 @@ test("a zone that was left behind counts until its pods are gone, and is forgott
     harness.forget();
     await harness.run();
     const asked = harness.calls.filter(({ given: [, object] }) => (object as { name?: string })?.name === "group-b");
-    assert.deepEqual(asked, [], "the function does not ask for it any more");
+    assert.deepEqual(asked, [], "the function no longer requests it");
     await end();
   }
 });
 
-test("a zone that is made again counts at once as it did before: it waits for no ten seconds as one that joins", async () => {
+test("a recreated zone counts at once as before, without the ten seconds of a zone that joins", async () => {
   const { harness, makeAgain } = await leaveBehind(false);
   await harness.run();
   await harness.goOn(60_000);
@@ -97,7 +98,7 @@ test("a zone that is made again counts at once as it did before: it waits for no
   assert.ok(!["zone-joined", "zone-departed"].includes(harness.guard ?? ""), harness.guard);
 });
 
-test("a zone that has moved to another group holds the one that it left no longer", async () => {
+test("a zone that has moved to another group no longer delays the group that it left", async () => {
   const { harness, makeAgain } = await leaveBehind(false);
   await harness.run();
   const { metadata } = makeAgain();
@@ -107,11 +108,11 @@ test("a zone that has moved to another group holds the one that it left no longe
   assert.deepEqual(harness.ledger.members, ["group-a", "group-c"]);
 });
 
-test("while a StatefulSet that is being deleted lets go of its pods, those that are down are down in another zone", async () => {
+test("while a StatefulSet that is being deleted orphans its pods, those that are down count for the other zones", async () => {
   const { harness, makeAgain } = await leaveBehind(false);
   harness.world.statefulSetController.stop();
   makeAgain();
-  // Another client's finalizer keeps it.
+  // A finalizer of another client keeps the StatefulSet.
   harness.world.store.patch("statefulsets", left, { metadata: { finalizers: ["example.com/kept"] } });
   harness.world.store.delete("statefulsets", left);
   await harness.goOn(100);
@@ -119,7 +120,7 @@ test("while a StatefulSet that is being deleted lets go of its pods, those that 
   assert.equal(harness.guard, "zone-departed");
 });
 
-test("a ledger that no decision has written yet learns of the zone by the labels of the pods that were left behind", async () => {
+test("a new ledger without a decision learns of the zone by the labels of its orphaned pods", async () => {
   for (const watches of [false, true]) {
     const { harness, end } = await leaveBehind(watches);
     const changes = { "sluice.dev/members": null, "sluice.dev/settled-through": null };
@@ -131,7 +132,7 @@ test("a ledger that no decision has written yet learns of the zone by the labels
   }
 });
 
-test("a zone that came and left between two writes of the ledger counts by the labels of its pods, for lists and watches", async () => {
+test("a zone that came and left between two writes of the ledger counts by the labels of its pods, with lists and with watches", async () => {
   for (const watches of [false, true]) {
     for (const counted of [[], ["group-a"], ["group-a", "group-c"]]) {
       const { harness, end } = await leaveBehind(watches);

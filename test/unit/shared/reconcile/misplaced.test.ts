@@ -1,4 +1,4 @@
-/** Labels that stand as annotations, and the reverse: each is reported once for each change of it, and is not taken. */
+/** Labels that are set as annotations, and the reverse: each is reported once for each change, and does not count. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Harness, key, namespace } from "./harness.ts";
@@ -13,7 +13,7 @@ async function reconcileTwice(harness: Harness): Promise<void> {
   await harness.goOn(100);
 }
 
-test("a label that stands as an annotation warns once for each value, and no more once it stands where it belongs", async () => {
+test("a label that is set as an annotation causes one warning for each value, and none after its correction", async () => {
   const harness = await new Harness().prepare();
   harness.world.annotate(at("group-a"), { [minTime]: "15m" });
   await reconcileTwice(harness);
@@ -29,7 +29,7 @@ test("a label that stands as an annotation warns once for each value, and no mor
   assert.deepEqual([warnings(harness).length, harness.malformed.length], [2, 2]);
 });
 
-test("in shadow mode it is only logged and counted", async () => {
+test("in shadow mode such a warning is only logged and counted", async () => {
   const harness = await new Harness().prepare();
   harness.restart({ mode: "shadow" });
   harness.world.annotate(at("group-b"), { [minTime]: "15m" });
@@ -38,7 +38,7 @@ test("in shadow mode it is only logged and counted", async () => {
 });
 
 for (const views of ["lists", "watches"]) {
-  test(`a zone whose rollout-group stands as an annotation is reported beside the group that it would join, by ${views}`, async () => {
+  test(`a zone whose rollout-group is set as an annotation is reported beside the group that it would join, by ${views}`, async () => {
     const harness = await new Harness().prepare();
     const watching = views === "watches" ? await harness.watch() : undefined;
     const stray = { zones: ["c"], replicas: 1, namespace, labels: {} };

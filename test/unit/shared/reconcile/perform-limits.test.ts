@@ -40,7 +40,7 @@ async function threeZones(): Promise<Harness> {
   return harness;
 }
 
-test("no act is sent later than 5 s after the StatefulSets were read that it rests on (R9)", async () => {
+test("no act is sent later than 5 s after the read of the StatefulSets on which it rests (R9)", async () => {
   for (const [listMs, deleted] of [
     [4_900, 1],
     [5_100, 0],
@@ -56,7 +56,7 @@ test("no act is sent later than 5 s after the StatefulSets were read that it res
   }
 });
 
-test("where a view does not tell when its StatefulSets were read, the five seconds count from the write (R9)", async () => {
+test("without the time of that read the five seconds count from the write (R9)", async () => {
   for (const [writeMs, deleted] of [
     [4_900, 1],
     [5_100, 0],
@@ -75,7 +75,7 @@ test("where a view does not tell when its StatefulSets were read, the five secon
   }
 });
 
-test("zone-joined: a zone that only the second reconcile has found, before a permit, keeps it from permitting (R4)", async () => {
+test("zone-joined: a zone that only the second read, before a permit, has found also keeps it from permitting (R4)", async () => {
   const harness = await threeZones();
   harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
   harness.restart();
@@ -88,7 +88,7 @@ test("zone-joined: a zone that only the second reconcile has found, before a per
   assert.deepEqual([harness.acts, reserved(harness)], [[], []]);
 });
 
-test("a zone that has joined is listed afresh before a permit, though its StatefulSet has been read: a watch may be late", async () => {
+test("a zone that has joined is listed again before a permit, because a watch may be late", async () => {
   const harness = await threeZones();
   harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
   harness.restart();
@@ -112,7 +112,7 @@ test("a zone that has joined is listed afresh before a permit, though its Statef
   assert.deepEqual(reserved(harness), []);
 });
 
-test("while a zone that has joined is waited for nothing is listed afresh: it would be so at each reconcile", async () => {
+test("while a zone that has joined is waited for, it is not listed again, which each reconcile would do", async () => {
   const harness = await threeZones();
   harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
   harness.restart();
@@ -130,7 +130,7 @@ test("while a zone that has joined is waited for nothing is listed afresh: it wo
   assert.deepEqual(asked, [false]);
 });
 
-test("under a new ledger a group that would wait in any case says for what, and one that has nothing to do that it is done", async () => {
+test("under a new ledger a group reports its own reason to wait, or that it is done", async () => {
   const done = new Harness();
   await done.run();
   assert.equal(done.guard, "done");
@@ -142,14 +142,14 @@ test("under a new ledger a group that would wait in any case says for what, and 
   assert.equal(paused.count("patch leases"), 0);
 });
 
-/** As many reservations as a ledger may hold, of ordinals of a zone that nothing settles. */
+/** As many reservations as a ledger may have, of ordinals of a zone that nothing settles. */
 function fill(harness: Harness): void {
   const stamp = harness.cluster.serverTimeMs();
   const zone = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [100 + at, [`uid-${at}`, "other", stamp]]));
   harness.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": zone }) });
 }
 
-test("ledger-full: a pod that is broken is replaced all the same, for it needs no reservation, and nothing else goes (R2, R13)", async () => {
+test("ledger-full: a broken pod is still replaced, because it needs no reservation, and no other pod goes (R2, R13)", async () => {
   const harness = new Harness({ zones: ["a"], replicas: 3, maxUnavailable: 5_000 }, (shipped) => ({
     ...shipped,
     isSettled: () => false,
@@ -170,7 +170,7 @@ test("ledger-full: a pod that is broken is replaced all the same, for it needs n
   assert.equal(harness.ledger.reservations.length, 1_000);
 });
 
-test("where only broken pods are replaced nothing is reserved: the ledger is not written, and no zone is reported to start", async () => {
+test("a reconcile that only replaces broken pods reserves and writes nothing, and reports no start of a zone", async () => {
   const harness = await new Harness({ paused: false, replicas: 2 }).prepare();
   for (const name of ["group-a-0", "group-b-0"]) harness.world.kubelet.breakPod(podKey(name));
   await harness.goOn(100);
@@ -184,7 +184,7 @@ test("where only broken pods are replaced nothing is reserved: the ledger is not
   );
 });
 
-test("a zone is reported to start with its first pod", async () => {
+test("the start of a zone is reported with its first pod", async () => {
   const harness = await new Harness({ replicas: 2 }).prepare();
   await harness.run();
   assert.equal(harness.count("delete pods"), 1);
@@ -194,7 +194,7 @@ test("a zone is reported to start with its first pod", async () => {
   );
 });
 
-test("the next reconcile comes when the verdict says, as soon as the verdict is written, and by an event alone where nothing is due", async () => {
+test("the next reconcile comes when the verdict requires it, or by an event alone if nothing is due", async () => {
   const harness = await new Harness({ paused: true }).prepare();
   assert.equal(await harness.run(), undefined, "written at once, and a pause ends with an event");
   assert.equal(harness.ledger.verdicts[by]?.guard, "paused");
@@ -205,7 +205,7 @@ test("the next reconcile comes when the verdict says, as soon as the verdict is 
   assert.equal(harness.ledger.verdicts[by]?.guard, "paused-zone-down", "written at once");
 });
 
-test("a reconcile that takes pods reconciles again when its verdict says, or in time to finish what it reserved", async () => {
+test("a reconcile that takes pods requeues when its verdict says, or in time to finish its reservations", async () => {
   for (const requeueAfterMs of [1_500, undefined]) {
     const harness = await new Harness().prepare();
     const reconciler: GroupReconciler<GroupObservation, RolloutTarget> = {
@@ -227,7 +227,7 @@ test("a reconcile that takes pods reconciles again when its verdict says, or in 
   }
 });
 
-test("a wait that ends within a millisecond is read again after it: no event may report it", async () => {
+test("a wait that ends within a millisecond is read again after it, because no event may report its end", async () => {
   const harness = await new Harness().prepare();
   const decide = () => wait("held", "for a moment", { requeueAfterMs: 1 });
   const reconciler: GroupReconciler<GroupObservation, RolloutTarget> = {
@@ -243,7 +243,7 @@ test("a wait that ends within a millisecond is read again after it: no event may
   }
 });
 
-test("a verdict that may not be written yet is read again when it may, if that is sooner, and no Event reports it before", async () => {
+test("a verdict that may not be written yet is read again as soon as it may, and has no Event before", async () => {
   const harness = await new Harness({ paused: true }).prepare();
   await harness.run();
   harness.world.kubelet.breakPod(podKey("group-a-0"));
@@ -261,7 +261,7 @@ test("a verdict that may not be written yet is read again when it may, if that i
   assert.deepEqual([harness.ledger.verdicts[by]?.guard, warned().length], ["zones-down", 1]);
 });
 
-test("what a ledger that cannot be used holds up is reported as what it is: in shadow mode, or not (R16)", async () => {
+test("a ledger that cannot be used is reported as such, in shadow mode as well (R16)", async () => {
   for (const mode of ["act", "shadow"] as const) {
     const harness = await new Harness().prepare();
     harness.writeLedger({ "sluice.dev/reservations": "{" });
@@ -272,7 +272,7 @@ test("what a ledger that cannot be used holds up is reported as what it is: in s
   }
 });
 
-test("a warning about a malformed annotation that could not be sent is reported, and sent with the next reconcile", async () => {
+test("a warning about a malformed annotation that could not be sent is reported, and sent by the next reconcile", async () => {
   const harness = new Harness({ maxUnavailable: "5 %" });
   harness.interfere = ({ verb, resource }) => {
     if (verb === "create" && resource === "events") throw refused(503);

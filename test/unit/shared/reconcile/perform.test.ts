@@ -6,7 +6,7 @@ import { Harness, ledgerKey, namespace, refused } from "./harness.ts";
 const by = "advance-zone-rollout";
 const podKey = (name: string) => ({ namespace, name });
 
-test("ledger-new: the first reconcile makes the ledger, and for 10 s nothing is taken and nothing written to it (R4)", async () => {
+test("ledger-new: the first reconcile creates the ledger, and for 10 s it takes no pod and writes nothing (R4)", async () => {
   const harness = new Harness();
   harness.changeImage("app:2");
   await harness.goOn(100);
@@ -26,7 +26,7 @@ test("ledger-new: the first reconcile makes the ledger, and for 10 s nothing is 
   assert.equal(harness.count("delete pods"), 1);
 });
 
-test("a process that starts beside a ledger which is old beyond doubt does not wait", async () => {
+test("a process that starts beside a ledger that is certainly old enough does not wait", async () => {
   const harness = await new Harness().prepare();
   await harness.goOn(45_000);
   harness.restart();
@@ -38,7 +38,7 @@ test("a new ledger's first decision uses consistent LISTs (R4)", async () => {
   const harness = await new Harness().prepare();
   await harness.run();
   const lists = harness.calls.filter(({ verb, resource }) => verb === "list" && resource === "pods");
-  assert.equal(lists.length, 3, "of each zone, and of pods that StatefulSets left behind");
+  assert.equal(lists.length, 3, "of each zone, and of orphaned pods");
   for (const { given } of lists) assert.equal((given[1] as { notOlderThan?: string }).notOlderThan, undefined);
   harness.forget();
   await harness.run();
@@ -87,7 +87,7 @@ test("no act is sent later than 5 s after the write that stamped the reservation
   assert.equal(harness.ledger.reservations.length, 1);
 });
 
-test("a reservation that was never acted on is finished after 7 s, with a new stamp (R10)", async () => {
+test("a reservation without an act is finished after 7 s, with a new stamp (R10)", async () => {
   const harness = await new Harness().prepare();
   harness.interfere = ({ verb, resource }) => {
     if (verb === "delete" && resource === "pods") throw refused(503);
@@ -119,7 +119,7 @@ test("a conflict on the ledger starts the reconcile again (R3)", async () => {
   assert.equal(harness.verdicts.length, 1);
 });
 
-test("after five conflicts the group is left to a later pass, and nothing was done (R3)", async () => {
+test("after five conflicts the group is left to a later reconcile, and nothing is done (R3)", async () => {
   const harness = await new Harness().prepare();
   let writes = 0;
   harness.interfere = ({ verb, resource }) => {
@@ -131,7 +131,7 @@ test("after five conflicts the group is left to a later pass, and nothing was do
   assert.equal(harness.count("delete pods"), 0);
 });
 
-test("a ledger that was deleted, or deleted and made anew, is a conflict too: it is not brought back (R3)", async () => {
+test("a ledger that was deleted, or deleted and recreated, is also a conflict, and is not restored (R3)", async () => {
   for (const again of [true, false]) {
     const harness = await new Harness().prepare();
     let done = false;
@@ -215,7 +215,7 @@ test("shadow mode decides and reports, and writes nothing, with a ledger or with
   assert.equal(bare.world.store.find("leases", ledgerKey), undefined);
 });
 
-test("a group that has vanished gets no ledger", async () => {
+test("a group that is gone gets no ledger", async () => {
   const harness = new Harness();
   for (const { metadata } of harness.world.store.list("statefulsets").items) harness.world.removeStatefulSet(metadata);
   await harness.goOn(2_000);
@@ -224,7 +224,7 @@ test("a group that has vanished gets no ledger", async () => {
   assert.deepEqual(harness.verdicts, []);
 });
 
-test("what another function reserved and never did is dropped after 150 s, once a GET shows its pod unharmed (R10)", async () => {
+test("another function's reservation without an act is dropped after 150 s, once a GET shows its pod unharmed (R10)", async () => {
   const harness = await new Harness().prepare();
   await harness.goOn(45_000);
   const { uid } = harness.world.store.get("pods", podKey("group-a-1")).metadata;
@@ -260,7 +260,7 @@ test("a reservation of a StatefulSet that has left the group is settled by a GET
   );
 });
 
-test("a reservation of a StatefulSet that has left the group is kept while its pod stands, and holds the others back", async () => {
+test("a reservation of a StatefulSet that has left the group stays while its pod exists, and blocks the other zones", async () => {
   const harness = await new Harness().prepare();
   const { uid } = harness.world.store.get("pods", podKey("group-b-1")).metadata;
   const stamp = harness.timeline.nowMs();
@@ -274,7 +274,7 @@ test("a reservation of a StatefulSet that has left the group is kept while its p
   );
 });
 
-test("a reconcile goes on from the ledger as its own last write left it, and a sweep reads it afresh", async () => {
+test("a reconcile goes on from the ledger as its own last write left it, and a sweep reads it again", async () => {
   const harness = await new Harness().prepare();
   await harness.run();
   harness.forget();
@@ -296,7 +296,7 @@ test("a broken outdated pod is replaced by uid and resourceVersion, without a re
   assert.ok(harness.ledger.reservations.every(({ ordinal }) => ordinal !== 1));
 });
 
-test("a rollout runs to its end: every pod new, currentRevision written, nothing reserved, one Event for each zone", async () => {
+test("a rollout ends with every pod new, currentRevision written, nothing reserved, and one Event for each zone", async () => {
   const harness = await new Harness({ zones: ["a", "b", "c"], replicas: 3, maxUnavailable: 2 }).prepare();
   let worst = 0;
   for (let round = 0; round < 300 && harness.guard !== "done"; round++) {
@@ -328,7 +328,7 @@ test("a rollout runs to its end: every pod new, currentRevision written, nothing
   assert.deepEqual(harness.problems, []);
 });
 
-test("when the last step of a zone is done, what holds next is read at once, for no event reports it", async () => {
+test("after the last step of a zone the group is read again at once, because no event reports it", async () => {
   const harness = await new Harness({ replicas: 1 }).prepare();
   let requeueAfterMs: number | undefined;
   for (let round = 0; round < 100 && harness.count("patch statefulsets") === 0; round++) {

@@ -1,4 +1,4 @@
-/** The order of a reconcile that ends its own claims first: what is read and written, and what it does when that fails. */
+/** The order of a reconcile that first ends its own claims: what it reads and writes, and how it goes on after a failure. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
@@ -35,7 +35,7 @@ class Claiming extends Harness {
     actOn: () => assert.fail("nothing is taken"),
   };
 
-  /** The observation under a ledger that may be written, and that holds these claims of the function. */
+  /** The observation under a ledger that may be written, and that has these claims of the function. */
   static async holding(...ids: readonly string[]): Promise<Claiming> {
     const harness = await new Claiming({ zones: ["a"], replicas: 3 }).prepare();
     const made = ids.map((id, ordinal) =>
@@ -59,7 +59,7 @@ class Claiming extends Harness {
   }
 }
 
-test("each claim that is over is taken out by a write of its own, and the decision rests on what is left", async () => {
+test("each claim that has ended is removed by a write of its own, and the decision uses the remaining ones", async () => {
   const harness = await Claiming.holding("one", "two");
   await harness.reconcile(true);
   assert.deepEqual(harness.steps, ["end one", "end two", "observe "]);
@@ -67,7 +67,7 @@ test("each claim that is over is taken out by a write of its own, and the decisi
   assert.equal(harness.count("get leases"), 1, "a sweep reads the ledger once");
 });
 
-test("where no own claim stands the group is read once, by one read of the ledger in a sweep", async () => {
+test("without an own claim the group is read once, and in a sweep the ledger once", async () => {
   const harness = await Claiming.holding();
   await harness.reconcile(true);
   harness.forget();
@@ -82,7 +82,7 @@ test("where no own claim stands the group is read once, by one read of the ledge
   assert.deepEqual([harness.count("get leases"), rounds], [1, 1]);
 });
 
-test("a claim that stands stays, and the reconcile comes again when it may be over", async () => {
+test("a claim that stands stays, and the reconcile comes again when it may have ended", async () => {
   const harness = await Claiming.holding("one");
   harness.claiming = { ...harness.claiming, endOf: async () => ({ kind: "stands", requeueAfterMs: 3_000 }) };
   const { requeueAfterMs } = await harness.reconcile(true);
@@ -90,7 +90,7 @@ test("a claim that stands stays, and the reconcile comes again when it may be ov
   assert.deepEqual(harness.steps, ["observe one"]);
 });
 
-test("where another process has written the ledger meanwhile, the claims are left, and the reconcile decides all the same", async () => {
+test("if another process has written the ledger meanwhile, the claims stay, and the reconcile still decides", async () => {
   const harness = await Claiming.holding("one", "two");
   const { endOf } = harness.claiming;
   harness.claiming = {
@@ -105,7 +105,7 @@ test("where another process has written the ledger meanwhile, the claims are lef
   assert.equal(harness.conflicts, 1);
 });
 
-test("what is prepared rests on a ledger that is read anew; where that fails, the reconcile decides and soon comes again", async () => {
+test("the preparation uses a ledger that is read again; if that fails, the reconcile decides and comes again soon", async () => {
   const harness = await Claiming.holding();
   await harness.reconcile(true);
   let failing = false;

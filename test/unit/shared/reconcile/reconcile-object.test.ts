@@ -1,4 +1,4 @@
-/** The order of a reconcile of an object, whatever function gives its steps. */
+/** The order of a reconcile of an object, whichever function decides its steps. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
@@ -32,7 +32,7 @@ interface Played {
   readonly readMs?: number;
 }
 
-/** One reconcile: what was done and reported, in order, and when the next one is due. */
+/** One reconcile: its reports and writes, in order, and when the next one is due. */
 async function reconcileOnce({ verdicts, eventResult, written = "done", mode = "act", readMs = 0 }: Played) {
   const history: string[] = [];
   let [nowMs, rounds] = [0, 0];
@@ -61,19 +61,19 @@ async function reconcileOnce({ verdicts, eventResult, written = "done", mode = "
   return { history, requeueAfterMs };
 }
 
-test("each step is reported, then said, then done, and the object is read again until there is none", async () => {
+test("each step is reported, recorded as an Event, then carried out, and the object is read again until no step is left", async () => {
   const { history, requeueAfterMs } = await reconcileOnce({ verdicts: [writes("a"), writes("b"), waits] });
   assert.deepEqual(history, ["a", "announce", "write a", "b", "announce", "write b", "waits", "announce"]);
   assert.equal(requeueAfterMs, 2_000);
 });
 
-test("nothing is done before it could be reported", async () => {
+test("no step is carried out before its Event could be recorded", async () => {
   const { history, requeueAfterMs } = await reconcileOnce({ verdicts: [writes("a")], eventResult: "refused" });
   assert.deepEqual(history, ["a", "announce", "owner-refused"]);
   assert.equal(requeueAfterMs, 9_000);
 });
 
-test("a reconcile that is too old is not acted on", async () => {
+test("a step is not carried out if its read is too old", async () => {
   const atOnce = await reconcileOnce({ verdicts: [writes("a"), waits], readMs: actOnReadWithinMs });
   assert.ok(atOnce.history.includes("write a"));
   const late = await reconcileOnce({ verdicts: [writes("a"), waits], readMs: actOnReadWithinMs + 1 });
@@ -88,13 +88,13 @@ test("a refusal ends the reconcile, unless it can go on without that step", asyn
   assert.equal(requeueAfterMs, 9_000, "the step is tried again then");
 });
 
-test("while other clients write the same a reconcile ends after ten looks, and comes again in half a second", async () => {
+test("while other clients write the same object, a reconcile ends after ten rounds, and comes again in half a second", async () => {
   const { history, requeueAfterMs } = await reconcileOnce({ verdicts: [writes("a")], written: "changed" });
   assert.equal(history.filter((line) => line === "write a").length, 10);
   assert.equal(requeueAfterMs, 500);
 });
 
-test("in shadow mode nothing is reported and nothing done", async () => {
+test("in shadow mode no Event is recorded and no step is carried out", async () => {
   assert.deepEqual(await reconcileOnce({ verdicts: [writes("a")], mode: "shadow" }), {
     history: ["a"],
     requeueAfterMs: 7,

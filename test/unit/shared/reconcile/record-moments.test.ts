@@ -1,5 +1,5 @@
 /**
- * When a verdict is worth a write of its own, since when it has lasted, and which Kubernetes Events it deserves: to the
+ * When a verdict deserves a write of its own, since when it has lasted, and which Kubernetes Events it gets: to the
  * millisecond.
  */
 import assert from "node:assert/strict";
@@ -80,7 +80,7 @@ function writtenIn(observed: GroupObservation, record: RecordedVerdict, quietMs 
 const ago = (ms: number, verdict = paused): RecordedVerdict => ({ ...verdict, at: nowMs - ms });
 
 describe("when a verdict is written alone", () => {
-  test("what has changed waits until five seconds after the last write, this process's or the one that it was written by", () => {
+  test("a changed verdict waits until five seconds after the last write, by this process or by the one that the ledger shows", () => {
     for (const changed of [
       { ...paused, guard: "budget" },
       { ...paused, zone: "b" },
@@ -98,18 +98,18 @@ describe("when a verdict is written alone", () => {
         assert.equal(writtenIn(reconcile(ago(writtenAgoMs)), changed, quietMs), inMs);
       }
     }
-    assert.equal(writtenIn(reconcile(undefined), paused), 0, "the first word");
+    assert.equal(writtenIn(reconcile(undefined), paused), 0, "the first verdict");
     assert.equal(writtenIn(reconcile(undefined), paused, 1_000), 4_000);
   });
 
-  test("what has not changed is not written, unless it is a wait of four minutes", () => {
+  test("an unchanged verdict is not written, unless it is a wait of four minutes", () => {
     assert.equal(writtenIn(reconcile(ago(239_999)), paused), undefined);
     assert.equal(writtenIn(reconcile(ago(240_000)), paused), 0);
     assert.equal(writtenIn(reconcile(ago(240_000, done)), done), undefined);
     assert.equal(writtenIn(reconcile(ago(9_000_000, done)), done), undefined);
   });
 
-  test("other words for the same are written after thirty seconds, by whichever clock", () => {
+  test("another message of the same verdict is written after thirty seconds, by any clock", () => {
     const reworded = { ...paused, sentence: "a is paused with 2 pods" };
     assert.equal(writtenIn(reconcile(ago(0)), reworded), 30_000);
     assert.equal(writtenIn(reconcile(ago(29_999)), reworded), 1);
@@ -118,12 +118,12 @@ describe("when a verdict is written alone", () => {
     assert.equal(writtenIn(reconcile(ago(10_000, done)), { ...done, sentence: "all is well" }), 20_000);
   });
 
-  test("a group that never had anything to do is not reported", () => {
+  test("a group that never had any work gets no verdict", () => {
     assert.equal(writtenIn(reconcile(undefined), done), undefined);
-    assert.equal(writtenIn(reconcile(ago(6_000)), done), 0, "but one that had is");
+    assert.equal(writtenIn(reconcile(ago(6_000)), done), 0, "a group that had work gets one");
   });
 
-  test("the last reservations that settle are written when all is done, and meanwhile by the next decision", () => {
+  test("the last reservations that settle are removed when all is done, and before that with the next decision", () => {
     const ledger = { reservations: [reservation("a-0")] };
     assert.equal(writtenIn(reconcile(ago(60_000, done), { ledger }), done), 0);
     assert.equal(writtenIn(reconcile(undefined, { ledger }), done), 0);
@@ -131,7 +131,7 @@ describe("when a verdict is written alone", () => {
     assert.equal(writtenIn(reconcile(ago(60_000, done), { ledger, open: ledger.reservations }), done), undefined);
   });
 
-  test("a refusal that the ledger does not tell is written, and one that it tells is not: by pod, function and moment", () => {
+  test("a refusal that the ledger lacks is written, and one that it has is not: by pod, function and moment", () => {
     const [uid, one] = refusal("a-0");
     const refusals = new Map([[uid, one]]);
     const known = (...reported: Refusal[]) =>
@@ -146,7 +146,7 @@ describe("when a verdict is written alone", () => {
     assert.equal(writtenIn(reconcile(ago(60_000), { refusals: both, ledger: { refusals: [one] } }), paused), 0);
   });
 
-  test("what is abandoned, mended or decided for the first time (R4, R10) is written at once, however quiet it was", () => {
+  test("an abandoned or corrected reservation, or a first decision (R4, R10), is written at once, without a quiet time", () => {
     for (const changes of [{ abandoned: 1 }, { isMended: true }, { ledger: { settledThrough: undefined } }]) {
       assert.equal(writtenIn(reconcile(ago(0), changes), paused, 0), 0);
     }
@@ -162,7 +162,7 @@ describe("since when a verdict holds", () => {
     where = "a",
   ) => recordOf(memory, { name: by, eventPolicy }, observed, wait(guard, "words", { zone: where })).since;
 
-  test("since it was first found, written or not, for as long as guard and zone stay", () => {
+  test("it holds since it was first found, written or not, while guard and zone stay the same", () => {
     const memory = new Harness().context.memoryOf(key);
     assert.equal(since(memory, reconcile(undefined)), nowMs);
     assert.equal(since(memory, reconcile(undefined, { nowMs: nowMs + 5_000 })), nowMs);
@@ -179,7 +179,7 @@ describe("since when a verdict holds", () => {
     );
   });
 
-  test("a process that has just started goes on from the ledger, if that is of the same guard and zone", () => {
+  test("a process that has just started goes on from the ledger, if that has the same guard and zone", () => {
     const fresh = () => new Harness().context.memoryOf(key);
     assert.equal(since(fresh(), reconcile(paused)), paused.since);
     assert.equal(since(fresh(), reconcile(paused), "budget"), nowMs);
@@ -187,7 +187,7 @@ describe("since when a verdict holds", () => {
   });
 });
 
-test("the hundred newest refusals are kept, a rollout's and given-up reservations together, the oldest first", () => {
+test("the hundred newest refusals are kept, of rollouts and evictions together, the oldest first", () => {
   const some = (from: number, name: string): Map<string, Refusal> =>
     new Map(
       Array.from({ length: 60 }, (_, index) => {
@@ -219,11 +219,11 @@ describe("which Events", () => {
   const rolling: RecordedVerdict = { ...paused, guard: "rolling", sentence: "2 of 3 pods are outdated" };
   const budget: RecordedVerdict = { ...paused, guard: "budget", sentence: "one pod is down" };
 
-  test("a zone that starts is one, and one that goes on after a guard of every rollout is none", async () => {
+  test("a zone that starts has an Event, and a zone that goes on after a usual guard has none", async () => {
     const started = [`${eventReasons.rolling} a: 2 of 3 pods are outdated`];
     const reportedAfter = (before?: RecordedVerdict) => recordedAfter(before, rolling);
     assert.deepEqual(await reportedAfter(), started);
-    assert.deepEqual(await reportedAfter(paused), started, "after a user had held it up");
+    assert.deepEqual(await reportedAfter(paused), started, "after a user had paused it");
     assert.deepEqual(await reportedAfter({ ...budget, zone: "b" }), started, "after another zone");
     assert.deepEqual(await reportedAfter({ ...rolling, zone: "b" }), started);
     assert.deepEqual(await reportedAfter(budget), []);
@@ -231,7 +231,7 @@ describe("which Events", () => {
     assert.deepEqual(await recordedAfter(rolling, { ...rolling, since: nowMs - 90_000 }), [], "however long it takes");
   });
 
-  test("a guard of every rollout is one when it has held for a minute, any other at once, and only on change", async () => {
+  test("a usual guard has an Event when it has held for a minute, any other at once, and only on a change", async () => {
     assert.deepEqual(await recordedAfter(rolling, { ...budget, since: nowMs - 59_999 }), []);
     const blocked = { ...budget, since: nowMs - 60_000 };
     assert.deepEqual(await recordedAfter(rolling, blocked), ["RolloutWaiting a: budget: one pod is down"]);
@@ -240,19 +240,19 @@ describe("which Events", () => {
     assert.equal((await recordedAfter({ ...paused, zone: "b" }, paused)).length, 1, "another zone is a change");
   });
 
-  test("that all is done is one where anything had been to do, and names no guard", async () => {
+  test("the end of all work has an Event without a guard, if there was any work", async () => {
     assert.deepEqual(await recordedAfter(undefined, done), []);
     assert.deepEqual(await recordedAfter(done, done), []);
     assert.deepEqual(await recordedAfter(rolling, done), [`${eventReasons.completed} a: all pods are new`]);
   });
 
-  test("it is reported about the zone of the verdict, or the first, and of a group without zones nothing is reported", async () => {
+  test("an Event is about the verdict's zone, or the first zone, and a group without zones has none", async () => {
     assert.match((await recordedAfter(undefined, { ...paused, zone: "b" }))[0] ?? "", /^RolloutWaiting b: /);
     assert.match((await recordedAfter(undefined, { ...paused, zone: "" }))[0] ?? "", /^RolloutWaiting a: /);
     assert.deepEqual(await recordedAfter(undefined, paused, new Harness(), { zones: [] }), []);
   });
 
-  test("one that could not be sent is reported, and is sent by the next reconcile", async () => {
+  test("an Event that could not be sent is reported, and is sent by the next reconcile", async () => {
     const harness = new Harness();
     harness.interfere = () => {
       throw refused(503);
@@ -265,7 +265,7 @@ describe("which Events", () => {
     assert.equal(harness.count("create events"), 2, "and then no more");
   });
 
-  test("what was reported is remembered of a thousand Events at most", async () => {
+  test("at most a thousand sent Events are remembered", async () => {
     for (const report of [
       (harness: Harness) => recordedAfter(undefined, paused, harness),
       async (harness: Harness) => {
@@ -287,7 +287,7 @@ describe("which Events", () => {
     }
   });
 
-  test("a refused eviction is reported once a minute, and is remembered with the group, or with a StatefulSet that has none", async () => {
+  test("a refused eviction is recorded once a minute, and is remembered with its group, or with a StatefulSet that has none", async () => {
     const harness = new Harness();
     const denied = { guard: "zone-budget", message: "no" } as Parameters<typeof recordRefusal>[3];
     const minuteMs = 60_000 - (harness.cluster.serverTimeMs() % 60_000);

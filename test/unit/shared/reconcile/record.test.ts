@@ -29,7 +29,7 @@ test("a verdict is written to the ledger when it changes, with its guard, zone, 
   assert.ok((record?.since ?? 0) > 0 && record?.at === record?.since);
 });
 
-test("a verdict alone is written at most once in 5 s, and a later pass is asked for", async () => {
+test("a verdict alone is written at most once in 5 s, and a later reconcile is requested", async () => {
   const harness = await pausedGroup();
   harness.forget();
   flip(harness, true);
@@ -49,7 +49,7 @@ test("a verdict alone is written at most once in 5 s, and a later pass is asked 
   assert.equal(harness.ledger.verdicts[by]?.guard, "paused");
 });
 
-test("a second process does not write sooner either: what the ledger says was written when", async () => {
+test("a second process does not write sooner either, because the ledger has the time of each verdict", async () => {
   const harness = await pausedGroup();
   flip(harness, true);
   await harness.run();
@@ -60,7 +60,7 @@ test("a second process does not write sooner either: what the ledger says was wr
   assert.equal(harness.count("patch leases"), 0);
 });
 
-test("a wait that stays is written again every four minutes, and its `since` goes on through a restart", async () => {
+test("a wait that stays is written again every four minutes, and keeps its `since` through a restart", async () => {
   const harness = await pausedGroup();
   const { since } = harness.ledger.verdicts[by] ?? {};
   harness.forget();
@@ -81,7 +81,7 @@ test("a wait that stays is written again every four minutes, and its `since` goe
   assert.equal(harness.count("patch leases"), 1);
 });
 
-test("a message that only counts differently is written after 30 s, and no sooner", async () => {
+test("a message in which only numbers differ is written after 30 s, and no sooner", async () => {
   const harness = await pausedGroup();
   harness.world.scale(podKey("group-a"), 3);
   await harness.goOn(2_000);
@@ -97,7 +97,7 @@ test("a message that only counts differently is written after 30 s, and no soone
   assert.match(harness.ledger.verdicts[by]?.sentence ?? "", /1 outdated pods/);
 });
 
-test("a group that never had anything to do is written to once, when its ledger is old enough (R4), and never again", async () => {
+test("a group that never had any work is written once, when its ledger is old enough (R4), and never again", async () => {
   const harness = new Harness();
   await harness.run();
   await harness.goOn(11_000);
@@ -109,7 +109,7 @@ test("a group that never had anything to do is written to once, when its ledger 
   assert.deepEqual(harness.events, []);
 });
 
-test("an Event is sent on change only, and says guard and message", async () => {
+test("an Event is sent only on a change, with guard and message", async () => {
   const harness = await pausedGroup();
   assert.equal(harness.events.length, 1);
   assert.match(harness.events[0] ?? "", /^RolloutWaiting group-a: paused: group-a is paused with 2 outdated pods/);
@@ -134,7 +134,7 @@ test("a second process does not repeat an Event that the first has sent", async 
   assert.equal(harness.events.length, 1);
 });
 
-test("a guard that every healthy rollout meets is no Event until it has held for a minute", async () => {
+test("a guard that every healthy rollout meets has no Event until it has held for a minute", async () => {
   const harness = await new Harness({ zones: ["a"] }).prepare();
   await harness.run();
   harness.world.kubelet.loseNode(harness.world.store.get("pods", podKey("group-a-0")).spec.nodeName ?? "");
@@ -157,7 +157,7 @@ test("a guard that every healthy rollout meets is no Event until it has held for
   assert.match(waiting()[0] ?? "", /^RolloutWaiting group-a: budget: group-a: 1 of 2 down/);
 });
 
-test("an Event that could not be sent is sent by a later pass, and holds nothing up", async () => {
+test("an Event that could not be sent is sent by a later reconcile, and delays nothing", async () => {
   const harness = await new Harness({ maxUnavailable: "5 %" }).prepare();
   harness.restart();
   harness.interfere = ({ resource }) => {
@@ -169,7 +169,7 @@ test("an Event that could not be sent is sent by a later pass, and holds nothing
   assert.ok(harness.problems.length > 0);
 });
 
-test("a malformed annotation warns once on its StatefulSet, and the safe answer holds", async () => {
+test("a malformed annotation causes one warning on its StatefulSet, and the safe value counts", async () => {
   const harness = new Harness({ maxUnavailable: "5 %", replicas: 4 });
   await harness.prepare();
   await harness.run();
@@ -182,7 +182,7 @@ test("a malformed annotation warns once on its StatefulSet, and the safe answer 
   assert.equal(harness.ledger.reservations.length, 1);
 });
 
-test("a refused deletion is reported on the StatefulSet, remembered in the ledger, and its sibling goes", async () => {
+test("a refused deletion is reported on the StatefulSet and remembered in the ledger, and the pod's sibling goes", async () => {
   const harness = await new Harness().prepare();
   harness.interfere = ({ verb, resource, given }) => {
     if (verb === "delete" && resource === "pods" && (given[1] as { name: string }).name === "group-a-0")
@@ -209,7 +209,7 @@ test("a refused deletion is reported on the StatefulSet, remembered in the ledge
   );
 });
 
-test("a refusal of long ago is forgotten: a group at rest is not written to because of it", async () => {
+test("an old refusal is forgotten, and causes no write for a group without work", async () => {
   const harness = await new Harness().prepare();
   let refusing = true;
   harness.interfere = ({ verb, resource, given }) => {
@@ -232,7 +232,7 @@ test("a refusal of long ago is forgotten: a group at rest is not written to beca
   assert.equal(harness.ledger.resourceVersion, before);
 });
 
-/** Notes that an eviction was refused for a zone's budget, or for another reason, and lets it be sent. */
+/** Records that an eviction was refused for a zone's budget, or for another reason, and lets the Event be sent. */
 async function refuseEviction(harness: Harness, guard = "zone-budget", zone = "group-a"): Promise<void> {
   const owner = parseStatefulSet(harness.world.store.get("statefulsets", podKey(zone)));
   recordRefusal(
@@ -245,7 +245,7 @@ async function refuseEviction(harness: Harness, guard = "zone-budget", zone = "g
   await harness.goOn(10);
 }
 
-test("a refused eviction is an Event on the pod's StatefulSet, with its guard and message", async () => {
+test("a refused eviction has an Event on the pod's StatefulSet, with its guard and message", async () => {
   const harness = new Harness();
   await refuseEviction(harness);
   assert.deepEqual(harness.events, ["EvictionRefused group-a: zone-budget: one pod is down already"]);
@@ -253,23 +253,23 @@ test("a refused eviction is an Event on the pod's StatefulSet, with its guard an
   assert.deepEqual([event?.type, event?.reportingComponent], ["Warning", "sluice.dev/evaluate-eviction"]);
 });
 
-test("it is sent once a minute for each guard and StatefulSet, by all processes together", async () => {
+test("such an Event is sent once a minute for each guard and StatefulSet, by all processes together", async () => {
   const harness = new Harness();
   for (let round = 0; round < 3; round++) {
     await refuseEviction(harness);
     await refuseEviction(harness, "zones-down");
     await refuseEviction(harness, "zones-down", "group-b");
-    assert.equal(harness.count("create events"), 3, "the same process does not even ask");
+    assert.equal(harness.count("create events"), 3, "the same process does not even try");
   }
   harness.restart();
   await refuseEviction(harness);
-  assert.equal(harness.events.length, 3, "another one is told that it was reported");
+  assert.equal(harness.events.length, 3, "another process learns that it was reported");
   await harness.goOn(60_000);
   await refuseEviction(harness);
   assert.equal(harness.events.length, 4);
 });
 
-test("what a client hardly meets a second time is no Event, nor anything in shadow mode", async () => {
+test("a refusal that a client hardly meets twice has no Event, nor has any in shadow mode", async () => {
   const harness = new Harness();
   for (const guard of ["pod-unseen", "late", "ledger-contended"]) await refuseEviction(harness, guard);
   harness.restart({ mode: "shadow" });
@@ -277,7 +277,7 @@ test("what a client hardly meets a second time is no Event, nor anything in shad
   assert.deepEqual([harness.events, harness.requests], [[], []]);
 });
 
-test("that an Event about a refusal could not be sent is reported, and stops no function", async () => {
+test("an Event about a refusal that could not be sent is reported, and stops no function", async () => {
   const harness = new Harness();
   harness.interfere = ({ resource }) => {
     if (resource === "events") throw refused(403);

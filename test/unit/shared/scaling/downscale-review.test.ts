@@ -44,7 +44,7 @@ function parsed(request: AdmissionRequest): unknown {
   return `${read.guard}${read.warnings.length > 0 ? " and a warning" : ""}`;
 }
 
-describe("a downscale is read of", () => {
+describe("a downscale is read from", () => {
   for (const [resource, kind] of Object.entries(kinds)) {
     const type = { group: "apps", version: "v1", resource };
     test(`${resource}, with the object as it is stored`, () => {
@@ -53,7 +53,7 @@ describe("a downscale is read of", () => {
       assert.deepEqual([read.resource, read.isScale, read.from.replicas, read.to.replicas], [resource, false, 3, 1]);
       assert.equal(read.old?.metadata.name, "db-zone-a");
     });
-    test(`the scale of ${resource}, which says nothing of the object itself`, () => {
+    test(`the scale of ${resource}, which has nothing of the object itself`, () => {
       const read = readDownscale(review(scale(3), scale(1), { resource: type, ...atScale }));
       assert.ok(!("allowed" in read));
       assert.deepEqual([read.resource, read.isScale, read.from.replicas, read.to.replicas], [resource, true, 3, 1]);
@@ -62,7 +62,7 @@ describe("a downscale is read of", () => {
   }
 });
 
-test("of an object its keys and its first ordinal are read, and nothing else is kept", () => {
+test("only the keys and the first ordinal of an object are kept", () => {
   const labels = { "grafana.com/prepare-downscale": "true", "rollout-group": "ingester" };
   const metadata = { name: "db-zone-a", namespace: "mimir", labels, annotations: null, managedFields: [1, 2] };
   const spec = { replicas: 3, serviceName: "db", ordinals: { start: 2 }, template: { spec: "long" } };
@@ -72,27 +72,27 @@ test("of an object its keys and its first ordinal are read, and nothing else is 
   assert.deepEqual(read.old, { metadata: { name: "db-zone-a", namespace: "mimir", labels, ...empty }, start: 2 });
 });
 
-test("what stays as large, or becomes larger, is no downscale", () => {
+test("a size that stays or grows is no downscale", () => {
   assert.equal(parsed(review(statefulSet(3), statefulSet(3))), "not-a-downscale");
   assert.equal(parsed(review(statefulSet(3), statefulSet(4))), "not-a-downscale");
   assert.equal(parsed(review(scale(0), scale(1), atScale)), "not-a-downscale");
   assert.deepEqual(parsed(review(statefulSet(1), statefulSet(0))), [1, 0]);
 });
 
-test("two objects without replicas are no downscale; one without has a warning", () => {
+test("two objects without replicas are no downscale, and one without replicas causes a warning", () => {
   assert.equal(parsed(review(statefulSet(), statefulSet(null))), "not-a-downscale");
   assert.equal(parsed(review(statefulSet(), statefulSet(1))), "replicas-unclear and a warning");
   assert.equal(parsed(review(statefulSet(3), statefulSet())), "replicas-unclear and a warning");
   assert.equal(parsed(review(statefulSet(3), statefulSet(3, { spec: null }))), "replicas-unclear and a warning");
 });
 
-test("a scale without replicas is one of 0", () => {
+test("a scale without replicas has 0", () => {
   assert.deepEqual(parsed(review(scale(3), scale(), atScale)), [3, 0]);
   assert.deepEqual(parsed(review(scale(3), { ...scale(), spec: undefined }, atScale)), [3, 0]);
   assert.equal(parsed(review(scale(), scale(), atScale)), "not-a-downscale");
 });
 
-test("what cannot be read goes through, with a warning that says why", () => {
+test("an unreadable object is allowed, with a warning that gives the reason", () => {
   const good = statefulSet(3);
   const bad: readonly (readonly [unknown, string])[] = [
     [undefined, "there is none"],
@@ -121,14 +121,14 @@ test("what cannot be read goes through, with a warning that says why", () => {
       assert.ok("allowed" in read && read.allowed, why);
       assert.equal(read.guard, "unreadable-object", why);
       assert.equal(read.warnings.length, 1);
-      assert.ok(read.warnings[0]?.includes(why), `${read.warnings[0]} says ${why}`);
+      assert.ok(read.warnings[0]?.includes(why), `${read.warnings[0]} contains ${why}`);
     }
   }
   assert.equal(parsed(review(good, statefulSet(1), atScale)), "unreadable-object and a warning");
   assert.equal(parsed(review(scale(3), scale(1))), "unreadable-object and a warning");
 });
 
-test("ordinals-malformed: where Sluice cannot tell which pods leave, none does; other types have no ordinals", () => {
+test("ordinals-malformed: malformed ordinals are refused, because Sluice cannot tell which pods leave; other types have none", () => {
   for (const ordinals of [{ start: "x" }, { start: 2 ** 31 }, { start: -1 }, { start: 0.5 }, [], "0"]) {
     const odd = statefulSet(1, { spec: { replicas: 1, ordinals } });
     for (const request of [review(statefulSet(3), odd), review(odd, statefulSet(3))]) {
@@ -142,7 +142,7 @@ test("ordinals-malformed: where Sluice cannot tell which pods leave, none does; 
   }
 });
 
-test("a change of the first ordinal is a downscale where a pod leaves by it, and says both", () => {
+test("a change of the first ordinal is a downscale if a pod leaves by it, and both ranges are read", () => {
   const at = (start: unknown, replicas = 3) => statefulSet(replicas, { spec: { replicas, ordinals: { start } } });
   const read = readDownscale(review(statefulSet(3), at(1)));
   assert.ok(!("allowed" in read));
@@ -159,7 +159,7 @@ test("a change of the first ordinal is a downscale where a pod leaves by it, and
   assert.equal(parsed(review(at(0), at(null))), "not-a-downscale");
 });
 
-test("other types go through, with a warning", () => {
+test("other types are allowed, with a warning", () => {
   for (const resource of ["pods", "", "replicationcontrollers", "toString"]) {
     const type = { group: "apps", version: "v1", resource };
     assert.equal(parsed(review(statefulSet(3), statefulSet(1), { resource: type })), "unreadable-object and a warning");
@@ -171,7 +171,7 @@ test("other types go through, with a warning", () => {
   );
 });
 
-test("a label or a field that is null is none, as for Kubernetes", () => {
+test("a label or a field that is null counts as absent, as in Kubernetes", () => {
   const read = readDownscale(review(statefulSet(3, { metadata: { labels: { a: null } } }), statefulSet(1)));
   assert.ok(!("allowed" in read));
   assert.deepEqual(read.old?.metadata.labels, { a: "" });

@@ -25,15 +25,15 @@ const change = ({ start = 0, newStart = start, from = 5, to = 3, ...rest }: Chan
 };
 const join = (claims: readonly Claim[], changes: Changes = {}) => joinScaleDown(claims, change(changes));
 
-test("the same StatefulSet and the same target join the confirmed claim, however often they are reviewed", () => {
+test("a review of the same StatefulSet and target joins the confirmed claim, however often it comes", () => {
   const claim = confirmed("a:3-4");
   for (let review = 0; review < 3; review++) assert.deepEqual(join([claim]), { kind: "joins", claim });
-  assert.equal(join([confirmed("a:3,4")]).kind, "joins", "ranges that lie side by side are one");
+  assert.equal(join([confirmed("a:3,4")]).kind, "joins", "adjacent ranges count as one");
   assert.equal(join([confirmed("a:7-9")], { start: 4, from: 6, to: 3 }).kind, "joins");
-  assert.equal(join([confirmed("a:3-6")], { from: 5 }).kind, "joins", "some of them have left before");
+  assert.equal(join([confirmed("a:3-6")], { from: 5 }).kind, "joins", "some of them have already left");
 });
 
-test("any other change of the size is held, and says what the claim is for", () => {
+test("any other change of the size is refused, and the message says what the claim is for", () => {
   const refused = (claim: Claim, changes: Changes = {}) => {
     const joining = join([claim], changes);
     assert.ok(joining.kind === "held", joining.kind);
@@ -58,7 +58,7 @@ test("any other change of the size is held, and says what the claim is for", () 
   assert.match(refused(foreignClaim("a")), /it cannot be told what for$/);
 });
 
-test("a claim that this version does not know takes nothing back of what was confirmed, in whatever order they stand", () => {
+test("a claim of an unknown kind does not undo a confirmed one, in whatever order they stand", () => {
   const claim = confirmed("a:3-4");
   for (const claims of [
     [foreignClaim("a"), claim],
@@ -69,16 +69,16 @@ test("a claim that this version does not know takes nothing back of what was con
   }
 });
 
-test("where no scale-down is claimed a change of a size joins nothing, whatever else is claimed there", () => {
+test("without a claimed scale-down a change of a size joins nothing, whatever else is claimed", () => {
   assert.deepEqual(join([]), { kind: "unclaimed" });
   assert.deepEqual(join([confirmed("b:3-4"), claimOf("a:1", "process"), foreignClaim("b")]), { kind: "unclaimed" });
 });
 
-test("a pod that came for one that was told was never told: the change is held, and the next claim tells it", () => {
+test("a pod that has replaced a told one was not told: the change is refused until the next claim tells it", () => {
   const claim = confirmed("a:3-4", { uids: { a: "uid-of-a", "a-3": "told-3", "a-4": "told-4" } });
   const standing = (...pods: [string, string][]) => join([claim], { pods: new Map(pods) });
   assert.equal(standing(["a-3", "told-3"], ["a-4", "told-4"]).kind, "joins");
-  assert.equal(standing(["a-3", "told-3"]).kind, "joins", "one that is gone needs no telling");
+  assert.equal(standing(["a-3", "told-3"]).kind, "joins", "a pod that is gone need not be told");
   for (const pods of [
     ["a-4", "new"],
     ["a-5", "new"],
@@ -107,14 +107,14 @@ const sizes: readonly (readonly [[number, number], [number, number], string])[] 
   [[2 ** 31 - 1, 6], [2 ** 31 - 1, 1], ""],
 ];
 
-test("the pods that leave are the ordinals of the old range that are not in the new one, as far as pods can stand there", () => {
+test("the pods that leave are the ordinals of the old range that the new one lacks, up to the largest possible ordinal", () => {
   for (const [[start, replicas], [newStart, to], leaving] of sizes) {
     const ranges = leavingOrdinals({ start, replicas }, { start: newStart, replicas: to });
     assert.equal(formatMembers(ranges), leaving, `${start}+${replicas} to ${newStart}+${to}`);
   }
 });
 
-test("a size is reported in replicas, and in ordinals where the first one changes", () => {
+test("a size is reported in replicas, or in ordinals if the first one changes", () => {
   assert.equal(describeSizes({ start: 2, replicas: 5 }, { start: 2, replicas: 0 }), "from 5 to 0 replicas");
   assert.equal(describeSizes({ start: 0, replicas: 5 }, { start: 2, replicas: 1 }), "from ordinals 0-4 to 2");
   assert.equal(describeSizes({ start: 0, replicas: 5 }, { start: 2, replicas: 0 }), "from ordinals 0-4 to none");

@@ -46,17 +46,17 @@ function wanted(statefulSet: StatefulSet, others: readonly StatefulSet[] = [], m
   return typeof found === "object" ? found.guard : found;
 }
 
-test("3.1.1: without a leader and without what it mirrors, a size is its users' own, whatever is forced", () => {
+test("3.1.1: without a leader or a mirrored object a StatefulSet keeps its users' size, even with a forced one", () => {
   assert.equal(wanted(set("a")), undefined);
   assert.equal(wanted(set("a", { annotations: { "rollout-force-replicas": "7" } })), undefined);
   assert.equal(wanted(set("a", { annotations: follows("b"), deleted: true }), [set("b")]), undefined);
 });
 
-test("3.1.1: a leader that is not in the group holds this one alone", () => {
+test("3.1.1: a leader that is missing from the group blocks only its own follower", () => {
   assert.equal(wanted(set("a", { annotations: follows("absent") }), [set("b")]), "leader-missing");
 });
 
-test("a circle of leaders holds each of its members, and each who follows one of them", () => {
+test("a circle of leaders blocks each of its members and each of their followers", () => {
   const [a, b] = [set("a", { annotations: follows("b") }), set("b", { annotations: follows("a") })];
   assert.equal(wanted(a, [b]), "leader-circle");
   assert.equal(wanted(b, [a]), "leader-circle");
@@ -69,7 +69,7 @@ test("followers make a chain: c follows b, and b follows a", () => {
   assert.equal(wanted(set("c", { annotations: follows("b") }), [set("a", { replicas: 9 }), b]), 5);
 });
 
-test("3.1.2: what is forced counts at once, without the leader's readiness or the time between zones", () => {
+test("3.1.2: a forced size counts at once, without the leader's readiness or the time between zones", () => {
   const annotations = follows("a", { "rollout-force-replicas": "1", "rollout-upscale-only-when-leader-ready": "true" });
   const late = set("a", { replicas: 9, ready: 0, annotations: { "last-downscale": "2026-01-31T11:59:00Z" } });
   assert.equal(wanted(set("b", { annotations }), [late]), 1);
@@ -77,7 +77,7 @@ test("3.1.2: what is forced counts at once, without the leader's readiness or th
   assert.equal(wanted(set("b", { annotations: wrong }), [set("a", { replicas: 4 })]), 4);
 });
 
-test("3.1.3: it gets more replicas at once, or only when its leader is ready where it says so", () => {
+test("3.1.3: a follower gets more replicas at once, or only when its leader is ready if an annotation says so", () => {
   const leader = set("a", { replicas: 5, ready: 4 });
   assert.equal(wanted(set("b", { annotations: follows("a") }), [leader]), 5);
   const waits = follows("a", { "rollout-upscale-only-when-leader-ready": "true" });
@@ -87,10 +87,10 @@ test("3.1.3: it gets more replicas at once, or only when its leader is ready whe
   assert.equal(wanted(set("b", { annotations: other }), [leader]), 5);
 });
 
-test("3.1.4: it gets fewer when the newest downscale of another zone is longer ago than its own label says", () => {
+test("3.1.4: a follower gets fewer replicas when the newest downscale of another zone is old enough by its own label", () => {
   const at = (minTime: string | undefined, ...last: string[]) => {
     const labels = minTime === undefined ? {} : { "min-time-between-zones-downscale": minTime };
-    // Its own time is not read.
+    // A zone's own last downscale is not read.
     const own = { "last-downscale": "2026-01-31T11:59:59Z" };
     const [first = "", ...rest] = last;
     const leader = set("a", { replicas: 1, ready: 0, annotations: first === "" ? {} : { "last-downscale": first } });
@@ -107,7 +107,7 @@ test("3.1.4: it gets fewer when the newest downscale of another zone is longer a
   assert.equal(at("1h", "yesterday"), "last-downscale-malformed");
 });
 
-test("a wait for a time says until when, and is read again then", () => {
+test("a wait for a time gives its end, and the group is read again then", () => {
   const leader = set("a", { replicas: 1, annotations: { "last-downscale": "2026-01-31T11:30:00Z" } });
   const labels = { "min-time-between-zones-downscale": "1h" };
   const statefulSet = set("b", { labels, annotations: follows("a") });
@@ -120,12 +120,12 @@ test("a wait for a time says until when, and is read again then", () => {
   });
 });
 
-test("3.1.5 and 0: an equal size stays, and 0 is a size", () => {
+test("3.1.5: an equal size stays, and 0 is a size", () => {
   assert.equal(wanted(set("b", { annotations: follows("a") }), [set("a")]), 3);
   assert.equal(wanted(set("b", { annotations: follows("a") }), [set("a", { replicas: 0 })]), 0);
 });
 
-test("3.2: what it mirrors says the size; what is forced comes first, and a leader before both", () => {
+test("3.2: the mirrored object sets the size; a forced size overrides it, and a leader overrides both", () => {
   assert.equal(wanted(set("a", { annotations: mirrors }), [], 8), 8);
   assert.equal(
     wanted(set("a", { annotations: mirrors }), [], { guard: "mirror-missing", message: "" }),

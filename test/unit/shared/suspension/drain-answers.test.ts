@@ -20,7 +20,7 @@ function made(replicas = 3, annotations: Readonly<Record<string, string>> = {}):
   return on;
 }
 
-/** A context whose pods answer as `says` has it, with a status or not at all, and the requests that they got. */
+/** A context whose pods give these answers, with a status or not at all, and the requests that they got. */
 function contextOf(answers: Readonly<Record<string, number | "silent">> = {}, nowMs = 0) {
   const asked: string[] = [];
   const clock = { monotonicMs: () => 0, serverTimeMs: () => nowMs, sleep: () => new Promise<never>(() => {}) };
@@ -38,7 +38,7 @@ const stateOf = (members: readonly Member[], name: string) => members.find((one)
 
 const shortly = (asked: readonly string[]) => asked.map((line) => line.replace(/\..*/, ""));
 
-test("three pods are asked, by their own names in DNS, those of the same StatefulSet first, and the path names the pod that it is about", async () => {
+test("three pods are asked by their own DNS names, those of the same StatefulSet first, and the path names the pod in question", async () => {
   const on = made();
   on.ask("a", 2);
   const { context, asked } = contextOf();
@@ -53,10 +53,10 @@ test("three pods are asked, by their own names in DNS, those of the same Statefu
   });
   const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
   assert.equal(describeAgreeing(member), "db-a-0, db-a-1, db-b-0 say that the data of db-a-2 is not needed");
-  assert.equal(stateOf(members, "db-a-1"), undefined, "the function asks about db-a-2 alone");
+  assert.equal(stateOf(members, "db-a-1"), undefined, "the function asks only about db-a-2");
 });
 
-test("those that stay are asked before those that go themselves, and before those of other zones; a no is an answer", async () => {
+test("pods that stay are asked before pods of their own zone that are to go, even if they are in other zones", async () => {
   const on = made();
   on.ask("a", 0, 1, 2);
   const { context, asked } = contextOf({ "db-b-0": 503 });
@@ -65,7 +65,7 @@ test("those that stay are asked before those that go themselves, and before thos
   assert.equal(stateOf(members, "db-a-2")?.health.state, "bad");
 });
 
-test("one no or one silence of three witnesses keeps a volume, whichever of them it is", async () => {
+test("a bad or missing answer of any of three witnesses keeps a volume", async () => {
   const decided = async (answers: Readonly<Record<string, number | "silent">>) => {
     const members = await withDrainAnswers(contextOf(answers).context, "me", key, made().members, () => true);
     const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
@@ -76,10 +76,14 @@ test("one no or one silence of three witnesses keeps a volume, whichever of them
     assert.deepEqual(await decided({ [witness]: 503 }), ["drain-refused", witness]);
     assert.deepEqual(await decided({ [witness]: "silent" }), ["drain-unknown", witness]);
   }
-  assert.deepEqual(await decided({ "db-a-0": "silent", "db-b-0": 503 }), ["drain-refused", "db-b-0"], "a no says more");
+  assert.deepEqual(
+    await decided({ "db-a-0": "silent", "db-b-0": 503 }),
+    ["drain-refused", "db-b-0"],
+    "a bad answer is the better reason",
+  );
 });
 
-test("with drain-witnesses 1 the first answer counts, as before; any other number has nothing go", async () => {
+test("with drain-witnesses 1 the first answer counts, and any other number is malformed", async () => {
   const on = made(3, { "drain-witnesses": "1" });
   const { context, asked } = contextOf({ "db-a-0": "silent", "db-b-0": 503 });
   const members = await withDrainAnswers(context, "me", key, on.members, ({ name }) => name === "db-a-2");
@@ -94,7 +98,7 @@ test("with drain-witnesses 1 the first answer counts, as before; any other numbe
   }
 });
 
-test("with drain-witnesses 1 a pod that says nothing is followed by the next, three at most; who is not ready, or is to leave, is not asked", async () => {
+test("with drain-witnesses 1 a silent pod is followed by the next, three at most; unready and leaving pods are not asked", async () => {
   const on = made(6, { "drain-witnesses": "1" });
   on.suspend("a", 5, 30);
   const { context, asked } = contextOf({ "db-a-0": "silent", "db-a-1": 404, "db-a-2": "silent" });
@@ -106,7 +110,7 @@ test("with drain-witnesses 1 a pod that says nothing is followed by the next, th
   assert.deepEqual([answer?.pod, answer?.health.state], ["db-a-2", "unknown"]);
 });
 
-test("about more than sixteen members one asks in turns, so that no member waits for those of whom the answer is always no", async () => {
+test("with more than sixteen members the questions take turns, so that no member waits for those with a bad answer", async () => {
   const on = made(20);
   const askedAbout = async (nowMs: number): Promise<ReadonlySet<string>> => {
     const { context, asked } = contextOf({ "db-a-0": 503 }, nowMs);
@@ -121,7 +125,7 @@ test("about more than sixteen members one asks in turns, so that no member waits
   assert.equal(new Set(turns.flatMap((turn) => [...turn])).size, 40);
 });
 
-test("where no other pod is ready, or no pod has a name in DNS, no pod says that the data is not needed", async () => {
+test("without another ready pod, or without DNS names, there is no answer that the data is not needed", async () => {
   const alone = Suspended.of(["a"], 1, { "drain-url": "http://:8080/{pod}" });
   alone.spec("a", { serviceName: "nodes" });
   const nameless = made();
@@ -138,7 +142,7 @@ test("where no other pod is ready, or no pod has a name in DNS, no pod says that
   }
 });
 
-test("a name that could change the path is written so that it cannot; where the StatefulSet has no question, no pod is asked", async () => {
+test("a member whose StatefulSet has no question is not asked about", async () => {
   const on = made();
   on.policy("a", { "drain-url": undefined });
   const { context, asked } = contextOf();
@@ -146,7 +150,7 @@ test("a name that could change the path is written so that it cannot; where the 
   assert.deepEqual(new Set(asked.map((line) => line.replace(/.*=/, ""))), new Set(["db-b-0", "db-b-1", "db-b-2"]));
 });
 
-test("an Event names the pods that say that the data is not needed, and says that a single pod decides with drain-witnesses 1", async () => {
+test("an Event names the pods that gave the answer, and says that a single pod decides with drain-witnesses 1", async () => {
   for (const [witnesses, annotations] of [
     [
       null,

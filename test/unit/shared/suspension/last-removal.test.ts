@@ -1,11 +1,11 @@
-/** When something of a group last went, by the annotations of its volume claims. */
+/** The time of a group's last removal, by the annotations of its volume claims. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lastRemovalOf } from "../../../../functions/shared/suspension/looks.ts";
 import { Owned } from "../../../support/owned.ts";
 import { minutesAgo, nowMs } from "../../../support/suspended.ts";
 
-test("a time on a volume claim that is days ahead says nothing: the group does not wait until then", () => {
+test("a time on a volume claim that is days ahead is ignored, so that the group does not wait until then", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90);
   const last = (minutes: number) => {

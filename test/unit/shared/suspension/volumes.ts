@@ -53,7 +53,7 @@ export class Volumes extends Harness {
     this.world.scale({ namespace, name }, replicas);
   }
 
-  /** A user asks for the suspension, and states that the data is not needed. */
+  /** A user requests the suspension, and states that the data is not needed. */
   ask(name: string): void {
     this.annotate(name, { suspend: "true", "drained-at": new Date(this.timeline.nowMs()).toISOString() });
   }
@@ -96,7 +96,7 @@ export class Volumes extends Harness {
       await this.goOn(2_000);
     }
     const last = this.verdicts.slice(-3).map(({ guard, message }) => `${guard}: ${message}`);
-    assert.ok(isSo(), `it has not come to pass: ${last.join(" | ")}`);
+    assert.ok(isSo(), `the condition does not hold: ${last.join(" | ")}`);
   }
 
   /** Lets time pass, with a sweep every five minutes, as in a cluster. */
@@ -123,7 +123,7 @@ export class Volumes extends Harness {
     );
   }
 
-  /** The process that removes it has died between the mark and the deletion, and another one takes its place. */
+  /** The process that removes the volume has died between the mark and the deletion, and another one takes its place. */
   async marked(name = top): Promise<void> {
     this.interfere = ({ verb, resource }) => {
       if (verb === "delete" && resource === volumes) throw refused(0, "died");

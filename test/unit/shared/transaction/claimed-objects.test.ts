@@ -30,8 +30,8 @@ import {
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { Harness, key, played } from "../reconcile/harness.ts";
 
-test("what is reserved of a StatefulSet stays so while its pods stand without it, though a frozen watch shows older ones (S3)", async () => {
-  // What comes instead of a reserved pod never gets ready.
+test("reservations of a StatefulSet stay while its pods are orphaned, even if a stopped watch shows older pods (S3)", async () => {
+  // The pod that replaces a reserved one never becomes ready.
   const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare("app:broken");
   const inner = createWorldCluster(harness.world);
   let isFrozen = false;
@@ -120,7 +120,7 @@ const next = (name: string, metadata: Partial<PodObject["metadata"]> = {}) =>
 const orphan = (name: string, metadata: Partial<PodObject["metadata"]> = {}) =>
   next(name, { ownerReferences: [], labels: { "statefulset.kubernetes.io/pod-name": name }, ...metadata });
 
-test("what the view shows of a member, and what it shows to be missing, costs no request", async () => {
+test("a member's pod that the view shows, or shows to be missing, costs no request", async () => {
   const { find, asked } = given({
     members: [statefulSet("a")],
     shown: [next("a-0")],
@@ -134,7 +134,7 @@ test("what the view shows of a member, and what it shows to be missing, costs no
   assert.deepEqual(asked, []);
 });
 
-test("a pod that its StatefulSet has let go of is asked for, and so is every pod left beside it, though a LIST shows it (R6)", async () => {
+test("an orphaned pod is read by GET, and its other orphans are listed, although a LIST shows it (R6)", async () => {
   const { find, asked } = given({
     members: [statefulSet("a", { replicas: 0, deleting: true })],
     shown: [orphan("a-0")],
@@ -145,7 +145,7 @@ test("a pod that its StatefulSet has let go of is asked for, and so is every pod
   assert.deepEqual(asked, ["pods a-0", "made for a"]);
 });
 
-test("a reserved pod beyond the wanted ones is asked for by name: its StatefulSet may have let go of it (R6)", async () => {
+test("a reserved pod beyond the wanted ones is read by GET, because its StatefulSet may have orphaned it (R6)", async () => {
   const { find, asked } = given({
     members: [statefulSet("a", { replicas: 1 })],
     shown: [next("a-2")],
@@ -157,10 +157,10 @@ test("a reserved pod beyond the wanted ones is asked for by name: its StatefulSe
     ["next a-2", "uid-of-a", true, 0],
     [undefined, "uid-of-a", true, 0],
   ]);
-  assert.deepEqual(asked, ["pods a-1", "pods a-3"], "what it left behind does not matter while it is there");
+  assert.deepEqual(asked, ["pods a-1", "pods a-3"], "its orphans do not matter while it exists");
 });
 
-test("StatefulSets that the view has none of are read once each, with their reserved pods", async () => {
+test("StatefulSets that the view lacks are read once each, with their reserved pods", async () => {
   const { find, asked } = given({
     members: [statefulSet("a")],
     shown: [next("b-0")],
@@ -179,13 +179,13 @@ test("StatefulSets that the view has none of are read once each, with their rese
   assert.deepEqual(asked, ["statefulsets b", "pods b-0", "pods b-1"]);
 });
 
-test("a StatefulSet that was made again since the view was read is a member of the group, and nothing of it is settled (S3)", async () => {
+test("a StatefulSet that was recreated since the view was read is a member of the group, and none of its reservations is settled (S3)", async () => {
   const reservations = [reservation("b-0")];
   const { find } = given({ pods: [next("b-0")], statefulSets: [statefulSetObject("b")], reservations });
   assert.deepEqual(await find(), [["next b-0", "uid-of-b", true, 0]]);
 });
 
-test("what a StatefulSet has left behind is counted where it is gone or on its way out, and the reserved pod is gone (S3)", async () => {
+test("orphans are counted if their StatefulSet is gone or being deleted and the reserved pod is gone (S3)", async () => {
   const left = [orphan("a-1"), next("a-2")];
   const deleting = { deletionTimestamp: "2026-01-01T00:00:00Z" };
   const leaving = { statefulSets: [statefulSetObject("a", { metadata: deleting })] };
@@ -206,7 +206,7 @@ test("what a StatefulSet has left behind is counted where it is gone or on its w
   }
 });
 
-test("the pod that was just found counts as left behind though no list shows it yet, and only once (S3)", async () => {
+test("an orphan that a GET has found counts although no list shows it yet, and only once (S3)", async () => {
   const count = async (found: PodObject, ...left: PodObject[]) =>
     (await given({ pods: [found], left, reservations: [reservation("a-0")] }).find())[0]?.at(-1);
   assert.equal(await count(orphan("a-0")), 1);
@@ -216,10 +216,10 @@ test("the pod that was just found counts as left behind though no list shows it 
   assert.equal(await count(next("a-0", { ownerReferences: [] })), 0, "it was made for no StatefulSet");
   const members = [statefulSet("a", { replicas: 0 })];
   const wanted = given({ members, pods: [orphan("a-0")], reservations: [reservation("a-0")] });
-  assert.deepEqual(await wanted.find(), [["next a-0", "uid-of-a", true, 0]], "its StatefulSet is there");
+  assert.deepEqual(await wanted.find(), [["next a-0", "uid-of-a", true, 0]], "its StatefulSet exists");
 });
 
-test("where the API server does not say whether a reserved pod or its StatefulSet stands, nothing is concluded", async () => {
+test("an error of the API server about a reserved pod or its StatefulSet is thrown, and proves nothing", async () => {
   for (const resource of ["pods", "statefulsets"]) {
     const { context, find } = given({ reservations: [reservation("a-0")] });
     const { get } = context.cluster;
@@ -229,7 +229,7 @@ test("where the API server does not say whether a reserved pod or its StatefulSe
   }
 });
 
-test("a reservation of a member that the view has none of says that the view is from before it joined (S1)", () => {
+test("a reservation of a member that the view lacks shows that the view is from before it joined (S1)", () => {
   const { ledger, view } = given({ reservations: [reservation("b-0")] });
   const isMissing = (...foreign: (StatefulSet | undefined)[]) =>
     isMissingMember(ledger, view, new Map(foreign.map((one, index) => [`${index}`, one])));
@@ -237,7 +237,7 @@ test("a reservation of a member that the view has none of says that the view is 
   assert.equal(isMissing(undefined, statefulSet("b", { group: "other" })), false);
 });
 
-/** The ledger that a decision rests on, with these answers of the API server, in the order of the requests. */
+/** The ledger on which a decision rests, with these answers of the API server, in the order of the requests. */
 async function asNew(through: Partial<Ledger>, ...answers: (GroupView["consistentAt"] | ClusterError)[]) {
   const needs: ViewNeed[] = [];
   const cache = {
@@ -254,7 +254,7 @@ async function asNew(through: Partial<Ledger>, ...answers: (GroupView["consisten
   return { needs, ledger, number: (view as unknown as { number: number }).number, stored };
 }
 
-test("a view is asked to be as new as the ledger says, and taken where it is", async () => {
+test("a view must be as new as the ledger requires, and one that is new enough is used", async () => {
   const known = { settledThrough: 20, membersThrough: 10 };
   for (const answer of [undefined, { pods: 20, statefulSets: 10 }]) {
     const { needs, ledger, stored, number } = await asNew(known, answer);
@@ -265,7 +265,7 @@ test("a view is asked to be as new as the ledger says, and taken where it is", a
   assert.equal((await asNew(nothing, { pods: 0, statefulSets: 0 })).number, 1);
 });
 
-test("a ledger that reports a revision which a consistent LIST has not got to begins anew: it is from elsewhere (R5)", async () => {
+test("a ledger with a revision that a consistent LIST has not reached is from elsewhere, and begins anew (R5)", async () => {
   const known = { settledThrough: 20, membersThrough: 10 };
   for (const behind of [
     { pods: 19, statefulSets: 10 },
@@ -279,7 +279,7 @@ test("a ledger that reports a revision which a consistent LIST has not got to be
   }
 });
 
-test("where the API server has not got so far (504) a consistent LIST shows whether it ever will; other errors are passed on", async () => {
+test("if the API server has not reached a revision (504), a consistent LIST decides whether it ever will; other errors are thrown", async () => {
   const known = { settledThrough: 20, membersThrough: 10 };
   const { needs, number } = await asNew(known, failure(504), { pods: 30, statefulSets: 30 });
   assert.deepEqual([needs[1], number], [{ permitSinceMs: 7, consistent: true, ...known }, 2]);

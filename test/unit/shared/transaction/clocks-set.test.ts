@@ -1,7 +1,4 @@
-/**
- * The clocks of API servers are set forward while a scale-down is on its way: its claim must not look abandoned because of
- * that.
- */
+/** The clocks of API servers are set forward during a scale-down: its claim must not look abandoned because of that. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findEnd } from "../../../../functions/shared/transaction/claims.ts";
@@ -23,7 +20,7 @@ function written() {
   };
 }
 
-test("a claim stands for ten seconds from when a process first saw it, whatever the API servers' clocks say", async () => {
+test("a claim stands for ten seconds after a process has first seen it, whatever the API servers' clocks say", async () => {
   const { harness, setClocks, end } = written();
   setClocks(156_000);
   assert.equal(await end(), "stands");
@@ -33,13 +30,13 @@ test("a claim stands for ten seconds from when a process first saw it, whatever 
   assert.equal(await end(), "abandoned");
 });
 
-test("a claim of a quarter of an hour ends by its age, also for a process that has just begun", async () => {
+test("a claim of a quarter of an hour ends by its age, also for a process that has just started", async () => {
   const { setClocks, end } = written();
   setClocks(15 * 60_000);
   assert.equal(await end(), "abandoned");
 });
 
-test("what a process has known for longer ends by its age, and one that is renewed is known anew", async () => {
+test("a claim that a process has known for longer ends by its age, and a renewed claim counts as seen again", async () => {
   const { harness, claim, setClocks, end } = written();
   assert.equal(await end(), "stands");
   await harness.goOn(20_000);

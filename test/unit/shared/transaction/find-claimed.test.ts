@@ -9,7 +9,7 @@ async function found(harness: Harness, claim: Parameters<typeof readClaimedObjec
   return played(harness.timeline, readClaimedObjects(harness.cluster, namespace, claim));
 }
 
-test("the StatefulSet and the pods of a claim are read of the API server, and no other zone's", async () => {
+test("the StatefulSet and the pods of a claim are read from the API server, and no other zone's", async () => {
   const harness = new Harness({ replicas: 3 });
   const { statefulSet, pods } = await found(harness, claimOf("group-a:1-7", "scale-down"));
   assert.equal(statefulSet?.name, "group-a");
@@ -22,12 +22,12 @@ test("the StatefulSet and the pods of a claim are read of the API server, and no
   assert.deepEqual(list?.given[1], { namespace }, "a consistent LIST");
 });
 
-test("a StatefulSet that is gone leaves the pods that stand", async () => {
+test("a StatefulSet that is gone leaves the pods that exist", async () => {
   const { statefulSet, pods } = await found(new Harness(), claimOf("gone:0", "scale-down"));
   assert.deepEqual([statefulSet, pods.size], [undefined, 0]);
 });
 
-test("an anchor holds while it names the claim: not when it is gone, names another one, or says nothing (R10a)", async () => {
+test("an anchor counts while it names the claim, and not if it is gone, names another one, or names none (R10a)", async () => {
   const harness = new Harness();
   const claim = claimOf("group-a:0", "process", {
     anchor: { resource: "pods", name: "group-a-0", annotation: "example.dev/claim" },
@@ -44,7 +44,7 @@ test("an anchor holds while it names the claim: not when it is gone, names anoth
   assert.equal((await found(harness, claimOf("group-a:0", "scale-down"))).isAnchored, false);
 });
 
-test("an anchor of a type that only a later version knows holds, and a ledger names no path that is asked for (R10a)", async () => {
+test("an anchor of a type that only a later version knows counts, and its path is not requested (R10a)", async () => {
   for (const resource of ["fences", "constructor", "__proto__", "/api/v1/secrets"]) {
     const harness = new Harness();
     const anchor = { resource, name: "group-a-0", annotation: "example.dev/claim" };
@@ -53,7 +53,7 @@ test("an anchor of a type that only a later version knows holds, and a ledger na
   }
 });
 
-test("an API server that does not answer is no anchor that is gone: nothing is known then", async () => {
+test("an API server that does not answer does not prove that an anchor is gone", async () => {
   const harness = new Harness();
   harness.interfere = ({ verb, resource }) => {
     if (verb === "get" && resource === "leases") throw refused(503);

@@ -1,4 +1,4 @@
-/** Zones that join a group: from another group, whose ledger may have reserved their pods, or made a moment ago. */
+/** Zones that join a group: from another group, whose ledger may have reserved their pods, or created a moment ago. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
@@ -27,7 +27,7 @@ function move(harness: Harness, name: string, group: string): void {
   harness.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
 }
 
-test("zone-joined: nothing goes for ten seconds after a zone has come whose pod another group's ledger has reserved", async () => {
+test("zone-joined: no pod goes for ten seconds after a zone has joined whose pod another group's ledger has reserved", async () => {
   for (const watches of [false, true]) {
     const harness = await twoGroups();
     const cache = watches ? await harness.watch() : undefined;
@@ -54,7 +54,7 @@ test("zone-joined: nothing goes for ten seconds after a zone has come whose pod 
   }
 });
 
-test("a rollout waits for a zone that has joined from elsewhere, and looks at it afresh", async () => {
+test("a rollout waits for a zone that has joined from another group, and lists it again afterwards", async () => {
   const harness = await new Harness({ replicas: 2, maxUnavailable: 1 }).prepare();
   harness.world.addGroup({ namespace, group: "other", zones: ["x"], replicas: 2 });
   await harness.run();
@@ -82,7 +82,7 @@ test("a rollout waits for a zone that has joined from elsewhere, and looks at it
   await played(harness.timeline, cache.stop());
 });
 
-test("no eviction waits for a zone that has just been made, and the zone is listed once", async () => {
+test("no eviction waits for a zone that was just created, and the zone is listed once", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   assert.deepEqual(harness.ledger.members, ["group-a", "group-b"]);
@@ -102,7 +102,7 @@ const view = (...names: string[]): Pick<GroupView, "workloads" | "consistentAt">
 const find = (members: readonly string[] | undefined, seen: object, since = new Map<string, number>()) =>
   findJoining(cluster, since, { key, members } as unknown as Ledger, seen as GroupView);
 
-test("where the ledger does not say which zones were counted, all are; a zone that has left is counted no more", () => {
+test("a ledger that does not name its zones counts all of them, and a zone that has left no longer counts", () => {
   assert.deepEqual(find(undefined, view("b", "a")).members, ["a", "b"]);
   assert.equal(refuseJoining(find(undefined, view("a"))), undefined);
   assert.deepEqual(find(["a", "b", "gone"], view("b", "a")).members, ["a", "b"]);
@@ -125,13 +125,17 @@ test("a zone that has joined counts after ten seconds and from a consistent LIST
     ],
   );
   assert.deepEqual([joining.members, joining.needsList], [["a", "b"], false]);
-  assert.deepEqual([...since.keys()], ["b uid-of-b", "c uid-of-c", "d uid-of-d"], "who is new no more is forgotten");
+  assert.deepEqual(
+    [...since.keys()],
+    ["b uid-of-b", "c uid-of-c", "d uid-of-d"],
+    "a zone that is no longer new is forgotten",
+  );
   assert.equal(refuseJoining(joining)?.requeueAfterMs, 1);
   const unlisted = find(["a"], { ...view("a", "b"), consistentAt: undefined }, since);
   assert.deepEqual([unlisted.needsList, unlisted.members], [true, ["a"]]);
 });
 
-test("a zone that a process has seen in another group is not just made, whatever the API servers' clocks say", () => {
+test("a zone that a process has seen in another group does not count as just created, whatever the API servers' clocks say", () => {
   let passedMs = 0;
   const cluster = { monotonicMs: () => passedMs, serverTimeMs: () => nowMs };
   const made = { workloads: [statefulSet("b", { createdMs: nowMs - 1_000 })] } as unknown as GroupView;
@@ -139,7 +143,7 @@ test("a zone that a process has seen in another group is not just made, whatever
   const ledgerOf = (group: string, members: readonly string[]) => [
     ...findJoining(cluster, since, { key: { namespace, group }, members }, made).awaited.values(),
   ];
-  assert.deepEqual(ledgerOf("first", []), [], "it is new to everybody");
+  assert.deepEqual(ledgerOf("first", []), [], "every process sees it for the first time");
   assert.deepEqual(ledgerOf("first", ["b"]), []);
   assert.deepEqual(ledgerOf("second", []), [10_000]);
   passedMs = 9_999;
@@ -149,7 +153,7 @@ test("a zone that a process has seen in another group is not just made, whatever
   assert.deepEqual(ledgerOf("second", ["b"]), []);
 });
 
-test("a zone counts as just made for 30 s, and one of the far future, or that does not say when it was made, does not", () => {
+test("a zone counts as just created for 30 s, and not with a time in the far future or without one", () => {
   for (const [createdMs, awaited] of [
     [nowMs - 29_999, 0],
     [nowMs - 30_000, 1],

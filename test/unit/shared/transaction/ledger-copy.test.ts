@@ -31,8 +31,8 @@ const ledger = { uid: "u", resourceVersion: "1", name: "sluice-group", createdMs
 
 describe("how old a ledger is (R4)", () => {
   /**
-   * Time for which the ledger still counts as new, by its age on the API server's clock and by how long it has been known
-   * here.
+   * Time for which the ledger still counts as new, by its age on the API server's clock and by how long this process
+   * has known it.
    */
   function newFor(madeAgoMs: number, knownForMs: number | undefined): number | undefined {
     const { cluster, set } = clockAt();
@@ -44,7 +44,7 @@ describe("how old a ledger is (R4)", () => {
     return answer?.requeueAfterMs;
   }
 
-  test("it permits ten seconds after it was first seen, or 41 s after it was made: clocks differ, and its second is cut", () => {
+  test("a ledger permits 10 s after a process first saw it, or 41 s after its creation, because clocks differ and its second is cut", () => {
     assert.equal(newFor(0, undefined), 10_000);
     assert.equal(newFor(0, 9_999), 1);
     assert.equal(newFor(0, 10_000), undefined);
@@ -55,13 +55,13 @@ describe("how old a ledger is (R4)", () => {
     assert.equal(newFor(35_000, 6_000), 4_000);
   });
 
-  test("where it is unknown when it was made, what this process has seen counts alone", () => {
+  test("with an unknown time of creation only the time since this process first saw the ledger counts", () => {
     assert.equal(newFor(Number.NaN, undefined), 10_000);
     assert.equal(newFor(Number.NaN, 9_000), 1_000);
     assert.equal(newFor(Number.NaN, 10_000), undefined);
   });
 
-  test("one from elsewhere ages from the write that it was found with, whenever it was made, and each write anew", () => {
+  test("a ledger from elsewhere ages from the write at which it was found, whenever it was created, and again from each write", () => {
     const { cluster, set } = clockAt(5_000);
     const found = (resourceVersion: string) => {
       const restored = { ...ledger, createdMs: 0, resourceVersion, isElsewhere: true };
@@ -76,14 +76,14 @@ describe("how old a ledger is (R4)", () => {
     assert.equal(found("2"), 9_999);
   });
 
-  test("one that has been known for longer has aged by that, and what is known first stays", () => {
+  test("a ledger that is known to have existed earlier is older by that, and the first known time stays", () => {
     const { cluster } = clockAt(100_000);
     assert.equal(noteLedger(cluster, "u", 4_000), 96_000);
     assert.equal(noteLedger(cluster, "u", 9_000), 96_000);
     assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs })?.requeueAfterMs, 6_000);
   });
 
-  test("ten thousand ledgers are remembered, and of more the first is forgotten", () => {
+  test("ten thousand ledgers are remembered, and beyond that the first is forgotten", () => {
     const { cluster, set } = clockAt();
     for (let index = 0; index < 10_000; index++) noteLedger(cluster, `${index}`);
     set(20_000);
@@ -94,7 +94,7 @@ describe("how old a ledger is (R4)", () => {
   });
 });
 
-test("a conflict is a ledger that was written, is gone, or is another one by its uid, and nothing else (R3)", () => {
+test("only a ledger that was written, is gone, or has another uid is a conflict (R3)", () => {
   const invalid = "Lease is invalid: metadata.uid: Invalid value";
   assert.ok([404, 409].every((code) => isConflict(refused(code))));
   assert.ok(isConflict(refused(422, invalid)));
@@ -103,7 +103,7 @@ test("a conflict is a ledger that was written, is gone, or is another one by its
 });
 
 describe("the copy", () => {
-  test("what a function has written itself asks for no new look at StatefulSets, what another one has written does (R5)", async () => {
+  test("after another function's write StatefulSets are read again, and after a function's own write they are not (R5)", async () => {
     const harness = await new Harness().prepare();
     const memoryIn = createMemory(createLedgerCopies());
     const mine = { ...harness.context, memoryOf: memoryIn };
@@ -129,7 +129,7 @@ describe("the copy", () => {
     assert.equal(other.ledgerReadMs, writtenMs);
   });
 
-  test("a ledger that is gone again as soon as it was made is a conflict", async () => {
+  test("a ledger that disappears as soon as it was created is a conflict", async () => {
     const harness = new Harness();
     const protocol = { ...harness.context.protocol, createLedger: async () => undefined };
     const loading = loadLedger({ ...harness.context, protocol }, key, harness.context.memoryOf(key));
@@ -138,7 +138,7 @@ describe("the copy", () => {
 });
 
 describe("a write", () => {
-  /** A group that is read, and a write of what it holds. */
+  /** A group that is read, and a write of the same content. */
   async function writer() {
     const harness = await new Harness().prepare();
     const memory = harness.context.memoryOf(key);
@@ -154,7 +154,7 @@ describe("a write", () => {
     return { harness, memory, observe, write };
   }
 
-  test("one that was refused for good is not sent again for thirty seconds, and then it is", async () => {
+  test("a write that was refused for good is not sent again for thirty seconds, and then it is", async () => {
     const { harness, observe, write } = await writer();
     harness.interfere = ({ verb }) => {
       if (verb === "patch") throw refused(422, "no");
@@ -171,10 +171,10 @@ describe("a write", () => {
     harness.interfere = () => {};
     await write([], observed);
     await write();
-    assert.equal(harness.count("patch leases"), 3, "and once it was taken the next one is sent at once");
+    assert.equal(harness.count("patch leases"), 3, "after a successful write the next one is sent at once");
   });
 
-  test("of withdrawn reservations only those that the ledger still holds, stamp by stamp, are withdrawn further", async () => {
+  test("only withdrawn reservations that the ledger still has, stamp by stamp, stay withdrawn after a write", async () => {
     for (const answer of [
       undefined,
       new ClusterError({ code: 0, reason: "", message: "", verb: "patch", resource: "leases" }),
@@ -202,7 +202,7 @@ describe("a write", () => {
   });
 });
 
-test("a ledger that was only imagined is never written (R16)", async () => {
+test("a ledger that exists only in memory is never written (R16)", async () => {
   const harness = new Harness();
   const { context } = harness;
   const imagined = await played(harness.timeline, loadLedger(context, key, context.memoryOf(key), true));

@@ -1,5 +1,6 @@
 /**
- * One read of a group: what is read again before it counts, what is old enough to be dropped, and which refusals still hold.
+ * One read of a group: what is read again before it counts, what is old enough to be dropped, and which refusals
+ * still count.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -29,7 +30,7 @@ class Transactions {
   /** Differences of the API server's clock and the process's own from those of the fake cluster. */
   serverMs = 0;
   ownMs = 1_000_000;
-  /** The pods that a GET has been made for. */
+  /** The pods that were read by GET. */
   readonly asked: Reservation[] = [];
   readonly context: Context;
 
@@ -110,7 +111,7 @@ function moveAway(harness: Harness, name: string): void {
   harness.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
 }
 
-test("a reservation of a member that the view does not know has the group listed afresh: it counts, and so does its zone (S1)", async () => {
+test("a reservation of a member that the view does not know makes the process list the group again, and then both count (S1)", async () => {
   const harness = await threeZones();
   const transactions = new Transactions(harness, lateViews(harness, without("group-c")));
   const reserved = transactions.reserve("group-c-1", 1_000);
@@ -123,7 +124,7 @@ test("a reservation of a member that the view does not know has the group listed
   );
 });
 
-test("what leaves the group between two such looks is searched for where it is now: its lost pod counts there", async () => {
+test("a reserved pod whose zone leaves the group between two lists is read in its new group, where it counts", async () => {
   for (const isSeen of [false, true]) {
     const harness = await threeZones();
     const needs: ViewNeed[] = [];
@@ -150,7 +151,7 @@ test("what leaves the group between two such looks is searched for where it is n
 
 const none = { settledThrough: undefined, permitSinceMs: undefined };
 
-test("a zone that has joined has the group listed afresh before anything is permitted, and not in order to wait", async () => {
+test("after a zone has joined, the group is listed again before a permit, and not for a wait", async () => {
   for (const permitSinceMs of [undefined, 0]) {
     const harness = await threeZones();
     const needs: ViewNeed[] = [];
@@ -164,7 +165,7 @@ test("a zone that has joined has the group listed afresh before anything is perm
   }
 });
 
-test("a GET is spent only on what is 150 s old and stands, as far as the view shows (R10)", async () => {
+test("only a reservation that is 150 s old, with its pod in the view, costs a GET (R10)", async () => {
   const harness = await threeZones();
   const transactions = new Transactions(harness);
   const overdueSeenMs = transactions.serverMs - dropAfterMs;
@@ -188,7 +189,7 @@ async function lasting(): Promise<Transactions> {
   return new Transactions(harness, { cache: { ...harness.context.cache, isLasting: true } });
 }
 
-test("a process that lives on drops a reservation after two minutes by its own clock, to the millisecond (R10)", async () => {
+test("a long-lived process drops a reservation after two minutes by its own clock, to the millisecond (R10)", async () => {
   const transactions = await lasting();
   const old = transactions.reserve("group-a-0", 10 * dropAfterMs);
   assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 0);
@@ -198,7 +199,7 @@ test("a process that lives on drops a reservation after two minutes by its own c
   assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 1);
 });
 
-test("a reservation that was taken out and stands again has been known since then, and no longer (R10)", async () => {
+test("a reservation that was removed and made again has been known only since then (R10)", async () => {
   const transactions = await lasting();
   const old = transactions.reserve("group-a-0", dropAfterMs);
   await transactions.observe({ reservations: [old] });
@@ -213,18 +214,18 @@ test("a reservation that was taken out and stands again has been known since the
 /** The ledger's reservations after the next write of this reconcile. */
 const written = ({ open }: GroupObservation): Partial<StoredLedger> => ({ reservations: open });
 
-test("a process that comes and goes does not take a reservation for old by its stamp alone: the clock may have been set (R10)", async () => {
+test("a short-lived process does not drop a reservation by its stamp alone, because a clock may have been set (R10)", async () => {
   const harness = await threeZones();
   const transactions = new Transactions(harness);
   const reserved = transactions.reserve("group-a-0", 10_000);
   transactions.serverMs += 3_600_000;
   const first = await transactions.observe({ reservations: [reserved] });
   assert.deepEqual([first.abandoned, first.isMended, transactions.asked.length], [0, true, 0]);
-  assert.deepEqual(first.open, [{ ...reserved, overdueSeenMs: transactions.serverMs }], "it says so");
+  assert.deepEqual(first.open, [{ ...reserved, overdueSeenMs: transactions.serverMs }], "the ledger records it");
   assert.equal(first.reserved.get(first.open[0] as Reservation)?.pod?.uid, reserved.uid);
   transactions.reconcile(knownForMs - 1);
   const later = await transactions.observe(written(first));
-  assert.deepEqual([later.abandoned, later.isMended, later.open], [0, false, first.open], "once");
+  assert.deepEqual([later.abandoned, later.isMended, later.open], [0, false, first.open], "it records it once");
   transactions.reconcile(1);
   assert.equal(
     (await transactions.observe(written(first))).abandoned,
@@ -233,7 +234,7 @@ test("a process that comes and goes does not take a reservation for old by its s
   );
 });
 
-test("the next one that comes and goes drops what was sighted two and a half minutes ago; one that lives on does not (R10)", async () => {
+test("the next short-lived process drops a reservation 150 s after the record of being overdue; a long-lived one does not (R10)", async () => {
   for (const isLasting of [false, true]) {
     const harness = await threeZones();
     const fresh = () => new Transactions(harness, { cache: { ...harness.context.cache, isLasting } });
@@ -248,14 +249,14 @@ test("the next one that comes and goes drops what was sighted two and a half min
   }
 });
 
-test("one that lives on sights nothing: it has a clock of its own (R10)", async () => {
+test("a long-lived process records no overdue reservation, because it has a clock of its own (R10)", async () => {
   const transactions = await lasting();
   const old = transactions.reserve("group-a-0", 10 * dropAfterMs);
   const { open, isMended } = await transactions.observe({ reservations: [old] });
   assert.deepEqual([open, isMended], [[old], false]);
 });
 
-test("only what was renewed until it lapsed is remembered as given up, not all that is dropped", async () => {
+test("only a reservation that was renewed until it lapsed is remembered as given up", async () => {
   const transactions = new Transactions(await threeZones());
   const overdueSeenMs = transactions.serverMs - dropAfterMs;
   const dropped = transactions.reserve("group-a-0", dropAfterMs, { overdueSeenMs });
@@ -265,7 +266,7 @@ test("only what was renewed until it lapsed is remembered as given up, not all t
   assert.deepEqual([...givenUp.keys()], [lapsed.uid]);
 });
 
-test("a refusal holds for ten minutes, and not a millisecond longer", async () => {
+test("a refusal counts for ten minutes, and not a millisecond longer", async () => {
   const transactions = new Transactions(await threeZones());
   const refusal: Refusal = { uid: "u", pod: "group-a-0", message: "no", stampMs: transactions.serverMs };
   const refusals = [refusal, { ...refusal, by }];
@@ -277,7 +278,7 @@ test("a refusal holds for ten minutes, and not a millisecond longer", async () =
   assert.deepEqual([after.refusals.size, after.givenUp.size], [0, 0]);
 });
 
-test("where two processes were refused the same pod the newest word counts, and of two at one moment the ledger's", async () => {
+test("if two processes have refusals of the same pod, the newer one counts, and of two at one moment the ledger's", async () => {
   for (const [ownMs, expected] of [
     [-1, "the ledger's"],
     [0, "the ledger's"],

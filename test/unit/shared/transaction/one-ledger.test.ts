@@ -1,6 +1,6 @@
 /**
- * The functions of one process share one copy of a group's ledger: a write of one causes no conflict for the next write of
- * another.
+ * The functions of one process share one copy of a group's ledger: a write of one causes no conflict for the next
+ * write of another.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -26,7 +26,7 @@ async function oneProcess(replicas = 4) {
   return { harness, rollout, evict, evicted: async (pod: string) => (await replica.answer(evict(pod))).guard };
 }
 
-test("a rollout and evictions in one process write one ledger without a conflict, and both come to their end", async () => {
+test("a rollout and evictions in one process write one ledger without a conflict, and all of them end", async () => {
   const { world, cluster, start, goTo, changeTemplates, isRolled, calls, reporting } = createTestWorld({
     admissions: [evaluateEviction],
     // A review gets its answer at once, because an eviction that waits would be decided during a reconcile.
@@ -65,7 +65,7 @@ test("a rollout and evictions in one process write one ledger without a conflict
   );
 });
 
-test("what another function of the process has written is permitted on only by StatefulSets that are read after it (R5)", async () => {
+test("after another function's write, a permit needs StatefulSets that are read after it (R5)", async () => {
   const { harness, rollout, evicted } = await oneProcess();
   harness.changeImage("app:2");
   await harness.goOn(100);
@@ -75,7 +75,7 @@ test("what another function of the process has written is permitted on only by S
   assert.equal(
     knownLedger(rollout, rollout.memoryOf(key))?.resourceVersion,
     written,
-    "the rollout knows of it without a request",
+    "the rollout learns of it without a request",
   );
   harness.forget();
   await harness.run();
@@ -83,7 +83,7 @@ test("what another function of the process has written is permitted on only by S
   assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction", "group-a-1 by advance-zone-rollout"]);
 });
 
-test("of the copy that a failed write rested on nothing is kept, and what another function has written since stays", async () => {
+test("a failed write discards the copy on which it rested, but not what another function has written since", async () => {
   const { harness, rollout, evicted } = await oneProcess();
   const memory = rollout.memoryOf(key);
   await played(harness.timeline, loadLedger(rollout, key, memory));
@@ -95,7 +95,7 @@ test("of the copy that a failed write rested on nothing is kept, and what anothe
   assert.equal(knownLedger(rollout, memory), undefined);
 });
 
-test("a conflict with another function of the process is settled without reading the ledger again", async () => {
+test("a conflict with another function of the process is resolved without another read of the ledger", async () => {
   const { harness, evict, evicted } = await oneProcess();
   assert.equal(await evicted("group-a-0"), "allowed");
   harness.changeImage("app:2");
@@ -112,7 +112,7 @@ test("a conflict with another function of the process is settled without reading
   assert.equal(harness.ledger.reservations.length, 2);
 });
 
-test("an answer that is overtaken by another function's write does not bring the older ledger back", async () => {
+test("an answer that another function's write has overtaken does not restore the older ledger", async () => {
   const { harness, rollout, evicted } = await oneProcess();
   const memory = rollout.memoryOf(key);
   forgetLedger(memory);
@@ -126,5 +126,5 @@ test("an answer that is overtaken by another function's write does not bring the
   assert.equal(await evicted("group-a-0"), "allowed");
   const loaded = await played(harness.timeline, loading);
   assert.equal(loaded?.resourceVersion, harness.ledger.resourceVersion);
-  assert.equal(memory.ledgerReadMs, harness.cluster.monotonicMs(), "and StatefulSets are read after it");
+  assert.equal(memory.ledgerReadMs, harness.cluster.monotonicMs(), "StatefulSets are read after it");
 });

@@ -27,7 +27,7 @@ async function waitFor(harness: Harness, pod: string): Promise<number> {
   return harness.timeline.nowMs() - startMs;
 }
 
-test("with a budget of 1 the sibling of a refused pod goes within seconds: nothing of the refused deletion is under way", async () => {
+test("with a budget of 1 the sibling of a refused pod goes within seconds, because the refused deletion is not under way", async () => {
   const harness = await new Harness().prepare();
   harness.interfere = (call) => {
     if (isDeletionOf("group-a-0", call)) throw refusedAfter(1);
@@ -36,10 +36,10 @@ test("with a budget of 1 the sibling of a refused pod goes within seconds: nothi
   assert.ok(tookMs < 10_000, `${tookMs} ms`);
   assert.ok(harness.verdicts.every(({ guard }) => guard !== "delete-refused"));
   const tries = harness.calls.filter((call) => isDeletionOf("group-a-0", call));
-  assert.equal(tries.length, 1, "it is not tried again for ten minutes");
+  assert.equal(tries.length, 1, "the deletion is not tried again for ten minutes");
 });
 
-test("where nothing else is left to do, the next write takes the reservation out all the same", async () => {
+test("if nothing else is left to do, the next write still removes the reservation", async () => {
   const harness = await new Harness({ replicas: 1 }).prepare();
   harness.interfere = (call) => {
     if (isDeletionOf("group-a-0", call) || isDeletionOf("group-b-0", call)) throw refusedAfter(1);
@@ -53,7 +53,7 @@ test("where nothing else is left to do, the next write takes the reservation out
   assert.deepEqual(harness.ledger.refusals.map(({ pod }) => pod).sort(), ["group-a-0", "group-b-0"]);
 });
 
-test("a refusal after a repeated try withdraws nothing: the first try may still arrive (R10)", async () => {
+test("a refusal after a repeated try withdraws nothing, because the first try may still arrive (R10)", async () => {
   const harness = await new Harness().prepare();
   harness.interfere = (call) => {
     if (isDeletionOf("group-a-0", call)) throw refusedAfter(2);
@@ -62,7 +62,7 @@ test("a refusal after a repeated try withdraws nothing: the first try may still 
   assert.ok(tookMs >= 145_000 && tookMs < 170_000, `${tookMs} ms`);
 });
 
-test("nor does one of a reservation that renews another, whose deletion was never answered (R10)", async () => {
+test("a refusal withdraws nothing if the reservation renews another one whose deletion got no answer (R10)", async () => {
   const harness = await new Harness().prepare();
   let tries = 0;
   harness.interfere = (call) => {
@@ -73,7 +73,7 @@ test("nor does one of a reservation that renews another, whose deletion was neve
   assert.ok(tookMs >= 145_000 && tookMs < 170_000, `${tookMs} ms`);
 });
 
-test("a pod that is reserved anew within one tick of the clock keeps its reservation: the withdrawn one had the same stamp", async () => {
+test("a pod that is reserved again within one tick of the clock keeps its reservation, although the withdrawn one has its stamp", async () => {
   for (const isAnswered of [true, false]) {
     const harness = await governedGroup();
     const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
@@ -99,7 +99,7 @@ test("a pod that is reserved anew within one tick of the clock keeps its reserva
   }
 });
 
-test("nor is what the same function has renewed in another process taken out: a stamp is one attempt (R10)", async () => {
+test("a reservation that the same function has renewed in another process stays, because each stamp is one attempt (R10)", async () => {
   const harness = await governedGroup();
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
   const stampMs = harness.cluster.serverTimeMs();
@@ -114,7 +114,7 @@ test("nor is what the same function has renewed in another process taken out: a 
   assert.deepEqual([harness.acts, refusedOnce.size], [[], 0]);
 });
 
-test("what another function has renewed meanwhile stays: it is another stamp, and another attempt", async () => {
+test("a reservation that another function has renewed meanwhile stays, because it has another stamp", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 });
   harness.changeImage("app:2");
   await harness.goOn(100);
@@ -129,5 +129,5 @@ test("what another function has renewed meanwhile stays: it is another stamp, an
   await harness.run();
   assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
   assert.equal(harness.imageOf("group-a-1"), "app:1");
-  assert.equal(harness.context.memoryOf(key).refusedOnce.size, 0, "and it is not remembered any longer");
+  assert.equal(harness.context.memoryOf(key).refusedOnce.size, 0, "it is no longer remembered");
 });

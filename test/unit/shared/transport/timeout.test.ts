@@ -28,7 +28,7 @@ function play(workMs: number) {
 }
 
 describe("the time of a call", () => {
-  test("work that ends in time leaves no timer, and no listener that would end it later", async () => {
+  test("work that ends in time leaves no timer, and no listener that would abort it later", async () => {
     const { clock, caller, reported: fired, run } = play(999);
     let ending: AbortSignal | undefined;
     const outcome = run((signal) => {
@@ -42,7 +42,7 @@ describe("the time of a call", () => {
     assert.deepEqual([ending?.aborted, fired], [false, []]);
   });
 
-  test("work that takes longer is ended, and its error says so", async () => {
+  test("work that takes longer is aborted, and its error says so", async () => {
     const { clock, reported: fired, run } = play(1_001);
     const outcome = run();
     await clock.goTo(1_000);
@@ -50,7 +50,7 @@ describe("the time of a call", () => {
     assert.deepEqual([fired, clock.pending], [[["ended", "time"]], 0]);
   });
 
-  test("a caller that gives up ends the work, and one that has given up before starts none", async () => {
+  test("a caller that aborts ends the work, and an already aborted one starts none", async () => {
     const { clock, caller, reported: fired, run } = play(500);
     const outcome = run();
     await clock.goTo(100);
@@ -64,7 +64,7 @@ describe("the time of a call", () => {
     assert.equal(clock.pending, 0);
   });
 
-  test("an error of the work itself is told with no reason", async () => {
+  test("an error of the work itself has no reason of ours", async () => {
     const { clock, reported: fired, run } = play(0);
     assert.equal(await run(() => Promise.reject(new Error("broke"))), "told undefined");
     assert.deepEqual([fired, clock.pending], [[["broke", undefined]], 0]);

@@ -25,7 +25,7 @@ function metadata(labels: Record<string, string>, owner?: { name: string; uid: s
   return { name: "x", namespace: "db", uid: "u", resourceVersion: "1", labels, ownerReferences };
 }
 
-test("a cluster without labels of its own has the operator's usual ones", () => {
+test("a cluster without labels of its own has the operator's default labels", () => {
   for (const labels of [undefined, null, {}, { matchLabels: {}, processGroupIDLabels: [] }, { matchLabels: null }]) {
     const marks = marksOf(labels);
     assert.equal(selectorOf(marks), `${usualCluster}=orders`);
@@ -33,17 +33,21 @@ test("a cluster without labels of its own has the operator's usual ones", () => 
   }
 });
 
-test("the labels that the cluster names find what is its own, and the first of several says the process group", () => {
+test("the cluster's own labels select its volume claims and pods, and the first of several names the process group", () => {
   const marks = marksOf({ matchLabels: { app: "fdb", tier: "" }, processGroupIDLabels: ["my/id", "old-id"] });
   assert.equal(selectorOf(marks), "app=fdb,tier=");
   const own = metadata({ app: "fdb", tier: "", "my/id": "storage-1", "old-id": "storage-9" });
   assert.deepEqual([belongs(own, marks), processGroupOf(own, marks)], [true, "storage-1"]);
-  assert.equal(processGroupOf(metadata({ [usualId]: "storage-2" }), marks), "storage-2", "made before they were named");
+  assert.equal(
+    processGroupOf(metadata({ [usualId]: "storage-2" }), marks),
+    "storage-2",
+    "created before the labels were named",
+  );
   assert.equal(processGroupOf(metadata({ "my/id": "" }), marks), undefined);
-  assert.equal(belongs(metadata({ app: "fdb" }), marks), false, "all of them have to be there");
+  assert.equal(belongs(metadata({ app: "fdb" }), marks), false, "all labels must match");
 });
 
-test("what the cluster owns is its own whatever its labels say, and what another one owns is not", () => {
+test("an object that the cluster owns belongs to it whatever its labels are, and another owner's object does not", () => {
   const marks = marksOf({ matchLabels: { app: "fdb" } });
   assert.equal(belongs(metadata({}, { name: "orders", uid: "uid-orders" }), marks), true);
   assert.equal(belongs(metadata({ app: "fdb" }, { name: "payments", uid: "uid-payments" }), marks), false);
@@ -54,10 +58,10 @@ test("what the cluster owns is its own whatever its labels say, and what another
     "sluice.dev/owner": "FoundationDBCluster.apps.foundationdb.org/orders",
     "sluice.dev/removal-held": "true",
   };
-  assert.equal(belongs({ ...marked, annotations }, marks), true, "we hold it back");
+  assert.equal(belongs({ ...marked, annotations }, marks), true, "Sluice keeps it");
 });
 
-test("of a cluster that is gone its owner reference tells, or the usual label", () => {
+test("after its cluster is gone an object belongs to it by its owner reference, or by the default label", () => {
   const owned = metadata({}, { name: "orders", uid: "uid-before" });
   assert.deepEqual([clusterOf(owned), belongs(owned, usualMarks("orders"))], ["orders", true]);
   const labelled = metadata({ [usualCluster]: "orders" });
@@ -65,7 +69,7 @@ test("of a cluster that is gone its owner reference tells, or the usual label", 
   assert.equal(clusterOf(metadata({})), undefined);
 });
 
-test("labels of wrong types find nothing by labels, and what Sluice cannot read is named", () => {
+test("labels of wrong types select nothing, and malformed fields are reported by name", () => {
   const cases: readonly [unknown, RegExp][] = [
     ["app=fdb", /^spec\.labels of orders is "app=fdb", which Sluice cannot read$/],
     [{ matchLabels: ["app"] }, /^spec\.labels\.matchLabels of orders is \["app"\]/],

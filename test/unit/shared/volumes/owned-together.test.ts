@@ -7,7 +7,7 @@ import { decide as decideToSuspend } from "../../../../functions/suspend-group/d
 import { Owned, owner } from "../../../support/owned.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
 
-/** A pod with two volumes that should go, and went by itself before it was released: nothing names its uid. */
+/** A pod with two volumes that should go, and that went by itself before its deletion: no annotation has its uid. */
 function gone(together: string | undefined): Owned {
   const on = Owned.of(["a"], 2);
   on.addClaim("a-1-journal", { owner, zone: "a", "suspend-duration": "1h" });
@@ -28,14 +28,14 @@ const removed = (on: Owned): readonly string[] => {
   );
 };
 
-test("a volume is not removed while the other one of its pod says that its data is needed, though that pod went by itself", () => {
+test("a volume is not removed while the other volume of its pod is needed, even if the pod went by itself", () => {
   const on = gone("a-1-data,a-1-journal");
   assert.deepEqual(removed(on), []);
   on.log("a-1-journal", { "suspend-state": "Suspended", "suspended-at": minutesAgo(90), "drained-at": minutesAgo(90) });
   assert.deepEqual(removed(on), ["a-1-data", "a-1-journal"]);
 });
 
-test("a text that Sluice cannot read there, or that names no volume claim, joins nothing and breaks nothing", () => {
+test("an annotation that is malformed or names no volume claim joins nothing and causes no error", () => {
   for (const text of ["", ",", ",,a-1-data", "no such one", "a-1-data", undefined]) {
     const { members } = gone(text);
     assert.deepEqual(
@@ -46,7 +46,7 @@ test("a text that Sluice cannot read there, or that names no volume claim, joins
   }
 });
 
-test("our finalizer comes with the names of all volume claims of the pod, where there are several", () => {
+test("with the finalizer each volume claim of a pod gets the names of all of them, if there are several", () => {
   const on = Owned.of(["a"], 1);
   const [alone] = on.members;
   assert.deepEqual(alone && partnerAnnotations(alone), {});
@@ -56,7 +56,7 @@ test("our finalizer comes with the names of all volume claims of the pod, where 
   assert.deepEqual(both && partnerAnnotations(both), { "sluice.dev/suspend-together": "a-0-data,a-0-journal" });
 });
 
-test("from the first request on, each volume claim of a pod names the others, though only one of them asks", () => {
+test("from the first request on each volume claim of a pod names the others, even if only one has the request", () => {
   const on = Owned.of(["a"], 1);
   on.addClaim("a-0-journal", { owner, zone: "a", "suspend-duration": "1h" });
   on.addPod("a-0", {}, ["a-0-data", "a-0-journal"]);
@@ -66,9 +66,9 @@ test("from the first request on, each volume claim of a pod names the others, th
     const targets = verdict.kind === "take" ? verdict.targets : [];
     return targets.some((target) => target.kind === "tell" && hasNewPartners(target.member));
   };
-  assert.equal(isReported(), false, "no volume claim asks");
+  assert.equal(isReported(), false, "no volume claim has a request");
   on.log("a-0-data", { suspend: "true" });
   assert.equal(isReported(), true);
   for (const name of ["a-0-data", "a-0-journal"]) on.log(name, { "suspend-together": "a-0-data,a-0-journal" });
-  assert.equal(isReported(), false, "each of them says so");
+  assert.equal(isReported(), false, "each of them has the names");
 });

@@ -11,7 +11,7 @@ import { nowMs } from "../../../support/suspended.ts";
 
 const zonesOf = (on: Owned): readonly string[] => on.zones.map(describeDown);
 
-test("a zone counts the pods of its volume claims: those that are not ready, on their way out, or not there are down", () => {
+test("a zone counts the pods of its volume claims, and those that are unready, terminating or missing are down", () => {
   const on = Owned.of(["a", "b"], 3);
   assert.deepEqual(zonesOf(on), ["a: ready", "b: ready"]);
   on.unready("a-0");
@@ -20,12 +20,12 @@ test("a zone counts the pods of its volume claims: those that are not ready, on 
   assert.deepEqual(zonesOf(on), ["a: 2 of 3 down (1 not ready, 1 terminating)", "b: 1 of 3 down (1 missing)"]);
 });
 
-test("a zone of an owner is no StatefulSet, and what needs one says so", () => {
+test("a zone of another owner is no StatefulSet, and code that needs one throws", () => {
   const { zones } = Owned.of(["a"]);
   assert.throws(() => ofStatefulSets(zones), /a of owner:FoundationDBCluster.* is no StatefulSet/);
 });
 
-test("a pod that was let go is leaving, and then nothing; wanted back it is missing until it is there", () => {
+test("a pod that was deleted for a suspension is leaving and then gone, and with a recovery missing until it is back", () => {
   const on = Owned.of(["a"], 2);
   on.protect("a-1");
   assert.deepEqual(zonesOf(on), ["a: ready"]);
@@ -40,7 +40,7 @@ test("a pod that was let go is leaving, and then nothing; wanted back it is miss
   assert.deepEqual(zonesOf(on), ["a: 1 of 2 down (1 missing)"]);
 });
 
-test("a pod that is asked for and went before anything was begun is missing, and holds the other zones", () => {
+test("a pod that went after its request and before its suspension began is missing, and blocks the other zones", () => {
   const on = Owned.of(["a"], 2);
   on.ask("a-1");
   on.pods.delete("a-1");
@@ -49,7 +49,7 @@ test("a pod that is asked for and went before anything was begun is missing, and
   assert.deepEqual(zonesOf(on), ["a: ready"]);
 });
 
-test("what the owner controls and what a selector selects counts, in the zone that a label says, or in none that is known", () => {
+test("pods that the owner controls or a selector selects count, in the zone of their label or in the unknown one", () => {
   const on = Owned.of(["a"], 1);
   on.log("a-0-data", { "zone-label": "zone", "pod-selector": "app=orders,tier=log" });
   on.addPod("proxy-1", { labels: { zone: "a" } }, []);
@@ -67,14 +67,14 @@ test("what the owner controls and what a selector selects counts, in the zone th
   ]);
 });
 
-test("another pod with the same volume counts besides", () => {
+test("another pod with the same volume also counts", () => {
   const on = Owned.of(["a"], 1);
   on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
   on.unready("debugger");
   assert.deepEqual(zonesOf(on), ["a: 1 of 2 down (1 not ready)"]);
 });
 
-test("the volume claims of one pod are one member, also when the pod is gone; each other one is a member of its own", () => {
+test("the volume claims of one pod are one member, also when the pod is gone; any other volume claim is a member of its own", () => {
   const on = Owned.of(["a"], 1);
   on.addClaim("a-0-log", { owner: "FoundationDBCluster.apps.foundationdb.org/orders", zone: "a" });
   const names = () => on.members.map(({ name, pvcs }) => [name, ...pvcs.map((pvc) => pvc.name)]);
@@ -88,10 +88,10 @@ test("the volume claims of one pod are one member, also when the pod is gone; ea
   for (const claim of ["a-0-data", "a-0-log"]) on.log(claim, { "suspend-pod-uid": "uid-a-0" });
   on.pods.delete("a-0");
   assert.deepEqual(names(), [["a-0-data", "a-0-data", "a-0-log"]]);
-  assert.equal(on.members[0]?.ordinal, before?.ordinal, "the ledger knows it by one number");
+  assert.equal(on.members[0]?.ordinal, before?.ordinal, "the ledger knows the member by one number");
 });
 
-test("the numbers of 20,000 members of a zone are all different, stay, and are no ordinals of its pods", () => {
+test("the numbers of 20,000 members of a zone all differ, do not change, and are no ordinals of its pods", () => {
   const on = new Owned();
   for (let number = 0; number < 20_000; number++)
     on.addClaim(`data-${number}`, { owner: "Database.example.com/orders", zone: "a" });
@@ -105,7 +105,7 @@ test("the numbers of 20,000 members of a zone are all different, stay, and are n
   );
 });
 
-test("the zone is what the annotation says, else a label of the volume claim, else one of its pod, else unknown", () => {
+test("the zone is that of the annotation, or of the volume claim's label, or of the pod's label, or unknown", () => {
   const on = new Owned();
   const annotations = { owner: "Database.example.com/orders", "zone-label": "zone" };
   on.addClaim("one-data", { ...annotations, zone: "a" }, { zone: "b" });
@@ -121,7 +121,7 @@ test("the zone is what the annotation says, else a label of the volume claim, el
   assert.deepEqual(zones, { "one-data": "a", "two-data": "b", three: "c", "four-data": "unknown", five: "a" });
 });
 
-test("the strictest mode counts for all of a group, and the longest wait; what Sluice cannot read lets nothing go", () => {
+test("a group has the strictest mode and the longest wait of its volume claims, and a malformed one lets nothing go", () => {
   const policy = (...texts: readonly Record<string, string>[]) => {
     const on = Owned.of(["a"], texts.length);
     for (const [number, one] of texts.entries()) on.log(`a-${number}-data`, one);
@@ -137,14 +137,14 @@ test("the strictest mode counts for all of a group, and the longest wait; what S
   assert.deepEqual(policy({ "wait-between-removals": "5s" }, { "wait-between-removals": "?" }), ["Zone", undefined]);
 });
 
-test("a claim of the ledger keeps its zone from being whole, and no pod of it counts as down", () => {
+test("a zone with a claim is unsettled, but no pod of it counts as down", () => {
   const on = Owned.of(["a", "b"], 2);
   on.claim("a", "suspend-group", "scale-down");
   assert.deepEqual(zonesOf(on), ["a: ready", "b: ready"]);
   assert.deepEqual(on.zones.map(isUnsettled), [true, false]);
 });
 
-test("letting go ends when all its pods are gone; one that stands after 90 s was never deleted, one on its way out is awaited", () => {
+test("a claim to delete pods ends when they are gone; a pod that stays for 90 s was not deleted, and a terminating one is awaited", () => {
   const on = Owned.of(["a"], 2);
   const uids = { "a-0": "uid-a-0", "a-1": "uid-a-1" };
   const end = (agedMs: number) =>

@@ -1,4 +1,4 @@
-/** A FoundationDBCluster's own settings about removing process groups, and the effect of annotations on them. */
+/** A FoundationDBCluster's own settings about the removal of process groups, and the effect of annotations on them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseOwnerRemovalPolicy } from "../../../../functions/shared/volumes/removal-policy.ts";
@@ -11,14 +11,14 @@ function policyOf(spec: unknown, annotations: Readonly<Record<string, string>> =
 const withOptions = (automationOptions: unknown, annotations: Readonly<Record<string, string>> = {}) =>
   policyOf({ automationOptions }, annotations);
 
-test("what a cluster leaves out is what its operator does by itself: Zone, and 60 s", () => {
+test("the defaults are those of the operator: Zone, and 60 s", () => {
   for (const spec of [undefined, null, {}, { automationOptions: null }, { automationOptions: { removalMode: "" } }]) {
     const { mode, waitMs, unreadable } = policyOf(spec);
     assert.deepEqual([mode, waitMs, unreadable], ["Zone", 60_000, undefined]);
   }
 });
 
-test("its own modes are taken as its operator takes them, and a negative wait is 60 s", () => {
+test("the cluster's modes mean what they mean to its operator, and a negative wait counts as 60 s", () => {
   const modes = ["All", "Zone", "ProcessGroup", "None"].map((removalMode) => withOptions({ removalMode }).mode);
   assert.deepEqual(modes, ["All", "Zone", "Group", "None"]);
   const waits = [-5, 0, 20, null].map(
@@ -27,7 +27,7 @@ test("its own modes are taken as its operator takes them, and a negative wait is
   assert.deepEqual(waits, [60_000, 0, 20_000, 60_000]);
 });
 
-test("what Sluice cannot read counts as None, and the warning names the field and the value", () => {
+test("a malformed value counts as None, and the warning names the field and the value", () => {
   const cases: readonly [unknown, RegExp][] = [
     [{ removalMode: "Half" }, /^spec\.automationOptions\.removalMode of orders is "Half", and none of All, Zone,/],
     [{ removalMode: ["All"] }, /removalMode of orders is \["All"\]/],
@@ -45,14 +45,14 @@ test("what Sluice cannot read counts as None, and the warning names the field an
   }
 });
 
-test("an annotation makes it stricter, and never looser", () => {
+test("an annotation can only make the policy stricter", () => {
   const mode = (removalMode: string, text: string) =>
     withOptions({ removalMode }, { "sluice.dev/removal-mode": text }).mode;
   assert.deepEqual(
     [mode("None", "All"), mode("ProcessGroup", "Zone"), mode("Zone", "All"), mode("All", "Group"), mode("All", "None")],
     ["None", "Group", "Zone", "Group", "None"],
   );
-  assert.equal(mode("All", "sometimes"), "None", "one that Sluice cannot read is the strictest");
+  assert.equal(mode("All", "sometimes"), "None", "a malformed one is the strictest");
   const wait = (seconds: number, text: string) =>
     withOptions({ waitBetweenRemovalsSeconds: seconds }, { "sluice.dev/wait-between-removals": text }).waitMs;
   assert.deepEqual([wait(20, "1s"), wait(20, "2m"), wait(0, "0"), wait(20, "soon")], [20_000, 120_000, 0, undefined]);

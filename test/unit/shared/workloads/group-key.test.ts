@@ -13,7 +13,7 @@ import {
 } from "../../../../functions/shared/workloads/group-key.ts";
 import { namespace, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 
-test("the name of a group of each kind is read as it was made, and no label value is taken for one of another kind", () => {
+test("the name of a group of each kind is read back, and no label value is taken for a group of another kind", () => {
   assert.deepEqual(readGroup("ingester"), { kind: "labelled", name: "ingester" });
   assert.deepEqual(readGroup(""), { kind: "labelled", name: "" });
   assert.deepEqual(readGroup(groupOfBudget("b")), { kind: "budget", name: "b" });
@@ -40,7 +40,7 @@ test("the name of a group of each kind is read as it was made, and no label valu
   }
 });
 
-test("the ledger is that of the group's label, else of the budget, else of the StatefulSet", () => {
+test("the ledger is that of the group's label, or else of the budget, or else of the StatefulSet", () => {
   const labelled = statefulSet("a");
   const loose = statefulSet("a", { group: undefined });
   assert.equal(groupKeyOf(labelled, "budget").group, "group");
@@ -51,7 +51,7 @@ test("the ledger is that of the group's label, else of the budget, else of the S
   assert.equal(budgetOfGroup("statefulset:a"), undefined);
 });
 
-test("a StatefulSet is in the one group whose ledger keeps what is reserved of it, and in no other", () => {
+test("a StatefulSet is only in the group whose ledger has its reservations", () => {
   const labels = { podLabels: { app: "db" } };
   const selecting = (app: string) => ({ selector: { matchLabels: { app } }, maxUnavailable: 1 });
   const budgets = [zoneBudget("budget", selecting("db")), zoneBudget("another", selecting("queue"))];
@@ -65,7 +65,7 @@ test("a StatefulSet is in the one group whose ledger keeps what is reserved of i
   assert.deepEqual(of(alone), ["statefulset:a"]);
 });
 
-test("a fence announces itself in the order NAMESPACE/GROUP, and acts when every ledger holds it (R23)", () => {
+test("a fence writes its claims in the order NAMESPACE/GROUP, and acts when every ledger has one (R23)", () => {
   const path = ({ namespace, group }: { namespace: string; group: string }) => `${namespace}/${group}`;
   const keys = ["b/a", "a/z", "a-b/c", "a/B", "a/b"].map((text) => {
     const [namespace = "", group = ""] = text.split("/");
@@ -84,7 +84,7 @@ test("a fence announces itself in the order NAMESPACE/GROUP, and acts when every
   assert.deepEqual(
     nextToAnnounce(keys, (key) => path(key) !== "a/b"),
     second,
-    "what was lost is announced again",
+    "a lost claim is written again",
   );
   assert.deepEqual(
     nextToAnnounce(keys, (key) => path(key) === "a-b/c"),

@@ -26,7 +26,7 @@ test("a pod is ready when its condition and every container say so (R6)", () => 
   assert.equal(parsePod(podObject("a-0", { containers: [] })).readySinceMs, readySinceMs);
 });
 
-test("a pod is not ready when its condition is not True, or is not there", () => {
+test("a pod is not ready if its condition is not True, or is missing", () => {
   assert.equal(parsePod(podObject("a-0", { ready: "False" })).readySinceMs, undefined);
   assert.equal(parsePod(podObject("a-0", { ready: "Unknown" })).readySinceMs, undefined);
   const { metadata } = podObject("a-0");
@@ -36,7 +36,7 @@ test("a pod is not ready when its condition is not True, or is not there", () =>
   assert.equal(parsePod({ metadata, status: { conditions: [scheduled] } }).readySinceMs, undefined);
 });
 
-test("a pod is not ready when a container status says otherwise, whatever the condition says", () => {
+test("a pod is not ready if a container status is not ready, whatever the condition says", () => {
   const lies = [
     { ...running, ready: false },
     { name: "app", state: { running: {} } },
@@ -49,14 +49,14 @@ test("a pod is not ready when a container status says otherwise, whatever the co
   }
 });
 
-test("a terminating pod is not ready, though its probe still passes", () => {
+test("a terminating pod is not ready, even if its probe still passes", () => {
   const leaving = parsePod(podObject("a-0", { metadata: { deletionTimestamp: "2026-01-01T00:09:00Z" } }));
   assert.equal(leaving.terminating, true);
   assert.equal(leaving.readySinceMs, undefined);
 });
 
 for (const reason of stuckReasons) {
-  test(`a container that waits for ${reason} makes the pod stuck, an init container too`, () => {
+  test(`a container that waits for ${reason} makes the pod stuck, and so does an init container`, () => {
     assert.equal(parsePod(podObject("a-0", { containers: [running, waitingFor(reason)] })).stuck, reason);
     const initial = podObject("a-0", {
       containers: [waitingFor("PodInitializing")],
@@ -66,7 +66,7 @@ for (const reason of stuckReasons) {
   });
 }
 
-test("the reasons that only another revision mends are those six and no others", () => {
+test("only six reasons to wait need another revision", () => {
   assert.deepEqual([...stuckReasons].sort(), [
     "CrashLoopBackOff",
     "CreateContainerConfigError",
@@ -88,15 +88,15 @@ const never = (phase: string, startTime: string | undefined, since: string | und
 };
 const at = (second: number) => `2026-01-01T00:00:0${second}Z`;
 
-test("a pod that has not been Ready since it started was never Ready, Pending or running", () => {
+test("a pod that has not been Ready since it started was never Ready, whether Pending or Running", () => {
   for (const phase of ["Pending", "Running"]) {
     assert.equal(never(phase, at(5), at(5)), true);
-    assert.equal(never(phase, at(5), at(4)), true, "the kubelet takes the time of the condition first");
+    assert.equal(never(phase, at(5), at(4)), true, "the kubelet records the time of the condition first");
     assert.equal(never(phase, at(5), at(5), "Unknown"), true);
   }
 });
 
-test("a pod that became unready after it started was Ready once, Pending or not: a node that starts again runs init containers again", () => {
+test("a pod that became unready after its start was once Ready, Pending or not, because a restarted node runs init containers again", () => {
   for (const phase of ["Pending", "Running"]) {
     assert.equal(never(phase, at(5), at(6)), false);
     assert.equal(never(phase, at(5), at(6), "Unknown"), false);
@@ -104,7 +104,7 @@ test("a pod that became unready after it started was Ready once, Pending or not:
   }
 });
 
-test("a Pending pod of which no kubelet has said a word was never Ready, scheduled or not", () => {
+test("a Pending pod about which no kubelet has reported was never Ready, scheduled or not", () => {
   const { metadata } = podObject("a-0");
   const unheard = (status: PodObject["status"]) => parsePod({ metadata, ...(status && { status }) }).neverReady;
   assert.equal(unheard({ phase: "Pending" }), true);
@@ -115,7 +115,7 @@ test("a Pending pod of which no kubelet has said a word was never Ready, schedul
   assert.equal(unheard(undefined), false);
 });
 
-test("in doubt a pod may have been Ready: without a time, or in another phase", () => {
+test("a pod counts as once Ready if that is unclear: without a time, or in another phase", () => {
   for (const phase of ["Pending", "Running"]) {
     assert.equal(never(phase, undefined, at(5)), false);
     assert.equal(never(phase, at(5), undefined), false);
@@ -127,7 +127,7 @@ test("in doubt a pod may have been Ready: without a time, or in another phase", 
   for (const phase of ["Succeeded", "Failed", "Unknown", ""]) assert.equal(never(phase, at(5), at(5)), false);
 });
 
-test("a pod says when it was made, or that the time is unknown", () => {
+test("a pod has its creation time, or an unknown one", () => {
   const created = (creationTimestamp: string) =>
     parsePod(podObject("a-0", { metadata: { creationTimestamp } })).createdMs;
   assert.equal(created("2026-01-01T00:00:00Z"), readySinceMs);
@@ -140,7 +140,7 @@ test("a pod without the revision label has no revision", () => {
   assert.equal(parsePod(podObject("a-0", { metadata: { labels: { name: "a" } } })).revision, undefined);
 });
 
-test("a pod belongs by the uid of its controller, and to nothing else", () => {
+test("a pod belongs to the uid of its controller, and to nothing else", () => {
   const owner = { kind: "StatefulSet", name: "a", uid: "uid-1" };
   const ownerUid = (...ownerReferences: object[]) =>
     parsePod(podObject("a-0", { metadata: { ownerReferences: ownerReferences as [] } })).ownerUid;
@@ -163,7 +163,7 @@ test("the ordinal is the number at the end of the name, or -1", () => {
   assert.equal(ordinalOf("a1"), -1);
 });
 
-test("an ordinal is an int32: a name with a larger number has none, and neither has a StatefulSet's start", () => {
+test("an ordinal is an int32, so that neither a larger number in a name nor a larger start counts", () => {
   assert.equal(ordinalOf("a-2147483647"), 2_147_483_647);
   assert.equal(ordinalOf("a-2147483648"), -1);
   assert.equal(ordinalOf(`a-${"9".repeat(30)}`), -1);
@@ -181,11 +181,11 @@ test("a pod is available once it has been ready for minReadySeconds, to the mill
   assert.equal(isAvailable(since(10_000), 10, nowMs), true);
 });
 
-test("without minReadySeconds a pod that is ready is available, however the clocks differ", () => {
+test("without minReadySeconds a ready pod is available, however the clocks differ", () => {
   assert.equal(isAvailable(pod("a-0", { readySinceMs: nowMs + 5_000 }), 0, nowMs), true);
 });
 
-test("time alone makes no pod available that is not ready, terminating, or ready since an unknown time", () => {
+test("time alone does not make a pod available that is unready, terminating, or ready since an unknown time", () => {
   assert.equal(availableInMs(pod("a-0", { readySinceMs: undefined }), 0, nowMs), undefined);
   assert.equal(availableInMs(pod("a-0", { terminating: true }), 0, nowMs), undefined);
   const timeless = parsePod(podObject("a-0", { readySince: "" }));

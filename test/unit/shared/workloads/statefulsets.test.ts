@@ -8,7 +8,7 @@ function allowed(text: string | undefined, replicas: number): number {
   return parseStatefulSet(statefulSetObject("a", { metadata: { annotations }, spec: { replicas } })).maxUnavailable;
 }
 
-test("a percentage of spec.replicas is rounded down and never less than one pod", () => {
+test("a percentage of spec.replicas is rounded down, and is at least one pod", () => {
   assert.equal(allowed("25%", 10), 2);
   assert.equal(allowed("29%", 10), 2);
   assert.equal(allowed("30%", 10), 3);
@@ -19,12 +19,12 @@ test("a percentage of spec.replicas is rounded down and never less than one pod"
   assert.equal(allowed("33%", 300), 99);
 });
 
-test("a number of pods is taken as it is, also beyond the replicas", () => {
+test("a number of pods is taken as it is, even beyond the replicas", () => {
   assert.equal(allowed("3", 10), 3);
   assert.equal(allowed("30", 10), 30);
 });
 
-test("an absent or malformed budget is one pod, and only the malformed one warns", () => {
+test("an absent or malformed budget is one pod, and only a malformed one causes a warning", () => {
   for (const text of [undefined, "0", "-3", "101%", "5 %", "", "all"]) assert.equal(allowed(text, 10), 1);
   const warned = parseStatefulSet(
     statefulSetObject("a", { metadata: { annotations: { "rollout-max-unavailable": "0" } } }),
@@ -36,7 +36,7 @@ test("an absent or malformed budget is one pod, and only the malformed one warns
   assert.deepEqual(parseStatefulSet(statefulSetObject("a")).malformed, []);
 });
 
-test("only the exact word true pauses, and another word warns", () => {
+test("only exactly true pauses, and any other value causes a warning", () => {
   const parse = (text: string) =>
     parseStatefulSet(statefulSetObject("a", { metadata: { annotations: { "grafana.com/rollout-paused": text } } }));
   assert.equal(parse("true").paused, true);
@@ -46,7 +46,7 @@ test("only the exact word true pauses, and another word warns", () => {
   assert.equal(parseStatefulSet(statefulSetObject("a")).paused, false);
 });
 
-test("a status behind the spec says nothing of the wanted revision (R5)", () => {
+test("a status that is behind the spec does not give the wanted revision (R5)", () => {
   const parse = (generation: number, observedGeneration?: number) =>
     parseStatefulSet(
       statefulSetObject("a", {
@@ -91,7 +91,7 @@ test("the wanted ordinals begin at ordinals.start", () => {
   );
 });
 
-test("what a bare StatefulSet leaves out is what Kubernetes defaults it to", () => {
+test("the defaults of a bare StatefulSet are those of Kubernetes", () => {
   const { metadata } = statefulSetObject("a", { metadata: { generation: 0, labels: {} } });
   const bare = parseStatefulSet({ metadata });
   assert.equal(bare.group, undefined);
@@ -105,7 +105,7 @@ test("what a bare StatefulSet leaves out is what Kubernetes defaults it to", () 
   assert.deepEqual(bare.matchLabels, {});
 });
 
-test("the empty rollout-group is a group, and none is none", () => {
+test("the empty rollout-group is a group, and an absent one is none", () => {
   const parse = (labels: Record<string, string>) =>
     parseStatefulSet(statefulSetObject("a", { metadata: { labels } })).group;
   assert.equal(parse({ "rollout-group": "" }), "");

@@ -5,7 +5,7 @@ import { help, namespaceInPod, readCommandLine } from "../../../../triggers/plug
 const read = (line: string) => readCommandLine(line.split(" ").filter(Boolean));
 const nowhere = { namespace: undefined, kubeconfig: undefined, context: undefined };
 
-test("why takes a group or none, in any order with its options", () => {
+test("why takes one group or none, before or after its options", () => {
   assert.deepEqual(read("why"), { command: "why", ...nowhere, name: undefined, output: "text" });
   assert.deepEqual(read("why ingester"), { command: "why", ...nowhere, name: "ingester", output: "text" });
   const everything = { namespace: "mimir", kubeconfig: "file", context: "prod" };
@@ -17,13 +17,13 @@ test("why takes a group or none, in any order with its options", () => {
   }
 });
 
-test("release takes a group and a pod, and waits or pretends only when it is told to", () => {
+test("release takes a group and a pod, and waits or pretends only with the option for it", () => {
   const release = { command: "release", ...nowhere, group: "g", pod: "g-a-0" };
   assert.deepEqual(read("release g g-a-0"), { ...release, wait: false, dryRun: false });
   assert.deepEqual(read("release g g-a-0 --wait --dry-run"), { ...release, wait: true, dryRun: true });
 });
 
-test("suspended takes a group or none, and prints for programs in two ways; recover takes as many names as there are", () => {
+test("suspended takes one group or none and prints JSON or YAML; recover takes any number of names", () => {
   assert.deepEqual(read("suspended"), { command: "suspended", ...nowhere, name: undefined, output: "text" });
   assert.deepEqual(read("suspended db -o yaml"), { command: "suspended", ...nowhere, name: "db", output: "yaml" });
   const names = ["data-db-0", "data-db-1"];
@@ -34,12 +34,12 @@ test("suspended takes a group or none, and prints for programs in two ways; reco
   assert.deepEqual(read("recover process-groups orders storage-1 storage-2"), groups);
 });
 
-test("help is given for nothing at all, and wherever it is asked for", () => {
+test("the plugin prints its help without arguments, and wherever the command line has --help", () => {
   for (const line of ["", "--help", "-h", "why -h", "release --help"])
     assert.deepEqual(read(line), { command: "help" });
 });
 
-test("a mistake is answered by one message that names it", () => {
+test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
     "-n mimir": /^there is no command: write why, release, suspended or recover$/,
     whyy: /^there is no command "whyy": write why, release, suspended or recover$/,
@@ -90,7 +90,7 @@ test("the help names every option and every exit code, and fits a terminal", () 
   for (const line of help.split("\n")) assert.ok(line.length <= 130, line);
 });
 
-test("in a pod it looks into the pod's namespace if that is served, or else into the first one that is", () => {
+test("in a pod the plugin reads the pod's namespace if that is served, and otherwise the first served namespace", () => {
   for (const setting of [undefined, "", "*", "mimir", "loki, mimir"])
     assert.equal(namespaceInPod(setting, "mimir"), "mimir", setting);
   assert.equal(namespaceInPod("loki,tempo", "mimir"), "loki");

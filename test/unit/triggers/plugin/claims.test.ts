@@ -12,7 +12,7 @@ async function claimed(...lines: readonly string[]): Promise<Harness> {
   return harness;
 }
 
-test("a claim is reported with what it is for, whose it is, since when, and how it ends; and nothing is written", async () => {
+test("why prints for each claim its purpose, its function, its age and its end, and writes nothing", async () => {
   const harness = await claimed();
   const stampMs = harness.cluster.serverTimeMs() - 65_000;
   const { line } = claimOf("group-b:1", "scale-down", { stampMs, by: "prepare-downscale", phase: "preparing" });
@@ -28,7 +28,7 @@ test("a claim is reported with what it is for, whose it is, since when, and how 
   );
 });
 
-test("programs are told everything of a claim, and of an unknown kind what can be known", async () => {
+test("the JSON has every field of a claim, and of a claim of an unknown kind those that can be known", async () => {
   const { line } = claimOf("group-a:0", "node", { terms: "announced" });
   const harness = await claimed(line, foreignClaim("group-b").line);
   const { claims } = JSON.parse((await sluice(harness, "why group -o json")).out) as GroupInspection;
@@ -50,7 +50,7 @@ test("programs are told everything of a claim, and of an unknown kind what can b
   assert.match((await sluice(harness, "why group")).out, /^group-b +later +- +- +by the function of a later version/m);
 });
 
-test("releasing a reservation leaves the claims beside it as they are", async () => {
+test("release leaves the claims of the ledger as they are", async () => {
   const harness = await claimed(foreignClaim("group-b").line);
   const uid = "no-such-uid";
   const reservations = JSON.stringify({

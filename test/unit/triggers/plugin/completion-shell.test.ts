@@ -15,7 +15,7 @@ const scripts = ["1.8.1", "1.10.2"].map((version) =>
   join(import.meta.dirname, `../../../fixtures/completion/cobra-${version}.bash`),
 );
 
-/** Each would create a file `ran` in the shell's folder if it ran. */
+/** Each would create a file `ran` in the shell's folder if the shell ran it. */
 const hostile = [
   "-n",
   "--kubeconfig",
@@ -59,7 +59,10 @@ async function offered(words: readonly string[], groups: readonly string[]): Pro
   return out;
 }
 
-/** bash-completion's function of that name, as far as these scripts use it; then the Tab key after `kubectl sluice why `. */
+/**
+ * The function `_init_completion` of bash-completion, as far as these scripts use it; then the Tab key after `kubectl
+ * sluice why `.
+ */
 const pressTab = `
 _init_completion() { COMPREPLY=(); words=("\${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=\${words[cword]}; prev=\${words[cword-1]}; }
 source "$1"
@@ -88,14 +91,14 @@ async function press(context: TestContext, script: string, text: string, type: n
   return { names: stdout.split("\n").filter(Boolean), made: await readdir(work) };
 }
 
-test("the script of cobra 1.8.1 runs a name that is offered as it is: the shell of this test would show it", async (context) => {
+test("the completion script of cobra 1.8.1 runs an unescaped name, so this test would detect one", async (context) => {
   const [old = ""] = scripts;
   for (const name of ["$(touch ran)", "`touch ran`"]) {
     assert.deepEqual((await press(context, old, `group\n${name}\n:4\n`, 9)).made, ["ran"], name);
   }
 });
 
-test("no name of a group runs anything under the Tab key, and honest names are offered", async (context) => {
+test("no name of a group runs anything when a user presses Tab, and harmless names are offered", async (context) => {
   const text = await offered(["why", ""], [...honest, ...hostile]);
   for (const script of scripts) {
     for (const type of [9, 37]) {
@@ -106,7 +109,7 @@ test("no name of a group runs anything under the Tab key, and honest names are o
   }
 });
 
-test("what the plugin offers of groups is made of letters, digits and ._:/- alone, one name by one", async () => {
+test("the plugin offers only names of groups that consist of letters, digits and ._:/-", async () => {
   for (const name of hostile) assert.equal(await offered(["why", ""], [name]), "group\n:4\n", JSON.stringify(name));
   for (const name of honest) assert.ok((await offered(["why", ""], [name])).split("\n").includes(name), name);
 });

@@ -21,14 +21,14 @@ async function offered(line: string): Promise<readonly string[]> {
   return [...listed.map((what) => `(${what})`), ...words];
 }
 
-test("commands first, by their beginning; no request is made for them", async () => {
+test("the commands are offered first, by their beginning, without a request to the API server", async () => {
   assert.deepEqual(await offered(""), ["recover", "release", "suspended", "why"]);
   assert.deepEqual(await offered("re"), ["recover", "release"]);
   assert.deepEqual(await offered("-n mimir w"), ["why"]);
   assert.deepEqual(await offered("unknown "), []);
 });
 
-test("then the names that the command takes, as many as it takes", async () => {
+test("after a command its names are offered, up to the number that it takes", async () => {
   assert.deepEqual(await offered("why "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("why -n mimir ing"), ["(groups)", "ingester"]);
   assert.deepEqual(await offered("why ingester "), []);
@@ -37,15 +37,15 @@ test("then the names that the command takes, as many as it takes", async () => {
   assert.deepEqual(await offered("suspended "), ["(suspended)", "db"]);
   assert.deepEqual(await offered("recover "), ["(suspended)", "data-db-0", "db", "process-groups"]);
   assert.deepEqual(await offered("recover process-groups orders "), []);
-  assert.deepEqual(await offered("recover data-db-0 "), ["(suspended)", "db"], "and no name twice");
+  assert.deepEqual(await offered("recover data-db-0 "), ["(suspended)", "db"], "no name is offered twice");
 });
 
-test("the options that the command has, and the words that an option takes", async () => {
+test("the options of the command are offered, and the values of an option", async () => {
   assert.deepEqual(await offered("why --"), ["--context", "--help", "--kubeconfig", "--namespace", "--output"]);
   assert.deepEqual(await offered("release --d"), ["--dry-run"]);
   assert.deepEqual(await offered("suspended -o "), ["json", "yaml"]);
   assert.deepEqual(await offered("why --output "), ["json"]);
-  assert.deepEqual(await offered("why -n "), [], "no group is a namespace");
+  assert.deepEqual(await offered("why -n "), [], "a group is not a namespace");
   assert.deepEqual(readWritten(["why", "-n", "mimir", "--context", "blue", "x"]), {
     names: ["why"],
     namespace: "mimir",
@@ -54,7 +54,7 @@ test("the options that the command has, and the words that an option takes", asy
   });
 });
 
-test("the shell learns of no file, of no failure, and of what there is; nothing is written", async () => {
+test("the plugin offers the names that exist, offers no files, hides failures from the shell, and writes nothing", async () => {
   const harness = new Harness({});
   const { code, out, err } = await sluice(harness, "__complete why gr");
   assert.deepEqual([code, out, err], [0, "group\n:4\n", []]);

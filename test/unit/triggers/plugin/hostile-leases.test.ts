@@ -1,4 +1,4 @@
-/** Leases with the label of a ledger and arbitrary text of an account: every command goes on with the other groups. */
+/** Leases with the label of a ledger and arbitrary text by another account: every command still reports the other groups. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
@@ -8,14 +8,14 @@ import { sluice } from "./terminal.ts";
 
 const long = "x".repeat(200_000);
 
-/** A group with a ledger of its own, and a group of which only the ledger is left. */
+/** A group with a ledger of its own, and a group that has nothing but a ledger. */
 async function twoGroups(): Promise<Harness> {
   const harness = await new Harness().prepare();
   addLedger(harness, "other");
   return harness;
 }
 
-test("a Lease with the label of a ledger and the name of none is left out with one warning, and why reports all groups", async () => {
+test("a Lease with a ledger's label but not its name is left out with one warning, and why reports all groups", async () => {
   const harness = await twoGroups();
   addLease(harness, "foreign", { "sluice.dev/group": "group" });
   const { code, out, err } = await sluice(harness, "why");
@@ -32,7 +32,7 @@ test("a Lease with the label of a ledger and the name of none is left out with o
   );
 });
 
-test("of many such Leases one line tells: how many there are, and the name of the first", async () => {
+test("one line reports all such Leases: their number, and the name of the first", async () => {
   const harness = await twoGroups();
   for (let index = 0; index < 300; index++) addLease(harness, `foreign-${index}`, { "sluice.dev/group": `g${index}` });
   addLease(harness, "a-without-group", {});
@@ -74,7 +74,7 @@ const names = [
   "",
 ];
 
-test("whatever stands in a ledger, and whatever its group is called, the other groups are reported", async () => {
+test("the other groups are reported, whatever a ledger contains and whatever its group is called", async () => {
   for (const [index, annotations] of contents.entries()) {
     const harness = await twoGroups();
     addLedger(harness, "hostile", annotations);
@@ -95,7 +95,7 @@ test("whatever stands in a ledger, and whatever its group is called, the other g
   }
 });
 
-test("where the ledger that was named cannot be read, and nothing else is there, that is an error", async () => {
+test("the command fails if it can read nothing but a ledger that is unreadable", async () => {
   const harness = await twoGroups();
   addLedger(harness, "hostile", { "sluice.dev/reservations": "no JSON" });
   addLease(harness, "sluice-stolen", { "sluice.dev/group": "another" });
@@ -112,7 +112,7 @@ test("where the ledger that was named cannot be read, and nothing else is there,
   }
 });
 
-test("a group that is not there is reported beside ten of those that are, however many there are", async () => {
+test("the message about a missing group names ten existing groups at most", async () => {
   const harness = await twoGroups();
   for (let index = 0; index < 50; index++) addLedger(harness, `g-${index}`);
   const { code, err } = await sluice(harness, "why nothing");

@@ -1,4 +1,4 @@
-/** A reservation is released by the protocol or not at all. */
+/** The plugin releases a reservation by the rules of the ledger or not at all. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Harness, namespace, refused } from "../../shared/reconcile/harness.ts";
@@ -20,7 +20,7 @@ async function reserved(): Promise<Harness> {
   return harness;
 }
 
-/** The same, but its pod has been terminating ever since, on a node that is gone. */
+/** The same group, but its pod has been terminating ever since, on a node that is gone. */
 async function terminating(): Promise<Harness> {
   const harness = await new Harness().prepare();
   harness.world.kubelet.stop();
@@ -33,7 +33,7 @@ function reservedPods(harness: Harness): string[] {
   return harness.ledger.reservations.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`);
 }
 
-test("a recent reservation is refused, with from when on it can be released and what ends it by itself (R9, R10)", async () => {
+test("release refuses a recent reservation, and says when it can release it and what else ends it (R9, R10)", async () => {
   const harness = await reserved();
   await harness.goOn(10_000);
   const { code, out, err } = await sluice(harness, line);
@@ -48,7 +48,7 @@ test("a recent reservation is refused, with from when on it can be released and 
   assert.deepEqual(writes(harness), []);
 });
 
-test("one second before the 150 s it is refused, and from then on released, as any function would drop it (R10)", async () => {
+test("release refuses until a reservation is 150 s old, when any function would drop it as well (R10)", async () => {
   const harness = await reserved();
   const [{ stampMs = 0 } = {}] = harness.ledger.reservations;
   await harness.goOn(stampMs + 149_000 - harness.timeline.nowMs());
@@ -83,7 +83,7 @@ test("the write is conditional on the ledger's uid and resourceVersion (R3), and
   assert.deepEqual(reservedPods(harness), ["group-a-1"]);
 });
 
-test("a pod on its way out, or not back, keeps its reservation for as long as that takes", async () => {
+test("a reservation stays while its pod is terminating or its replacement is not ready, however long that takes", async () => {
   const harness = await terminating();
   await harness.goOn(3_600_000);
   const { code, err } = await sluice(harness, line);
@@ -96,7 +96,7 @@ test("a pod on its way out, or not back, keeps its reservation for as long as th
   assert.deepEqual(writes(harness), []);
 });
 
-test("what has settled is released at once, and settled-through keeps older views from deciding (R6, R8)", async () => {
+test("a settled reservation is released at once, and settled-through keeps older views from deciding (R6, R8)", async () => {
   const harness = await new Harness().prepare();
   await harness.run();
   harness.world.settle();
@@ -110,7 +110,7 @@ test("what has settled is released at once, and settled-through keeps older view
   assert.ok((harness.ledger.settledThrough ?? 0) >= revision);
 });
 
-test("where the StatefulSet is gone, it is released when no function can act any more, though its pod never ends", async () => {
+test("if the StatefulSet is gone, release works once no function can act any more, even if the pod never ends", async () => {
   const harness = await terminating();
   harness.world.removeStatefulSet({ namespace, name: "group-a" });
   await harness.goOn(10_000);
@@ -127,11 +127,11 @@ test("where the StatefulSet is gone, it is released when no function can act any
   assert.deepEqual(reservedPods(harness), []);
   const pod = harness.world.store.get("pods", podKey);
   assert.notEqual(pod.metadata.deletionTimestamp, undefined);
-  // If the StatefulSet were made again, no view from before the deletion would do.
+  // If the StatefulSet were recreated, no view from before the deletion would be accepted.
   assert.ok((harness.ledger.settledThrough ?? 0) >= Number(pod.metadata.resourceVersion));
 });
 
-test("where the StatefulSet has only left the group, a pod on its way out keeps its reservation", async () => {
+test("if the StatefulSet has only left the group, the reservation of a terminating pod stays", async () => {
   const harness = await terminating();
   harness.world.store.patch(
     "statefulsets",
@@ -145,7 +145,7 @@ test("where the StatefulSet has only left the group, a pod on its way out keeps 
   assert.deepEqual(writes(harness), []);
 });
 
-test("--dry-run says what would be done, and writes nothing", async () => {
+test("--dry-run prints what release would do, and writes nothing", async () => {
   const harness = await reserved();
   assert.equal((await sluice(harness, `${line} --dry-run`)).code, 1);
   await harness.goOn(151_000);
@@ -156,7 +156,7 @@ test("--dry-run says what would be done, and writes nothing", async () => {
   assert.deepEqual(reservedPods(harness), ["group-a-0"]);
 });
 
-test("--wait waits until it may be released, and says so once", async () => {
+test("--wait waits until the reservation may be released, and says so once", async () => {
   const harness = await reserved();
   const [{ stampMs = 0 } = {}] = harness.ledger.reservations;
   const { code, out, err } = await sluice(harness, `${line} --wait`);
@@ -168,7 +168,7 @@ test("--wait waits until it may be released, and says so once", async () => {
   assert.ok(tookMs >= 150_000 && tookMs < 154_000, String(tookMs));
 });
 
-test("--wait ends well when the reservation ends by itself, and says when it waits for something else", async () => {
+test("--wait succeeds if the reservation ends by itself, and says so if it waits for something else", async () => {
   const harness = await reserved();
   harness.timeline.after(20_000, () => void harness.run());
   const { code, out, err } = await sluice(harness, `${line} --wait`);
@@ -177,7 +177,7 @@ test("--wait ends well when the reservation ends by itself, and says when it wai
   assert.ok(err.length >= 1 && err.length <= 3, err.join("\n"));
 });
 
-test("a reservation that is renewed between the look and the write is not released (R3)", async () => {
+test("a reservation that is renewed between the read and the write is not released (R3)", async () => {
   const harness = await reserved();
   await harness.goOn(151_000);
   const [{ uid = "" } = {}] = harness.ledger.reservations;
@@ -192,7 +192,7 @@ test("a reservation that is renewed between the look and the write is not releas
   assert.deepEqual(reservedPods(harness), ["group-a-0"]);
 });
 
-test("after five conflicts it gives up, and nothing was released (R3)", async () => {
+test("after five conflicts release gives up, and the reservation stays (R3)", async () => {
   const harness = await reserved();
   await harness.goOn(151_000);
   let conflicts = 0;
@@ -204,7 +204,7 @@ test("after five conflicts it gives up, and nothing was released (R3)", async ()
   assert.match(err[0] ?? "", /others write the ledger all the time; try again$/);
 });
 
-test("what is not reserved, has no ledger, or has one that cannot be read is reported, and nothing is written", async () => {
+test("a missing reservation, a missing ledger and an unreadable ledger are reported, and nothing is written", async () => {
   const harness = await reserved();
   assert.deepEqual((await sluice(harness, "release group group-b-1")).err, [
     "group-b-1 is not reserved in the ledger sluice-group: reserved are group-a-0",

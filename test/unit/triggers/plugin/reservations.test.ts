@@ -1,4 +1,4 @@
-/** What happens to a reservation in each state that it can have. */
+/** What the plugin prints about a reservation in each of its states. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { outlook, type Situation } from "../../../../triggers/plugin/reservations.ts";
@@ -23,7 +23,7 @@ const aged = (seconds: number, by?: string) => ({
   reservation: reservation("a-1", { stampMs: nowMs - seconds * 1000, ...(by === undefined ? {} : { by }) }),
 });
 
-test("a pod that stands: acted on for 5 s, finished from 7 s on, dropped at 150 s (R9, R10)", () => {
+test("the reservation of a standing pod: its function acts for 5 s, finishes it from 7 s on, and may drop it at 150 s (R9, R10)", () => {
   assert.equal(described(aged(1)), "its function acts on it now; otherwise dropped in 149 s if its pod is still there");
   assert.equal(
     described(aged(4.999)),
@@ -39,12 +39,12 @@ test("a pod that stands: acted on for 5 s, finished from 7 s on, dropped at 150 
   );
 });
 
-test("what a review allowed is finished by no sweep: the next review renews it (R12)", () => {
+test("no sweep finishes a reservation that a review has made: the next review renews it (R12)", () => {
   const expected = "renewed when its eviction is asked for again; dropped in 90 s if its pod is still there";
   assert.equal(described(aged(60, "evaluate-eviction")), expected);
 });
 
-test("a pod on its way out settles when what replaces it is ready, or when it is gone and not wanted any more (R6)", () => {
+test("the reservation of a terminating pod settles when its replacement is ready, or when an unwanted pod is gone (R6)", () => {
   const terminating = { pod: pod("a-1", { terminating: true }) };
   assert.equal(described(terminating), "terminating; settles when the pod that replaces it is ready");
   const unwanted = { ...terminating, workload: statefulSet("a", { replicas: 1 }) };
@@ -52,7 +52,7 @@ test("a pod on its way out settles when what replaces it is ready, or when it is
   assert.equal(described({ ...terminating, workload: undefined }), "terminating; settles when it is gone");
 });
 
-test("a pod that is not there yet, or not ready yet, is waited for, and what keeps it is named (R6)", () => {
+test("the reservation of a missing or unready pod waits for it, and the text names what keeps the pod (R6)", () => {
   assert.equal(described({ pod: undefined }), "settles when the pod that replaces it is made and ready");
   const replaced = { uid: "another", readySinceMs: undefined };
   assert.equal(described({ pod: pod("a-1", replaced) }), "settles when the pod that replaces it is ready");
@@ -66,17 +66,17 @@ test("a pod that is not there yet, or not ready yet, is waited for, and what kee
   assert.match(described({ pod: recent, workload: patient }), /is ready, in 6 s if the new pod stays ready$/);
 });
 
-test("what is settled or abandoned goes with the next write", () => {
+test("a settled or abandoned reservation is removed with the next write", () => {
   assert.match(described({ standing: "settled" }), /^settled; the next write of the ledger removes it$/);
   assert.match(described({ standing: "abandoned" }), /^dropped by the next write of the ledger: no function can act/);
 });
 
-test("spans are one number with the unit that suits it", () => {
+test("a duration is printed as one number with a suitable unit", () => {
   const spans = [-5, 0, 1, 299_000, 299_001, 7_199_000, 7_200_001, 172_000_000, 180_000_000].map(formatSpan);
   assert.deepEqual(spans, ["0 s", "0 s", "1 s", "299 s", "5 min", "2 h", "2 h", "2 d", "2 d"]);
 });
 
-test("ordinals are drawn together", () => {
+test("neighbouring ordinals are printed as a range", () => {
   assert.equal(formatOrdinals([0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
   assert.equal(formatOrdinals([]), "");
 });

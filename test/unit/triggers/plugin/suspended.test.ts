@@ -33,7 +33,7 @@ function suspended(annotations: Readonly<Record<string, string>> = {}): Harness 
 const wish = (harness: Harness) =>
   harness.world.store.get("persistentvolumeclaims", at).metadata.annotations?.["sluice.dev/recover"];
 
-test("it says what is kept, since when, for how long, what it waits for, and how much it is; and writes nothing", async () => {
+test("suspended prints each volume with its age, its remaining time, its size and what it waits for, and writes nothing", async () => {
   const harness = suspended();
   const { code, out } = await sluice(harness, "suspended");
   assert.equal(code, 0);
@@ -50,7 +50,7 @@ test("it says what is kept, since when, for how long, what it waits for, and how
   assert.deepEqual([other.code, other.out, other.err.length], [0, "", 1]);
 });
 
-test("recover writes the wish and nothing else, under the revision that was read; --dry-run writes nothing", async () => {
+test("recover writes only the request, under the revision that it has read; --dry-run writes nothing", async () => {
   const harness = suspended();
   const pretended = await sluice(harness, `recover ${claim} --dry-run`);
   assert.deepEqual([pretended.code, writes(harness), wish(harness)], [0, [], undefined]);
@@ -60,7 +60,7 @@ test("recover writes the wish and nothing else, under the revision that was read
   assert.deepEqual(writes(harness), ["patch persistentvolumeclaims"]);
 });
 
-test("past the point of no return it is refused, also where that comes between its read and its write", async () => {
+test("recover is refused past the point of no return, even if the state changes between its read and its write", async () => {
   const harness = suspended({ "sluice.dev/suspend-state": "Removing" });
   const late = await sluice(harness, `recover ${claim}`);
   assert.deepEqual([late.code, late.out, wish(harness)], [1, "", undefined]);
@@ -76,7 +76,7 @@ test("past the point of no return it is refused, also where that comes between i
   assert.deepEqual([lost.code, lost.out, wish(raced)], [1, "", undefined]);
 });
 
-test("who asks for what is not there, or for what is not suspended, is told so; a missing right is one message", async () => {
+test("recover reports a name that does not exist or is not suspended, and a missing right, with one message each", async () => {
   const harness = suspended();
   const foreign = await sluice(harness, "recover data-group-b-0");
   assert.deepEqual([foreign.code, foreign.err.length], [1, 1]);
@@ -88,7 +88,7 @@ test("who asks for what is not there, or for what is not suspended, is told so; 
   assert.match(forbidden.err[0] ?? "", /^a right is missing/);
 });
 
-test("a process group is found by its cluster and its id; an id that has no volume there is reported, and the others are recovered", async () => {
+test("recover finds a process group by its cluster and its id, reports an id without a volume, and recovers the others", async () => {
   const harness = suspended();
   const labels = {
     "foundationdb.org/fdb-cluster-name": "orders",
@@ -102,7 +102,7 @@ test("a process group is found by its cluster and its id; an id that has no volu
   assert.match(err.join(), /there is no volume of a process group "storage-2" in the FoundationDBCluster orders/);
 });
 
-test("--wait ends when nothing of ours stands on it, or when the wish is answered with a refusal", async () => {
+test("--wait ends when the volume is in use again, or when the request is refused", async () => {
   const harness = suspended();
   harness.timeline.after(5_000, () => {
     const gone = { "sluice.dev/suspend": null, "sluice.dev/suspend-state": null, "sluice.dev/recover": null };
@@ -114,7 +114,7 @@ test("--wait ends when nothing of ours stands on it, or when the wish is answere
   assert.deepEqual([code, out], [0, `${claim}: its pod is ready with the same volume, after 6 s\n`]);
 });
 
-test("of what a user has deleted and our protection keeps, it says how the volume is saved before the operator lets go of it", async () => {
+test("recover says how to save a volume that a user has deleted, before FoundationDB's operator releases it", async () => {
   const harness = suspended();
   const finalizers = ["sluice.dev/volume-protection"];
   harness.world.store.patch("persistentvolumeclaims", at, { metadata: { finalizers } } as never);
@@ -128,7 +128,7 @@ test("of what a user has deleted and our protection keeps, it says how the volum
   assert.equal(wish(harness), undefined);
 });
 
-test("a volume claim that is only protected is not suspended, and not listed", async () => {
+test("a volume claim that is protected without a request is not listed as suspended", async () => {
   const harness = suspended();
   const none = { "sluice.dev/suspend": null, "sluice.dev/suspend-state": null, "sluice.dev/suspended-at": null };
   const annotations = { ...none, "sluice.dev/suspend-message": null };

@@ -16,7 +16,7 @@ async function inspect(harness: Harness, line = "why group -o json"): Promise<Gr
   return JSON.parse(out);
 }
 
-/** A group of two zones of two pods, in which the first pod is on its way to another revision. */
+/** A group of two zones of two pods, in which the first pod is being replaced by one of another revision. */
 async function rolling(): Promise<Harness> {
   const harness = await new Harness().prepare();
   await harness.run();
@@ -35,7 +35,7 @@ function addBudget(harness: Harness, name: string, spec: object): void {
   harness.world.store.create(budgets, namespace, body);
 }
 
-test("in the middle of a rollout everything is reported that keeps it waiting, and nothing is written", async () => {
+test("in the middle of a rollout why reports everything that delays it, and writes nothing", async () => {
   const harness = await rolling();
   const { code, out } = await sluice(harness, "why group");
   assert.equal(code, 0);
@@ -51,7 +51,7 @@ test("in the middle of a rollout everything is reported that keeps it waiting, a
   for (const line of lines) assert.equal(line, line.trimEnd());
 });
 
-test("a pod of rollout-operator is reported as what Sluice stands by for", async () => {
+test("why names a running pod of rollout-operator as the reason for which Sluice stands by", async () => {
   const harness = await rolling();
   assert.equal((await inspect(harness)).otherOperator, null);
   const metadata = { name: "operator-1", labels: { name: "rollout-operator" } };
@@ -62,7 +62,7 @@ test("a pod of rollout-operator is reported as what Sluice stands by for", async
   assert.match(out, /^WARNING other-operator: rollout-operator runs as pod db\/operator-1, .*OTHER_OPERATOR=ignore/m);
 });
 
-test("a pod whose evictions were refused behind Sluice is reported, with why, and when it may be asked for again", async () => {
+test("why reports a pod whose eviction another webhook has refused, with the reason, and when Sluice allows the next one", async () => {
   const harness = await new Harness().prepare();
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-b-0" }).metadata;
   const entry = ["group-b-0", "another webhook refuses it", harness.cluster.serverTimeMs(), "evaluate-eviction"];
@@ -71,7 +71,7 @@ test("a pod whose evictions were refused behind Sluice is reported, with why, an
   assert.deepEqual(Object.keys((await inspect(harness)).refusals[0] ?? {}).sort(), ["pod", "sentence", "triedAgainAt"]);
 });
 
-test("a pod that is reserved and stands is ready, and may be gone at any moment", async () => {
+test("why counts a reserved pod as ready while it exists, and marks it as reserved", async () => {
   const harness = await new Harness().prepare();
   harness.interfere = ({ verb, resource }) => {
     if (verb === "delete" && resource === "pods") throw refused(503);
@@ -80,7 +80,7 @@ test("a pod that is reserved and stands is ready, and may be gone at any moment"
   assert.match((await sluice(harness, "why group")).out, /^group-a +2\/2 +2 +1 +reserved: 0$/m);
 });
 
-test("columns are aligned", async () => {
+test("why aligns its columns", async () => {
   const { out } = await sluice(await rolling(), "why group");
   const [heading = "", ...rows] = out.split("\n").filter((line) => /^(ZONE|group-[ab] )/.test(line));
   assert.equal(rows.length, 2);
@@ -92,7 +92,7 @@ test("columns are aligned", async () => {
   }
 });
 
-test("without a group, one line for each: by label, by budget, and those of which a ledger is left", async () => {
+test("without a group, why prints one line for each group: by label, by budget, and with nothing but a ledger", async () => {
   const harness = await rolling();
   harness.world.addGroup({ namespace, group: "other", zones: ["a"], replicas: 1 });
   addBudget(harness, "lonely", { selector: { matchLabels: { app: "lonely" } } });
@@ -132,7 +132,7 @@ test("without a group, one line for each: by label, by budget, and those of whic
   assert.deepEqual((await inspect(harness, "why budget:lonely -o json")).functions, []);
 });
 
-test("the JSON has the fields that are documented, and no others", async () => {
+test("the JSON has exactly the documented fields", async () => {
   const harness = await rolling();
   addBudget(harness, "b", { maxUnavailable: 1 });
   const inspection = await inspect(harness);
@@ -160,7 +160,7 @@ test("the JSON has the fields that are documented, and no others", async () => {
   assert.deepEqual(inspection.budgets, [{ name: "b", ...budget, crossZoneEvictionDelaySeconds: 0, invalid: null }]);
 });
 
-test("of 2^31 missing pods the first thousand are listed, and how many there are besides", async () => {
+test("why lists the first thousand of 2^31 missing pods, and the number of the others", async () => {
   const harness = await rolling();
   harness.world.statefulSetController.stop();
   harness.world.scale({ namespace, name: "group-b" }, 2_147_483_647);
@@ -172,7 +172,7 @@ test("of 2^31 missing pods the first thousand are listed, and how many there are
   assert.match(out, /^group-b +2\/2147483647 +0 +1 +missing: 2-1001; 2147482645 more missing$/m);
 });
 
-test("a verdict that is not what its function decides now is stale, once there was time to write it", async () => {
+test("a recorded verdict is stale if its function now decides otherwise and has had time to write that", async () => {
   const harness = await rolling();
   await harness.goOn(2_000);
   const early = await inspect(harness);
@@ -188,7 +188,7 @@ test("a verdict that is not what its function decides now is stale, once there w
   assert.equal((await inspect(harness)).functions[0]?.stale, false);
 });
 
-test("a verdict that still holds is not stale however old it is", async () => {
+test("a recorded verdict that still holds is not stale, however old it is", async () => {
   const harness = await new Harness({ paused: ["a", "b"] }).prepare();
   await harness.run();
   await harness.goOn(3_600_000);
@@ -199,20 +199,20 @@ test("a verdict that still holds is not stale however old it is", async () => {
   assert.match(out, /^group-a +2\/2 +2 +1 +- \(paused\)$/m);
 });
 
-test("a ledger that others have used for 10 s is not called new because the plugin sees it for the first time", async () => {
+test("a ledger that has been in use for 10 s is not called new although the plugin reads it for the first time", async () => {
   const harness = await new Harness().prepare();
   const { functions } = await inspect(harness);
   assert.equal(functions[0]?.now?.guard, "rolling");
 });
 
-test("a group that no function has looked at is shown all the same", async () => {
+test("why shows a group that no function has reconciled yet", async () => {
   const { out } = await sluice(new Harness(), "why group");
   assert.match(out, /^There is no ledger sluice-group yet: no function has looked at this group\.$/m);
   assert.match(out, /^group-a +2\/2 +0 +1 +-$/m);
   assert.match(out, /^advance-zone-rollout has said nothing about this group yet\nNext: done\n/m);
 });
 
-test("a ledger that cannot be read is reported, with what to do, and the zones are shown", async () => {
+test("why reports an unreadable ledger with what to do, and still shows the zones", async () => {
   const harness = await rolling();
   harness.writeLedger({ "sluice.dev/reservations": "[" });
   const { code, out } = await sluice(harness, "why group");
@@ -223,7 +223,7 @@ test("a ledger that cannot be read is reported, with what to do, and the zones a
   assert.match((await sluice(harness, "why")).out, /ledger-unreadable: Lease sluice-group/);
 });
 
-test("values that do not parse, refused deletions and budgets are reported", async () => {
+test("why reports malformed values, refused deletions and budgets", async () => {
   const harness = await new Harness().prepare();
   harness.interfere = ({ verb, resource }) => {
     if (verb !== "delete" || resource !== "pods") return;
@@ -247,7 +247,7 @@ test("values that do not parse, refused deletions and budgets are reported", asy
   assert.match(invalid.out, /^WARNING evictions: the budget c, .+ is invalid: /m);
 });
 
-test("what no eviction will ever be allowed by is a warning with the numbers, and in the JSON (R25)", async () => {
+test("a budget that can never allow an eviction is a warning with the numbers, also in the JSON (R25)", async () => {
   const harness = await new Harness().prepare();
   const free = await inspect(harness);
   assert.deepEqual(free.neverPossible, []);
@@ -270,7 +270,7 @@ test("what no eviction will ever be allowed by is a warning with the numbers, an
   assert.deepEqual(more, []);
 });
 
-test("a group that there is not is told apart from those that there are, with exit code 1", async () => {
+test("the message about a missing group names the existing groups, and the exit code is 1", async () => {
   const harness = await rolling();
   const { code, out, err: reported } = await sluice(harness, "why grupp");
   assert.deepEqual([code, out, reported.length], [1, "", 1]);
@@ -288,7 +288,7 @@ test("a group that there is not is told apart from those that there are, with ex
   assert.deepEqual([none.code, none.out, none.err], [0, "", ["there is no group in namespace elsewhere"]]);
 });
 
-test("whatever the API server refuses is one line and exit code 1", async () => {
+test("any refusal by the API server is printed as one line, with exit code 1", async () => {
   const harness = await rolling();
   const answers: [number, string, string][] = [
     [403, "Forbidden", 'a right is missing: User "u" cannot list resource "pods"'],
@@ -309,7 +309,7 @@ test("whatever the API server refuses is one line and exit code 1", async () => 
   }
 });
 
-test("a wrong command line and a wrong kubeconfig are one line and exit code 2; help is exit code 0", async () => {
+test("a wrong command line or kubeconfig is reported in one line with exit code 2; help has exit code 0", async () => {
   const harness = new Harness();
   const mistaken = await sluice(harness, "why -o yaml");
   const mistake = '--output is "yaml"; write json, or leave it out; see kubectl sluice --help';
@@ -319,20 +319,20 @@ test("a wrong command line and a wrong kubeconfig are one line and exit code 2; 
   const reported: string[] = [];
   const code = await run(["why"], {
     connect: () => Promise.reject(new Error("no kubeconfig: set KUBECONFIG\nmore")),
-    out: () => assert.fail("there is nothing to print"),
+    out: () => assert.fail("nothing is printed to the standard output"),
     err: (line) => void reported.push(line),
     emphasize: (text) => text,
   });
   assert.deepEqual([code, reported], [2, ["the cluster cannot be found: no kubeconfig: set KUBECONFIG"]]);
 });
 
-test("a mistake in the program is thrown, not reported as if the cluster were to blame", async () => {
+test("a bug of the program is thrown, and not reported as a failure of the cluster", async () => {
   const harness = await rolling();
   const broken = { ...harness.cluster, get: () => Promise.reject(new TypeError("a bug")) } as Cluster;
   await assert.rejects(sluice(harness, "why group", broken), TypeError);
 });
 
-test("evictions that began to wait for their turn are reported, by zone and with why, and without the right to read that nothing is", async () => {
+test("why reports since when and why evictions wait, by zone, and leaves that out without the right to read it", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 });
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache, settings: {} }));

@@ -57,7 +57,7 @@ describe("npm start -- --replay FILE", () => {
     return { server, file: await write(`kubeconfig-${port}`, kubeconfigText(`http://127.0.0.1:${port}`, {})) };
   }
 
-  test("it prints what was decided, ends by itself with code 0, and reads standard input as it reads a file", async () => {
+  test("it prints the decision and ends with code 0, and it reads standard input as it reads a file", async () => {
     const fromFile = await run(["--replay", fixture("statefulset-update.json")]);
     assert.deepEqual([fromFile.code, fromFile.stderr], [0, ""]);
     assert.match(fromFile.stdout, /^request {3}POST \/\nanswer {4}204, queued\n\nfunction {2}advance-zone-rollout\n/);
@@ -65,7 +65,7 @@ describe("npm start -- --replay FILE", () => {
     assert.deepEqual(await run(["-replay=-"], {}, input), fromFile);
   });
 
-  test("a file that is none, or holds no request, is code 2 and one line that says what is expected", async () => {
+  test("it rejects a missing file, or a file without a request, with code 2 and one line that says what it expects", async () => {
     for (const [args, reported] of [
       [["--replay", join(folder, "nowhere")], /^sluice: \S+\/nowhere cannot be read: ENOENT.*\n$/],
       [["--replay", kubeconfig], /^sluice: \S+ cannot be replayed; write a CloudEvent in .*: it is none of them\n$/],
@@ -78,7 +78,7 @@ describe("npm start -- --replay FILE", () => {
     }
   });
 
-  test("without a kubeconfig, or an API server, it is code 1 and one line that says so", async () => {
+  test("it fails without a kubeconfig or an API server, with code 1 and one line that says so", async () => {
     const args = ["--replay", fixture("statefulset-update.json")];
     const nowhere = await run(args, { KUBECONFIG: join(folder, "nowhere") });
     assert.deepEqual([nowhere.code, nowhere.stdout], [1, ""]);
@@ -90,7 +90,7 @@ describe("npm start -- --replay FILE", () => {
     assert.match(away.stderr, /^sluice: the API server does not answer: .*ECONNREFUSED.*\n$/);
   });
 
-  test("a read that is refused on the way is code 1, with what was done so far and what is missing", async () => {
+  test("it fails with code 1 if a read is refused on the way, and prints what was done and what is missing", async () => {
     const { server, file } = await play((request, response) => {
       const isVersion = request.url === "/version";
       const message = 'leases.coordination.k8s.io "sluice-db" is forbidden: User "u" cannot get resource "leases"';
@@ -105,7 +105,7 @@ describe("npm start -- --replay FILE", () => {
     assert.match(stderr, /^sluice: Sluice lacks the right to get statefulsets: .* is forbidden: .*\n$/);
   });
 
-  test("Ctrl-C in the middle ends it", async () => {
+  test("it ends at Ctrl-C", async () => {
     const asked = Promise.withResolvers<void>();
     const { server, file } = await play(() => asked.resolve());
     const child = launch(["--replay", fixture("statefulset-update.json")], { KUBECONFIG: file });

@@ -16,13 +16,13 @@ function mistakeOf(value: unknown): string {
   return "mistake" in recorded ? recorded.mistake : "";
 }
 
-test("an event in structured mode goes to the server of events, letter for letter", () => {
+test("an event in structured mode is posted to the server of events unchanged", () => {
   const text = '{ "specversion": "1.0" }';
   assert.deepEqual(read(text), { path: "/", headers: { "content-type": "application/cloudevents+json" }, body: text });
   assert.equal("path" in read({ type: "a", source: "b" }), true, "the server says that its specversion is missing");
 });
 
-test("a request keeps its headers but for those of its transfer, and its body whether it is a text or JSON", () => {
+test("a request keeps its headers except those of its transfer, and its body as text or JSON", () => {
   const headers = { "Ce-Id": "1", "Content-Length": "7", "Transfer-Encoding": "chunked" };
   assert.deepEqual(read({ headers, body: { a: 1 } }), { path: "/", headers: { "ce-id": "1" }, body: '{"a":1}' });
   assert.deepEqual(read({ headers: {}, body: "{not" }), { path: "/", headers: {}, body: "{not" });
@@ -30,7 +30,7 @@ test("a request keeps its headers but for those of its transfer, and its body wh
   assert.deepEqual(read({ path: "/events?a", headers: {} }), { path: "/events?a", headers: {}, body: "{}" });
 });
 
-test("a review is posted where our own configuration has those of its resource posted, unless a path is written beside it", () => {
+test("a review is posted to the path that Sluice's configuration has for its resource, unless a path is recorded with it", () => {
   for (const value of [review, { headers: json, body: review }, { headers: json, body: JSON.stringify(review) }]) {
     const recorded = read(value);
     assert.ok(!("mistake" in recorded));
@@ -46,7 +46,7 @@ test("a review is posted where our own configuration has those of its resource p
   assert.match(mistakeOf({ kind: "AdmissionReview" }), /it reviews a resource that it does not name/);
 });
 
-test("a review that only the next version will have posted goes to the function that answers it already", () => {
+test("a review that only the next version's configuration has is posted to the function that already answers it", () => {
   const ofPods = { kind: "AdmissionReview", request: { resource: { resource: "pods" } } };
   const [first = assert.fail()] = admissionFunctions;
   const rule = { ...first.registration.rule, operations: ["DELETE"], resources: ["pods"] };
@@ -54,7 +54,7 @@ test("a review that only the next version will have posted goes to the function 
   assert.equal("path" in recorded && recorded.path, first.registration.path);
 });
 
-test("a file that holds none of them is told what is expected, and what it is instead", () => {
+test("a file without a recorded request is rejected, with what is expected and what the file is instead", () => {
   const expected = /^write a CloudEvent in structured mode, an AdmissionReview, or a request as \{.*\}, in JSON: /;
   const cases: readonly [unknown, string][] = [
     ["", "it is no JSON object"],
@@ -73,7 +73,7 @@ test("a file that holds none of them is told what is expected, and what it is in
   }
 });
 
-test("a cluster that is only looked at refuses every write, and sends none", async () => {
+test("a read-only cluster refuses every write, and sends none", async () => {
   const sent: string[] = [];
   const record = (verb: string) => async () => void sent.push(verb);
   const whole = { get: record("get"), create: record("create"), patch: record("patch"), delete: record("delete") };

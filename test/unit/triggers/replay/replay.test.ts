@@ -129,7 +129,7 @@ describe("a recorded request is replayed", () => {
   /** Requests to the API server, without those of the kubelets and controllers of the fake cluster. */
   const verbs = () => new Set(stage.served.requests().map(({ verb }) => verb));
 
-  test("every fixture is decided by the function that it is for, with zone, guard, message and what it would do", async () => {
+  test("every fixture is decided by its function, and the replay prints zone, guard, message and planned act", async () => {
     assert.deepEqual(
       (await readdir(folder)).filter((file) => file.endsWith(".json")).sort(),
       Object.keys(expected).sort(),
@@ -143,26 +143,26 @@ describe("a recorded request is replayed", () => {
     }
   });
 
-  test("every fixture stands in their README, and nothing else does", async () => {
+  test("the README lists exactly the fixtures that exist", async () => {
     const rows = (await readFile(`${folder}README.md`, "utf8")).matchAll(/^\| `([^`]+)` +\|/gm);
     assert.deepEqual([...rows].map(([, file]) => file).sort(), Object.keys(expected).sort());
   });
 
-  test("whatever is replayed, nothing is written to the cluster, leases included, even where SLUICE_MODE says act", async () => {
+  test("a replay never writes to the cluster, neither Leases nor anything else, even with SLUICE_MODE=act", async () => {
     const before = stage.world.store.list("leases");
     for (const file of Object.keys(expected)) await replayFile(`${folder}${file}`, { SLUICE_MODE: "act" });
     assert.deepEqual([...verbs()].sort(), ["get", "list"]);
     assert.deepEqual(stage.world.store.list("leases").items, before.items);
   });
 
-  /** A fixture with another content. */
+  /** A fixture with different content. */
   async function changed(name: string, change: (text: string) => string): Promise<string> {
     const file = join(scratch, name);
     await writeFile(file, change(await readFile(`${folder}${name}`, "utf8")));
     return file;
   }
 
-  test("a StatefulSet in no group is told from one that is gone", async () => {
+  test("the replay distinguishes a StatefulSet without a group from a missing one", async () => {
     stage.world.store.create("statefulsets", namespace, {
       metadata: { name: "alone" },
       spec: { replicas: 0, selector: { matchLabels: { app: "alone" } }, template: {} },
@@ -172,7 +172,7 @@ describe("a recorded request is replayed", () => {
     assert.match(text, /^object {4}StatefulSet demo\/alone\nsentence {2}it has no label rollout-group, /m);
   });
 
-  test("a review that would be refused says with what, and why, though shadow mode lets everything go", async () => {
+  test("the replay prints with which code and why a review would be refused, although shadow mode allows everything", async () => {
     stage.world.store.delete("pods", { namespace, name: "db-zone-c-1" });
     const { text } = await replayFile(`${folder}eviction.json`);
     assert.match(text, /^guard {5}zones-down$/m);
@@ -183,12 +183,12 @@ describe("a recorded request is replayed", () => {
     assert.match(text, /^would do {2}refuse it with 429 TooManyRequests$/m);
   });
 
-  test("what others wrote moves no terminal: control and direction characters are escaped", async () => {
+  test("text of others cannot move the terminal's cursor, because control and direction characters are escaped", async () => {
     const file = await changed("statefulset-update.json", (text) =>
       text.replace('"ce-name": "db-zone-a"', '"ce-name": "db\\u202e-zone-a"').replaceAll("ce-name", "Ce-Name"),
     );
     const recorded = await readRecording(file, admissionFunctions);
-    assert.ok("mistake" in recorded, "no header can hold it");
+    assert.ok("mistake" in recorded, "no header can contain it");
     const budget = await changed("budget.json", (text) =>
       text.replace('"name": "db"', '"name": "db\\u202e\\u001b[2J"'),
     );

@@ -65,7 +65,7 @@ test("a review is answered in its own version, with its uid", async () => {
   }
 });
 
-test("a refusal is a 400 with a message and the field, on dry runs too", async () => {
+test("a refusal has code 400, a message and the field, in dry runs as well", async () => {
   for (const dryRun of [false, true]) {
     const { response } = await answerTo(review({ dryRun, object: budget({ maxUnavailable: -1 }) }));
     const message = "spec.maxUnavailable is -1: write an integer of at least 0, or use maxUnavailablePercentage";
@@ -107,7 +107,7 @@ const badRequests: [row: string, status: number, message: RegExp, body: unknown,
   ["JSON of 101 levels", 400, /nested more than 100 deep/, `${"[".repeat(101)}${"]".repeat(101)}`],
 ];
 
-test("what is no review has a status and a message, each in the README", async () => {
+test("each request that is no review gets the status and the message of the README", async () => {
   for (const [row, status, expected, body, headers] of badRequests) {
     const response = await post(body, headers);
     assert.equal(response.status, status, row);
@@ -120,7 +120,7 @@ test("what is no review has a status and a message, each in the README", async (
   assert.match(readme, /\| another method +\| HTTP 405 /);
 });
 
-test("a body without a length is cut off at the same size", async () => {
+test("a body without a length is cut off at the same limit", async () => {
   const body = new ReadableStream({
     start(controller) {
       for (let part = 0; part < 10; part++) controller.enqueue(new TextEncoder().encode("x".repeat(1_000_000)));
@@ -131,13 +131,13 @@ test("a body without a length is cut off at the same size", async () => {
   assert.equal((await createTestApp().app.request(request)).status, 413);
 });
 
-test("a content type may carry parameters, and capitals", async () => {
+test("a content type may have parameters and capital letters", async () => {
   for (const sent of ["application/json; charset=utf-8", "Application/JSON"]) {
     assert.equal((await post(review(), { "content-type": sent })).status, 200);
   }
 });
 
-test("reviews of something else are refused with a 400, each in the README", async () => {
+test("each review of another kind or operation is refused with 400, as the README says", async () => {
   for (const [row, request, expected] of [
     ["another operation", { operation: "DELETE", object: null }, /operation "DELETE": register .+ CREATE and UPDATE/],
     ["another operation", { operation: undefined }, /of no operation/],
@@ -152,7 +152,7 @@ test("reviews of something else are refused with a 400, each in the README", asy
   }
 });
 
-test("a function that breaks leaves its server closed or open, and the table says which", async () => {
+test("a function that fails allows or refuses the review, as the table of paths says", async () => {
   for (const whenBroken of ["closed", "open"] as const) {
     const broken = {
       definition: { ...validation.definition, whenBroken },
@@ -169,7 +169,7 @@ test("a function that breaks leaves its server closed or open, and the table say
   for (const one of paths) assert.match(readme, new RegExp(`\\| \`${one}\` +\\| ${whenBroken} `), "the table of paths");
 });
 
-test("a function is told which type of object a review is about, and who asked, with the whole name", async () => {
+test("a function gets the type of the reviewed object, and the user's whole name", async () => {
   const seen: Pick<AdmissionRequest, "resource" | "user">[] = [];
   const handler = {
     async review({ resource, user }: AdmissionRequest) {
@@ -190,7 +190,7 @@ test("a function is told which type of object a review is about, and who asked, 
   assert.equal((await post(review({ resource: { ...resource, group: "g".repeat(254) } }), json, app)).status, 400);
 });
 
-test("what the API server does without an answer is registered apart from what a function that breaks answers", () => {
+test("the failure policy of a webhook does not depend on what its function answers when it fails", () => {
   for (const failurePolicy of ["Fail", "Ignore"] as const) {
     for (const whenBroken of ["closed", "open"] as const) {
       const { definition } = validation;
@@ -202,7 +202,7 @@ test("what the API server does without an answer is registered apart from what a
   }
 });
 
-test("no path is that of two functions", () => {
+test("no two functions have the same path", () => {
   const paths = admissionFunctions.flatMap((one) => one.paths);
   assert.equal(new Set(paths).size, paths.length);
   for (const one of paths) assert.match(one, /^\/(admission|pods)\/[a-z-]+(\/pin)?$/);
@@ -227,7 +227,7 @@ test("reviews are counted, measured and logged", async () => {
   );
 });
 
-test("a review that is told never-possible is a metric at once, and a dry run is none (R25)", async () => {
+test("a review that is answered never-possible sets the metric at once, and a dry run does not (R25)", async () => {
   const definition = { ...validation.definition, name: "evaluate-eviction" };
   const handler = { review: async () => forbidden("never-possible", "0 of 3 may ever go", { zone: "db-a" }) };
   const { app, reporting } = createTestApp({ admissions: [{ definition, handler }] });
@@ -240,7 +240,7 @@ test("a review that is told never-possible is a metric at once, and a dry run is
   assert.match(await metrics(), series);
 });
 
-test("the app of the TLS port has reviews and nothing else, and answers while the process is ending", async () => {
+test("the TLS port serves only reviews, and answers them while the process is ending", async () => {
   const { reporting } = createTestApp();
   const app = createAdmissionApp({
     ...quietServer,

@@ -1,4 +1,4 @@
-/** Bodies that clients post: how much of them may be in memory, and how long they may take. */
+/** The bodies that clients post: how much memory they may use, and how long they may take. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -48,7 +48,7 @@ function statuses(begun: readonly Begun[]): string[] {
   return begun.flatMap((one) => one.status() ?? []);
 }
 
-test("128 posts that stand still turn no event away: bytes count as they arrive, and not as they are told", async (context) => {
+test("128 stalled posts refuse no event, because a body counts by the bytes that have come, and not by its announced length", async (context) => {
   const { port, url, triggered } = await serve(context);
   const length = mebibyte;
   const stalled = await Promise.all(Array.from({ length: 200 }, () => begin(context, port, { length, body: "[" })));
@@ -58,7 +58,7 @@ test("128 posts that stand still turn no event away: bytes count as they arrive,
   assert.deepEqual(statuses(stalled), []);
 });
 
-test("a body that stands still is 408 with a message after three seconds, and one that moves is taken", async (context) => {
+test("a stalled body is answered 408 with a message after three seconds, and one that goes on is read", async (context) => {
   const { port, lines } = await serve(context);
   const startedMs = performance.now();
   const still = await begin(context, port, { length: 10, body: "[" });
@@ -76,7 +76,7 @@ test("a body that stands still is 408 with a message after three seconds, and on
   assert.ok(!lines.some(({ level }) => level === "error"));
 });
 
-test("while all bodies together are too many, the largest has to come again, and a small one is taken", async (context) => {
+test("while all bodies together are too large, the largest is refused with Retry-After, and a small one is read", async (context) => {
   const { port, url, reporting } = await serve(context);
   const large = "x".repeat(900_000);
   const begun = await Promise.all(
@@ -91,7 +91,7 @@ test("while all bodies together are too many, the largest has to come again, and
   assert.match(await reporting.metrics.registry.metrics(), /^sluice_events_total\{result="refused"\} \d+$/m);
 });
 
-test("reviews have a budget of bodies, and no flood of events takes it from them", async (context) => {
+test("reviews have a limit of their own for bodies, so that a flood of events does not use it up", async (context) => {
   const { port, url } = await serve(context);
   const part = "x".repeat(900_000);
   await Promise.all(Array.from({ length: 40 }, () => begin(context, port, { length: mebibyte, body: `["${part}` })));
@@ -121,7 +121,7 @@ async function postChunked(context: TestContext, port: number, path: string, chu
   return String(received).slice(9, 12);
 }
 
-test("a body in pieces of one byte counts for its bytes: an honest one is taken beside others", async (context) => {
+test("a body in pieces of one byte counts only its bytes, so that an honest body is read beside several of them", async (context) => {
   const { port, triggered } = await serve(context);
   // 300,000 pieces were 77 MB when each counted as 256 bytes.
   const answers = Array.from({ length: 3 }, () => postChunked(context, port, "/", inBytes(100_000)));
@@ -129,7 +129,7 @@ test("a body in pieces of one byte counts for its bytes: an honest one is taken 
   assert.equal(triggered.length, 3);
 });
 
-test("a body of 5 MiB is read, and one of 5 MiB and one byte is 413, whether its client told its length or not", async (context) => {
+test("a body of 5 MiB is read, and a larger one is answered 413, with and without an announced length", async (context) => {
   const { url, port } = await serve(context);
   for (const [more, status] of [
     [0, 400],
@@ -155,14 +155,14 @@ function serveBodies(mostBytes: number) {
   return { bodies, post };
 }
 
-test("a body that is alone is bounded like any", async () => {
+test("a single body is limited like any other", async () => {
   const { bodies, post } = serveBodies(100);
   assert.equal((await post(`"${"x".repeat(98)}"`)).status, 200);
   assert.equal((await post(`"${"x".repeat(99)}"`)).status, 503);
   assert.equal(bodies.bytes, 0);
 });
 
-test("of two bodies at once that are too much together the larger comes again, and the smaller is taken", async () => {
+test("of two bodies that are too large together, the larger is refused, and the smaller is read", async () => {
   const { bodies, post } = serveBodies(100);
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
   const writer = writable.getWriter();
@@ -174,14 +174,14 @@ test("of two bodies at once that are too much together the larger comes again, a
   assert.equal(bodies.bytes, 0);
 });
 
-test("bodies that say how short they are are taken by the thousand", async () => {
+test("thousands of bodies with a short announced length are read at once", async () => {
   const testApp = createTestApp();
   const request = { method: "POST", headers: { ...binaryHeaders, "content-length": "2" }, body: "{}" };
   const answers = await Promise.all(Array.from({ length: 2_000 }, () => testApp.app.request("/", request)));
   assert.ok(answers.every(({ status }) => status === 204));
 });
 
-test("a client that goes away in the middle of its body is a line at debug, and none at error", async (context) => {
+test("a client that disconnects in the middle of its body is logged at debug, and not as an error", async (context) => {
   const { port, lines } = await serve(context);
   const reviews = { path: reviewPath, headers: json, length: 1_000, body: "[" };
   const begun = await Promise.all([
@@ -194,7 +194,7 @@ test("a client that goes away in the middle of its body is a line at debug, and 
   assert.deepEqual([...new Set(lines.map(({ level }) => level))], ["debug"]);
 });
 
-test("what cannot be read is 400 with a message, and no fault of ours: deep nesting, a query or a host that is none", async (context) => {
+test("a request that cannot be read is the client's fault, 400 with a message: deep nesting, or a malformed query or host", async (context) => {
   const { port, url, lines } = await serve(context);
   const deep = "[".repeat(200_000) + "]".repeat(200_000);
   for (const [path, body] of [

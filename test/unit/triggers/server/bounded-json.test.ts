@@ -1,4 +1,4 @@
-/** JSON of unproven clients: what is read, and what is refused because of its nesting. */
+/** JSON of unproven clients: what the server reads, and what it refuses because of its nesting. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deepestJson, mostJsonValues, parseBoundedJson } from "../../../../triggers/server/bounded-json.ts";
@@ -8,7 +8,7 @@ const nested = (depth: number, filler = "") => `${"[".repeat(depth)}${filler}${"
 /** Enough that the server does not treat the body as a short one. */
 const long = JSON.stringify("x".repeat(mostJsonValues));
 
-test("what is nested too deep is not read, in a short body and in a long one, by lists and by objects", () => {
+test("JSON that is nested too deep is refused, in short and long bodies, in lists and objects", () => {
   for (const filler of ["", long]) {
     assert.ok("value" in parse(nested(deepestJson, filler)), filler.slice(0, 3));
     assert.deepEqual(parse(nested(deepestJson + 1, filler)), { because: "the body is nested more than 100 deep" });
@@ -18,14 +18,14 @@ test("what is nested too deep is not read, in a short body and in a long one, by
   assert.deepEqual(parse(object), { because: "the body is nested more than 100 deep" });
 });
 
-test("what stands in strings is not nested, however many brackets it has", () => {
+test("brackets inside strings do not count as nesting, however many there are", () => {
   for (const filler of ["", "x".repeat(mostJsonValues)]) {
     const text = `${"[".repeat(1_000)}\\"${"{".repeat(1_000)}${filler}`;
     assert.deepEqual(parse(`{"a":"${text}","b":[1]}`), { value: { a: text.replaceAll("\\", ""), b: [1] } });
   }
 });
 
-test("many objects beside one another are read, up to the bound of values", () => {
+test("objects beside one another are read, up to the limit of values", () => {
   assert.ok("value" in parse(`[${Array(1_000).fill("{}").join(",")}]`));
   const many = `[${Array(mostJsonValues + 1)
     .fill("1")
@@ -33,7 +33,7 @@ test("many objects beside one another are read, up to the bound of values", () =
   assert.deepEqual(parse(many), { because: `the body holds more than ${mostJsonValues} values` });
 });
 
-test("nothing but blanks is no value, and what is not JSON says so, whole or cut in a character", () => {
+test("blanks alone are no value, and other malformed JSON is reported, even if it is cut inside a character", () => {
   assert.deepEqual(parse(" \n"), { value: undefined });
   assert.deepEqual(parse('{"a":'), { because: "the body is not JSON" });
   assert.deepEqual(parseBoundedJson(Buffer.from([0x7b, 0xc3])), { because: "the body is not JSON" });

@@ -29,7 +29,7 @@ function replaceData(world: CertificateWorld, data: object): void {
   world.store.patch("secrets", settings.secret, { data });
 }
 
-test("what the Secret says is presented is the pair; what is wrong with it is a message", async () => {
+test("the pair that the Secret marks as presented is used; anything wrong with the Secret is reported in a message", async () => {
   const world = new CertificateWorld();
   const source = sourceIn(world);
   await assert.rejects(source.read(), {
@@ -58,13 +58,13 @@ test("what the Secret says is presented is the pair; what is wrong with it is a 
   });
 });
 
-test("a Secret is read twenty times before what is renewed expires, but neither all the time nor hardly ever", () => {
+test("the Secret is read twenty times between a renewal and the old certificate's expiry, every 1 to 10 s", () => {
   const world = new CertificateWorld();
   const everyMs = [60_000, 300_000, 365 * 24 * 3_600_000].map((lifetimeMs) => sourceIn(world, lifetimeMs).everyMs);
   assert.deepEqual(everyMs, [1_000, 5_000, 10_000]);
 });
 
-test("the first certificate is waited for, each reason is reported once, and what waiting does not help ends it", async () => {
+test("the server waits for the first certificate, reports each reason once, and fails if waiting cannot help", async () => {
   const world = new CertificateWorld();
   const generation = await generationOf(world.timeline.nowMs());
   const troubles: string[] = [];
@@ -94,7 +94,7 @@ function shown(port: number): Promise<string> {
   });
 }
 
-test("the TLS port opens once there is a certificate, says so, and shows the next one to the next who connects", async (context) => {
+test("the TLS port opens once there is a certificate, logs that, and presents the next one to new connections", async (context) => {
   const { app, reporting, lines } = createTestApp();
   const nowMs = Date.now();
   const [first, second] = [await generationOf(nowMs), await generationOf(nowMs)];
@@ -113,7 +113,7 @@ test("the TLS port opens once there is a certificate, says so, and shows the nex
   const server = openTlsPort({ app, port: 0, requestTimeoutMs: 1_000, source, clock, reporting }, stopping.signal);
   assert.equal(server.notReady(), "there is no certificate to present yet");
   const readAgain = async (): Promise<void> => {
-    // Until it sleeps.
+    // Lets the source run until it sleeps again.
     await new Promise(setImmediate);
     const before = poll;
     poll = Promise.withResolvers();
@@ -140,7 +140,7 @@ test("the TLS port opens once there is a certificate, says so, and shows the nex
   );
 });
 
-/** A function that does what the test says, in virtual time. */
+/** A cron function whose runs the test defines, in virtual time. */
 function startTestCron(run: () => Promise<CronOutcome>) {
   const clock = createVirtualClock();
   const { reporting, lines } = createTestApp();
@@ -157,7 +157,7 @@ function startTestCron(run: () => Promise<CronOutcome>) {
   return { clock, cron, lines };
 }
 
-test("cron's function runs at once, when it is triggered, when it asked for it, and at least every five minutes", async () => {
+test("a cron function runs at the start, when it is triggered, when it asked for it, and at least every five minutes", async () => {
   const runs: number[] = [];
   const requeues = [10_000, 3_600_000, 3_600_000];
   const { clock, cron, lines } = startTestCron(async () => {
@@ -170,12 +170,12 @@ test("cron's function runs at once, when it is triggered, when it asked for it, 
   cron.enqueue();
   await clock.goTo(400_000);
   assert.deepEqual(runs, [200, 10_400, 20_200, 320_400]);
-  assert.equal(lines.filter(({ msg }) => msg === "all is well").length, 1, "what has not changed is reported once");
+  assert.equal(lines.filter(({ msg }) => msg === "all is well").length, 1, "an unchanged message is logged once");
   assert.equal(await cron.stop(clock.monotonicMs() + 1_000), true);
   assert.equal(cron.enqueue(), false);
 });
 
-test("a run that fails is tried again, and a right that is missing is named and waited for", async () => {
+test("a run that fails is tried again, and a missing right is named and waited for", async () => {
   const runs: number[] = [];
   const message = 'secrets is forbidden: User "x" cannot get resource "secrets" in API group ""';
   const { clock, lines } = startTestCron(async () => {

@@ -72,7 +72,7 @@ async function createWatch(context: TestContext) {
   return { files, write, replace, pairs, troubles, read: once, stop };
 }
 
-test("files that are missing, no PEM, or no pair are reported by name", async (context) => {
+test("missing files, files that are no PEM, and files that are no pair are reported by name", async (context) => {
   const { files, write } = await createFiles(context);
   await assert.rejects(readKeyPair(files), /^Error: TLS_CERT_FILE cannot be read: ENOENT.+tls\.crt/);
   const [one, other] = [await authority.issue(), await authority.issue()];
@@ -88,7 +88,7 @@ test("files that are missing, no PEM, or no pair are reported by name", async (c
   assert.ok(Date.parse(pair.notAfter) > Date.now());
 });
 
-test("a new pair is reported once, and the same one again never", async (context) => {
+test("a new pair is reported once, and an unchanged pair never", async (context) => {
   const { write, pairs, troubles, read, stop } = await createWatch(context);
   await read();
   assert.equal(pairs.length, 0);
@@ -101,7 +101,7 @@ test("a new pair is reported once, and the same one again never", async (context
   assert.deepEqual(troubles, []);
 });
 
-test("half of a new pair is waited for, and a broken one is reported once, until it is mended", async (context) => {
+test("the source waits for the other half of a new pair, and reports a broken pair once until it is mended", async (context) => {
   const { files, write, replace, pairs, troubles, read, stop } = await createWatch(context);
   const next = await authority.issue();
   await replace(files.certFile, next.cert);
@@ -142,7 +142,7 @@ function ask(port: number, agent: Agent): Promise<number | undefined> {
   });
 }
 
-test("another certificate is shown to new connections, and those that there are go on", async (context) => {
+test("new connections get the new certificate, and existing connections stay open", async (context) => {
   const { files, write } = await createFiles(context);
   const [one, other] = [await authority.issue(), await authority.issue()];
   await write(one);
@@ -160,7 +160,7 @@ test("another certificate is shown to new connections, and those that there are 
   assert.equal(await ask(listening.port, agent), from);
 });
 
-test("a client that speaks no TLS, or stops in the middle of a handshake, keeps no other client waiting", async (context) => {
+test("a client that speaks no TLS, or stops in the middle of a handshake, delays no other client", async (context) => {
   const { files, write } = await createFiles(context);
   await write(await authority.issue());
   const { app } = createTestApp();

@@ -1,4 +1,7 @@
-/** Which clients may post reviews: none on the plain port, and on the TLS port those with a requested certificate. */
+/**
+ * Which clients may post reviews: none on the plain port, and on the TLS port those with a certificate of the given
+ * authorities.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:https";
@@ -30,7 +33,7 @@ async function createFiles(context: TestContext) {
   return files;
 }
 
-/** A source of pairs for the TLS port, and its complaints. */
+/** A source of pairs for the TLS port, and the errors that it has reported. */
 async function createSource(context: TestContext) {
   const files = await createFiles(context);
   const troubles: string[] = [];
@@ -78,7 +81,7 @@ async function serve(context: TestContext) {
 
 const shown = ({ cert, key }: IssuedPair) => ({ cert, key, agent: false });
 
-test("reviews are refused on the plain port with a message, at every path of every function, unless they are asked for", async () => {
+test("the plain port refuses reviews at every path of every function with a message, unless a setting permits them", async () => {
   const invariants = admissionFunctions.map((definition) => ({ ...validation, definition }));
   const { app } = createTestApp({ admissions: invariants, reviewsOnPort: false });
   const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(review) };
@@ -92,7 +95,7 @@ test("reviews are refused on the plain port with a message, at every path of eve
   assert.equal((await createTestApp({ reviewsOnPort: true }).app.request(path, asked)).status, 200);
 });
 
-test("a client that shows a certificate of the authorities is answered, and no other client is: 401 with a message", async (context) => {
+test("a client with a certificate of the authorities is answered, and any other client gets 401 with a message", async (context) => {
   const { port } = await serve(context);
   const known = await ask(port, shown(await clients.issue()));
   assert.equal(known.status, 200, known.text);
@@ -107,7 +110,7 @@ test("a client that shows a certificate of the authorities is answered, and no o
   assert.equal((await ask(port, { agent: false }, "/healthz")).status, 404);
 });
 
-test("other authorities are those of new connections, and tickets and idle connections of before are of no use", async (context) => {
+test("a change of the authorities counts for new connections, and for idle connections and session tickets as well", async (context) => {
   const { files, source, listening, port } = await serve(context);
   const client = await clients.issue();
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -120,7 +123,7 @@ test("other authorities are those of new connections, and tickets and idle conne
   assert.equal((await ask(port, shown(await others.issue()))).status, 200);
 });
 
-test("a file that is wrong is reported by name", async (context) => {
+test("a malformed file of authorities is reported by name", async (context) => {
   const { caFile } = await createFiles(context);
   await assert.rejects(readClientAuthorities(`${caFile}.none`), /^Error: TLS_CLIENT_CA_FILE cannot be read: ENOENT/);
   for (const [text, pattern] of [
@@ -134,7 +137,7 @@ test("a file that is wrong is reported by name", async (context) => {
   assert.equal((await readClientAuthorities(caFile)).match(/BEGIN/g)?.length, 2);
 });
 
-test("one that becomes wrong later is reported once, and keeps no renewed certificate from being presented", async (context) => {
+test("a file of authorities that becomes malformed is reported once, and a renewed certificate is still presented", async (context) => {
   const { files, troubles, source } = await createSource(context);
   await writeFile(files.caFile, "half a fi");
   const renewed = await ours.issue();

@@ -1,4 +1,4 @@
-/** Which connections delay the end of a process, and which do not. */
+/** Which connections delay the end of a process. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -32,7 +32,7 @@ async function serve(context: TestContext, options: Partial<ListenOptions>) {
 }
 
 for (const [name, optionsOf] of Object.entries(ports)) {
-  test(`over ${name}: a connection on which no request ever came ends, and does not hold up the close`, async (context) => {
+  test(`over ${name}: a connection without a request is closed at once, and does not delay the end`, async (context) => {
     const { listening, open } = await serve(context, await optionsOf());
     const unused = await open();
     const used = await open(get);
@@ -43,7 +43,7 @@ for (const [name, optionsOf] of Object.entries(ports)) {
     await Promise.all(ends);
   });
 
-  test(`over ${name}: a request that comes right after the close, on a connection of before, is answered`, async (context) => {
+  test(`over ${name}: a request that comes right after the close is answered if its connection is older`, async (context) => {
     const { listening, open } = await serve(context, await optionsOf());
     const fresh = await open();
     const closed = listening.close(never);
@@ -53,7 +53,7 @@ for (const [name, optionsOf] of Object.entries(ports)) {
     await closed;
   });
 
-  test(`over ${name}: a request of which a part has come is waited for, and answered`, async (context) => {
+  test(`over ${name}: a request that has partly come is waited for, and answered`, async (context) => {
     const { listening, open } = await serve(context, await optionsOf());
     const slow = await open(get.slice(0, 20));
     const other = await open(get);

@@ -29,7 +29,7 @@ async function assertTaken(response: Response): Promise<void> {
 
 const bare = without(binaryHeaders, "ce-kind", "ce-name", "ce-namespace", "ce-apiversion");
 
-test("a Reference event in binary mode is answered 204 without a body, and its StatefulSet is triggered", async () => {
+test("a Reference event in binary mode is answered 204 without a body, and triggers its StatefulSet", async () => {
   for (const path of ["/", "/events"]) {
     const testApp = createTestApp();
     await assertTaken(await post(testApp, binaryHeaders, JSON.stringify(reference), path));
@@ -37,7 +37,7 @@ test("a Reference event in binary mode is answered 204 without a body, and its S
   }
 });
 
-test("add, update and delete of both modes trigger, and no other type does", async () => {
+test("events of add, update and delete trigger in both modes, and events of any other type do not", async () => {
   for (const mode of ["ref", "resource"]) {
     for (const change of ["add", "update", "delete"]) {
       const testApp = createTestApp();
@@ -67,7 +67,7 @@ test("without extensions the key comes from a Reference's data, or from a Resour
   }
 });
 
-test("in structured mode the extensions are taken as well, and data in base64", async () => {
+test("structured mode also accepts the extensions, and data in base64", async () => {
   const testApp = createTestApp();
   const { data, ...rest } = structured;
   await assertTaken(await postStructured(testApp, { ...rest, kind: "Pod", namespace: "app", name: "compactor-12" }));
@@ -76,7 +76,7 @@ test("in structured mode the extensions are taken as well, and data in base64", 
   assert.deepEqual(testApp.triggered, ["pods app/compactor-12", "statefulsets app/ingester-zone-a"]);
 });
 
-test("a pod is reported by its own name: what that triggers is for each function to say", async () => {
+test("a pod's event is passed on with the pod's own name, and each function decides what it triggers", async () => {
   const testApp = createTestApp();
   for (const name of ["ingester-zone-a-0", "web-7d9f8c6b5-x2x4z"]) {
     const headers = { ...binaryHeaders, "ce-kind": "Pod", "ce-apiversion": "v1", "ce-name": name };
@@ -85,7 +85,7 @@ test("a pod is reported by its own name: what that triggers is for each function
   assert.deepEqual(testApp.triggered, ["pods app/ingester-zone-a-0", "pods app/web-7d9f8c6b5-x2x4z"]);
 });
 
-test("what is of the whole cluster needs no namespace, and triggers whatever namespaces are served", async () => {
+test("an event of a cluster-wide object needs no namespace, and triggers whichever namespaces are served", async () => {
   const testApp = createTestApp({ watches: new Set<KnownResource>(["nodes"]), namespaces: ["app"] });
   const node = { ...without(binaryHeaders, "ce-namespace"), "ce-kind": "Node", "ce-apiversion": "v1" };
   await assertTaken(await post(testApp, { ...node, "ce-name": "worker-1" }, "{}"));
@@ -105,7 +105,7 @@ const ofConfiguration = {
   "ce-subject": "/apis/admissionregistration.k8s.io/v1/namespaces//validatingwebhookconfigurations/zpdb-validation-app",
 };
 
-test("an event of a webhook configuration triggers a function that waits for it, is ignored elsewhere, and needs a name", async () => {
+test("an event of a webhook configuration triggers a function that watches it, is otherwise ignored, and needs a name", async () => {
   const watches = new Set<KnownResource>(["validatingwebhookconfigurations"]);
   const body = JSON.stringify({ kind: "ValidatingWebhookConfiguration", namespace: "", name: "zpdb-validation-app" });
   const testApp = createTestApp({ watches, namespaces: ["app"] });
@@ -114,7 +114,7 @@ test("an event of a webhook configuration triggers a function that waits for it,
   assert.deepEqual(testApp.triggered, Array(2).fill("validatingwebhookconfigurations /zpdb-validation-app"));
   const foreign = { ...ofConfiguration, "ce-apiversion": "example.com/v1" };
   await assertTaken(await post(testApp, foreign, "{}"));
-  assert.equal(testApp.triggered.length, 2, "of another group it is another type");
+  assert.equal(testApp.triggered.length, 2, "another API group makes it another type");
   await assertRefused(
     await post(testApp, { ...ofConfiguration, "ce-name": "../x" }, "{}"),
     400,
@@ -128,7 +128,7 @@ test("an event of a webhook configuration triggers a function that waits for it,
   assert.deepEqual(other.triggered, []);
 });
 
-test("an object of a type that no function waits for is never taken for a StatefulSet of its name", async () => {
+test("an object of a type that no function watches is never taken for a StatefulSet of the same name", async () => {
   const testApp = createTestApp();
   for (const kind of ["PersistentVolumeClaim", "ConfigMap", "Node", "Namespace"]) {
     const headers = { ...binaryHeaders, "ce-kind": kind, "ce-apiversion": "v1" };
@@ -138,7 +138,7 @@ test("an object of a type that no function waits for is never taken for a Statef
   assert.deepEqual(testApp.triggered, []);
 });
 
-test("an unknown kind, a StatefulSet of another API group and a namespace that is not ours cost nothing", async () => {
+test("an unknown kind, a StatefulSet of another API group and a namespace that is not served cause no request", async () => {
   const testApp = createTestApp({ namespaces: ["app"] });
   for (const changed of [
     { "ce-kind": "Node" },
@@ -151,13 +151,13 @@ test("an unknown kind, a StatefulSet of another API group and a namespace that i
   assert.deepEqual(testApp.triggered, []);
 });
 
-test("a kind that triggers no function costs nothing", async () => {
+test("a kind that triggers no function causes no request", async () => {
   const testApp = createTestApp({ watches: new Set<KnownResource>(["pods"]) });
   await assertTaken(await post(testApp, binaryHeaders, "{}"));
   assert.deepEqual(testApp.triggered, []);
 });
 
-test("a name that is none in Kubernetes is refused before it can reach a URL", async () => {
+test("a name that Kubernetes would not accept is refused before it can become part of a URL", async () => {
   const testApp = createTestApp();
   for (const changed of [
     { "ce-name": "../../secrets/x" },
@@ -194,7 +194,7 @@ test("extensions and data that are not strings are refused, and so is an object 
   assert.deepEqual(testApp.triggered, []);
 });
 
-test("a content type counts without its parameters and in any case", async () => {
+test("a content type is compared without its parameters and without regard to case", async () => {
   const testApp = createTestApp();
   for (const type of [
     "application/json; charset=utf-8",
@@ -209,7 +209,7 @@ test("a content type counts without its parameters and in any case", async () =>
   assert.equal(testApp.triggered.length, 5);
 });
 
-test("malformed JSON is 400 in both modes, and so is an event that is no object", async () => {
+test("malformed JSON is answered 400 in both modes, and so is an event that is no object", async () => {
   const testApp = createTestApp();
   for (const body of ["{", "garbage", '{"a":1}}']) {
     await assertRefused(await post(testApp, binaryHeaders, body), 400, /not JSON/);
@@ -226,7 +226,7 @@ test("malformed JSON is 400 in both modes, and so is an event that is no object"
   assert.deepEqual(testApp.triggered, []);
 });
 
-test("leading white space is JSON all the same", async () => {
+test("JSON may begin with white space", async () => {
   const testApp = createTestApp();
   await assertTaken(await post(testApp, bare, `\n  ${JSON.stringify(reference)}`));
   await assertTaken(
@@ -235,7 +235,7 @@ test("leading white space is JSON all the same", async () => {
   assert.equal(testApp.triggered.length, 2);
 });
 
-test("an event without one of the attributes that it must have is 400, though the SDK would invent some", async () => {
+test("an event without a required attribute is answered 400, although the SDK would add the attribute", async () => {
   const testApp = createTestApp();
   for (const name of ["specversion", "id", "source", "type"]) {
     const missing = new RegExp(`has no ${name}`);
@@ -247,7 +247,7 @@ test("an event without one of the attributes that it must have is 400, though th
   assert.deepEqual(testApp.triggered, []);
 });
 
-test("a specversion that is not 1.0 is 400: the SDK's validate() answers false to it, and does not throw", async () => {
+test("a specversion other than 1.0 is answered 400, although the SDK's validate() only returns false for it", async () => {
   const testApp = createTestApp();
   for (const version of ["0.3", "2.0", "1"]) {
     await assertRefused(await post(testApp, { ...binaryHeaders, "ce-specversion": version }, "{}"), 400, /specversion/);
@@ -255,13 +255,13 @@ test("a specversion that is not 1.0 is 400: the SDK's validate() answers false t
   }
 });
 
-test("what the specification forbids is 400", async () => {
+test("an event that the specification forbids is answered 400", async () => {
   const testApp = createTestApp();
   await assertRefused(await postStructured(testApp, { ...structured, "Not-A-Name": "x" }), 400, /attribute name/);
   await assertRefused(await postStructured(testApp, { ...structured, schemaurl: "http://x" }), 400, /schemaurl/);
 });
 
-test("a request that is no CloudEvent is 400, and one in a content type that carries none 415", async () => {
+test("a request that is no CloudEvent is answered 400, and one of a content type without events 415", async () => {
   const testApp = createTestApp();
   await assertRefused(await post(testApp, { "content-type": "application/json" }, "{}"), 400, /neither ce- headers/);
   for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/cloudevents+avro"]) {
@@ -274,7 +274,7 @@ test("a request that is no CloudEvent is 400, and one in a content type that car
   await assertRefused(await post(testApp, {}, undefined), 415, /no content type/);
 });
 
-test("a batch is 400", async () => {
+test("a batch of events is answered 400", async () => {
   const testApp = createTestApp();
   const batch = await postStructured(testApp, [structured], "application/cloudevents-batch+json");
   await assertRefused(batch, 400, /one event at a time/);
@@ -293,7 +293,7 @@ test("a tick of any content type starts a sweep", async () => {
   assert.deepEqual(testApp.triggered, ["sweep", "sweep", "sweep"]);
 });
 
-test("a tick of a function's own schedule, told by the name of its source, starts no sweep", async () => {
+test("a tick of a function's own schedule, which its source identifies, starts no sweep", async () => {
   const testApp = createTestApp();
   for (const name of ["release-prepared-due", "release-prepared", "due"]) {
     const source = `/apis/v1/namespaces/app/pingsources/${name}`;
@@ -304,7 +304,7 @@ test("a tick of a function's own schedule, told by the name of its source, start
   assert.deepEqual(testApp.triggered, ["due", "sweep", "sweep"]);
 });
 
-test("a body beyond the limit is 413, whether it says its length or not", async () => {
+test("a body beyond the limit is answered 413, with and without an announced length", async () => {
   const testApp = createTestApp({ bodyLimitBytes: 1_024 });
   const large = JSON.stringify({ ...reference, filler: "x".repeat(1_024) });
   await assertRefused(
@@ -316,7 +316,7 @@ test("a body beyond the limit is 413, whether it says its length or not", async 
   assert.deepEqual(testApp.triggered, []);
 });
 
-test("while events are not welcome, or the queue is full, they are 503 with Retry-After", async () => {
+test("while the server takes no events, or the queue is full, an event is answered 503 with Retry-After", async () => {
   for (const testApp of [createTestApp({ notReady: () => "this process is ending" }), createTestApp({ full: true })]) {
     const headers = { ...binaryHeaders, "ce-type": "dev.knative.sources.ping" };
     for (const response of [await post(testApp, binaryHeaders, "{}"), await post(testApp, headers, "{}")]) {
@@ -326,7 +326,7 @@ test("while events are not welcome, or the queue is full, they are 503 with Retr
   }
 });
 
-test("an unexpected error is 503 with Retry-After, and is logged", async () => {
+test("an unexpected error is answered 503 with Retry-After, and is logged", async () => {
   const testApp = createTestApp({
     notReady: () => {
       throw new Error("boom");
@@ -338,7 +338,7 @@ test("an unexpected error is 503 with Retry-After, and is logged", async () => {
   assert.ok(testApp.lines.some(({ level, msg }) => level === "error" && String(msg).includes("boom")));
 });
 
-test("events are counted by what became of them", async () => {
+test("events are counted by their outcome", async () => {
   const testApp = createTestApp();
   await post(testApp, binaryHeaders, "{}");
   await post(testApp, { ...binaryHeaders, "ce-kind": "Node" }, "{}");

@@ -1,4 +1,4 @@
-/** What clients of a port may use: connections, requests on each, and answers that they do not read. */
+/** What clients of a port may use: connections, requests on each connection, and answers that they have not read. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -31,7 +31,7 @@ async function serve(context: TestContext, options: Partial<ListenOptions> = {})
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
 
-/** Everything that is sent until the other side ends the connection. */
+/** Everything that the server sends until it closes the connection. */
 async function readAll(socket: Socket): Promise<string> {
   const chunks: Buffer[] = [];
   socket.on("data", (chunk) => chunks.push(chunk));
@@ -39,7 +39,7 @@ async function readAll(socket: Socket): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-test("2,000 requests that come at once are read a few at a time, and are all answered in their order", async (context) => {
+test("2,000 requests that come at once are read a few at a time, and are all answered in order", async (context) => {
   const { open, cuts, app } = await serve(context);
   let [asked, inFlight, most] = [0, 0, 0];
   app.get("/number", async (c) => {
@@ -61,7 +61,7 @@ test("2,000 requests that come at once are read a few at a time, and are all ans
   assert.deepEqual(cuts, []);
 });
 
-test("nothing more is read of a connection whose answers are not, whatever is sent on it", async (context) => {
+test("the server reads no more from a connection whose answers are not read, whatever the client sends", async (context) => {
   const { open, app } = await serve(context);
   let asked = 0;
   app.get("/never", () => {
@@ -75,7 +75,7 @@ test("nothing more is read of a connection whose answers are not, whatever is se
   assert.equal(asked, usualBounds.mostInFlight);
 });
 
-test("a client that reads late is answered in the end, however Node and we have paused it in between", async (context) => {
+test("a client that reads slowly gets all its answers, although Node and Sluice pause its connection", async (context) => {
   const { open, app } = await serve(context);
   app.get("/large", (c) => c.text(`${"x".repeat(300_000)}\n`));
   const socket = await open();
@@ -91,7 +91,7 @@ test("a client that reads late is answered in the end, however Node and we have 
   assert.ok(!socket.destroyed);
 });
 
-test("bodies come whole, however they are cut, and whatever stands behind them", async (context) => {
+test("bodies arrive whole, however they are split, and whatever follows them", async (context) => {
   const { open, triggered } = await serve(context);
   const socket = await open();
   const received: string[] = [];
@@ -107,7 +107,7 @@ test("bodies come whole, however they are cut, and whatever stands behind them",
   assert.equal(triggered.length, 20);
 });
 
-test("what is no request has a status and a message all the same", async (context) => {
+test("a malformed request also gets a status and a message", async (context) => {
   const { open } = await serve(context, { requestTimeoutMs: 1_000 });
   for (const [sent, status] of [
     ["P@ST / HTTP/1.1\r\n\r\n", 400],
@@ -123,7 +123,7 @@ test("what is no request has a status and a message all the same", async (contex
   }
 });
 
-test("as many requests as are answered at once are answered in their order, again and again", async (context) => {
+test("the most requests that may be in flight are answered in order, again and again", async (context) => {
   const { open, cuts } = await serve(context);
   const socket = await open();
   const received: string[] = [];
@@ -144,7 +144,7 @@ test("as many requests as are answered at once are answered in their order, agai
   assert.deepEqual(cuts, []);
 });
 
-test("a client that never reads its answer is ended, and one that waits long for an answer is not", async (context) => {
+test("the server closes the connection of a client that never reads its answer, and not of one that waits for a slow answer", async (context) => {
   const { app, open, cuts } = await serve(context, { bounds: { unreadMs: 300 } });
   app.get("/large", (c) => c.text("x".repeat(50_000_000)));
   app.get("/slow", async (c) => {
@@ -163,7 +163,7 @@ test("a client that never reads its answer is ended, and one that waits long for
   assert.deepEqual(cuts, ["unread"]);
 });
 
-test("what comes before it is answered first, and a request that breaks off has a message in its place", async (context) => {
+test("requests before a malformed or unfinished one are answered first, and that gets a message in its turn", async (context) => {
   const { open, app } = await serve(context, { requestTimeoutMs: 1_000 });
   app.get("/slow", async (c) => {
     await delay(300);
@@ -183,7 +183,7 @@ test("what comes before it is answered first, and a request that breaks off has 
   }
 });
 
-test("a body that no route wants is let go of, however slowly it comes, and the next request is answered", async (context) => {
+test("the body of a request without a route is discarded, however slowly it comes, and the next request is answered", async (context) => {
   const { open } = await serve(context);
   const socket = await open();
   const received: string[] = [];
@@ -199,7 +199,7 @@ test("a body that no route wants is let go of, however slowly it comes, and the 
   assert.deepEqual(statuses(), [404, 200]);
 });
 
-test("at their bound a connection makes room that is idle, the longest first; where none is, who comes is turned away", async (context) => {
+test("at the limit the connection that has been idle longest is closed for a new one; if none is idle, the new one is", async (context) => {
   const { open, cuts, app } = await serve(context, { bounds: { mostConnections: 100 } });
   app.get("/never", () => new Promise<Response>(() => {}));
   const sockets = await Promise.all(Array.from({ length: 100 }, open));
@@ -210,7 +210,7 @@ test("at their bound a connection makes room that is idle, the longest first; wh
   const newcomer = await open();
   await closed;
   assert.deepEqual(cuts, ["idle"]);
-  assert.ok(!first.destroyed, "it was idle for less long");
+  assert.ok(!first.destroyed, "it has been idle for a shorter time");
   newcomer.write(get("/healthz"));
   await once(newcomer, "data");
   for (const socket of [first, newcomer, ...others]) socket.write(get("/never"));
@@ -219,7 +219,7 @@ test("at their bound a connection makes room that is idle, the longest first; wh
   assert.equal(cuts.at(-1), "too-many");
 });
 
-test("near their bound those that have been idle for a while are ended, and a TLS handshake does not count twice", async (context) => {
+test("near the limit idle connections are closed, and a TLS connection does not count twice", async (context) => {
   const authority = await createAuthority();
   const { cert, key } = await authority.issue();
   const pair = { cert, key, subject: "", notAfter: "" };
@@ -238,7 +238,7 @@ test("near their bound those that have been idle for a while are ended, and a TL
   assert.deepEqual(cuts, []);
   for (const socket of sockets.splice(0, 10)) socket.destroy();
   sockets.push(...(await Promise.all(Array.from({ length: 10 }, open))));
-  assert.deepEqual(cuts, [], "those that were closed count no more");
+  assert.deepEqual(cuts, [], "closed connections no longer count");
   await delay(3_100);
   const asked = await open();
   asked.write(get("/healthz"));
@@ -247,7 +247,7 @@ test("near their bound those that have been idle for a while are ended, and a TL
   assert.deepEqual([...new Set(cuts)], ["idle"]);
 });
 
-test("a port takes a thousand connections, and not the 17,800 that it once took", async (context) => {
+test("a port accepts a thousand connections, and not 17,800 as it once did", async (context) => {
   const { open, cuts } = await serve(context, { bounds: { firstHeadMs: 60_000 } });
   for (let count = 0; count < usualBounds.mostConnections + 200; count += 100) {
     await Promise.all(Array.from({ length: 100 }, open));
@@ -255,7 +255,7 @@ test("a port takes a thousand connections, and not the 17,800 that it once took"
   await eventually("200 ended", 5_000, async () => (cuts.length === 200 ? true : undefined));
 });
 
-test("far from their bound, connections that are idle stay", async (context) => {
+test("far from the limit idle connections stay open", async (context) => {
   const { open, cuts } = await serve(context, { bounds: { crowdedIdleMs: 1 } });
   const socket = await open();
   for (let count = 0; count < 20; count++) (await open()).destroy();
@@ -264,7 +264,7 @@ test("far from their bound, connections that are idle stay", async (context) => 
   assert.deepEqual(cuts, []);
 });
 
-test("one rendering of the metrics serves everybody for half a second, with its length", async () => {
+test("one rendering of the metrics serves all clients for half a second, with its length", async () => {
   let nowMs = 0;
   const rendered: PromiseWithResolvers<string>[] = [];
   const registry = {
@@ -278,7 +278,7 @@ test("one rendering of the metrics serves everybody for half a second, with its 
   const page = createMetricsPage(registry as never, () => nowMs);
   const first = page();
   nowMs += 10 * servesForMs;
-  assert.equal(page(), first, "who asks while it is being rendered waits for it");
+  assert.equal(page(), first, "a client that asks during the rendering gets its result");
   rendered[0]?.resolve("one");
   await first;
   nowMs += servesForMs - 1;

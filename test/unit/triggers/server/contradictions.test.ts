@@ -1,4 +1,7 @@
-/** A review whose objects have another namespace or name than the review: 400 at each server, and no function decides by it. */
+/**
+ * Reviews whose objects have another namespace or name than the review: each server answers 400, and no function
+ * decides by them.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -73,7 +76,7 @@ for (const { name, paths } of admissionFunctions) {
   }
 }
 
-test("an object without a namespace, or that has no name yet, contradicts nothing: the review's own count", async () => {
+test("an object without a namespace or a name contradicts nothing, and the review's own values count", async () => {
   for (const request of [
     { object: metadataOf({}), oldObject: null },
     { object: metadataOf({ namespace: "", name: "" }) },

@@ -1,4 +1,4 @@
-/** Which connection makes room: only the choice, without a socket. */
+/** Which connection is closed for a new one: only the choice, without a socket. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { addressOf, type ConnectionStanding, chooseToGo, type Placed } from "../../../../triggers/server/crowd.ts";
@@ -24,7 +24,7 @@ function newcomerOf(address: string): Named {
   return { name: "newcomer", address, standing: "fresh", sinceMs: 10_000, isAnswered: false, isProved: false };
 }
 
-/** The name of the connection that goes when one comes from that address. */
+/** Name of the connection that is closed when a new one comes from that address. */
 function goes(all: readonly Named[], address: string): string {
   const crowds = new Map<string, { unproven: number }>();
   const placed = [...all, newcomerOf(address)].map((one) => {
@@ -37,8 +37,8 @@ function goes(all: readonly Named[], address: string): string {
   return (newcomer && chooseToGo(placed, newcomer, most)?.name) ?? "newcomer";
 }
 
-describe("which connection makes room", () => {
-  test("the oldest of the address that has the most goes, and not a newcomer of another one", () => {
+describe("which connection is closed for a new one", () => {
+  test("the oldest connection of the address with the most connections is closed, and not a new one of another address", () => {
     for (const standing of ["stalled", "fresh", "idle", "moving", "working"] as const) {
       const all = [...many(100, "api", "idle"), ...many(900, "crowd", standing)];
       assert.equal(goes(all, "probe"), `crowd ${standing} 0`);
@@ -46,13 +46,13 @@ describe("which connection makes room", () => {
     }
   });
 
-  test("a newcomer of the address that has the most takes no place of another one", () => {
+  test("a new connection of the address with the most connections closes no connection of another address", () => {
     const all = [...many(500, "api", "fresh"), ...many(300, "crowd", "fresh"), ...many(200, "crowd", "working")];
     assert.equal(goes(all, "crowd"), "crowd fresh 0");
     assert.equal(goes([...many(400, "api", "idle"), ...many(600, "crowd", "working")], "crowd"), "newcomer");
   });
 
-  test("of one address goes what is stalled, then what never had an answer, then idle ones; what waits for its answer stays", () => {
+  test("within one address stalled connections are closed first, then those never answered, then idle ones, and never working ones", () => {
     const kinds = ["stalled", "fresh", "idle", "moving"] as const;
     for (const [at, kind] of kinds.entries()) {
       const all = [...many(900, "one", "working"), ...kinds.slice(at).flatMap((one) => many(10, "one", one))];
@@ -61,7 +61,7 @@ describe("which connection makes room", () => {
     assert.equal(goes(many(1_000, "one", "working"), "one"), "newcomer");
   });
 
-  test("of two addresses with equally many, a connection that never had a request answered goes first", () => {
+  test("between two addresses with equally many, a connection that was never answered is closed first", () => {
     const api = [...many(250, "api", "idle"), ...many(250, "api", "working", { isAnswered: true })];
     assert.equal(goes([...api, ...many(500, "crowd", "fresh", { sinceMs: 9_999 })], "probe"), "crowd fresh 0");
     const works = many(500, "crowd", "working", { sinceMs: 9_999 });
@@ -77,7 +77,7 @@ describe("which connection makes room", () => {
     assert.equal(goes([...many(10, "api", "working"), ...working], "crowd-7"), "newcomer");
   });
 
-  test("a client that has shown who it is never counts as unproven", () => {
+  test("a client that has proved its identity never counts as unproven", () => {
     const proved = many(999, "api", "idle", { isProved: true });
     assert.equal(goes([...proved, ...many(1, "crowd", "working")], "probe"), "newcomer");
     assert.equal(goes([...proved, ...many(1, "crowd", "moving")], "probe"), "crowd moving 0");
@@ -85,7 +85,7 @@ describe("which connection makes room", () => {
   });
 });
 
-test("an IPv4 address counts alike in either form, and an IPv6 address by its first 64 bits", () => {
+test("an IPv4 address counts the same in both notations, and an IPv6 address by its first 64 bits", () => {
   for (const [address, counted] of [
     ["10.1.2.3", "10.1.2.3"],
     ["::ffff:10.1.2.3", "10.1.2.3"],

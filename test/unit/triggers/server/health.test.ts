@@ -21,7 +21,7 @@ test("before its first answer the API server counts as away", () => {
   assert.equal(health.away(), undefined);
 });
 
-test("it counts as away once every call has failed for 10 s, and one answer ends that", async () => {
+test("the API server counts as away once every call has failed for 10 s, and one answer ends that", async () => {
   const { health, clock } = createTestHealth();
   health.observe({ statusCode: 200 });
   health.observe({ statusCode: "error" });
@@ -44,7 +44,7 @@ test("one answer among failures, even a refusal, keeps the API server from count
   assert.equal(health.away(), undefined);
 });
 
-test("an API server that rejects our credentials counts as away", async () => {
+test("an API server that rejects Sluice's credentials counts as away", async () => {
   const { health, clock } = createTestHealth();
   health.observe({ statusCode: 200 });
   health.observe({ statusCode: 401 });
@@ -52,7 +52,7 @@ test("an API server that rejects our credentials counts as away", async () => {
   assert.notEqual(health.away(), undefined);
 });
 
-test("while calls fail it is asked every 2 s, each outage is reported once, and so is its end", async () => {
+test("while calls fail, the API server is asked every 2 s, and each outage and its end are reported once", async () => {
   const { health, clock, messages } = createTestHealth();
   const asked: number[] = [];
   const stopping = new AbortController();
@@ -74,7 +74,7 @@ test("while calls fail it is asked every 2 s, each outage is reported once, and 
   await probing;
 });
 
-test("the message says that the credentials are not accepted", async () => {
+test("the message says that the API server rejects the credentials", async () => {
   const { health, clock, messages } = createTestHealth();
   void health.probe(() => Promise.reject(failure(401)), new AbortController().signal);
   await clock.goTo(1_000);

@@ -1,7 +1,4 @@
-/**
- * A client disconnects while its review is under way: the function learns of that, but not if the client has its answer
- * already.
- */
+/** A client disconnects during its review: the function learns of it, unless the client already has its answer. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -17,7 +14,7 @@ const review = {
   request: { uid: "u-1", operation: "CREATE", namespace: "mimir", name: "ingester", object: {} },
 };
 
-/** A function that answers when the test says so, and its port. */
+/** A function that answers when the test permits it, and its port. */
 async function testApp() {
   const asked: { request: AdmissionRequest; answer: (answer: AdmissionAnswer) => void }[] = [];
   const handler = {
@@ -38,7 +35,7 @@ async function testApp() {
   return { post, whenAsked, close: () => listening.close(AbortSignal.abort()) };
 }
 
-test("a client that goes away while its review waits is reported to the function, and no other client is", async () => {
+test("the function learns that a client has disconnected during its review, and only of that client", async () => {
   const { post, whenAsked, close } = await testApp();
   const stays = post();
   const first = await whenAsked(1);
@@ -56,10 +53,10 @@ test("a client that goes away while its review waits is reported to the function
   response.resume();
   await once(response, "end");
   await close();
-  assert.equal(first.request.signal?.aborted, false, "an answer that is out is no client that has gone");
+  assert.equal(first.request.signal?.aborted, false, "a client with its answer has not disconnected");
 });
 
-test("a review that comes over no connection, as in a replay, has no client that could leave", async () => {
+test("a review without a connection, as in a replay, has no client that could disconnect", async () => {
   let signal: AbortSignal | undefined | "unasked" = "unasked";
   const handler = {
     review: async (asked: AdmissionRequest) => {

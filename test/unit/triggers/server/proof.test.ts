@@ -1,4 +1,4 @@
-/** While a key is required, clients that have not shown it have few places, and clients that have keep theirs. */
+/** While a key is required, clients that have not shown it get few places, and clients that have shown it keep theirs. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -36,7 +36,7 @@ async function open(times: number, one: () => Promise<Socket>): Promise<Socket[]
   return sockets;
 }
 
-test("unproven clients have 10 of 60 places while the key is asked for, and a client that has shown it once keeps its connection", async (context) => {
+test("unproven clients get 10 of 60 places while the key is required, and a client that has shown it once keeps its connection", async (context) => {
   const dial = await serve(context, { isAsked: true });
   const known = await open(20, async () => {
     const socket = await dial(honest, keyed);
@@ -53,7 +53,7 @@ test("unproven clients have 10 of 60 places while the key is asked for, and a cl
   }
 });
 
-test("a newcomer of another address finds a place among unproven clients, and is known once it has shown the key", async (context) => {
+test("a new client of another address gets a place among the unproven ones, and keeps it once it has shown the key", async (context) => {
   const dial = await serve(context, { isAsked: true });
   const foreign = await open(30, () => dial(crowd, ""));
   const newcomer = await dial(honest, keyed);
@@ -63,7 +63,7 @@ test("a newcomer of another address finds a place among unproven clients, and is
   assert.ok(!newcomer.destroyed);
 });
 
-test("while no key is asked for, all places are for any client; once it is, each newcomer ends some of the unproven clients", async (context) => {
+test("without a required key all clients share all places; once a key is required, each new connection closes unproven ones", async (context) => {
   const asked = { isAsked: false };
   const dial = await serve(context, asked);
   const foreign = await open(50, () => dial(crowd, ""));

@@ -5,7 +5,7 @@ import { listen } from "../../../../triggers/server/server.ts";
 import { createTestApp } from "../../../support/app.ts";
 import { createAuthority } from "../../../support/certificates.ts";
 
-/** Resolves to the protocol and the suite that both ends agreed on, or to the code of the error. */
+/** Resolves to the protocol and the cipher suite that both sides agreed on, or to the code of the error. */
 function handshake(port: number, options: ConnectionOptions): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false, ...options }, () => {
@@ -16,13 +16,13 @@ function handshake(port: number, options: ConnectionOptions): Promise<string> {
   return promise;
 }
 
-/** Both ends agree on this and nothing else, or on nothing. */
+/** Both sides agree on this and nothing else, or on nothing. */
 function only(version: SecureVersion, ciphers?: string): ConnectionOptions {
   const suites = ciphers === undefined ? {} : { ciphers: `${ciphers}:@SECLEVEL=0` };
   return { minVersion: version, maxVersion: version, ...suites };
 }
 
-test("the TLS port speaks 1.2 with ECDHE and AEAD, and 1.3, and nothing else, with the first certificate and with the next", async (context) => {
+test("the TLS port speaks only 1.3, and 1.2 with ECDHE and AEAD, with the first certificate and with the next", async (context) => {
   const { app } = createTestApp();
   const [ecdsa, rsa] = [await (await createAuthority()).issue(), await (await createAuthority("RSA-4096")).issue()];
   const about = { subject: "localhost", notAfter: "" };

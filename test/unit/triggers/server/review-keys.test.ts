@@ -1,5 +1,5 @@
 /**
- * The key of API servers is required while every webhook configuration has it. A client without it learns nothing and costs
+ * API servers must show a key while every webhook configuration has it. A client without it learns nothing and costs
  * nothing.
  */
 import assert from "node:assert/strict";
@@ -25,7 +25,7 @@ function configurationOf(path: string, namespace = "mimir", labelled?: string): 
   return { metadata: { name: "one", labels }, webhooks: [webhook] } as never;
 }
 
-/** The clock stands still unless the test moves it. */
+/** The clock advances only when the test moves it. */
 function createKeys(paths = [eviction, downscale]) {
   let nowMs = 1_000;
   const sleeps: (() => void)[] = [];
@@ -44,7 +44,7 @@ function createKeys(paths = [eviction, downscale]) {
   return { keys, see, goOn };
 }
 
-test("the key is asked for once every configuration of a path has had it for 10 s, and no more from when one has not", () => {
+test("the key is required once all configurations of a path have had it for 10 s, and no longer once one lacks it", () => {
   const { keys, see, goOn } = createKeys();
   see(`/${key}${eviction}`);
   goOn(9_999);
@@ -57,13 +57,13 @@ test("the key is asked for once every configuration of a path has had it for 10 
     goOn(60_000);
     assert.ok(!keys.asks(eviction), plain);
     see(`/${key}${eviction}`);
-    assert.ok(!keys.asks(eviction), "it begins anew");
+    assert.ok(!keys.asks(eviction), "the 10 s begin again");
     goOn(10_000);
     assert.ok(keys.asks(eviction));
   }
 });
 
-test("a configuration with our label counts wherever its Service is, and one with the label of another namespace never", () => {
+test("a configuration with our label counts wherever it points, and one with the label of another namespace never counts", () => {
   const { keys, goOn } = createKeys();
   const ours = configurationOf(`/${key}${eviction}`);
   keys.see([
@@ -77,7 +77,7 @@ test("a configuration with our label counts wherever its Service is, and one wit
   assert.ok(!keys.asks(eviction));
 });
 
-test("what leads elsewhere does not count: another namespace, a URL that is none, another path", () => {
+test("a configuration does not count if it points elsewhere: to another namespace, a malformed URL or another path", () => {
   const { keys, goOn } = createKeys();
   const ours = configurationOf(`/${key}${eviction}`);
   const others = [
@@ -93,7 +93,7 @@ test("what leads elsewhere does not count: another namespace, a URL that is none
   assert.ok(keys.asks(eviction) && keys.asksEverywhere());
 });
 
-test("a path that no configuration has is closed together with those that have one, and by itself never", () => {
+test("a path without a configuration requires the key as soon as another path does, and never by itself", () => {
   const { keys, see, goOn } = createKeys();
   see();
   goOn(60_000);
@@ -109,7 +109,7 @@ test("a path that no configuration has is closed together with those that have o
   ]);
 });
 
-test("a renewal breaks nothing: each of the three keys of the Secret counts, in a configuration and in a request", () => {
+test("a renewal interrupts nothing, because each of the Secret's three keys counts, in configurations and in requests", () => {
   const { keys, see, goOn } = createKeys();
   see(`/${key}${eviction}`);
   goOn(10_000);
@@ -124,10 +124,10 @@ test("a renewal breaks nothing: each of the three keys of the Secret counts, in 
   see(`/${other}${eviction}`);
   assert.ok(keys.asks(eviction));
   keys.know({ current: foreign, next: undefined, previous: other });
-  assert.ok(keys.asks(eviction) && !keys.isShown(`/${key}${eviction}`), "two renewals ago");
+  assert.ok(keys.asks(eviction) && !keys.isShown(`/${key}${eviction}`), "the key of two renewals ago");
 });
 
-test("while the keys or the configurations are not known no key is asked for", () => {
+test("no key is required while the keys or the configurations are unknown", () => {
   const { keys, see, goOn } = createKeys();
   keys.know(none);
   see(`/${key}${eviction}`);
@@ -168,7 +168,7 @@ const request = { uid: "1", operation: "CREATE", namespace: "mimir", name: "budg
 const review = JSON.stringify({ kind: "AdmissionReview", apiVersion: "admission.k8s.io/v1", request });
 const post = { method: "POST", headers: { "content-type": "application/json" }, body: review };
 
-test("without the key every request gets one constant answer: no function is asked, no body is read, and no line is logged", async () => {
+test("without the key every request gets one constant answer, which asks no function, reads no body and logs no line", async () => {
   const { app, goOn, path, lines, decided } = createServer();
   const swapped = `/${key.toUpperCase()}${path}`;
   const strange = [
@@ -203,7 +203,7 @@ test("without the key every request gets one constant answer: no function is ask
   assert.deepEqual([decided, lines], [[], []]);
 });
 
-test("with the key a review is decided, and what is no review has its own answer", async () => {
+test("with the key a review is decided, and a request that is no review gets its usual answer", async () => {
   const { app, path, decided } = createServer();
   assert.equal((await app.request(`/${key}${path}`, post)).status, 200);
   assert.deepEqual(decided, ["budget"]);
@@ -212,7 +212,7 @@ test("with the key a review is decided, and what is no review has its own answer
   assert.equal((await app.request(`/${key}/${key}${path}`, post)).status, 404);
 });
 
-test("a review under the plain path that was just written back is answered as soon as our watch reports it", async () => {
+test("a review at the plain path is answered as soon as the watch reports that a configuration was changed back to it", async () => {
   const { app, see, path, decided } = createServer();
   const answer = app.request(path, post);
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
@@ -222,7 +222,7 @@ test("a review under the plain path that was just written back is answered as so
   assert.deepEqual(decided, ["budget"]);
 });
 
-test("where no key is asked for, a path with any key is that path", async () => {
+test("while no key is required, a path with any key counts as the plain path", async () => {
   const { app, see, path } = createServer();
   see(path);
   for (const where of [path, `/${key}${path}`, `/${foreign}${path}`])

@@ -25,7 +25,7 @@ async function readAll(socket: Socket): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-test("health is that the process answers; readiness says why not", async () => {
+test("the process is healthy while it answers; readiness gives the reason if it is not ready", async () => {
   let reason: string | undefined = "the API server has not answered yet";
   const { app } = createTestApp({ notReady: () => reason });
   assert.equal((await app.request("/healthz")).status, 200);
@@ -38,7 +38,7 @@ test("health is that the process answers; readiness says why not", async () => {
   assert.equal((await app.request("/readyz")).status, 200);
 });
 
-test("other paths and methods are 404 with a message, never a bare error", async () => {
+test("other paths and methods are answered 404 with a message, and never by a bare error", async () => {
   const { app } = createTestApp();
   for (const [path, method] of [
     ["/nothing", "POST"],
@@ -75,7 +75,7 @@ test("requests are measured by route, status and size, and paths that no route s
   has("sluice_queue_keys 7");
 });
 
-test("a review's answer says its type and length in bytes, over a socket too, and counts with them", async (context) => {
+test("a review's answer has its type and its length in bytes, also over a socket", async (context) => {
   const { app, url } = await serve(context);
   const uid = "ü".repeat(20);
   const review = { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: { uid } };
@@ -105,7 +105,7 @@ test("over a socket an event is answered 204 with no body at all", async (contex
   assert.deepEqual(triggered, ["statefulsets app/ingester-zone-a"]);
 });
 
-test("over a socket a body beyond the limit is 413, with a length told before or not", async (context) => {
+test("over a socket a body beyond the limit is answered 413, with and without an announced length", async (context) => {
   const { url, triggered } = await serve(context, { bodyLimitBytes: 1_024 });
   const large = JSON.stringify({ filler: "x".repeat(100_000) });
   const reported = await fetch(url, { method: "POST", headers: binaryHeaders, body: large });
@@ -131,7 +131,7 @@ test("a client that does not finish its request is cut off with 408", async (con
   assert.match(await readAll(socket), /^HTTP\/1\.1 408 /);
 });
 
-test("what is no HTTP is 400, and the server goes on", async (context) => {
+test("a request that is no HTTP is answered 400, and the server goes on", async (context) => {
   const { listening, url } = await serve(context);
   const socket = connect(listening.port, "127.0.0.1");
   socket.write("\x16\x03\x01 hello\r\n\r\n");
@@ -139,7 +139,7 @@ test("what is no HTTP is 400, and the server goes on", async (context) => {
   assert.equal((await fetch(`${url}/healthz`)).status, 200);
 });
 
-test("closing ends idle connections at once, and waits for an answer that is under way", async (context) => {
+test("the close ends idle connections at once, and waits for an answer that is under way", async (context) => {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<undefined>();
   const { app } = createTestApp();
@@ -163,7 +163,7 @@ test("closing ends idle connections at once, and waits for an answer that is und
   await closed;
 });
 
-test("a connection that never ends is cut off in the end", async () => {
+test("the close ends a connection that stays busy after a limited time", async () => {
   const { app } = createTestApp();
   const listening = await listen(app, { port: 0, requestTimeoutMs: 10_000 });
   const socket = connect(listening.port, "127.0.0.1");
@@ -175,7 +175,7 @@ test("a connection that never ends is cut off in the end", async () => {
   await Promise.all([closed, readAll(socket)]);
 });
 
-test("a port that is taken is reported", async (context) => {
+test("a port that is in use is reported", async (context) => {
   const { listening, app } = await serve(context);
   await assert.rejects(listen(app, { port: listening.port, requestTimeoutMs: 10_000 }), /EADDRINUSE/);
 });

@@ -4,7 +4,7 @@ import { guardDownscale } from "../../../../functions/guard-downscale/function.t
 import { askAgain } from "../../../../functions/shared/admission/answers.ts";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
-import { groupOfPod, groupOfStatefulSet } from "../../../../functions/shared/contract/keys.ts";
+import { groupOfPod, groupOfStatefulSet, type ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createTestWorld, type TestWorldOptions } from "./world.ts";
@@ -52,7 +52,7 @@ async function started(options: TestWorldOptions) {
   return { ...testWorld, standalone };
 }
 
-test("watches trigger the function: a change of template is rolled without a sweep", async () => {
+test("a watch triggers the function: a change of the template is rolled out without a sweep", async () => {
   const { goTo, changeTemplates, isRolled, lines } = await started({});
   await goTo(20);
   changeTemplates("app:2");
@@ -61,7 +61,7 @@ test("watches trigger the function: a change of template is rolled without a swe
   assert.equal(lines.filter(({ msg }) => String(msg).startsWith("swept")).length, 1);
 });
 
-test("where only reviews are answered, nothing is watched, listed or waited for", async () => {
+test("a process that only answers reviews watches, lists and waits for nothing", async () => {
   const { goTo, calls, cluster, standalone } = await started({ definitions: [] });
   assert.equal(standalone.notReady(), undefined);
   await goTo(600);
@@ -69,7 +69,35 @@ test("where only reviews are answered, nothing is watched, listed or waited for"
   assert.equal(await standalone.stop(cluster.monotonicMs() + 1_000), true);
 });
 
-test("with lists alone, events and sweeps roll a group", async () => {
+test("a process of a function that is keyed by Nodes watches these alone, and looks at its own keys every ten seconds", async () => {
+  const reconciled: string[] = [];
+  const node = (name: string): ObjectRef => ({ resource: "nodes", namespace: "", name });
+  const ofNodes: FunctionDefinition<ObjectRef> = {
+    ...{ name: "record", concern: "remember nodes", isOptIn: true, needs: [], reads: [], writes: [] },
+    keyedBy: "nodes",
+    watches: [{ resource: "nodes", keysOf: ({ name }) => [node(name)] }],
+    listKeys: async () => [],
+    schedule: { everySeconds: 10, listDue: async () => [node("due")] },
+    async reconcile(_context, { name }) {
+      reconciled.push(name);
+      return { requeueAfterMs: undefined, pendingActs: undefined };
+    },
+  };
+  const { goTo, calls, world, cluster, standalone } = await started({ definitions: [ofNodes as FunctionDefinition] });
+  assert.equal(standalone.notReady(), undefined);
+  world.store.create("nodes", "", { metadata: { name: "node-1" } });
+  await goTo(2);
+  assert.deepEqual(reconciled, ["due", "node-1"]);
+  await goTo(62);
+  assert.equal(reconciled.filter((name) => name === "due").length, 7);
+  assert.deepEqual(
+    calls.map(({ verb, resource }) => `${verb} ${resource}`),
+    ["list nodes"],
+  );
+  assert.equal(await standalone.stop(cluster.monotonicMs() + 1_000), true);
+});
+
+test("with VIEWS=list, events and sweeps roll out a group", async () => {
   const { goTo, changeTemplates, isRolled, standalone } = await started({ settings: { views: "list" } });
   assert.equal(standalone.notReady(), undefined);
   await goTo(20);
@@ -82,7 +110,7 @@ test("with lists alone, events and sweeps roll a group", async () => {
   assert.equal(isRolled(), true);
 });
 
-test("it is not ready before the first lists have come", async () => {
+test("the process is not ready before its first lists have come", async () => {
   const testWorld = createTestWorld();
   const standalone = testWorld.start();
   assert.match(standalone.notReady() ?? "", /have not come yet/);
@@ -90,7 +118,7 @@ test("it is not ready before the first lists have come", async () => {
   assert.equal(standalone.notReady(), undefined);
 });
 
-test("a sweep runs at the start and then at least as often as the setting says, over every group", async () => {
+test("a sweep of all groups runs at the start, and then at least as often as the setting says", async () => {
   const { definition, harness, swept } = createRecorder();
   const { goTo, world } = await started({
     definitions: [definition],
@@ -104,7 +132,7 @@ test("a sweep runs at the start and then at least as often as the setting says, 
   assert.deepEqual(swept, [["app/ingester"], ["app/ingester", "db/etcd"]]);
 });
 
-test("a sweep that is queued or runs is not started twice", async () => {
+test("a sweep that is queued or runs is not started again", async () => {
   const { definition, swept } = createRecorder();
   const { goTo, standalone } = await started({ definitions: [definition], settings: { views: "list" } });
   for (let tick = 0; tick < 5; tick++) assert.equal(standalone.enqueuer.sweep(), true);
@@ -117,7 +145,7 @@ function addLate({ world }: Pick<ReturnType<typeof createTestWorld>, "world">): 
   world.addGroup({ namespace: "app", group: "late", zones: ["a"], replicas: 1 });
 }
 
-test("a burst of events of one StatefulSet costs one read and one reconcile; an object that is gone, one read", async () => {
+test("a burst of events of one StatefulSet costs one read and one reconcile; a missing object costs one read", async () => {
   const { definition, harness } = createRecorder();
   const testWorld = await started({ definitions: [definition], settings: { views: "list" } });
   const { goTo, standalone, calls } = testWorld;
@@ -132,7 +160,7 @@ test("a burst of events of one StatefulSet costs one read and one reconcile; an 
   assert.deepEqual(harness, ["app/late"]);
 });
 
-test("a StatefulSet that cannot be read is read again later, and nothing is lost", async () => {
+test("a StatefulSet that cannot be read is read again later, and no change is lost", async () => {
   let away = false;
   const { definition, harness } = createRecorder();
   const testWorld = await started({
@@ -155,7 +183,7 @@ test("a StatefulSet that cannot be read is read again later, and nothing is lost
   assert.deepEqual(harness, ["app/late"]);
 });
 
-test("a start without the API server is no crash: the first sweep is tried until it succeeds", async () => {
+test("a start without the API server is no crash, and the first sweep is tried until it succeeds", async () => {
   let away = true;
   const { definition, harness } = createRecorder();
   const { goTo, standalone } = await started({
@@ -172,7 +200,7 @@ test("a start without the API server is no crash: the first sweep is tried until
   assert.ok(harness.includes("app/ingester sweep"));
 });
 
-test("what one function's sweep cannot do does not keep the groups from being triggered", async () => {
+test("the failure of one function in a sweep does not keep the groups of others from being triggered", async () => {
   const { definition, harness } = createRecorder();
   const failing = { ...definition, sweep: () => Promise.reject(forbidden("create", "leases")) };
   const { lines } = await started({ definitions: [failing], settings: { views: "list" } });
@@ -180,7 +208,7 @@ test("what one function's sweep cannot do does not keep the groups from being tr
   assert.ok(lines.some(({ level, msg }) => level === "warn" && String(msg).includes("leases is forbidden")));
 });
 
-test("a missing right is an Event on a StatefulSet that names verb and resource, a log line, and a try every 30 s", async () => {
+test("a missing right is reported by an Event on a StatefulSet and a log line with verb and resource, and tried every 30 s", async () => {
   let granted = false;
   const { definition, harness } = createRecorder(async (_, { group }) => {
     if (group === "ingester" && !granted) throw forbidden("patch", "leases");
@@ -209,7 +237,7 @@ test("a missing right is an Event on a StatefulSet that names verb and resource,
   assert.equal(harness.length, 5);
 });
 
-test("where no StatefulSet can be read either, the Event is about the ledger's Lease", async () => {
+test("without the right to read StatefulSets the Event is about the ledger's Lease", async () => {
   const { definition } = createRecorder(() => Promise.reject(forbidden("list", "statefulsets")));
   const testWorld = createTestWorld({
     definitions: [definition],
@@ -243,7 +271,7 @@ test("each function that decides reviews is opened in the mode of its process (R
   }
 });
 
-test("shadow mode says what it would do and writes nothing", async () => {
+test("shadow mode reports what it would do, and writes nothing", async () => {
   const { goTo, changeTemplates, calls, lines } = await started({ settings: { mode: "shadow" } });
   changeTemplates("app:2");
   await goTo(60);
@@ -251,7 +279,7 @@ test("shadow mode says what it would do and writes nothing", async () => {
   assert.ok(lines.some(({ guard, shadow }) => guard === "rolling" && shadow === true));
 });
 
-test("stopping in the middle of a rollout ends what runs, and takes nothing after that", async () => {
+test("a stop in the middle of a rollout ends what runs, and takes no new work", async () => {
   const { goTo, changeTemplates, calls, standalone, cluster, isRolled } = await started({});
   await goTo(20);
   changeTemplates("app:2");
@@ -267,7 +295,7 @@ test("stopping in the middle of a rollout ends what runs, and takes nothing afte
   assert.equal(standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "refused");
 });
 
-test("a reconcile that hangs does not hold a shutdown for longer than its time", async () => {
+test("a reconcile that hangs delays the end of the process only for a limited time", async () => {
   const { definition } = createRecorder(() => new Promise(() => {}));
   const { goTo, standalone, cluster } = await started({ definitions: [definition] });
   const stopped = standalone.stop(cluster.monotonicMs() + 25_000);
@@ -275,7 +303,7 @@ test("a reconcile that hangs does not hold a shutdown for longer than its time",
   assert.equal(await stopped, false);
 });
 
-test("rollout-operator's metrics of reconciles count the reconciles of functions that reconcile, and no others", async () => {
+test("rollout-operator's metrics of reconciles count only functions that reconcile its groups", async () => {
   const { definition } = createRecorder();
   for (const isReconcile of [true, false]) {
     const { reporting, goTo } = await started({ definitions: [{ ...definition, isReconcile }] });
@@ -286,7 +314,7 @@ test("rollout-operator's metrics of reconciles count the reconciles of functions
   }
 });
 
-test("series and memory of groups that are gone are dropped by the next sweep", async () => {
+test("the next sweep removes the series and the memory of groups that are gone", async () => {
   const { goTo, world, reporting } = await started({});
   const scrapeUntil = async (seconds: number) => {
     const scraping = reporting.metrics.registry.metrics();

@@ -67,7 +67,7 @@ async function trickle(socket: Socket, text: string, everyMs: number, bytes = 1)
   return performance.now() - startedMs;
 }
 
-test("a head that comes a byte a second ends after 2 s with 408, and a connection that says nothing just ends", async (context) => {
+test("a first head that comes a byte a second is answered 408 after 2 s, and a silent connection is closed without an answer", async (context) => {
   const { cuts, open } = await serve(context);
   const [slow, silent] = await Promise.all([open(), open()]);
   const status = statusOf(slow);
@@ -77,7 +77,7 @@ test("a head that comes a byte a second ends after 2 s with 408, and a connectio
   assert.deepEqual(cuts, ["late", "late"]);
 });
 
-test("over TLS the handshake and the first head together have 2 s", async (context) => {
+test("over TLS the handshake and the first head have 2 s together", async (context) => {
   const { cuts, open, openTls } = await serve(context, {
     pair: { ...(await (await createAuthority()).issue()), subject: "", notAfter: "" },
   });
@@ -93,7 +93,7 @@ test("over TLS the handshake and the first head together have 2 s", async (conte
   assert.deepEqual(cuts, ["late", "late"]);
 });
 
-test("a first body ends with 408 when it comes too slowly for too long, though it never stands still; one of 20 KiB/s is taken", async (context) => {
+test("a first body that is too slow for too long is answered 408, although it never stalls; one of 20 KiB/s is read", async (context) => {
   const { cuts, open, triggered } = await serve(context, { bounds: { slowBodyMs: 800 } });
   const body = JSON.stringify({ filler: "x".repeat(40_000) });
   const [slow, steady] = await Promise.all([open(honest, postHead(1_000)), open(honest, postHead(body.length))]);
@@ -106,7 +106,7 @@ test("a first body ends with 408 when it comes too slowly for too long, though i
   assert.deepEqual([cuts, triggered.length], [["slow"], 1]);
 });
 
-test("a connection that had a whole request answered may take its time for the next one", async (context) => {
+test("a connection that has had a whole request answered may take its time for the next one", async (context) => {
   const { cuts, open } = await serve(context, { bounds: { firstHeadMs: 300, slowBodyMs: 300 } });
   const [head, body] = await Promise.all([open(honest, get), open(honest, get)]);
   assert.deepEqual(await Promise.all([head, body].map(statusOf)), [200, 200]);
@@ -120,7 +120,7 @@ test("a connection that had a whole request answered may take its time for the n
   assert.deepEqual(cuts, []);
 });
 
-test("a request that was answered before it had come whole proves nothing", async (context) => {
+test("a request that was answered before all of it had come proves nothing", async (context) => {
   const { cuts, open } = await serve(context, { bounds: { slowBodyMs: 500 } });
   const socket = await open(honest, "POST /nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n");
   assert.equal(await statusOf(socket), 404);
@@ -129,7 +129,7 @@ test("a request that was answered before it had come whole proves nothing", asyn
   assert.deepEqual(cuts, ["slow"]);
 });
 
-test("one address with slow bodies takes no place of another one, whose requests go on, and new ones are answered", async (context) => {
+test("slow bodies of one address take no place of another address, whose requests go on and are answered", async (context) => {
   const { cuts, open } = await serve(context, { bounds: { mostConnections: 40, placesForGets: 0 } });
   // Ended connections no longer count.
   for (const socket of await Promise.all(Array.from({ length: 36 }, () => open(honest)))) socket.destroy();
@@ -149,7 +149,7 @@ test("one address with slow bodies takes no place of another one, whose requests
   assert.ok(cuts.length >= 90 && cuts.every((how) => how === "crowded"), cuts.join());
 });
 
-test("where all come from one address, a newcomer that sends a request has its turn before slow ones", async (context) => {
+test("within one address, a new connection that sends a request is answered before slow ones", async (context) => {
   const { open } = await serve(context, { bounds: { mostConnections: 40, placesForGets: 0, firstHeadMs: 400 } });
   for (let count = 0; count < 60; count++) {
     const slow = await open(crowd, get);
@@ -165,7 +165,7 @@ test("where all come from one address, a newcomer that sends a request has its t
   }
 });
 
-test("posts with slow bodies leave 20 places to GETs: of one address a probe is answered beside them", async (context) => {
+test("posts with slow bodies leave 20 places to GETs, so that a probe of the same address is answered", async (context) => {
   const { cuts, open } = await serve(context, { bounds: { mostConnections: 60 } });
   const slow = await Promise.all(Array.from({ length: 60 }, () => open(crowd, `${postHead(1_000)}{`)));
   await eventually("20 of them ended", 5_000, async () => (cuts.length === 20 ? true : undefined));
@@ -174,10 +174,10 @@ test("posts with slow bodies leave 20 places to GETs: of one address a probe is 
   for (const probe of probes) probe.write(get);
   assert.deepEqual(await Promise.all(probes.map(statusOf)), Array(20).fill(200));
   await delay(50);
-  assert.equal(slow.filter(({ destroyed }) => !destroyed).length, 40, "and no slow one went for a GET");
+  assert.equal(slow.filter(({ destroyed }) => !destroyed).length, 40, "no slow post was ended for a GET");
 });
 
-test("a client with a certificate of the authorities keeps its connections beside any number of unproven clients", async (context) => {
+test("a client with a certificate of the authorities keeps its connections, however many unproven clients come", async (context) => {
   const [authority, clients] = [await createAuthority(), await createAuthority()];
   const pair = { ...(await authority.issue()), subject: "", notAfter: "", clientAuthorities: clients.cert };
   const { open, openTls } = await serve(context, { pair, bounds: { mostConnections: 20, crowdedIdleMs: 60_000 } });

@@ -1,4 +1,4 @@
-/** Where the self-signed certificate is, and whom it is made out to. */
+/** In which Secret the self-signed certificate is, and for which name it is issued. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { certificateOf } from "../../../../triggers/settings/certificate.ts";
@@ -17,13 +17,13 @@ test("in a pod the Secret is in the pod's own namespace, whichever namespaces ar
   }
 });
 
-test("outside of pods it is in the one namespace that is served, or else in that of the kubeconfig's context", () => {
+test("outside of pods the Secret is in the one served namespace, or otherwise in that of the kubeconfig's context", () => {
   const placeOf = (served: readonly string[] | undefined) =>
     certificateOf(settings, served, onMachine).secret.namespace;
   assert.deepEqual([["mimir"], ["mimir", "loki"], undefined].map(placeOf), ["mimir", "of-context", "of-context"]);
 });
 
-test("a name that a user gives takes the place of the Service's", () => {
+test("a name that the user sets replaces the name of the Service", () => {
   const { settings: given } = readSettings({ TLS_DNS_NAME: "sluice.example.com" });
   assert.equal(certificateOf(given, ["mimir"], inPod).dnsName, "sluice.example.com");
 });

@@ -9,13 +9,13 @@ function check<T>(parse: (text: string) => T | undefined, cases: readonly Case<T
   for (const [text, value] of cases) assert.equal(parse(text), value, JSON.stringify(text));
 }
 
-test("exactly Go's booleans are accepted", () => {
+test("a boolean flag accepts exactly Go's booleans", () => {
   for (const text of ["1", "t", "T", "TRUE", "true", "True"]) assert.equal(parseGoBoolean(text), true, text);
   for (const text of ["0", "f", "F", "FALSE", "false", "False"]) assert.equal(parseGoBoolean(text), false, text);
   for (const text of ["", "yes", "no", "on", "tRUE", "2", " true"]) assert.equal(parseGoBoolean(text), undefined, text);
 });
 
-test("integers are accepted as in Go, with prefixes and underscores", () => {
+test("a whole number is read as in Go, with prefixes and underscores", () => {
   check(parseGoInteger, [
     ["0", 0],
     ["8001", 8001],
@@ -40,7 +40,7 @@ test("integers are accepted as in Go, with prefixes and underscores", () => {
   ]);
 });
 
-test("numbers may have decimals and an exponent", () => {
+test("a number may have decimals and an exponent", () => {
   check(parseGoFloat, [
     ["5", 5],
     ["0.5", 0.5],
@@ -55,7 +55,7 @@ test("numbers may have decimals and an exponent", () => {
   ]);
 });
 
-test("Prometheus durations are whole numbers with units from the largest to the smallest", () => {
+test("a Prometheus duration consists of whole numbers with units, the largest unit first", () => {
   const hour = 3_600_000;
   check(parsePrometheusDuration, [
     ["1y", 365 * 24 * hour],

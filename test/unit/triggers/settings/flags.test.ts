@@ -22,11 +22,11 @@ function mistakesOf(line: string, environment: Environment = {}): readonly strin
   return [...read.mistakes, ...readSettings(read.environment).mistakes];
 }
 
-/** With a flag, these settings are the default for the others. */
+/** With any flag, these settings are the defaults of the others. */
 const usual = { port: 8001 };
 const year = 365 * 24 * 3_600_000;
 
-/** A flag, what it sets in addition to {@link usual}, and whether it causes a warning. */
+/** A flag, the settings that it adds to {@link usual}, and whether it causes a warning. */
 const accepted: readonly [string, Partial<Settings>, RegExp?][] = [
   ["-log.format=logfmt", {}, /^-log\.format=logfmt: log lines are JSON$/],
   ["-log.format=json", {}],
@@ -77,7 +77,7 @@ const accepted: readonly [string, Partial<Settings>, RegExp?][] = [
 ];
 
 for (const [line, settings, warning] of accepted) {
-  test(`${line} is taken${warning === undefined ? "" : ", with a warning"}`, () => {
+  test(`${line} is accepted${warning === undefined ? "" : ", with a warning"}`, () => {
     const { changed, warnings } = understood(line);
     assert.deepEqual(changed, { ...usual, ...settings });
     assert.equal(warnings.length, warning === undefined ? 0 : 1, warnings.join("\n"));
@@ -85,7 +85,7 @@ for (const [line, settings, warning] of accepted) {
   });
 }
 
-test("every flag of rollout-operator is among those", () => {
+test("the accepted flags include every flag of rollout-operator", () => {
   const tested = new Set(accepted.map(([line]) => /^--?([^= ]+)/.exec(line)?.[1]));
   const both = ["kubernetes.api-url", "kubernetes.config-file"];
   assert.deepEqual(
@@ -95,7 +95,7 @@ test("every flag of rollout-operator is among those", () => {
   assert.equal(flags.length, 30);
 });
 
-test("without flags nothing changes: neither settings, nor the port", () => {
+test("without flags neither the settings nor the port change", () => {
   const environment = { NAMESPACE: "mimir", PORT: "9000", OTHER: "x" };
   for (const given of [{}, environment]) {
     const { environment: after, warnings, mistakes, access, help } = readFlags([], given);
@@ -106,7 +106,7 @@ test("without flags nothing changes: neither settings, nor the port", () => {
   }
 });
 
-test("a flag holds against the variable, and says so where they differ", () => {
+test("a flag overrides its variable, with a warning if they differ", () => {
   const { changed, warnings } = understood("-server.port=9000 -log.level=info -kubernetes.client-timeout=10s", {
     PORT: "8080",
     LOG_LEVEL: "info",
@@ -126,14 +126,14 @@ test("a flag holds against the variable, and says so where they differ", () => {
   assert.equal(closed.warnings.length, 3);
 });
 
-test("a port of TLS that a variable has opened stays where it is, unless a flag moves it", () => {
+test("a TLS port that a variable has opened stays, unless a flag changes it", () => {
   const opened = { PORT: "1", TLS_PORT: "9443" };
   assert.deepEqual(understood("-server-tls.enabled", opened).changed, {});
   assert.deepEqual(understood("-log.level=info", opened).changed, {});
   assert.deepEqual(understood("-server-tls.port=8443", opened).changed, { tlsPort: 8443 });
 });
 
-test("files are read where nothing is self-signed, as with rollout-operator", () => {
+test("certificate files are read if no certificate is self-signed, as with rollout-operator", () => {
   const files = "-server-tls.cert-file=/a -server-tls.key-file=/b";
   const own = "-server-tls.self-signed-cert.enabled=false -webhooks.update-ca-bundle=false";
   const read = { tlsPort: 8443, tlsCertFile: "/a", tlsKeyFile: "/b", updateCaBundle: false };
@@ -156,7 +156,7 @@ test("files are read where nothing is self-signed, as with rollout-operator", ()
   });
 });
 
-test("the API server's address and the kubeconfig come together", () => {
+test("the API server's address and the kubeconfig must be set together", () => {
   const { access, changed } = understood(
     "-kubernetes.api-url https://127.0.0.1:6443 -kubernetes.config-file /tmp/kubeconfig",
   );
@@ -229,7 +229,7 @@ const refused: readonly [string, ...string[]][] = [
 ];
 
 for (const [line, ...messages] of refused) {
-  test(`${line} is refused, with a line for each mistake`, () => {
+  test(`${line} is refused, with one line for each mistake`, () => {
     const mistakes = [...mistakesOf(line)];
     assert.equal(mistakes.length, messages.length, mistakes.join("\n"));
     for (const message of messages) {
@@ -241,14 +241,14 @@ for (const [line, ...messages] of refused) {
   });
 }
 
-test("help is asked for as Go's programs are asked for it", () => {
+test("help can be requested in each form that Go's programs accept", () => {
   for (const argument of ["-h", "--h", "-help", "--help"]) {
     const { help, mistakes, environment } = readFlags([argument], {});
     assert.deepEqual({ help, mistakes, environment }, { help: true, mistakes: [], environment: {} }, argument);
   }
 });
 
-test("--check-uninstall takes no value, beside any flag of rollout-operator's", () => {
+test("--check-uninstall takes no value, and may stand beside any flag of rollout-operator", () => {
   for (const line of ["--check-uninstall", "-check-uninstall", "--check-uninstall -log.level=debug"]) {
     const { checksUninstall, mistakes } = readFlags(line.split(" "), {});
     assert.deepEqual({ checksUninstall, mistakes }, { checksUninstall: true, mistakes: [] }, line);
@@ -260,7 +260,7 @@ test("--check-uninstall takes no value, beside any flag of rollout-operator's", 
   ]);
 });
 
-test("--replay takes a file, or - for standard input, and is no flag of rollout-operator's that moves the port", () => {
+test("--replay takes a file, or - for standard input, and does not move the port as rollout-operator's flags do", () => {
   for (const line of ["--replay FILE", "-replay FILE", "--replay=FILE"]) {
     const { replay, mistakes, environment } = readFlags(line.split(" "), {});
     assert.deepEqual({ replay, mistakes, environment }, { replay: "FILE", mistakes: [], environment: {} }, line);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Environment } from "../../../../functions/shared/base/settings.ts";
+import { isStandard } from "../../../../functions/shared/contract/definition.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
 import { readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";
 import { help } from "../../../../triggers/settings/settings-help.ts";
@@ -17,11 +18,11 @@ function mistakesOf(environment: Environment): readonly string[] {
   return readSettings(environment).mistakes;
 }
 
-test("an empty environment is valid, and serves the own namespace", () => {
+test("an empty environment is valid, and serves the process's own namespace", () => {
   assert.deepEqual(valid({}), {
     kubeconfig: "",
     namespaces: "own",
-    functions: table.map(({ name }) => name),
+    functions: table.filter(isStandard).map(({ name }) => name),
     mode: "act",
     otherOperator: "wait",
     views: "watch",
@@ -47,6 +48,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     skipLabelMarker: "none",
     skipLabelFinalizer: "keep",
     volumeHold: "keep",
+    fenceNamespace: "sluice-fencing",
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,
@@ -62,7 +64,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
   });
 });
 
-test("a setting of a function stands in its definition, and every process with that function takes it", () => {
+test("a function's setting is declared in its definition, and every process with that function accepts it", () => {
   const own = table.flatMap(({ name, settings = {} }) =>
     Object.entries(settings).map((entry) => [name, ...entry] as const),
   );
@@ -75,11 +77,11 @@ test("a setting of a function stands in its definition, and every process with t
   }
 });
 
-test("a variable that is set to nothing is not set: a template that lost its value never means all namespaces", () => {
+test("an empty variable counts as not set, so that a template without its value never means all namespaces", () => {
   assert.deepEqual(valid({ NAMESPACE: "", PORT: " ", SLUICE_MODE: "" }), valid({}));
 });
 
-test("namespaces: one, several, or all by a star alone", () => {
+test("namespaces are one, several, or all by a star alone", () => {
   assert.deepEqual(valid({ NAMESPACE: "mimir" }).namespaces, ["mimir"]);
   assert.deepEqual(valid({ NAMESPACE: "mimir, loki,mimir" }).namespaces, ["mimir", "loki"]);
   assert.equal(valid({ NAMESPACE: "*" }).namespaces, "all");
@@ -88,7 +90,7 @@ test("namespaces: one, several, or all by a star alone", () => {
   }
 });
 
-test("each mistake is a line that says what is wrong and what to write", () => {
+test("each mistake is reported in a line that says what is wrong and what to write", () => {
   assert.deepEqual(
     mistakesOf({ SLUICE_MODE: "shadows", OTHER_OPERATOR: "yes", FUNCTION: "roll", LOG_LEVEL: "trace" }),
     [
@@ -100,14 +102,14 @@ test("each mistake is a line that says what is wrong and what to write", () => {
   );
 });
 
-test("numbers are whole and within their bounds", () => {
+test("numbers are whole and within their limits", () => {
   assert.equal(valid({ PORT: "0" }).port, 0);
   for (const text of ["-1", "65536", "80.5", "8e3", "0x50", "port", "99999999999"]) {
     assert.equal(mistakesOf({ PORT: text }).length, 1, text);
   }
 });
 
-test("a certificate and its key come together; without them a port has a self-signed one", () => {
+test("a certificate and its key must be set together; without them a port has a self-signed one", () => {
   const files = { TLS_CERT_FILE: "/tls/tls.crt", TLS_KEY_FILE: "/tls/tls.key" };
   assert.equal(valid({ TLS_PORT: "8443", ...files }).tlsPort, 8443);
   assert.equal(valid({ TLS_PORT: "0", ...files }).tlsCertFile, "/tls/tls.crt");
@@ -122,7 +124,7 @@ test("a certificate and its key come together; without them a port has a self-si
   assert.equal(mistakesOf({ TLS_PORT: "https", ...files }).length, 1);
 });
 
-test("clients are asked for certificates on a TLS port alone, and not beside a port that asks no client", () => {
+test("client certificates are required only on a TLS port, and not beside a port that requires none", () => {
   const file = { TLS_CLIENT_CA_FILE: "/tls/clients.crt" };
   assert.equal(valid({ TLS_PORT: "8443", ...file }).tlsClientCaFile, "/tls/clients.crt");
   assert.equal(valid({ REVIEWS_ON_PORT: "true" }).reviewsOnPort, true);
@@ -133,7 +135,7 @@ test("clients are asked for certificates on a TLS port alone, and not beside a p
   assert.deepEqual(mistakesOf({ REVIEWS_ON_PORT: "yes" }), ['REVIEWS_ON_PORT is "yes"; write true or false']);
 });
 
-test("the self-signed certificate is rollout-operator's unless told otherwise, and what cannot be in one is refused", () => {
+test("the self-signed certificate is rollout-operator's by default, and a name that no certificate can have is refused", () => {
   const settings = valid({ TLS_DNS_NAME: "sluice.ops.svc", TLS_ORGANISATION: "Ünïcode, O=x", TLS_CERT_LIFETIME: "1m" });
   assert.deepEqual(
     [settings.tlsDnsName, settings.tlsOrganisation, settings.tlsCertLifetimeMs],
@@ -155,7 +157,7 @@ test("the self-signed certificate is rollout-operator's unless told otherwise, a
   }
 });
 
-test("durations are Go's, and a sweep is never rarer than every five minutes", () => {
+test("durations are Go's, and the sweep interval is five minutes at most", () => {
   for (const [text, ms] of [
     ["5m", 300_000],
     ["1m30s", 90_000],
@@ -171,7 +173,7 @@ test("durations are Go's, and a sweep is never rarer than every five minutes", (
   }
 });
 
-test("watches are let go after some seconds, before a silent one would be replaced; 0 has none opened", () => {
+test("idle watches are closed after some seconds, before a silent one would be replaced; with 0 none is opened", () => {
   const idleMs = (WATCH_IDLE: string) => valid({ VIEWS: "awake", WATCH_IDLE }).watchIdleMs;
   assert.deepEqual([valid({ VIEWS: "awake" }).watchIdleMs, idleMs("1s"), idleMs("25s")], [20_000, 1_000, 25_000]);
   assert.deepEqual([idleMs("0"), idleMs("0s")], [0, 0]);
@@ -182,7 +184,7 @@ test("watches are let go after some seconds, before a silent one would be replac
   assert.deepEqual(mistakesOf({ VIEWS: "sleep" }), ['VIEWS is "sleep"; write watch, awake or list']);
 });
 
-test("reviews are answered for ten seconds after a signal, for up to a minute, or not at all", () => {
+test("reviews are answered for ten seconds after a signal by default, for a minute at most, or not at all", () => {
   const delayMs = (SHUTDOWN_DELAY?: string) => valid({ SHUTDOWN_DELAY }).shutdownDelayMs;
   assert.deepEqual([delayMs(), delayMs("0"), delayMs("500ms"), delayMs("1m")], [10_000, 0, 500, 60_000]);
   for (const text of ["61s", "-1s", "10", "soon"])
@@ -191,7 +193,7 @@ test("reviews are answered for ten seconds after a signal, for up to a minute, o
     ]);
 });
 
-test("the help names every setting with its default, and every flag with what becomes of it", () => {
+test("the help names every setting with its default, and every flag with its effect", () => {
   const text = help();
   for (const { name } of flags) assert.match(text, new RegExp(`^  -${name} +\\S`, "m"), name);
   for (const name of ["KUBECONFIG", "NAMESPACE", "VIEWS", "DRAIN_TIMEOUT"])
@@ -211,14 +213,14 @@ test("FUNCTION takes one function, several, or all of them", () => {
     "validate-zone-budget",
   ]);
   assert.deepEqual(functionsOf("rotate-certificate"), ["rotate-certificate"]);
-  assert.equal(functionsOf("all").length, table.length);
+  assert.equal(functionsOf("all").length, table.filter(isStandard).length);
   for (const wrong of ["", "all,evaluate-eviction", "evaluate-eviction,", "evaluate"]) {
     const { mistakes } = readSettings({ FUNCTION: wrong });
     assert.equal(mistakes.length, wrong === "" ? 0 : 1, wrong);
   }
 });
 
-test("how long an eviction waits is a duration, or 0, and one that is none or negative is told at the start", () => {
+test("the wait of an eviction is a duration or 0, and a malformed or negative one is reported at the start", () => {
   assert.equal(valid({ EVICTION_WAIT: "0" }).evictionWaitMs, 0);
   assert.equal(valid({ EVICTION_WAIT: "1m30s" }).evictionWaitMs, 90_000);
   for (const text of ["eight", "8", "-1s", "2h", "8 s"]) {

@@ -31,7 +31,7 @@ async function seriesOf(name: string, claims: readonly Claim[], zones: GroupStan
   });
 }
 
-test("claims are counted by kind and by the function that made them, kinds of later versions too", async () => {
+test("claims are counted by kind and by function, including kinds of later versions", async () => {
   const claims = [
     claimOf("a:1", "scale-down"),
     claimOf("b:1", "scale-down"),
@@ -45,7 +45,7 @@ test("claims are counted by kind and by the function that made them, kinds of la
   ]);
 });
 
-test("since when the oldest claim of a kind has stood is told, and nothing of a kind that this version cannot read", async () => {
+test("the age of the oldest claim is reported for each kind, but not for a kind that this version cannot read", async () => {
   const claims = [
     claimOf("a:1", "scale-down", { stampMs: nowMs, sinceMs: nowMs - 60_000 }),
     claimOf("b:1", "scale-down", { stampMs: nowMs - 30_000 }),
@@ -56,7 +56,7 @@ test("since when the oldest claim of a kind has stood is told, and nothing of a 
   assert.deepEqual(series, [`scale-down another-function: ${seconds}`]);
 });
 
-test("the claim of a kind that has stood for too long first is told, by the times of its own StatefulSet", async () => {
+test("the time at which the first claim of a kind is overdue is reported, by the grace period of its own StatefulSet", async () => {
   const claims = [
     claimOf("a:1", "scale-down", { stampMs: nowMs - 60_000 }),
     claimOf("b:1", "scale-down", { stampMs: nowMs }),
@@ -74,7 +74,7 @@ test("the claim of a kind that has stood for too long first is told, by the time
   assert.deepEqual(await dueWith(600_000), [`scale-down another-function: ${hour}`]);
 });
 
-test("no more than twenty series come of one ledger, whatever a client writes into it, and no label is longer than a name", async () => {
+test("one ledger causes at most twenty series with labels of limited length, whatever a client writes into it", async () => {
   const many = Array.from({ length: 30 }, (_, index) => claimOf(`a:${index}`, "scale-down", { by: `f${index}` }));
   assert.equal((await seriesOf("sluice_group_claims", many)).length, 20);
 });

@@ -1,4 +1,4 @@
-/** `sluice_evictions_total`: which answers count, from when on its series are there, and when they go. */
+/** `sluice_evictions_total`: which answers count, and when its series begin and end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
@@ -46,7 +46,7 @@ test("each known group has both series from the beginning, by namespace and grou
   assert.deepEqual(await seriesIn(registry), counted.slice(2));
 });
 
-test("a group that no scrape has seen yet counts, and no more than a thousand groups have series", async () => {
+test("an answer also counts for a group that no scrape has seen yet, for a thousand groups at most", async () => {
   const registry = new Registry();
   const { countEviction } = createEvictionMetrics([registry], async () => []);
   countEviction(db, false);
@@ -72,7 +72,7 @@ async function countsAfter(answer: AdmissionAnswer, request: object = {}): Promi
   return seriesIn(reporting.metrics.registry);
 }
 
-test("an answer counts for the group that it names; a dry run does not count, nor an answer that names no group", async () => {
+test("an answer counts for the group that it names; a dry run and an answer without a group do not count", async () => {
   const refused = { ...askAgain("budget", "not now"), group: "db" };
   const allowed = { ...allow("allowed"), group: "db" };
   assert.deepEqual(await countsAfter(refused), ["a db allowed: 0", "a db refused: 1"]);
@@ -82,7 +82,7 @@ test("an answer counts for the group that it names; a dry run does not count, no
   assert.deepEqual(await countsAfter(askAgain("api-server-away", "not now")), []);
 });
 
-test("an eviction names its group, whether or not a ledger was needed; one that no budget was asked about names none", async () => {
+test("an eviction's answer names its group, with or without the ledger; without a budget it names no group", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const groupOf = async (name: string) => {

@@ -1,4 +1,4 @@
-/** What rollout-operator's users alert on: groups that are not OnDelete, and groups that no longer exist. */
+/** What alerts of rollout-operator's users need: groups that are not OnDelete, and groups that no longer exist. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createListReader } from "../../../../functions/shared/cache/listing.ts";
@@ -18,7 +18,7 @@ async function valuesOf(
   return values.filter(({ labels }) => labels.rollout_group === group).map(({ value }) => value);
 }
 
-test("a group whose strategy is not OnDelete is an error in the log, and its reconciles count as failed and never as a success", async () => {
+test("a group whose strategy is not OnDelete is logged as an error, and its reconciles count as failed and never as a success", async () => {
   const testWorld = createTestWorld();
   const { world, start, goTo, lines } = testWorld;
   start();
@@ -46,7 +46,7 @@ test("a group whose strategy is not OnDelete is an error in the log, and its rec
   assert.ok(((await valuesOf(testWorld, "reconciles"))[0] ?? 0) > failed);
 });
 
-test("budgets that no function can keep stop a rollout, and its reconciles count as failed until one of them is mended", async () => {
+test("budgets that no function can keep stop a rollout, and its reconciles count as failed until one of them is corrected", async () => {
   const testWorld = createTestWorld();
   const { world, start, goTo, lines } = testWorld;
   const resource = "zoneawarepoddisruptionbudgets";
@@ -54,7 +54,7 @@ test("budgets that no function can keep stop a rollout, and its reconciles count
   for (const name of ["one", "two"]) world.store.create(resource, "app", { metadata: { name }, spec });
   start();
   await goTo(20);
-  assert.deepEqual(await valuesOf(testWorld, "reconcilesFailed"), [0], "nothing is to be rolled");
+  assert.deepEqual(await valuesOf(testWorld, "reconcilesFailed"), [0], "nothing is to be rolled out");
   for (const { metadata } of world.store.list("statefulsets").items) world.changeTemplate(metadata, "app:2");
   await goTo(400);
   const logged = lines.filter(({ guard }) => guard === "several-budgets");
@@ -68,7 +68,7 @@ test("budgets that no function can keep stop a rollout, and its reconciles count
   assert.deepEqual(await valuesOf(testWorld, "reconcilesFailed"), [then]);
 });
 
-test("where no process reconciles, the ledger of such a group reports no success either", async () => {
+test("if no process reconciles, the ledger of such a group reports no success either", async () => {
   const testWorld = createTestWorld();
   const { world, cluster, start, goTo } = testWorld;
   start();
@@ -119,6 +119,6 @@ for (const views of ["watch", "list"] as const) {
     }
     const { values } = await testWorld.reporting.metrics.malformed.get();
     assert.deepEqual(values, []);
-    assert.equal((await valuesOf(testWorld, "reconciles")).length, 1, "the others stay");
+    assert.equal((await valuesOf(testWorld, "reconciles")).length, 1, "the series of the other groups stay");
   });
 }

@@ -22,7 +22,7 @@ interface SceneOptions extends TestWorldOptions {
   readonly listLedgers?: (namespace: string | undefined) => Promise<never> | undefined;
 }
 
-/** A settled fake cluster with one group, a function that rolls it, and a replica that answers reviews and is scraped. */
+/** A settled fake cluster with one group, a function that rolls it out, and a scraped replica that answers reviews. */
 async function createScene(options: SceneOptions = {}) {
   const testWorld = createTestWorld(options);
   const { world, cluster, goTo } = testWorld;
@@ -96,7 +96,7 @@ function samplesOf(text: string) {
 /** An image whose pods never become ready. */
 const broken = "app:broken";
 
-test("a group where nothing has to be done was reconciled now, however long its functions have been at zero", async () => {
+test("a group without work counts as reconciled now, however long its functions have had no replicas", async () => {
   const { scrapeIn, stopFunctions, nowSeconds } = await createScene();
   await stopFunctions();
   const samples = await scrapeIn(3_600);
@@ -109,7 +109,7 @@ test("a group where nothing has to be done was reconciled now, however long its 
   assert.deepEqual(samples.of(waitingSince), []);
 });
 
-test("a rollout that stands still shows guard, zone and since when, from its ledger, while every function is at zero", async () => {
+test("the ledger of a stalled rollout gives guard, zone and time, while every function has no replicas", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, changeTemplates, world } = await createScene();
   changeTemplates(broken);
   const began = nowSeconds();
@@ -133,7 +133,7 @@ test("a rollout that stands still shows guard, zone and since when, from its led
   assert.ok(nowSeconds() - (samples.value(reconciled, group) ?? 0) > 3_600);
 });
 
-test("work that no reconcile has looked at is seen by its age, also where no function has ever written anything", async () => {
+test("work that no reconcile has seen is reported by its age, even if no function has ever written anything", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world } = await createScene();
   await stopFunctions();
   world.addGroup({ namespace: "app", group: "store", zones: ["a"], replicas: 2 });
@@ -153,7 +153,7 @@ test("work that no reconcile has looked at is seen by its age, also where no fun
   );
 });
 
-test("a rollout that waits is reconciled as long as its function sweeps, and stands still all the same", async () => {
+test("a waiting rollout counts as reconciled while its function sweeps, and still makes no progress", async () => {
   const { scrapeIn, nowSeconds, changeTemplates } = await createScene({ settings: { views: "list" } });
   changeTemplates(broken);
   await scrapeIn(600);
@@ -165,7 +165,7 @@ test("a rollout that waits is reconciled as long as its function sweeps, and sta
   }
 });
 
-test("a replica that starts while a rollout stands still takes its age from the ledger", async () => {
+test("a replica that starts during a stalled rollout takes its age from the ledger", async () => {
   const { scrapeIn, stopFunctions, startReplica, nowSeconds, changeTemplates } = await createScene();
   changeTemplates(broken);
   await scrapeIn(30);
@@ -181,7 +181,7 @@ test("a replica that starts while a rollout stands still takes its age from the 
   }
 });
 
-test("progress is a pod that became ready at the wanted revision; one of the old revision that is back is none", async () => {
+test("progress is a pod that becomes ready at the wanted revision, and not a pod of the old revision that is ready again", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world } = await createScene();
   await stopFunctions();
   await scrapeIn(30);
@@ -200,7 +200,7 @@ test("progress is a pod that became ready at the wanted revision; one of the old
   assert.equal(samples.value("sluice_group_outdated_pods", zoneA), 2);
 });
 
-test("a paused zone waits for its user: its outdated pods are shown, and its age is not", async () => {
+test("a paused zone waits for its user, so its outdated pods are reported, but no age", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world } = await createScene();
   await stopFunctions();
   const paused = { namespace: "app", name: "ingester-a" };
@@ -230,7 +230,7 @@ test("a flood of scrapes costs one LIST of ledgers and one of suspended volumes 
   }
 });
 
-test("while the API server is away what was last seen is told, in time, and ages", async () => {
+test("while the API server is away a scrape quickly reports what was last seen, and its age grows", async () => {
   let away = false;
   const { scrapeIn, stopFunctions, nowSeconds } = await createScene({
     beforeCall({ verb, resource }) {
@@ -246,7 +246,7 @@ test("while the API server is away what was last seen is told, in time, and ages
   assert.ok(age >= 900 && age < 920, `${age} s`);
 });
 
-test("a ledger that cannot be read is reported, and says nothing else", async () => {
+test("a ledger that cannot be read is reported, without any other series", async () => {
   const { scrapeIn, stopFunctions, world } = await createScene();
   await stopFunctions();
   world.annotate(ledgerKey, { "sluice.dev/reservations": "nonsense" }, "leases");
@@ -256,7 +256,7 @@ test("a ledger that cannot be read is reported, and says nothing else", async ()
   assert.deepEqual(samples.of(waitingSince), []);
 });
 
-test("times to come and thousands of names that a client has written into a ledger hide no alert and flood no metric", async () => {
+test("future times and thousands of names in a ledger hide no alert and cause a limited number of series", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world, changeTemplates } = await createScene();
   await stopFunctions();
   changeTemplates("app:2");
@@ -278,7 +278,7 @@ test("times to come and thousands of names that a client has written into a ledg
   assert.ok((samples.value(reconciled, group) ?? 0) <= nowSeconds());
 });
 
-test("a group that vanishes takes its series along, whatever its ledger still says", async () => {
+test("a group that is gone loses its series, whatever its ledger still contains", async () => {
   const { scrapeIn, stopFunctions, world, changeTemplates } = await createScene();
   changeTemplates(broken);
   const names = ["sluice_group", "sluice_waiting", "rollout_operator_last"];
@@ -290,7 +290,7 @@ test("a group that vanishes takes its series along, whatever its ledger still sa
   for (const name of names) assert.deepEqual(samples.of(name), [], name);
 });
 
-test("a group that the watches report once, while others are read, is seen by the next reconcile", async () => {
+test("the next reconcile includes a group that the watches report during the reads of others", async () => {
   let nowMs = 0;
   const seen = new Map([["app/ingester", { namespace: "app", group: "ingester" }]]);
   const metadata = { name: "a", namespace: "app", uid: "1", resourceVersion: "1" };
@@ -316,7 +316,7 @@ test("a group that the watches report once, while others are read, is seen by th
   assert.equal((await readGroups()).length, 2);
 });
 
-test("a namespace whose ledgers may not be listed hides no other one, and its groups age", async () => {
+test("a namespace whose ledgers may not be listed does not hide another namespace, and the age of its groups grows", async () => {
   const message = 'leases is forbidden: User "sluice" cannot list resource "leases"';
   const forbidden = new ClusterError({ code: 403, reason: "Forbidden", message, verb: "list", resource: "leases" });
   const { scrapeIn, world, stopFunctions, nowSeconds } = await createScene({
@@ -333,7 +333,7 @@ test("a namespace whose ledgers may not be listed hides no other one, and its gr
   assert.ok(ageOf({ namespace: "closed", rollout_group: "store" }) >= 900);
 });
 
-test("a scrape waits two seconds for the API server, and no longer", async () => {
+test("a scrape waits for the API server for two seconds and no longer", async () => {
   let isSilent = false;
   const { scrapeIn, stopFunctions } = await createScene({
     listLedgers: () => (isSilent ? new Promise(() => {}) : undefined),
@@ -344,7 +344,7 @@ test("a scrape waits two seconds for the API server, and no longer", async () =>
   assert.equal((await scrapeIn(900)).of("sluice_group_outdated_pods").length, 3);
 });
 
-test("where a process reconciles, it reports guard and last success, and the ledger of the rest", async () => {
+test("a process that reconciles reports guard and last success itself, and the rest from the ledger", async () => {
   const { reporting, goTo, changeTemplates, lines } = await createScene();
   changeTemplates(broken);
   await goTo(60);
@@ -356,4 +356,17 @@ test("where a process reconciles, it reports guard and last success, and the led
   assert.match(samples.of(waitingSince)[0] ?? "", new RegExp(`guard="${guards.findLast(Boolean)}"`));
   assert.equal(samples.of(reconciled).length, 1);
   assert.equal(samples.value("sluice_group_reservations", { ...group, function: "advance-zone-rollout" }), 1);
+});
+
+test("an invalid budget shows as long as it stands, also to a replica that starts later", async () => {
+  const { scrapeIn, startReplica, world } = await createScene();
+  const type = "zoneawarepoddisruptionbudgets";
+  const spec = { maxUnavailable: -1, selector: { matchLabels: { app: "db" } } };
+  world.store.create(type, "app", { kind: "ZoneAwarePodDisruptionBudget", metadata: { name: "bad" }, spec } as never);
+  const invalid = async (from?: ReturnType<typeof startReplica>) =>
+    (await scrapeIn(600, from)).value("sluice_invalid_budgets", { namespace: "app" });
+  assert.equal(await invalid(), 1);
+  assert.equal(await invalid(startReplica()), 1);
+  world.store.patch(type, { namespace: "app", name: "bad" }, { spec: { maxUnavailable: 1 } });
+  assert.equal(await invalid(), undefined);
 });

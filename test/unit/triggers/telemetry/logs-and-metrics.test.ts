@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReconcileReport } from "../../../../functions/shared/contract/reporter.ts";
+import { parseStoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { sweep } from "../../../../triggers/workqueue/sweep.ts";
 import type { ServedFunction } from "../../../../triggers/workqueue/worker.ts";
@@ -24,7 +25,7 @@ async function seriesOf({ reporting }: ReturnType<typeof createTestApp>, name: s
   return text.split("\n").filter((line) => line.startsWith(name));
 }
 
-test("a verdict is logged when its guard or zone changes, not when it is reported again", () => {
+test("a verdict is logged when its guard or zone changes, and not when it is reported again", () => {
   const { reporting, lines } = createTestApp();
   reporting.verdict(report);
   reporting.verdict({ ...report, message: "other words" });
@@ -44,7 +45,7 @@ test("a verdict is logged when its guard or zone changes, not when it is reporte
   assert.equal(lines[0]?.since, "2026-01-01T00:00:00.000Z");
 });
 
-test("when it was last said that something can never be is a metric, by zone, and is gone an hour later (R25)", async (context) => {
+test("the last time of a never-possible verdict is a metric by zone, and is gone an hour later (R25)", async (context) => {
   context.mock.timers.enable({ apis: ["Date"], now: 1_767_225_600_000 });
   const testApp = createTestApp();
   const never = () => seriesOf(testApp, "sluice_never_possible_timestamp_seconds");
@@ -60,7 +61,7 @@ test("when it was last said that something can never be is a metric, by zone, an
   assert.deepEqual(await never(), [series("ingester-b", 1_767_229_200)]);
 });
 
-test("so many zones are reported that can never be, and the one reported longest ago makes room", async () => {
+test("a thousand zones at most have the never-possible metric, and the one reported longest ago is dropped first", async () => {
   const testApp = createTestApp();
   const notify = (zone: number) =>
     testApp.reporting.verdict({ ...report, guard: "never-possible", zone: `zone-${zone}` });
@@ -73,7 +74,7 @@ test("so many zones are reported that can never be, and the one reported longest
   assert.ok(zones.includes("0") && zones.includes("1000") && !zones.includes("1"));
 });
 
-test("every reconcile is counted, and each group that is not done has one waiting series: that of its guard", async () => {
+test("every reconcile is counted, and each group that is not done has one waiting series, with its guard", async () => {
   const testApp = createTestApp();
   const waiting = () => seriesOf(testApp, "sluice_waiting_since_timestamp_seconds");
   testApp.reporting.verdict(report);
@@ -91,14 +92,14 @@ test("every reconcile is counted, and each group that is not done has one waitin
   ]);
 });
 
-test("a time that is no date, from a ledger that a user edited, ends no reconcile", () => {
+test("an impossible time in a ledger that a user has edited does not break the reconcile", () => {
   const { reporting, lines } = createTestApp();
   reporting.verdict({ ...report, sinceMs: Number.MAX_SAFE_INTEGER });
   reporting.verdict({ ...report, zone: "b", sinceMs: Number.NaN });
   assert.equal(lines.length, 2);
 });
 
-test("failures begin at 0, and the last success moves with successes only: until the first it is this process's start", async () => {
+test("failures begin at 0, and the last success changes with successes only; until the first it is the process's start", async () => {
   const bornSeconds = Date.now() / 1000;
   const testApp = createTestApp();
   const failed = () => seriesOf(testApp, "rollout_operator_group_reconciles_failed_total");
@@ -119,7 +120,7 @@ test("failures begin at 0, and the last success moves with successes only: until
   assert.ok(Math.abs(Number(seconds) - Date.now() / 1000) < 60);
 });
 
-test("a group that is gone takes its series along; one of the same name elsewhere keeps its own", async () => {
+test("a group that is gone loses its series, and a group of the same name elsewhere keeps its own", async () => {
   const testApp = createTestApp();
   const other = { ...key, namespace: "other" };
   for (const one of [key, other]) {
@@ -128,7 +129,7 @@ test("a group that is gone takes its series along; one of the same name elsewher
     testApp.reporting.reconciled(one, 0.1);
   }
   const reconciles = () => seriesOf(testApp, "rollout_operator_group_reconciles_total");
-  assert.equal((await reconciles()).length, 2, "each has its own");
+  assert.equal((await reconciles()).length, 2, "each group has its own series");
   testApp.reporting.keepOnly([other]);
   assert.equal((await seriesOf(testApp, "sluice_waiting_since")).length, 1);
   assert.equal((await seriesOf(testApp, "sluice_malformed_annotations_total")).length, 1);
@@ -140,7 +141,7 @@ test("a group that is gone takes its series along; one of the same name elsewher
   assert.doesNotMatch(text, /ingester/);
 });
 
-test("while a namespace cannot be listed its groups keep their series, and those that are gone elsewhere do not", async () => {
+test("while a namespace cannot be listed its groups keep their series, and groups that are gone elsewhere lose theirs", async () => {
   const testApp = createTestApp();
   const closed = { namespace: "closed", group: "store" };
   for (const one of [key, closed]) {
@@ -162,7 +163,7 @@ test("while a namespace cannot be listed its groups keep their series, and those
   assert.match(text, /sluice_waiting_since_timestamp_seconds\{namespace="closed"/);
 });
 
-test("acts are counted and logged with object, zone and reason; those that failed as warnings", async () => {
+test("acts are counted, and logged with object, zone and reason; failed ones are warnings", async () => {
   const testApp = createTestApp();
   const act = { key, function: "f", action: "delete", object: "ingester-a-0", zone: "ingester-a" };
   testApp.reporting.act({ ...act, result: "done", reason: "as decided" });
@@ -177,7 +178,7 @@ test("acts are counted and logged with object, zone and reason; those that faile
   assert.equal((await seriesOf(testApp, "sluice_acts_total")).length, 2);
 });
 
-test("what the API server does is a warning without a stack, anything else that throws an error with its stack", () => {
+test("an error of the API server is logged as a warning without a stack, and any other error as an error with its stack", () => {
   const { reporting, lines } = createTestApp();
   const gone = new ClusterError({ code: 0, reason: "x", message: "gone", verb: "get", resource: "pods" });
   reporting.problem(key, "f", "could not read", gone);
@@ -206,6 +207,35 @@ test("calls to pods are counted by path, method and status, as rollout-operator 
       new RegExp(`rollout_operator_pod_http_client_request_duration_seconds_count\\{${labels}\\} 1\n`),
     );
   }
+});
+
+test("invalid budgets are a metric of their namespace until they are corrected or deleted, and each delivery is counted", async () => {
+  const testApp = createTestApp();
+  const { budgets } = testApp.reporting.metrics;
+  const budget = (name: string, maxUnavailable: number) =>
+    parseStoredBudget({
+      metadata: { namespace: "app", name, uid: name, resourceVersion: "1" },
+      spec: { maxUnavailable, selector: { matchLabels: { app: name } } },
+    });
+  const invalid = () => seriesOf(testApp, "sluice_invalid_budgets{");
+  const standing = (count: number) => [`sluice_invalid_budgets{namespace="app"} ${count}`];
+  assert.deepEqual(await invalid(), []);
+  for (const name of ["one", "two", "three"]) budgets.note(budget(name, name === "three" ? 1 : -1), "updated");
+  assert.deepEqual(await invalid(), standing(2));
+  budgets.note(budget("one", -1), "ignored");
+  assert.deepEqual(await invalid(), standing(2));
+  budgets.note(budget("one", 1), "updated");
+  assert.deepEqual(await invalid(), standing(1));
+  budgets.note(budget("two", -1), "deleted");
+  assert.deepEqual(await invalid(), []);
+  const counted = (result: string, count: number) =>
+    `rollout_operator_zpdb_configurations_observed_total{result="${result}"} ${count}`;
+  assert.deepEqual(await seriesOf(testApp, "rollout_operator_zpdb_configurations_observed_total{"), [
+    counted("invalid", 2),
+    counted("updated", 2),
+    counted("ignored", 1),
+    counted("deleted", 1),
+  ]);
 });
 
 test("the registry has these metrics and no others", async () => {
@@ -244,6 +274,7 @@ test("the registry has these metrics and no others", async () => {
     "sluice_health_answers_total",
     "sluice_held_review_seconds",
     "sluice_held_reviews",
+    "sluice_invalid_budgets",
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
     "sluice_never_possible_timestamp_seconds",
@@ -259,7 +290,7 @@ test("the registry has these metrics and no others", async () => {
   ]);
 });
 
-test("evictions that wait their turn are counted as such, and not as reviews without an answer", async () => {
+test("evictions that wait for their turn have a metric of their own, and do not count as reviews without an answer", async () => {
   const app = createTestApp();
   const { reporting } = app;
   const by = "evaluate-eviction";

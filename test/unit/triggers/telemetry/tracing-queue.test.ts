@@ -10,7 +10,7 @@ function spanOf(number: number): SpanContext {
 
 const [first, second, third] = [spanOf(1), spanOf(2), spanOf(3)];
 
-test("a run gets every span that triggered it, again when it is tried again, and none when it only reconciles again", async () => {
+test("a run is linked to every span that triggered it, also when it is tried again, but not when it requeues itself", async () => {
   const clock = createVirtualClock();
   const reported: number[][] = [];
   const queue = new KeyedQueue<string>({
@@ -40,7 +40,7 @@ test("a flood of triggers leaves as many links as a span keeps", () => {
   assert.deepEqual(joined, many.slice(0, 128));
 });
 
-test("as long as the SDK has not started, work is done all the same", () => {
+test("before the SDK has started, work is done without spans", () => {
   assert.equal(
     asPartOf([first], () => 7),
     7,

@@ -4,7 +4,7 @@ import { readTracing, samplers } from "../../../../triggers/telemetry/tracing-se
 
 const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" };
 
-test("nothing is traced unless an exporter or an endpoint is named, as with rollout-operator", () => {
+test("nothing is traced without an exporter or an endpoint, as with rollout-operator", () => {
   const silent = { tracing: undefined, warnings: [] };
   assert.deepEqual(readTracing({}), silent);
   assert.deepEqual(readTracing({ OTEL_SERVICE_NAME: "mine", OTEL_TRACES_SAMPLER: "nonsense" }), silent);
@@ -16,13 +16,13 @@ test("nothing is traced unless an exporter or an endpoint is named, as with roll
   assert.equal(readTracing({ OTEL_TRACES_EXPORTER: "Console" }).tracing?.exporter, "console");
 });
 
-test("OTEL_SDK_DISABLED and the exporter none end it, whatever else is set", () => {
+test("OTEL_SDK_DISABLED and the exporter none turn tracing off, whatever else is set", () => {
   assert.equal(readTracing({ ...collector, OTEL_SDK_DISABLED: "TRUE" }).tracing, undefined);
   assert.equal(readTracing({ ...collector, OTEL_TRACES_EXPORTER: "none" }).tracing, undefined);
   assert.ok(readTracing({ ...collector, OTEL_SDK_DISABLED: "false" }).tracing);
 });
 
-test("what is not set is as OpenTelemetry's specification has it", () => {
+test("the defaults are those of OpenTelemetry's specification", () => {
   assert.deepEqual(readTracing(collector), {
     tracing: {
       exporter: "otlp",
@@ -35,7 +35,7 @@ test("what is not set is as OpenTelemetry's specification has it", () => {
   });
 });
 
-test("every sampler, ratio, protocol and bound of a batch is taken, and a signal's own variable goes before the common one", () => {
+test("every sampler, ratio, protocol and batch limit is accepted, and a signal's own variable overrides the common one", () => {
   for (const sampler of samplers) {
     assert.equal(readTracing({ ...collector, OTEL_TRACES_SAMPLER: sampler }).tracing?.sampler, sampler);
   }
@@ -55,7 +55,7 @@ test("every sampler, ratio, protocol and bound of a batch is taken, and a signal
   assert.deepEqual(Object.values(tracing?.batch ?? {}), [100, 200, 300, 40]);
 });
 
-test("a value that is not understood is one warning that says what to write, and counts as not set", () => {
+test("an invalid value causes one warning that says what to write, and counts as not set", () => {
   const wrong = {
     OTEL_SDK_DISABLED: "yes",
     OTEL_TRACES_EXPORTER: "zipkin",
@@ -75,7 +75,7 @@ test("a value that is not understood is one warning that says what to write, and
   }
 });
 
-test("an endpoint that is no URL is warned of without its text, and nothing is sent anywhere else", () => {
+test("the warning about a malformed endpoint does not contain its text, and no span is sent elsewhere", () => {
   for (const text of ["collector:4318", "user:secret@collector", "grpc://collector:4317"]) {
     const { tracing, warnings } = readTracing({ OTEL_EXPORTER_OTLP_ENDPOINT: text });
     assert.equal(tracing, undefined);
@@ -85,7 +85,7 @@ test("an endpoint that is no URL is warned of without its text, and nothing is s
   }
 });
 
-test("rollout-operator's variables for Jaeger are reported to be unknown", () => {
+test("rollout-operator's variables for Jaeger are reported as unknown", () => {
   for (const name of ["JAEGER_AGENT_HOST", "JAEGER_ENDPOINT", "JAEGER_SAMPLER_MANAGER_HOST_PORT"]) {
     const { tracing, warnings } = readTracing({ [name]: "jaeger" });
     assert.equal(tracing, undefined);

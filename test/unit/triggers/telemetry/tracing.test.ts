@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { isStandard } from "../../../../functions/shared/contract/definition.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
 import { eventually } from "../../../controlplane/api.ts";
 import { binaryHeaders, structured } from "../../../support/app.ts";
@@ -12,7 +13,7 @@ import { namespace, newImage, type ServedGroup, serveGroup } from "../../../supp
 import { launchServer, Server } from "../../../support/server.ts";
 import { type Collector, type ReceivedSpan, spanKinds, startCollector } from "../../../support/tracing-collector.ts";
 
-/** Longer than any test, so that a collector gets spans only because the process ends. */
+/** Longer than any test, so that a collector gets spans only when the process ends. */
 const notBeforeTheEnd = { OTEL_BSP_SCHEDULE_DELAY: "600000" };
 const hop = { traceId: "0af7651916cd43dd8448eb211c80319c", spanId: "b7ad6b7169203331" };
 const origin = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" };
@@ -52,7 +53,7 @@ describe("traces of a rollout, a review and their requests", () => {
     return (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).status;
   }
 
-  /** Sends two events about one group at the same time, and a review. Ends when the rollout has begun. */
+  /** Sends two events about one group at the same time, and a review. Resolves when the rollout has begun. */
   async function play(server: Server): Promise<void> {
     await server.ready();
     const [first, second] = stage.group.statefulSets.map(({ name }) => name);
@@ -73,9 +74,9 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.equal(await post(`${server.url}/admission/pod-eviction`, headers, review), 200);
   }
 
-  test("they join their callers, are linked to what triggered them, reach the API server, and are sent at SIGTERM", async () => {
+  test("spans join their callers, link to their triggers, reach the API server, and are sent at SIGTERM", async () => {
     const server = await start({
-      // Both events, and nothing else, trigger the second reconcile.
+      // Only these two events trigger the second reconcile.
       GATHER_MS: "1000",
       ...notBeforeTheEnd,
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -120,9 +121,10 @@ describe("traces of a rollout, a review and their requests", () => {
     const reconciles = spans.filter(({ name }) => name === "pass advance-zone-rollout");
     const [sweep, ...more] = spans.filter(({ name }) => name === "sweep");
     assert.ok(sweep !== undefined && reconciles.some(({ links }) => links.includes(idOf(sweep))));
-    assert.deepEqual(more, [], "the schedules of functions have spans of their own name");
+    assert.deepEqual(more, [], "a function's schedule has spans of its own name");
     const due = spans.map(({ name }) => name).filter((name) => name.startsWith("due "));
-    const scheduled = groupFunctions.filter(({ schedule }) => schedule !== undefined).map(({ name }) => `due ${name}`);
+    const standard = groupFunctions.filter(isStandard);
+    const scheduled = standard.filter(({ schedule }) => schedule !== undefined).map(({ name }) => `due ${name}`);
     assert.deepEqual([...new Set(due)].sort(), scheduled.sort());
     const triggered = reconciles.find(({ links }) => triggers.every((one) => links.includes(one)));
     assert.ok(triggered !== undefined, JSON.stringify(reconciles));
@@ -161,7 +163,7 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.deepEqual([request?.isError, request?.attributes["http.response.status_code"]], [true, 404]);
   }
 
-  test("by default it is sent as protobuf, and a sampler of none keeps what no caller asks for", async (t) => {
+  test("the default protocol is protobuf, and with the sampler none only spans that a caller requests are kept", async (t) => {
     const ours = await startCollector();
     t.after(() => ours.close());
     const settings = { ...notBeforeTheEnd, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${ours.url}/own/path` };
@@ -178,7 +180,7 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.ok(text.includes("sluice") && !text.includes("sweep") && !text.includes("due "));
   });
 
-  test("a collector that is away is one warning, and keeps the server neither from working nor from ending", async () => {
+  test("an unreachable collector causes one warning, and delays neither the server's work nor its end", async () => {
     const closed = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => closed.once("listening", resolve));
     const { port } = closed.address() as { port: number };
@@ -201,7 +203,7 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.deepEqual(more, []);
   });
 
-  test("nothing of OpenTelemetry but its API is loaded where no traces are asked for", async () => {
+  test("without tracing, no part of OpenTelemetry but its API is loaded", async () => {
     const hook = `import{registerHooks}from"node:module";registerHooks({load(u,c,n){if(u.includes("@opentelemetry/"))console.error(u);return(n(u,c))}})`;
     const settings = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hook)}`, VIEWS: "list" };
     const launched = launchServer({ kubeconfig, namespace, settings });

@@ -1,4 +1,4 @@
-/** What a process reports about suspended volumes while every function is scaled to zero. */
+/** What a process reports about suspended volumes while no function has replicas. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
@@ -29,7 +29,7 @@ function scene(on: Suspended) {
 const isSeries = (line: string): boolean => line !== "" && !line.startsWith("#");
 const zone = (name: string, more = "") => `{namespace="db",zone="${name}"${more}}`;
 
-test("it tells how many volumes are suspended in each zone, how large they are, and when the next one may be removed", async () => {
+test("the metrics give the number and the size of suspended volumes in each zone, and the time of the next removal", async () => {
   const on = Suspended.of(["a", "b"], 3);
   on.suspend("a", 2, 10);
   on.suspend("a", 1, 20);
@@ -44,7 +44,7 @@ test("it tells how many volumes are suspended in each zone, how large they are, 
   ]);
 });
 
-test("no time is reported for what a user holds, or wants back, or for what is kept for an unknown time", async () => {
+test("no removal time is reported for a volume on hold, in recovery, or without a known duration", async () => {
   const changes: readonly ((on: Suspended) => void)[] = [
     (on) => on.annotate("a", 2, { hold: "true" }),
     (on) => on.policy("a", { hold: "true" }),
@@ -62,7 +62,7 @@ test("no time is reported for what a user holds, or wants back, or for what is k
   }
 });
 
-test("a flood of scrapes is one reconcile in ten seconds; where nothing is suspended no StatefulSet is listed", async () => {
+test("a flood of scrapes causes one read in ten seconds, which lists StatefulSets only if a volume is suspended", async () => {
   const on = Suspended.of(["a"]);
   const { scrape, asked, goOn } = scene(on);
   assert.deepEqual(await scrape(), []);
@@ -74,7 +74,7 @@ test("a flood of scrapes is one reconcile in ten seconds; where nothing is suspe
   assert.deepEqual(asked, ["persistentvolumeclaims", "persistentvolumeclaims", "statefulsets"]);
 });
 
-test("what the API server does not let be listed stands as it was last seen", async () => {
+test("if the API server refuses a list, the series keep their last values", async () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.annotate("a", 2, { "suspended-at": minutesAgo(5) });

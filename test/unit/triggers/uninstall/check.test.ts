@@ -1,4 +1,7 @@
-/** `--check-uninstall`: Sluice may go only when the API server has answered that nothing has a finalizer of ours. */
+/**
+ * `--check-uninstall`: Sluice may be uninstalled only when the API server has answered that no object has a finalizer
+ * of Sluice.
+ */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import {
@@ -25,7 +28,16 @@ type Lists = Partial<Record<Resource, readonly OtherObject[] | ClusterError>>;
 /** What the API server has at a time, in milliseconds from the start. */
 type Played = (nowMs: number) => Lists;
 
-async function check(environment: Readonly<Record<string, string>>, played: Lists | Played) {
+/** What a GET of a namespace answers at a time. */
+type Namespaces = (name: string, nowMs: number) => object | ClusterError;
+
+const isThere: Namespaces = () => ({ metadata: {} });
+
+async function check(
+  environment: Readonly<Record<string, string>>,
+  played: Lists | Played,
+  namespaceAt: Namespaces = isThere,
+) {
   const { settings, mistakes } = readSettings({ NAMESPACE: "mimir", ...environment });
   assert.deepEqual(mistakes, []);
   let nowMs = 0;
@@ -41,6 +53,12 @@ async function check(environment: Readonly<Record<string, string>>, played: List
       const found = listsAt(nowMs)[resource] ?? failed(404);
       if (found instanceof ClusterError) throw found;
       return { items: found, resourceVersion: "1" };
+    },
+    async get(resource: Resource, { name }: { readonly name: string }) {
+      assert.equal(resource, "namespaces");
+      const found = namespaceAt(name, nowMs);
+      if (found instanceof ClusterError) throw found;
+      return found;
     },
     async resourceOf(group: string, kind: string) {
       if (kind === "Missing") throw new KindNotServedError(group, kind);
@@ -60,14 +78,14 @@ function failed(code: number, message = `HTTP ${code}`): ClusterError {
 const nothing: Lists = { persistentvolumeclaims: [], statefulsets: [], rabbitmqclusters: [] };
 
 suite("the check before an uninstall", () => {
-  test("where nothing has a finalizer of ours it ends at once, whatever finalizers of others there are", async () => {
+  test("it permits the uninstall at once if no object has a finalizer of Sluice, whatever other finalizers there are", async () => {
     const claims = [object("data-db-0", "kubernetes.io/pvc-protection"), object("data-db-1")];
     const { mayGo, text, tookMs } = await check({}, { ...nothing, persistentvolumeclaims: claims });
     assert.deepEqual([mayGo, tookMs], [true, 0]);
     assert.equal(text, "no object of namespace mimir has a finalizer of Sluice");
   });
 
-  test("each object is named with its finalizers and the setting that takes them off", async () => {
+  test("it names each object with its finalizers and the setting that removes them", async () => {
     const lists = {
       persistentvolumeclaims: [object("data-db-0", "kubernetes.io/pvc-protection", hold, protection)],
       statefulsets: [object("db", release)],
@@ -90,7 +108,7 @@ suite("the check before an uninstall", () => {
     assert.match(lines.at(-1) ?? "", /SKIP_LABEL_FINALIZER=remove/);
   });
 
-  test("twenty objects are named, and the others counted", async () => {
+  test("it names twenty objects, and counts the others", async () => {
     const claims = Array.from({ length: 23 }, (_, index) => object(`data-db-${index}`, hold));
     const { lines } = await check({}, { ...nothing, persistentvolumeclaims: claims });
     assert.equal(lines.filter((line) => line.startsWith("persistentvolumeclaims data-db-")).length, 20);
@@ -98,12 +116,14 @@ suite("the check before an uninstall", () => {
     assert.ok(lines.includes("and 3 more"));
   });
 
-  test("it lists what the served functions put finalizers on, and no more", async () => {
+  test("it lists what the served functions put finalizers on, or take them off, and no more", async () => {
     const asked = async (FUNCTION: string, more = {}) => (await check({ FUNCTION, ...more }, nothing)).asked;
     assert.deepEqual(await asked("advance-zone-rollout,keep-ledgers,release-namespace"), []);
     assert.deepEqual(await asked("suspend-group"), ["persistentvolumeclaims"]);
     assert.deepEqual(await asked("hold-process-groups"), ["persistentvolumeclaims"]);
     assert.deepEqual(await asked("mark-skip-label"), ["rabbitmqclusters", "statefulsets"]);
+    const all = ["persistentvolumeclaims", "rabbitmqclusters", "statefulsets"];
+    assert.deepEqual(await asked("suspend-group,release-namespace"), all);
     const kinds = { SKIP_LABEL_KINDS: "Broker.example.com,Missing.example.com" };
     assert.deepEqual(await asked("mark-skip-label", kinds), [
       "/apis/example.com/v1/brokers",
@@ -112,7 +132,7 @@ suite("the check before an uninstall", () => {
     ]);
   });
 
-  test("a finalizer of a function that is not served, or that no function knows, is not passed over", async () => {
+  test("it also reports a finalizer of a function that is not served, or that no function knows", async () => {
     const claims = [object("data-db-0", protection), object("data-db-1", "sluice.dev/of-tomorrow")];
     const settings = { FUNCTION: "suspend-group", VOLUME_HOLD: "remove" };
     const { mayGo, text, tookMs } = await check(settings, { persistentvolumeclaims: claims });
@@ -120,6 +140,16 @@ suite("the check before an uninstall", () => {
     assert.match(text, /volume-protection, which only hold-process-groups takes off, with VOLUME_HOLD=remove/);
     assert.match(text, /serve hold-process-groups as well, set uninstall\.prepare=true/);
     assert.match(text, /of-tomorrow, which this version of Sluice does not know/);
+  });
+
+  test("what a function left behind that is served no more is found where the account may list it", async () => {
+    const settings = { FUNCTION: "suspend-group,release-namespace", VOLUME_HOLD: "remove" };
+    const { mayGo, text } = await check(settings, { ...nothing, statefulsets: [object("db", release)] });
+    assert.equal(mayGo, false);
+    assert.match(
+      text,
+      /statefulsets db in mimir has .*, which only mark-skip-label takes off, with SKIP_LABEL_FINALIZER/,
+    );
   });
 
   test("what is just being taken off is waited for, for two minutes", async () => {
@@ -140,7 +170,7 @@ suite("the check before an uninstall", () => {
     assert.deepEqual([kept.mayGo, kept.tookMs], [false, 0]);
   });
 
-  test("an API server that is away is waited for, and nothing is guessed from its silence", async () => {
+  test("it waits for an unreachable API server, and concludes nothing from its silence", async () => {
     for (const code of [0, 401, 429, 500, 503]) {
       const away = (untilMs: number) => (nowMs: number) => ({
         ...nothing,
@@ -157,15 +187,53 @@ suite("the check before an uninstall", () => {
     }
   });
 
-  test("a right that is missing is named at once", async () => {
+  test("it names a missing right at once", async () => {
     const message = 'persistentvolumeclaims is forbidden: User "a" cannot list resource "persistentvolumeclaims"';
     const { mayGo, text, tookMs } = await check({}, { ...nothing, persistentvolumeclaims: failed(403, message) });
     assert.deepEqual([mayGo, tookMs], [false, 0]);
     assert.match(text, /is not known: Sluice lacks the right to list persistentvolumeclaims/);
   });
+
+  const forbidden = failed(
+    403,
+    'persistentvolumeclaims is forbidden: User "a" cannot list resource "persistentvolumeclaims"',
+  );
+  const two = { NAMESPACE: "loki,mimir" };
+
+  test("a namespace that is gone has no objects, though the right to list them went with it", async () => {
+    const lists = { ...nothing, persistentvolumeclaims: forbidden };
+    const { mayGo, text, tookMs } = await check(two, lists, () => failed(404));
+    assert.deepEqual([mayGo, tookMs], [true, 0]);
+    assert.equal(text, "no object of namespace loki, mimir has a finalizer of Sluice");
+  });
+
+  test("a namespace that is being deleted is waited for, and nothing is guessed from a right that went with it", async () => {
+    const lists = { ...nothing, persistentvolumeclaims: forbidden };
+    const ending = { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } };
+    const goneAfter =
+      (untilMs: number): Namespaces =>
+      (_name, nowMs) =>
+        nowMs < untilMs ? ending : failed(404);
+    const gone = await check(two, lists, goneAfter(30_000));
+    assert.deepEqual([gone.mayGo, gone.tookMs], [true, 30_000]);
+    const stays = await check(two, lists, goneAfter(1e9));
+    assert.deepEqual([stays.mayGo, stays.tookMs], [false, 120_000]);
+    assert.match(
+      stays.text,
+      /is not known: namespace loki is being deleted, and Sluice's right to list persistentvolumeclaims .* `outside`/,
+    );
+  });
+
+  test("nothing is guessed while a namespace cannot be read either", async () => {
+    const lists = { ...nothing, persistentvolumeclaims: forbidden };
+    const refused = await check(two, lists, () => failed(403, 'namespaces is forbidden: User "a" cannot get resource'));
+    assert.deepEqual([refused.mayGo, refused.tookMs], [false, 0]);
+    const back = await check(two, lists, (_name, nowMs) => failed(nowMs < 10_000 ? 503 : 404));
+    assert.deepEqual([back.mayGo, back.tookMs], [true, 10_000]);
+  });
 });
 
-test("each finalizer that a function may write is one that some function says how to take off", () => {
+test("each finalizer that a function may write has a function that declares how to remove it", () => {
   const written = table.flatMap(({ needs, kindNeeds = [] }) =>
     [...needs, ...kindNeeds].flatMap(({ changes = [] }) =>
       changes.flatMap((path) => /^metadata\.finalizers\[(.*)\]$/.exec(path)?.[1] ?? []),
@@ -176,7 +244,7 @@ test("each finalizer that a function may write is one that some function says ho
   assert.deepEqual([...new Set(ends)].sort(), [release, hold, protection]);
 });
 
-test("a function with such a setting says which finalizers it is about", () => {
+test("each function with a setting that removes finalizers declares which ones", () => {
   for (const { name, settings = {}, finalizers = [] } of table) {
     const removing = Object.values(settings).filter(({ grammar }) => grammar === "keep or remove");
     assert.deepEqual([...new Set(finalizers.map(({ setting }) => setting))], removing, name);

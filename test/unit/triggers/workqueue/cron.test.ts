@@ -1,4 +1,7 @@
-/** Functions with a cron schedule: events about objects of the types that they watch trigger them as well, and no others do. */
+/**
+ * Functions with a cron schedule: events about objects of the types that they watch trigger them as well, and no
+ * other events do.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { webhookNamespace } from "../../../../functions/shared/annotations/table.ts";
@@ -13,7 +16,10 @@ import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 const rest = { concern: "", needs: [], reads: [], writes: [] };
 
-/** Two functions after their first run. Webhook configurations trigger one of them. Each run is noted with its time. */
+/**
+ * Two functions after their first run. Events of webhook configurations trigger one of them. Each run is recorded
+ * with its time.
+ */
 async function started() {
   const clock = createVirtualClock();
   const runs: string[] = [];
@@ -40,7 +46,7 @@ async function started() {
   return { clock, cron, runs };
 }
 
-test("an event of a type that triggers a function triggers that function alone, and an event of any other type none", async () => {
+test("an event triggers only the function that watches its type, and an event of any other type triggers none", async () => {
   const { clock, cron, runs } = await started();
   assert.equal(cron.changed("validatingwebhookconfigurations"), "queued");
   assert.equal(cron.changed("mutatingwebhookconfigurations"), "ignored");
@@ -49,7 +55,7 @@ test("an event of a type that triggers a function triggers that function alone, 
   assert.deepEqual(runs, ["receiving 1200"]);
 });
 
-test("a flood of events costs a run every five seconds, after the first three, and the last event has its run", async () => {
+test("a flood of events causes a run every five seconds after the first three, and the last event has its run", async () => {
   const { clock, cron, runs } = await started();
   for (let ms = 1_000; ms < 21_000; ms += 10) {
     assert.equal(cron.changed("validatingwebhookconfigurations"), "queued");
@@ -61,7 +67,7 @@ test("a flood of events costs a run every five seconds, after the first three, a
   assert.ok((times.at(-1) ?? 0) >= 20_990, times.join());
 });
 
-test("while the process ends, an event is refused, so that its sender sends it again, and what triggers no function is ignored", async () => {
+test("while the process ends, an event is refused, so that its sender sends it again, unless it triggers no function", async () => {
   const { clock, cron, runs } = await started();
   assert.equal(await cron.stop(clock.monotonicMs() + 1_000), true);
   assert.equal(cron.changed("validatingwebhookconfigurations"), "refused");
@@ -70,14 +76,14 @@ test("while the process ends, an event is refused, so that its sender sends it a
   assert.deepEqual(runs, []);
 });
 
-test("where one event concerns several functions, a refusal by one of them is answered, and otherwise that it was queued", () => {
+test("the answer to an event for several functions is a refusal if one of them refuses it, and otherwise that it was queued", () => {
   assert.equal(answerOf(["queued", "refused", "ignored"]), "refused");
   assert.equal(answerOf(["ignored", "queued"]), "queued");
   assert.equal(answerOf(["ignored", "deferred"]), "deferred");
   assert.equal(answerOf([]), "ignored");
 });
 
-test("webhook configurations concern the process that serves rotate-certificate, and no other", () => {
+test("webhook configurations trigger only the process that serves rotate-certificate", () => {
   const types = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
   assert.deepEqual([...watchedTypes(cronFunctions)], types);
   for (const type of types) assert.ok(!watchedTypes(groupFunctions).has(type));

@@ -15,7 +15,7 @@ import { createTestWorld, isOfSchedule, type TestWorldOptions } from "../server/
 
 const lists: TestWorldOptions = { settings: { views: "list" } };
 
-/** Servers after their first sweep, with the counts at zero. */
+/** Servers after their first sweep, with the recorded calls cleared. */
 async function started(options: TestWorldOptions) {
   const testWorld = createTestWorld(options);
   const standalone = testWorld.start();
@@ -36,7 +36,7 @@ async function started(options: TestWorldOptions) {
   return { ...testWorld, standalone, flood };
 }
 
-test("a flood of StatefulSets that do not exist costs a bounded number of reads, and what is left over is left to the sweep", async () => {
+test("a flood of events for missing StatefulSets causes a limited number of reads, and leaves the rest to the sweep", async () => {
   const { flood, calls, standalone, goTo } = await started(lists);
   const results = await flood((event) => `forged-${event}`);
   assert.deepEqual(Object.keys(results).sort(), ["deferred", "queued"]);
@@ -48,23 +48,23 @@ test("a flood of StatefulSets that do not exist costs a bounded number of reads,
   assert.equal(standalone.enqueuer.keys, 0);
 });
 
-test("a flood of the same StatefulSet, which is none, costs each function a read in five seconds", async () => {
+test("a flood of events for one missing StatefulSet costs each function a read in five seconds", async () => {
   const { flood, calls } = await started(lists);
   assert.deepEqual(await flood(() => "forged"), { queued: 10_000 });
   assert.ok(calls.length <= 3 * groupFunctions.length, `${calls.length} reads in ten seconds`);
 });
 
-test("a flood of a group's own StatefulSet costs a bounded number of passes", async () => {
+test("a flood of events for a group's own StatefulSet causes a limited number of reconciles", async () => {
   const { flood, calls } = await started(lists);
   assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
   const harness = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
-  assert.ok(harness > 100 && harness <= 100 + 10 * 10 + groupFunctions.length, `${harness} passes in ten seconds`);
-  // A function with other keys than groups looks it up.
+  assert.ok(harness > 100 && harness <= 100 + 10 * 10 + groupFunctions.length, `${harness} reconciles in ten seconds`);
+  // A function whose keys are not groups looks the StatefulSet up.
   const others = calls.filter(({ verb }) => verb !== "list").map(({ verb, name }) => `${verb} ${name}`);
   assert.ok(others.length <= 3 && others.every((call) => call === "get ingester-a"), others.join());
 });
 
-test("a budget that comes makes the ledger of StatefulSets of no group, and a flood of forged ones costs a bounded number of looks", async () => {
+test("a new budget gets the ledger of StatefulSets without a group, and a flood of forged ones causes a limited number of reads", async () => {
   const { standalone, calls, goTo, world } = await started({ ...lists, definitions: [keepLedgers] });
   const changed = (name: string) =>
     standalone.enqueuer.changed("zoneawarepoddisruptionbudgets", { namespace: "app", name });
@@ -82,10 +82,10 @@ test("a budget that comes makes the ledger of StatefulSets of no group, and a fl
   await goTo(41);
   assert.deepEqual([...results].sort(), ["deferred", "queued"]);
   const rounds = calls.filter(({ verb, resource }) => verb === "get" && resource === "leases").length;
-  assert.ok(rounds > 100 && rounds <= 100 + 10 * 20 + 1, `${rounds} looks in ten seconds`);
+  assert.ok(rounds > 100 && rounds <= 100 + 10 * 20 + 1, `${rounds} reads in ten seconds`);
 });
 
-test("where a watch reports changes, no flood costs a request", async () => {
+test("while a watch reports changes, a flood of events costs no request", async () => {
   const { flood, calls } = await started({});
   assert.deepEqual(await flood((event) => `forged-${event}`), { ignored: 10_000 });
   assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
@@ -118,7 +118,7 @@ test("a rollout goes on through a flood, triggered by its own events, and the sw
   assert.equal(lines.filter(({ msg }) => msg === "swept 1 groups").length, 2);
 });
 
-test("when as many groups are queued as may be, events of others are refused, and the sweep is not", async () => {
+test("when the queue is full, events of other groups are refused, and the sweep is not", async () => {
   const rollout = advanceZoneRollout;
   const hanging: FunctionDefinition<GroupKey> = {
     ...rollout,
@@ -142,7 +142,7 @@ test("when as many groups are queued as may be, events of others are refused, an
   assert.ok(testWorld.calls.some(({ verb, resource }) => verb === "list" && resource === "statefulsets"));
 });
 
-test("a StatefulSet that comes to another group triggers that group, too", async () => {
+test("a StatefulSet that joins another group also triggers that group", async () => {
   const { world, goTo, standalone } = await started(lists);
   world.addGroup({ namespace: "app", group: "other", zones: ["x"], replicas: 1 });
   world.settle();
@@ -154,7 +154,7 @@ test("a StatefulSet that comes to another group triggers that group, too", async
   assert.ok(ledger, "the other group has had its first reconcile");
 });
 
-test("of StatefulSets that were read so many are remembered, and one that has left its group is not", async () => {
+test("the process remembers a limited number of StatefulSets that it has read, and forgets one that has left its group", async () => {
   const known = new KnownGroups(() => undefined);
   const named = (name: string, group: string | undefined) => ({
     kind: "StatefulSet",
@@ -174,7 +174,7 @@ test("of StatefulSets that were read so many are remembered, and one that has le
   assert.deepEqual(groupsOf("one-1"), [undefined]);
 });
 
-test("a zone of another owner is not taken for a StatefulSet of its name", async () => {
+test("a zone of another owner is not taken for a StatefulSet of the same name", async () => {
   const known = new KnownGroups(() => undefined);
   const group = "owner:FoundationDBCluster.apps.foundationdb.org/orders";
   const zone = { kind: "OwnedZone", namespace: "app", name: "zone-a", group };
@@ -183,7 +183,7 @@ test("a zone of another owner is not taken for a StatefulSet of its name", async
   assert.equal(known.groupOf("app", "zone-a"), undefined);
 });
 
-test("what may not be read is not asked for again, and left to the sweep", async () => {
+test("an object that may not be read is not read again, and is left to the sweep", async () => {
   const message = 'statefulsets.apps "x" is forbidden: User "sluice" cannot get resource "statefulsets"';
   const { standalone, calls, goTo, lines } = await started({
     ...lists,
@@ -200,7 +200,7 @@ test("what may not be read is not asked for again, and left to the sweep", async
   assert.ok(!lines.some(({ level }) => level === "warn"));
 });
 
-test("ticks that overlap, come late, or come by the thousand are served by a sweep every five seconds, after the first three", async () => {
+test("ticks that overlap, come late, or come by the thousand cause one sweep every five seconds, after the first three", async () => {
   const clock = createVirtualClock();
   const sweeps: number[] = [];
   const tick = limitTicks(clock, () => sweeps.push(clock.monotonicMs()));

@@ -94,7 +94,7 @@ type TestWorld = ReturnType<typeof createTestWorld>;
 
 function owned(testWorld: TestWorld, name: string): void {
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u", controller: true }];
-  // Its owner does not exist, so it would soon be gone as well.
+  // Its owner does not exist, so the garbage collector would soon delete it as well.
   testWorld.world.garbageCollector.stop();
   testWorld.world.store.create("configmaps", "app", { metadata: { name, ownerReferences } });
 }
@@ -107,7 +107,7 @@ async function started(options: TestWorldOptions, prepare: (testWorld: TestWorld
   return { ...testWorld, standalone, ...standalone.enqueuer };
 }
 
-test("an event about an object with an owner triggers the owner, and one about an object that is gone triggers no owner", async () => {
+test("an event about an object triggers its owner, and an event about a missing object triggers none", async () => {
   const { definition, reconciled } = byOwner();
   const testWorld = await started({ definitions: [definition], settings: lists }, (prepared) => owned(prepared, "one"));
   assert.deepEqual(reconciled, []);
@@ -117,7 +117,7 @@ test("an event about an object with an owner triggers the owner, and one about a
   assert.deepEqual(reconciled, ["deployments app/web"]);
 });
 
-test("a look-up for an object of no namespace is told which namespaces are served: it may read no other", async () => {
+test("the look-up for a cluster-wide object gets the served namespaces, because it may read no others", async () => {
   const notified: unknown[] = [];
   const find = async ({ namespaces }: KeySources) => {
     notified.push(namespaces);
@@ -143,7 +143,7 @@ test("many events of one object cost one read in five seconds, whatever their fu
   );
 });
 
-test("an object of a type that a function does not wait for triggers nothing, though a StatefulSet has its name", async () => {
+test("an object of a type that no function watches triggers nothing, even if a StatefulSet has its name", async () => {
   const { definition, reconciled } = byOwner();
   const testWorld = await started({ definitions: [advanceZoneRollout, definition], settings: lists });
   testWorld.calls.length = 0;
@@ -153,7 +153,7 @@ test("an object of a type that a function does not wait for triggers nothing, th
   assert.deepEqual([testWorld.calls, reconciled], [[], []]);
 });
 
-test("where a process lives, it watches what triggers a function and no view reports: what is there, comes, changes and goes", async () => {
+test("a process watches the types that trigger a function and that no view reports: objects that exist, appear, change and go", async () => {
   const { definition, reconciled } = byOwner();
   const nodes = byNode();
   const testWorld = await started({ definitions: [definition, nodes.definition], namespaces: ["app"] }, (prepared) => {
@@ -172,13 +172,13 @@ test("where a process lives, it watches what triggers a function and no view rep
   testWorld.world.store.delete("nodes", { namespace: "", name: "worker-1" });
   await testWorld.goTo(30);
   assert.deepEqual(nodes.reconciled, ["nodes /worker-1", "nodes /worker-1"]);
-  assert.ok(!testWorld.calls.some(({ name }) => name === "three"), "what is not served is not looked up");
+  assert.ok(!testWorld.calls.some(({ name }) => name === "three"), "an object of another namespace is not looked up");
   const stopped = testWorld.standalone.stop(testWorld.cluster.monotonicMs() + 5_000);
   await testWorld.goTo(31);
   assert.equal(await stopped, true);
 });
 
-test("a watch of all objects of a type triggers no function that waits for those with a label alone", async () => {
+test("a watch of all objects of a type does not trigger a function that only watches objects with a label", async () => {
   const received: string[] = [];
   const keysOf = (by: string) => (changed: { readonly name: string }) => {
     received.push(`${by} ${changed.name}`);
@@ -198,7 +198,7 @@ test("a watch of all objects of a type triggers no function that waits for those
   assert.deepEqual([...new Set(received)].sort(), ["all labelled", "all plain", "some labelled"]);
 });
 
-test("one whose keys are StatefulSets learns of those with its label by a watch of its own, though views report groups of all", async () => {
+test("a function whose keys are labelled StatefulSets has a watch of its own for them, although views report all groups", async () => {
   const groups = recording<GroupKey>({
     name: "watch-groups",
     keyedBy: "groups",
@@ -215,16 +215,16 @@ test("one whose keys are StatefulSets learns of those with its label by a watch 
   await testWorld.goTo(3);
   // The look-up, and the reconcile.
   assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
-  assert.deepEqual(groups.reconciled, [], "no other function is triggered by that watch");
+  assert.deepEqual(groups.reconciled, [], "that watch triggers no other function");
   // An event that any client may post costs nothing while watches report changes.
   assert.equal(testWorld.changed("statefulsets", { namespace: "app", name: "forged" }), "ignored");
-  // The sweep has reported this one: its group has a reconcile, from memory.
+  // The sweep has listed this StatefulSet: its group gets a reconcile, from memory.
   assert.equal(testWorld.changed("statefulsets", { namespace: "app", name: "ingester-b" }), "queued");
   await testWorld.goTo(20);
   assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
 });
 
-test("a sweep triggers each function for its own keys; those of the whole cluster are listed once, whatever namespaces are served", async () => {
+test("a sweep triggers each function for its own keys, and lists cluster-wide keys once, whichever namespaces are served", async () => {
   const nodes = byNode();
   const owners = byOwner();
   const groups = recording<GroupKey>({
@@ -247,7 +247,7 @@ test("a sweep triggers each function for its own keys; those of the whole cluste
   assert.ok(testWorld.lines.some(({ msg }) => msg === "swept 4 keys"));
 });
 
-test("what a function does besides in a sweep, however long it takes, keeps no other function's keys waiting", async () => {
+test("a function's additional work in a sweep does not delay another function's keys, however long it takes", async () => {
   const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
   const watches = [{ resource: "pods", keysOf: groupOfPod }] as const;
   const [slow, other] = ["slow", "other"].map((name) => recording<GroupKey>({ ...parts, watches, name }));
@@ -264,11 +264,11 @@ test("what a function does besides in a sweep, however long it takes, keeps no o
   const testWorld = await started({ definitions, settings: lists, namespaces: ["app", "db"] });
   assert.deepEqual([slow.reconciled, other.reconciled, ended], [["app/ingester sweep"], ["app/ingester sweep"], 0]);
   await testWorld.goTo(121);
-  assert.equal(ended, 2, "in each namespace");
+  assert.equal(ended, 2, "once for each namespace");
 });
 
-test("a pod that no StatefulSet can have concerns no group, and the function does not ask about it", () => {
-  const known = { groupOf: () => assert.fail("it is of no StatefulSet") };
+test("a pod whose name no StatefulSet can have given triggers no group, without a look-up", () => {
+  const known = { groupOf: () => assert.fail("no look-up for such a pod") };
   for (const name of ["web", "web-7c9d-abcde", "-0"]) {
     assert.deepEqual(groupOfPod({ namespace: "app", name }, known), [], name);
   }
@@ -285,7 +285,7 @@ test("functions that list their keys in the same way share one list in a sweep",
   assert.equal(testWorld.calls.filter(({ verb }) => verb === "list").length, 1);
 });
 
-test("one function is not triggered by what another waits for, in events and in watches", async () => {
+test("a function is not triggered by what only another function watches, in events and in watches", async () => {
   for (const settings of [lists, {}]) {
     const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
     const pods = recording<GroupKey>({ ...parts, name: "pods", watches: [{ resource: "pods", keysOf: groupOfPod }] });
@@ -309,7 +309,7 @@ test("one function is not triggered by what another waits for, in events and in 
   }
 });
 
-test("a group whose budget no function can keep goes on as soon as an event reports that its budget was mended", async () => {
+test("a group with an impossible budget goes on as soon as an event reports that its budget was corrected", async () => {
   const testWorld = createTestWorld({ settings: lists });
   const key = { namespace: "app", name: "budget" };
   testWorld.world.store.create("zoneawarepoddisruptionbudgets", "app", brokenBudget);
@@ -328,7 +328,7 @@ test("a group whose budget no function can keep goes on as soon as an event repo
   assert.equal(deletions(), 1);
 });
 
-test("a budget that a view reports costs no read", async () => {
+test("an event about a budget that a view reports causes no read", async () => {
   const testWorld = await started({});
   await testWorld.goTo(20);
   testWorld.calls.length = 0;

@@ -1,4 +1,4 @@
-/** A function that watches on demand, behind its servers: events trigger it, and what they cost. */
+/** A function that watches on demand, behind its servers: which events trigger it, and what they cost. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -14,7 +14,7 @@ async function started(views: "awake" | "list", watchIdleMs = 20_000) {
   const { world } = testWorld;
   const standalone = testWorld.start();
   let isDelivered = true;
-  // As sources report it: a name, a moment later.
+  // Reports events as a source does: a name, a moment later.
   for (const resource of ["pods", "statefulsets"] as const) {
     world.store.onChange(resource, ({ final: { metadata } }) => {
       const { namespace = "", name } = metadata;
@@ -35,7 +35,7 @@ async function started(views: "awake" | "list", watchIdleMs = 20_000) {
   return { ...testWorld, standalone, open, count, loseEvents };
 }
 
-test("a rollout by events lists once, whatever events come; what is reported again later costs no request", async () => {
+test("a rollout by events lists once, however many events come, and a change that is reported again costs no request", async () => {
   const onDemand = await started("awake");
   assert.equal(await onDemand.open(), 0);
   onDemand.changeTemplates("app:2");
@@ -50,7 +50,7 @@ test("a rollout by events lists once, whatever events come; what is reported aga
   await onDemand.goTo(80.5);
   assert.equal(onDemand.calls.length, before);
   await onDemand.goTo(140);
-  assert.equal(await onDemand.open(), 0, "nothing happens, and they are let go");
+  assert.equal(await onDemand.open(), 0, "nothing happens, and the watches are closed");
   const listing = await started("list");
   listing.changeTemplates("app:2");
   await listing.goTo(100);
@@ -66,7 +66,7 @@ test("WATCH_IDLE=0 lists, as VIEWS=list does", async () => {
   assert.ok(isRolled() && count("list") > 50);
 });
 
-test("an event that comes before its watch has reported the change loses nothing: the watch triggers the group as well", async () => {
+test("an event that comes before its watch reports the change is not lost, because the watch also triggers the group", async () => {
   const { changeTemplates, goTo, isRolled, loseEvents } = await started("awake");
   changeTemplates("app:2");
   await goTo(61);
@@ -75,17 +75,17 @@ test("an event that comes before its watch has reported the change loses nothing
   assert.equal(isRolled(), true);
 });
 
-test("a flood of a group's own StatefulSet costs no more passes that list than it would without watches", async () => {
+test("a flood of events for a group's own StatefulSet causes no more listing reconciles than without watches", async () => {
   const { standalone, goTo, calls } = await started("awake");
   for (let event = 0; event < 10_000; event++) {
     standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" });
     await goTo(60 + event / 1_000);
   }
   const reads = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
-  assert.ok(reads >= 1 && reads <= 100 + 10 * 10, `${reads} passes that listed in ten seconds`);
+  assert.ok(reads >= 1 && reads <= 100 + 10 * 10, `${reads} listing reconciles in ten seconds`);
 });
 
-test("when the process ends, its watches do, and it does not wait for them to be idle", async () => {
+test("when the process ends, it closes its watches at once, and does not wait until they are idle", async () => {
   const { standalone, changeTemplates, goTo, open, cluster, lines } = await started("awake");
   changeTemplates("app:2");
   await goTo(61);
@@ -98,7 +98,7 @@ test("when the process ends, its watches do, and it does not wait for them to be
   );
 });
 
-test("a StatefulSet that was looked up for an event is known from then on", async () => {
+test("a StatefulSet that was looked up for an event is not looked up again", async () => {
   const testWorld = createTestWorld({
     definitions: [keepLedgers],
     settings: { views: "list", sweepIntervalMs: 3_600_000 },
@@ -116,8 +116,8 @@ test("a StatefulSet that was looked up for an event is known from then on", asyn
   assert.equal(gets.length, 1);
 });
 
-test("right after a start what events name is not looked up where the first sweep sees it, and is where it does not", async () => {
-  // One function reads its groups in its reconciles; the other needs only the list that finds them.
+test("right after the start the StatefulSet of an event is not looked up if the first sweep lists it, and otherwise is", async () => {
+  // One function reads its groups in its reconciles. The other needs only the list that finds them.
   for (const definition of [followReplicas, keepLedgers]) {
     const testWorld = createTestWorld({ definitions: [definition], settings: { views: "list" } });
     const { enqueuer } = testWorld.start();

@@ -1,10 +1,14 @@
-/** A process beside rollout-operator, over the embedded world: it writes only Events until the operator is gone. */
+/** A process beside rollout-operator, over the fake cluster: it writes only Events until the operator is gone. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { prepareDownscale } from "../../../../functions/prepare-downscale/function.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
-import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
+import {
+  type FunctionDefinition,
+  isStandard,
+  listGroupKeys,
+} from "../../../../functions/shared/contract/definition.ts";
 import type { Key, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
@@ -26,7 +30,7 @@ function worldWithOperator(options: TestWorldOptions) {
   const page = () => played(world.timeline as VirtualTimeline, reporting.metrics.registry.metrics());
   return {
     ...testWorld,
-    /** What was written, but for Events. */
+    /** What was written, except Events. */
     writes: () =>
       calls.filter(({ verb, resource }) => !/^(get|list|watch)$/.test(verb) && resource !== "events").map(textOf),
     events: () => world.store.list("events").items,
@@ -40,7 +44,7 @@ function textOf({ verb, resource }: { readonly verb: string; readonly resource: 
   return `${verb} ${resource}`;
 }
 
-test("while the operator runs nothing but one Event is written, then the group is rolled, 30 s after its pod was gone", async () => {
+test("while the operator runs Sluice writes one Event and nothing else, and rolls the group out 30 s after its pod is gone", async () => {
   const { start, goTo, changeTemplates, isRolled, writes, events, shown, counted, end } = worldWithOperator({
     settings: waits,
   });
@@ -60,11 +64,11 @@ test("while the operator runs nothing but one Event is written, then the group i
   assert.ok(waiting.some((line) => line.startsWith(`${guards}{function="advance-zone-rollout"`)));
   assert.ok(
     waiting.some((line) => line.startsWith("sluice_waiting_since_timestamp_seconds{")),
-    "since when is shown",
+    "the time since when is shown",
   );
   end();
   await goTo(129);
-  assert.deepEqual(writes(), [], "its pod has not been gone for 30 s");
+  assert.deepEqual(writes(), [], "its pod has been gone for less than 30 s");
   await goTo(400);
   assert.equal(isRolled(), true);
   assert.deepEqual(await shown(), []);
@@ -79,7 +83,7 @@ for (const [how, settings] of [
   ["OTHER_OPERATOR=ignore", { otherOperator: "ignore" }],
   ["shadow mode", { ...waits, mode: "shadow" }],
 ] as const)
-  test(`with ${how} nothing waits for the operator`, async () => {
+  test(`with ${how} Sluice does not wait for the operator`, async () => {
     const { start, goTo, changeTemplates, isRolled, writes, counted, shown } = worldWithOperator({ settings });
     start();
     await goTo(1);
@@ -107,7 +111,7 @@ function recorder<K extends Key>(parts: Partial<FunctionDefinition<K>>) {
   return { definition: definition as unknown as FunctionDefinition, done };
 }
 
-test("a sweep does nothing besides either, and a function that does not stand by does all", async () => {
+test("a sweep does no additional work while the operator runs, except for functions that do not stand by", async () => {
   for (const namespaces of [["app"], undefined]) {
     const blocked = recorder({});
     const free = recorder({ name: "go-on", standsBy: false });
@@ -127,6 +131,25 @@ test("a sweep does nothing besides either, and a function that does not stand by
   }
 });
 
+test("a sweep of all namespaces leaves out the one of the operator alone, and is one sweep again when that is gone", async () => {
+  const swept: string[] = [];
+  const keys = ["app", "other", "other"].map((namespace, index) => ({ namespace, group: `group-${index}` }));
+  const { definition } = recorder({
+    listKeys: async () => keys,
+    sweep: async ({ namespaces }, those) => {
+      swept.push(`${namespaces?.join() ?? "all"}: ${those.map((key) => ("group" in key ? key.group : "")).join()}`);
+    },
+  });
+  const settings = { ...waits, sweepIntervalMs: 60_000 };
+  const { start, goTo, end } = worldWithOperator({ settings, definitions: [definition] });
+  start();
+  await goTo(10);
+  assert.deepEqual(swept, ["other: group-1,group-2"]);
+  end();
+  await goTo(200);
+  assert.equal(swept.at(-1), "all: group-0,group-1,group-2");
+});
+
 test("an object of no namespace waits for every served namespace, and a namespace for itself", async () => {
   const places = [
     ["persistentvolumes", "volume", []],
@@ -144,7 +167,7 @@ test("an object of no namespace waits for every served namespace, and a namespac
   }
 });
 
-test("without the right to list pods nothing is written, and one Event names the right", async () => {
+test("without the right to list pods Sluice writes nothing but one Event that names the right", async () => {
   const message = 'pods is forbidden: User "sluice" cannot list resource "pods" in API group "" in the namespace "app"';
   const { start, goTo, changeTemplates, writes, events } = worldWithOperator({
     settings: { ...waits, views: "list" },
@@ -171,7 +194,8 @@ test("each function that stands by has the right to list pods, without which it 
   assert.ok(standing.length > 10);
 });
 
-test("only the function that ends a namespace goes on beside the operator", () => {
-  const going = groupFunctions.filter(({ standsBy }) => standsBy === false).map(({ name }) => name);
+test("of the standard functions only the one that ends a namespace goes on beside the operator", () => {
+  const standard = groupFunctions.filter(isStandard);
+  const going = standard.filter(({ standsBy }) => standsBy === false).map(({ name }) => name);
   assert.deepEqual(going, [releaseNamespace.name]);
 });

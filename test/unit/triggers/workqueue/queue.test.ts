@@ -48,7 +48,7 @@ function createQueue(
   return { queue, clock, runs, failures, overlapping, mostRunning: () => mostRunning };
 }
 
-test("triggers of a key are gathered for 20 ms from the first, and one run serves them", async () => {
+test("triggers of a key are collected for 20 ms from the first, and one run serves them all", async () => {
   const { queue, clock, runs } = createQueue();
   queue.offer("a");
   await clock.goTo(15);
@@ -61,7 +61,7 @@ test("triggers of a key are gathered for 20 ms from the first, and one run serve
   );
 });
 
-test("a key that is triggered while it runs is run once more, never twice at once", async () => {
+test("a key that is triggered while it runs is run once more afterwards, and never twice at once", async () => {
   const { queue, clock, runs, overlapping } = createQueue({ runMs: 100 });
   queue.offer("a");
   for (const ms of [30, 40, 119]) {
@@ -76,7 +76,7 @@ test("a key that is triggered while it runs is run once more, never twice at onc
   assert.equal(overlapping.size, 0);
 });
 
-test("a key that is triggered as its run ends still gathers for 20 ms", async () => {
+test("a key that is triggered as its run ends also collects triggers for 20 ms", async () => {
   const { queue, clock, runs } = createQueue({ runMs: 100 });
   queue.offer("a");
   await clock.goTo(115);
@@ -102,7 +102,7 @@ test("a key triggered by an event and a sweep runs once, as a sweep", async () =
   );
 });
 
-test("a sweep that came while the key ran is the next run's", async () => {
+test("a sweep that comes while the key runs is left to the next run", async () => {
   const { queue, clock, runs } = createQueue({ runMs: 50 });
   queue.offer("a");
   await clock.goTo(30);
@@ -114,7 +114,7 @@ test("a sweep that came while the key ran is the next run's", async () => {
   );
 });
 
-test("a requeue triggers the key by itself, and an earlier trigger wins over it", async () => {
+test("a requeue triggers the key by itself, unless an earlier trigger comes", async () => {
   const { queue, clock, runs } = createQueue({
     end: (_, run) => ({ ...done, requeueAfterMs: run < 3 ? 1_000 : undefined }),
   });
@@ -128,7 +128,7 @@ test("a requeue triggers the key by itself, and an earlier trigger wins over it"
   );
 });
 
-test("of two requeues the earlier one counts", async () => {
+test("the earlier of two requeues counts", async () => {
   const pendingActs = Promise.resolve(200);
   const { queue, clock, runs } = createQueue({
     end: (_, run) => (run === 1 ? { requeueAfterMs: 5_000, pendingActs } : done),
@@ -141,7 +141,7 @@ test("of two requeues the earlier one counts", async () => {
   );
 });
 
-test("a requeue that is no number triggers nothing, and one of days does not fire at once", async () => {
+test("a requeue after no valid number triggers nothing, and a requeue after days does not fire at once", async () => {
   const { queue, clock, runs } = createQueue({
     end: (key) => ({ ...done, requeueAfterMs: key === "a" ? Number.NaN : Number.POSITIVE_INFINITY }),
   });
@@ -151,7 +151,7 @@ test("a requeue that is no number triggers nothing, and one of days does not fir
   assert.equal(runs.length, 2);
 });
 
-test("acts do not hold back the next run, and what they resolve to triggers the key", async () => {
+test("acts do not delay the next run, and their result triggers the key", async () => {
   const acts = Promise.withResolvers<number | undefined>();
   const { queue, clock, runs } = createQueue({
     end: (_, run) => (run === 1 ? { requeueAfterMs: undefined, pendingActs: acts.promise } : done),
@@ -179,7 +179,7 @@ test("acts that throw are reported, and trigger the key 30 s later", async () =>
   );
 });
 
-test("a run that throws is tried again, later each time up to 30 s, and other keys go on", async () => {
+test("a run that throws is tried again after longer and longer waits of up to 30 s, while other keys go on", async () => {
   const { queue, clock, runs, failures } = createQueue({
     end: (key) => {
       if (key === "bad") throw new Error("no");
@@ -197,7 +197,7 @@ test("a run that throws is tried again, later each time up to 30 s, and other ke
   assert.ok(runs.filter(({ key }) => key === "bad").every(({ sweep }) => sweep));
 });
 
-test("back-off has jitter: between half and all of it, and never under 100 ms", async () => {
+test("the back-off has jitter: at least half of it, and never less than 100 ms", async () => {
   const least = createQueue({
     random: () => 0,
     end: () => {
@@ -212,7 +212,7 @@ test("back-off has jitter: between half and all of it, and never under 100 ms", 
   );
 });
 
-test("a key that fails does not run sooner because it is triggered, and success ends its back-off", async () => {
+test("a trigger does not shorten the back-off of a failing key, and a success ends the back-off", async () => {
   let healthy = false;
   const { queue, clock, runs, failures } = createQueue({
     leastBackoffMs: () => 30_000,
@@ -237,7 +237,7 @@ test("a key that fails does not run sooner because it is triggered, and success 
   assert.equal(queue.size, 1);
 });
 
-test("whatever an error asks for, a Retry-After of an hour too, a key and its sweeps wait for 30 s at most", async () => {
+test("whatever an error asks for, even a Retry-After of an hour, a key and its sweeps wait for 30 s at most", async () => {
   const maintenance = { code: 503, reason: "", message: "maintenance", verb: "get", resource: "leases" };
   const { queue, clock, runs, failures } = createQueue({
     leastBackoffMs,
@@ -265,7 +265,7 @@ test("whatever an error asks for, a Retry-After of an hour too, a key and its sw
   );
 });
 
-test("success ends the back-off also of a key that never comes to rest", async () => {
+test("a success also ends the back-off of a key that is triggered again and again", async () => {
   const { queue, clock, failures } = createQueue({
     runMs: 50,
     end: (_, run) => {
@@ -291,7 +291,7 @@ test("no more keys run at once than allowed", async () => {
   assert.equal(mostRunning(), 3);
 });
 
-test("a full queue refuses new keys, takes triggers of known ones, and has room again afterwards", async () => {
+test("a full queue refuses new keys, accepts triggers of known ones, and has room again afterwards", async () => {
   const { queue, clock } = createQueue({ capacity: 2 });
   assert.deepEqual([queue.offer("a"), queue.offer("b"), queue.offer("c"), queue.offer("a")], [true, true, false, true]);
   await clock.goTo(100);
@@ -307,7 +307,7 @@ test("keys that only wait for a requeue take no room from others", async () => {
   assert.equal(queue.offer("b"), true);
 });
 
-test("draining runs what is queued at once, lets what was triggered meanwhile run, and takes nothing new", async () => {
+test("a draining queue runs what is queued at once, lets later triggers of running keys run, and takes nothing new", async () => {
   const { queue, clock, runs } = createQueue({ runMs: 100, gatherMs: 1_000 });
   queue.offer("a");
   await clock.goTo(1_050);
@@ -324,7 +324,7 @@ test("draining runs what is queued at once, lets what was triggered meanwhile ru
   );
 });
 
-test("draining drops requeues, and tries what is backing off once more", async () => {
+test("a draining queue drops requeues, and tries keys in back-off once more", async () => {
   const { queue, clock, runs, failures } = createQueue({
     leastBackoffMs: () => 30_000,
     end: (key) => {
@@ -349,7 +349,7 @@ test("draining drops requeues, and tries what is backing off once more", async (
   );
 });
 
-test("draining waits for acts, but not for longer than its deadline", async () => {
+test("a draining queue waits for acts, but not beyond its deadline", async () => {
   const acts = Promise.withResolvers<undefined>();
   const { queue, clock } = createQueue({ end: () => ({ requeueAfterMs: undefined, pendingActs: acts.promise }) });
   queue.offer("a");

@@ -35,7 +35,7 @@ function createQueue(options: Partial<QueueOptions<string>>) {
 
 const rateLimit: RateLimit = { burst: 3, everyMs: 1_000 };
 
-test("a key that is triggered without end runs as often as its rate says, and others are not held up by it", async () => {
+test("a key that is triggered all the time runs at its rate, and does not delay others", async () => {
   const { queue, clock, runs, flood } = createQueue({ rateLimit });
   await flood(4_900, () => "busy");
   assert.deepEqual(
@@ -47,7 +47,7 @@ test("a key that is triggered without end runs as often as its rate says, and ot
   assert.ok(runs.includes("other@4900"));
 });
 
-test("what comes faster than its rate is not lost: the last trigger of a key has a run after it", async () => {
+test("a trigger beyond the rate is not lost, because the last trigger of a key has a run after it", async () => {
   const { queue, clock, runs, flood } = createQueue({ rateLimit: { burst: 1, everyMs: 1_000 } });
   await flood(100, () => "busy");
   assert.deepEqual(runs, ["busy@0"]);
@@ -56,7 +56,7 @@ test("what comes faster than its rate is not lost: the last trigger of a key has
   assert.equal(queue.size, 0);
 });
 
-test("a key that need not keep the rate now runs as often as it is triggered, and keeps its burst", async () => {
+test("a key that is exempt from the rate now runs as often as it is triggered, and keeps its burst", async () => {
   let isLimited = false;
   const { clock, runs, flood } = createQueue({ rateLimit, isRateLimited: () => isLimited });
   await flood(1_000, () => "busy");
@@ -76,7 +76,7 @@ test("after a pause a key has its whole burst again", async () => {
   assert.deepEqual(runs, ["busy@10000", "busy@10010", "busy@10020"]);
 });
 
-test("where a requeue is enough, triggers before it have no run of their own, but a sweep does", async () => {
+test("if a key's requeue is enough, triggers before it cause no run, but a sweep does", async () => {
   const runs: string[] = [];
   const { queue, clock, flood } = createQueue({
     async run(key, { sweep }) {
@@ -100,7 +100,7 @@ test("where a requeue is enough, triggers before it have no run of their own, bu
   assert.deepEqual(runs.slice(3), ["other@1000", "other@1010", "other@1020"]);
 });
 
-test("all keys together run as often as their rate says, and those beyond the capacity are refused", async () => {
+test("all keys together run at their common rate, and keys beyond the capacity are refused", async () => {
   const { queue, runs, flood } = createQueue({ limitedTogether: rateLimit, capacity: 10 });
   const taken = await flood(4_900, (round) => `key-${round}`);
   assert.equal(runs.length, 7);
@@ -108,7 +108,7 @@ test("all keys together run as often as their rate says, and those beyond the ca
   assert.equal(taken, 17);
 });
 
-test("draining waits for no rate: what was taken runs at once", async () => {
+test("a draining queue ignores rates, and runs what it has accepted at once", async () => {
   for (const limited of [{ rateLimit }, { limitedTogether: rateLimit }]) {
     const { queue, clock, runs, flood } = createQueue(limited);
     await flood(40, (round) => ("rateLimit" in limited ? "busy" : `key-${round}`));
@@ -120,7 +120,7 @@ test("draining waits for no rate: what was taken runs at once", async () => {
   }
 });
 
-test("of keys that have been quiet nothing is kept", () => {
+test("the queue keeps nothing of keys that have been quiet", () => {
   const limiter = new RateLimiter(rateLimit);
   for (let key = 0; key < 10_000; key++) limiter.take(`key-${key}`, key);
   assert.equal(limiter.size, 1_000);

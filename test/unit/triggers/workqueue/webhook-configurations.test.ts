@@ -71,7 +71,7 @@ function follow(options: { beforeList?: () => void; beforeWatch?: (resource: str
 const series = (type: string, webhook: string, policy: string, value: number): string =>
   `kube_validating_webhook_failure_policy{type="${type}",webhook="${webhook}.grafana.com",policy="${policy}"} ${value}`;
 
-test("the failure policies of our configurations are shown, those of others are not, and what is gone is gone", async () => {
+test("the metric has the failure policies of Sluice's configurations, not those of others, and loses deleted ones", async () => {
   const { world, seen, goTo, add, policies, stop } = follow();
   add("validatingwebhookconfigurations", "zpdb", "Ignore");
   add("validatingwebhookconfigurations", "elsewhere", "Ignore", "loki");
@@ -92,7 +92,7 @@ test("the failure policies of our configurations are shown, those of others are 
   await stop();
 });
 
-test("a right that is missing is reported once, and asked for again and again", async () => {
+test("a missing right is reported once, and the list is tried again and again", async () => {
   const message = 'User "x" cannot list resource "…" in API group "admissionregistration.k8s.io" at the cluster scope';
   let lists = 0;
   const { lines, goTo, stop } = follow({
@@ -102,13 +102,13 @@ test("a right that is missing is reported once, and asked for again and again", 
     },
   });
   await goTo(65);
-  assert.equal(lists, 6, "every thirty seconds, for two kinds");
+  assert.equal(lists, 6, "every thirty seconds, for both types");
   const messages = lines.map(({ msg }) => String(msg)).filter((msg) => msg.includes("Sluice lacks the right to list"));
   assert.equal(messages.length, 2);
   await stop();
 });
 
-test("all configurations are reported, those of others too, and others trigger no function", async () => {
+test("all configurations are reported, including those of others, which trigger no function", async () => {
   const { world, seen, goTo, add, stop } = follow();
   add("validatingwebhookconfigurations", "zpdb", "Fail");
   await goTo(1);
@@ -118,14 +118,14 @@ test("all configurations are reported, those of others too, and others trigger n
   assert.deepEqual([seen.names, seen.changes], [["elsewhere", "zpdb"], listed]);
   world.store.patch("validatingwebhookconfigurations", { namespace: "", name: "zpdb" }, { metadata: { labels: null } });
   await goTo(3);
-  assert.deepEqual([seen.names, seen.changes], [["elsewhere", "zpdb"], listed + 1], "it was ours until now");
+  assert.deepEqual([seen.names, seen.changes], [["elsewhere", "zpdb"], listed + 1], "it belonged to Sluice until now");
   world.store.delete("validatingwebhookconfigurations", { namespace: "", name: "zpdb" });
   await goTo(4);
   assert.deepEqual([seen.names, seen.changes], [["elsewhere"], listed + 1]);
   await stop();
 });
 
-test("a watch that ends once begins again where it was: all is known meanwhile", async () => {
+test("a watch that ends once goes on from where it was, and the configurations stay known", async () => {
   let breaks = 0;
   const { seen, goTo, add, stop } = follow({
     beforeWatch(resource) {
@@ -138,7 +138,7 @@ test("a watch that ends once begins again where it was: all is known meanwhile",
   await stop();
 });
 
-test("from when a watch breaks again and again nothing is known, until it begins again", async () => {
+test("when a watch breaks again and again, the configurations become unknown, until it works again", async () => {
   let isBroken = false;
   const { seen, goTo, add, stop } = follow({
     beforeWatch(resource) {
