@@ -249,8 +249,8 @@ describe("beside rollout-operator, on a real control plane", {
       assert.ok(allowed.answeredMs >= dueMs, `${dueMs - allowed.answeredMs} ms before the rest was over`);
       assert.ok(allowed.askedMs < dueMs + 5_000, `${allowed.askedMs - dueMs} ms after the rest was over`);
       // The operator writes the StatefulSet during its own update, so that the API server asks it again.
-      const told = new Set(ingesters.calls.filter(({ method }) => method === "POST").map(({ pod }) => pod));
-      assert.deepEqual([...told], [`${one}-1`, `${other}-1`]);
+      const calledPods = new Set(ingesters.calls.filter(({ method }) => method === "POST").map(({ pod }) => pod));
+      assert.deepEqual([...calledPods], [`${one}-1`, `${other}-1`]);
     });
   });
 
