@@ -86,7 +86,12 @@ const shared = [
 
 export const sluice: Project = {
   root: new URL("../..", import.meta.url).pathname.replace(/\/$/, ""),
-  targets: [...shared, "functions/*/decide*.ts", "functions/keep-ledgers/act.ts"],
+  targets: [
+    ...shared,
+    "functions/*/decide*.ts",
+    "functions/fence-node/agent/decide*.ts",
+    "functions/keep-ledgers/act.ts",
+  ],
   tests: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
   simulation: "test/simulation",
   code: ["functions/**/*.ts", "triggers/**/*.ts", "package-lock.json", "test/mutation/!(*.test).ts"],

@@ -6,7 +6,7 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, beforeEach, suite, test } from "node:test";
+import { after, before, suite, test } from "node:test";
 import { HttpsApi } from "../../../../../functions/fence-node/agent/api.ts";
 import { createAuthority } from "../../../../support/certificates.ts";
 import { key } from "./world.ts";
@@ -44,10 +44,11 @@ suite("the agent's requests", () => {
     api = new HttpsApi({ host: "localhost", port, credentials: folder, namespace: "fencing", node: "node-1" });
   });
 
-  beforeEach(() => {
+  /** Each test begins without requests, and with a server that answers with the Lease. */
+  const begin = (): void => {
     requests.length = 0;
     answer = (response) => response.end(JSON.stringify({ metadata }));
-  });
+  };
 
   after(() => {
     server.closeAllConnections();
@@ -56,6 +57,7 @@ suite("the agent's requests", () => {
   });
 
   test("the Lease is read, made, and changed on condition of its uid and resourceVersion", async () => {
+    begin();
     assert.deepEqual(await api.readLease(timeoutMs), { status: 200, message: "", value: lease });
     assert.deepEqual((await api.createLease({ a: "1" }, timeoutMs)).value, lease);
     assert.deepEqual((await api.patchLease(lease, { a: "2" }, timeoutMs)).value, lease);
@@ -80,6 +82,7 @@ suite("the agent's requests", () => {
   });
 
   test("the taint of a fence is read from the Node", async () => {
+    begin();
     for (const [spec, found] of [
       [{ taints: [{ key: "sluice.dev/fence", effect: "NoSchedule" }] }, true],
       [{ taints: [] }, false],
@@ -94,6 +97,7 @@ suite("the agent's requests", () => {
   });
 
   test("the token file is read for each request, and a missing one is an answer without a status", async () => {
+    begin();
     await api.readLease(timeoutMs);
     writeFileSync(join(folder, "token"), "second");
     await api.readLease(timeoutMs);
@@ -109,6 +113,7 @@ suite("the agent's requests", () => {
   });
 
   test("a refusal keeps its status and its message", async () => {
+    begin();
     answer = (response) => {
       response.statusCode = 409;
       response.end(JSON.stringify({ message: "the object has been modified" }));
@@ -126,6 +131,7 @@ suite("the agent's requests", () => {
   });
 
   test("what is no Lease is no answer", async () => {
+    begin();
     for (const text of [
       "",
       "x",
@@ -141,6 +147,7 @@ suite("the agent's requests", () => {
   });
 
   test("annotations that are no text are left out", async () => {
+    begin();
     answer = (response) => response.end(JSON.stringify({ metadata: { ...metadata, annotations: { a: 1, b: "x" } } }));
     assert.deepEqual((await api.readLease(timeoutMs)).value?.annotations, { b: "x" });
     answer = (response) => response.end(JSON.stringify({ metadata: { ...metadata, annotations: "x" } }));
@@ -148,6 +155,7 @@ suite("the agent's requests", () => {
   });
 
   test("an answer of more than 4 MiB is given up", async () => {
+    begin();
     answer = (response) => response.end("x".repeat(5 * 1024 * 1024));
     const { status, message } = await api.readLease(timeoutMs);
     assert.equal(status, 0);
@@ -155,6 +163,7 @@ suite("the agent's requests", () => {
   });
 
   test("an answer that does not come, or stops in its middle, is given up in time", async () => {
+    begin();
     for (const start of ["", '{"metadata":']) {
       answer = (response) => response.write(start);
       assert.deepEqual(await api.readLease(100), { status: 0, message: "no answer within 100 ms", value: undefined });
@@ -162,6 +171,7 @@ suite("the agent's requests", () => {
   });
 
   test("a server whose certificate another authority has signed is not believed", async () => {
+    begin();
     const other = await createAuthority();
     const own = join(folder, "other");
     const { port } = server.address() as AddressInfo;
