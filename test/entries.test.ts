@@ -72,7 +72,7 @@ test("a rollout that takes a pod enters no file more than three times, and goes 
   assert.ok(most <= 3 && returns <= 10, `${most} entries of one file, ${returns} returns:\n${report}`);
 });
 
-test("a volume that is collected enters no file more than four times, and goes back at most 12 times", async () => {
+test("the removal of a volume enters no file more than four times, and goes back at most 12 times", async () => {
   const on = new Volumes("600s", { "removal-mode": "All" });
   await on.suspended();
   await on.elapse(600_000);
