@@ -1,5 +1,5 @@
 /**
- * `npm test`: every test that can run here, the quick ones first, those on a real control plane last. A file of that last phase
+ * `npm test`: every test that can run here, the quick ones first, those on a real control plane last. A file of those phases
  * which fails runs once more, alone, in the end: if it passes then, it is flaky, which is a defect to be mended.
  *
  * The control plane and Knative's programs are built once, when Go is at hand, and RabbitMQ is loaded once, where there is apt.
@@ -9,7 +9,7 @@ import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { Readable } from "node:stream";
 import { spec, type TestEvent } from "node:test/reporters";
-import { ensureHelms, hasHelms } from "./controlplane/assets.ts";
+import { ensureHelms, hasHelms, type KUBERNETES } from "./controlplane/assets.ts";
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
@@ -41,6 +41,8 @@ interface Phase {
   readonly isTriedAgain?: boolean;
   /** Whether its files start the server so often that it is built for them first, as the image has it. */
   readonly startsServers?: boolean;
+  /** Of which Kubernetes their control plane is. Default: what `SLUICE_TEST_KUBERNETES` says, or else the newest. */
+  readonly kubernetes?: keyof typeof KUBERNETES;
 }
 
 /** node:test follows each promise of a process, which takes half of the time if there are millions. */
@@ -106,6 +108,23 @@ const phases: readonly Phase[] = [
     isTriedAgain: true,
     startsServers: true,
   },
+  {
+    name: "oldest Kubernetes",
+    // What is shipped is applied, its policies and match conditions decide, and each account uses its rights.
+    kinds: [
+      { files: ["test/oldest/**/*.test.ts", "test/chart/install.test.ts"], share: 0.5 },
+      { files: ["test/knative/{escapes,guard,overlays,presets,rights,standalone}.test.ts"], share: 0.9 },
+    ],
+    isTriedAgain: true,
+    startsServers: true,
+    kubernetes: "oldest",
+  },
+  // Their machines have watchdogs of a second: nothing runs beside them.
+  {
+    name: "fencing",
+    kinds: [{ files: ["test/fencing/**/*.test.ts"], share: 1, group: "fencing" }],
+    isTriedAgain: true,
+  },
 ];
 
 const root = new URL("..", import.meta.url).pathname;
@@ -122,7 +141,11 @@ function matching(patterns: readonly string[]): readonly string[] {
 
 const filesOf = ({ kinds }: Phase): readonly string[] => matching(kinds.flatMap(({ files }) => files));
 
-/** One batch for each processor, each of which takes about as long. */
+/** What the costs and the outcome of a file are called in a phase: the same file may run on another Kubernetes, too. */
+const nameIn = ({ kubernetes }: Phase, file: string): string =>
+  kubernetes === undefined ? file : `${file} on the ${kubernetes} Kubernetes`;
+
+/** One batch for each processor, each of which takes about as long. A batch of one file is called as the file. */
 function batchesOf(name: string, files: readonly string[]): readonly Job[] {
   const batches = Array.from({ length: processors }, (_, index) => {
     return { name: `${name}, batch ${index + 1}`, files: [] as string[], tookMs: 0 };
@@ -133,7 +156,9 @@ function batchesOf(name: string, files: readonly string[]): readonly Job[] {
     least.files.push(file);
     least.tookMs += tookMs(file);
   }
-  return batches.filter((batch) => batch.files.length > 0);
+  return batches
+    .filter(({ files }) => files.length > 0)
+    .map(({ name: all, files }) => ({ name: files.length === 1 ? (files[0] ?? all) : all, files }));
 }
 
 /** The work of a batch: its time if it is known, otherwise the number of its files. */
@@ -150,12 +175,13 @@ function workOf(phase: Phase, isAlone: boolean): Work {
   const jobs = new Map<string, Job>();
   const waiting: Waiting[] = [];
   const seen = new Set<string>();
+  const env: Job["env"] = phase.kubernetes === undefined ? {} : { SLUICE_TEST_KUBERNETES: phase.kubernetes };
   for (const { files, share, group, isBatched = false, flags = [] } of phase.kinds) {
     const own = matching(files).filter((file) => !seen.has(file));
     for (const file of own) seen.add(file);
-    const jobsOf = isBatched ? batchesOf(phase.name, own) : own.map((file): Job => ({ name: file, files: [file] }));
-    for (const job of jobsOf) {
-      jobs.set(job.name, { ...job, flags });
+    const single = (file: string): Job => ({ name: nameIn(phase, file), files: [file] });
+    for (const job of isBatched ? batchesOf(phase.name, own) : own.map(single)) {
+      jobs.set(job.name, { ...job, flags, env });
       const cost = costs.get(job.name);
       const tookMs = isBatched ? Number.MAX_VALUE : cost?.tookMs;
       waiting.push({ file: job.name, tookMs, share: Math.min(processors, cost?.share ?? share), group });
@@ -180,10 +206,10 @@ async function runFiles(work: Work): Promise<readonly Outcome[]> {
   return outcomes;
 }
 
-/** Runs each of these files alone. */
-function runAlone(files: readonly string[]): Promise<readonly Outcome[]> {
-  const waiting = files.map((file) => ({ file, share: 1, tookMs: undefined }));
-  return runFiles({ queue: new Queue(waiting, 0), jobs: new Map() });
+/** Runs each of these jobs alone. */
+function runAlone(names: readonly string[], { jobs }: Work): Promise<readonly Outcome[]> {
+  const waiting = names.map((file) => ({ file, share: 1, tookMs: undefined }));
+  return runFiles({ queue: new Queue(waiting, 0), jobs });
 }
 
 /** Without separate networks, the programs of Knative that two files start want the same ports. */
@@ -208,6 +234,13 @@ async function prepareControlPlane(): Promise<void> {
   }
 }
 
+/** Builds the oldest Kubernetes when it is missing. */
+async function prepareOldest(): Promise<void> {
+  if ((await findAssets("oldest")) !== undefined) return;
+  log("the oldest Kubernetes for tests is built once, which takes about ten minutes …");
+  await ensureAssets(log, "oldest");
+}
+
 /** Does what the run needs once, and reports why if it cannot. */
 async function prepare(work: () => Promise<unknown>): Promise<void> {
   try {
@@ -225,7 +258,7 @@ const inSeconds = (ms: number | undefined) => (ms === undefined ? "-" : `${(ms /
 function list(chosen: readonly Phase[]): void {
   for (const phase of chosen)
     for (const file of filesOf(phase)) {
-      const { tookMs, share } = costs.get(file) ?? {};
+      const { tookMs, share } = costs.get(nameIn(phase, file)) ?? {};
       const part = share === undefined ? "-" : `${(share * 100).toFixed(0)} %`;
       console.log(`${phase.name}\t${inSeconds(tookMs)}\t${part}\t${file}`);
     }
@@ -241,6 +274,7 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
     await prepare(prepareControlPlane);
     await prepare(() => ensurePackages(log));
   }
+  if (chosen.some(({ kubernetes }) => kubernetes === "oldest")) await prepare(prepareOldest);
   const startedMs = performance.now();
   const idle = watchIdle();
   const outcomes: Outcome[] = [];
@@ -250,13 +284,14 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
     if (phase.startsServers === true)
       process.env.SLUICE_TEST_SERVER = await buildServer(root, `${root}node_modules/.cache/test-server`);
     const phaseMs = performance.now();
-    const ended = await runFiles(workOf(phase, phase.isTriedAgain === true && !(await canRunSideBySide())));
+    const work = workOf(phase, phase.isTriedAgain === true && !(await canRunSideBySide()));
+    const ended = await runFiles(work);
     outcomes.push(...ended);
     console.log(`${phase.name}: ${ended.length} files in ${inSeconds(performance.now() - phaseMs)}`);
     const failed = phase.isTriedAgain === true ? ended.filter(isFailed).map(({ file }) => file) : [];
     if (failed.length === 0) continue;
     console.log(`\n=== once more, alone: ${failed.join(", ")}`);
-    again.push(...(await runAlone(failed)));
+    again.push(...(await runAlone(failed, work)));
   }
   writeCosts(costsPath, costs);
   report(outcomes, again, { tookMs: performance.now() - startedMs, idle: idle() });

@@ -99,6 +99,7 @@ const exceptions: readonly Exception[] = [
   { names: ["parseHeld", "formatHeld", "decideHeldGroup"], because: "annotation sluice.dev/held-process-groups" },
   { names: ["groupHeld"], because: "reason ProcessGroupHeld of an Event" },
   { names: ["holdProcessGroups"], because: "function hold-process-groups" },
+  { names: ["fenceHold"], because: "annotation sluice.dev/fence-hold" },
   { names: ["nextToAnnounce"], because: "terms of a claim: announced (rule R17)" },
 ];
 

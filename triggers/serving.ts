@@ -1,12 +1,16 @@
-/** Which functions a process serves, and in which namespaces, by its settings. */
-import type { CronDefinition } from "../functions/shared/contract/definition.ts";
+/** What a process serves, by its settings: which functions, and in which namespaces. */
+import { type CronDefinition, type Definition, isStandard } from "../functions/shared/contract/definition.ts";
 import type { KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import type { Settings } from "./settings/settings.ts";
 import { cronFunctions, table } from "./table.ts";
 
-/** The name of this process for logs and for the API server: its functions, or `all`, which a bundle of one is not. */
-export function servingOf({ functions }: Settings): string {
-  return table.length > 1 && functions.length === table.length ? "all" : functions.join(",");
+type Served = Pick<Definition, "name" | "isOptIn">;
+
+/** What this process is, for logs and for the API server: its functions, or `all`, which a bundle of one is not. */
+export function servingOf({ functions }: Pick<Settings, "functions">, definitions: readonly Served[] = table): string {
+  const all = definitions.filter(isStandard);
+  const isAll = functions.length === all.length && all.every(({ name }) => functions.includes(name));
+  return definitions.length > 1 && isAll ? "all" : functions.join(",");
 }
 
 export function servedBy({ functions }: Settings): (definition: { readonly name: string }) => boolean {

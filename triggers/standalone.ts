@@ -14,7 +14,7 @@ import type { Context } from "../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../functions/shared/contract/definition.ts";
 import { createLedgerCopies, createMemory } from "../functions/shared/contract/memory.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
-import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, type Resource, resources } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { createOperatorWatch } from "../functions/shared/standby/other-operator.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
@@ -110,7 +110,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     capacity: settings.queueKeys,
   });
   const stopping = new AbortController();
-  const sources = watching === undefined ? [] : unviewed(definitions);
+  const sources = settings.views === "watch" ? unviewed(definitions) : [];
   const { watched: onChanged } = enqueuer;
   const following = followChanges({ cluster, namespaces, sources, onChange: onChanged, onTrouble }, stopping.signal);
   const isSwept = sweeps && hasDefinitions;
@@ -163,16 +163,15 @@ function startWatches(
   listeners: Pick<WatchingOptions, "onChange" | "onTrouble">,
 ): { readonly watching?: WatchCache; readonly onDemand?: OnDemandCache } {
   const { views, watchIdleMs: idleMs } = settings;
-  const hasDefinitions = definitions.length > 0;
+  // A function whose keys are of no namespace, such as Nodes, decides without groups, and may lack the right to watch their pods.
+  const decidesOnGroups = definitions.some(({ keyedBy }) => keyedBy === "groups" || resources[keyedBy].isNamespaced);
   const shared = { cluster, namespaces, ...listeners };
-  if (views === "awake" && idleMs > 0 && hasDefinitions)
+  if (views === "awake" && idleMs > 0 && decidesOnGroups)
     return { onDemand: createOnDemandCache({ ...shared, idleMs, leastBackoffMs }) };
   // A function that decides on an object by itself needs no cache, and if there is nothing else, nothing is watched.
   const disruptionBudgets = admissions.some((admission) => admission.readsViews);
-  if (views !== "watch" || !(hasDefinitions || disruptionBudgets)) return {};
-  const onBudget: WatchingOptions["onBudget"] = ({ parsed }, how) =>
-    reporting.metrics.budgets.inc({ result: "budget" in parsed || how !== "updated" ? how : "invalid" });
-  return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget }) };
+  if (views !== "watch" || !(decidesOnGroups || disruptionBudgets)) return {};
+  return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget: reporting.metrics.budgets.note }) };
 }
 
 function reportBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {

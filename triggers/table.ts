@@ -1,6 +1,7 @@
 /** Lists the functions. Everything else about them is in their definitions. */
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
+import { fenceNode } from "../functions/fence-node/function.ts";
 import { followReplicas } from "../functions/follow-replicas/function.ts";
 import { gcSuspendedGroups } from "../functions/gc-suspended-groups/function.ts";
 import { guardDownscale } from "../functions/guard-downscale/function.ts";
@@ -21,6 +22,7 @@ import { validateZoneBudget } from "../functions/validate-zone-budget/function.t
 /** The functions that events and sweeps trigger for a group, or for another key. */
 export const groupFunctions: readonly FunctionDefinition[] = [
   advanceZoneRollout,
+  fenceNode,
   followReplicas,
   gcSuspendedGroups,
   holdProcessGroups,
@@ -53,6 +55,7 @@ export const functionSettings = {
   ...releasePrepared.settings,
   ...markSkipLabel.settings,
   ...suspendGroup.settings,
+  ...fenceNode.settings,
 };
 
 export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [

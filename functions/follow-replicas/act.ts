@@ -3,7 +3,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
-import { apiMessage, ClusterError } from "../shared/kubernetes/cluster.ts";
+import { apiMessage, ClusterError, groupOf } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import { askedBy } from "../shared/reconcile/concern.ts";
@@ -76,8 +76,8 @@ async function readAndWriteBack(context: Context, { key, zones }: GroupObservati
   return scales;
 }
 
-/** Their controller writes the number of pods to the status, and would correct another number at once, without end. */
-export const ownStatus = "statefulsets";
+/** Its controllers write the number of pods to the status, and would correct another number at once, without end. */
+export const ownStatusGroup = "apps";
 
 /**
  * Spec 3.3: the size that a StatefulSet has, to the status of what it mirrors, once it is the one that is wanted, or while it
@@ -94,7 +94,7 @@ export async function writeBack(context: Context, key: GroupKey, members: readon
     const { mirrored } = scaling ?? {};
     const scale = scales.get(uid);
     if (mirrored === undefined || !isDifferent(scale, replicas) || !mirrored.isWrittenBack) return;
-    if (scale.resource === ownStatus) return;
+    if (groupOf(scale.resource) === ownStatusGroup) return;
     const at = { namespace, name: mirrored.name };
     const what = `the status of ${mirrored.kind} ${mirrored.name}`;
     try {

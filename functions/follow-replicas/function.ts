@@ -14,7 +14,7 @@ import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { following, ownStatus } from "./act.ts";
+import { following, ownStatusGroup } from "./act.ts";
 import { name } from "./observe.ts";
 
 /** Gives StatefulSets the size of their leader, or of the object that they mirror. */
@@ -29,7 +29,13 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
   needs: [...resizingNeeds, claimedNeed],
   kindNeeds: [
     { list: "mirrored", subresource: "scale", verbs: ["get"] },
-    { list: "mirrored", subresource: "status", verbs: ["patch"], changes: ["status.replicas"], except: [ownStatus] },
+    {
+      list: "mirrored",
+      subresource: "status",
+      verbs: ["patch"],
+      changes: ["status.replicas"],
+      exceptGroups: [ownStatusGroup],
+    },
   ],
   reads: [
     rolloutGroup,

@@ -62,11 +62,10 @@ export const alerts: readonly Alert[] = [
   },
   {
     name: "BadZoneAwarePodDisruptionBudgetConfiguration",
-    expression:
-      'sum by (job, namespace) (rate(rollout_operator_zpdb_configurations_observed_total{result="invalid"}[5m])) > 0',
+    expression: "max by (cluster, namespace) (sluice_invalid_budgets) > 0",
     summary: "A ZoneAwarePodDisruptionBudget in {{ $labels.namespace }} is invalid, and holds what it may govern.",
     first:
-      "kubectl -n {{ $labels.namespace }} logs -l app.kubernetes.io/name=sluice --tail=-1 | grep invalid names the budget and its field. Correct it, and apply it again.",
+      "kubectl -n {{ $labels.namespace }} get zoneawarepoddisruptionbudgets -o yaml | kubectl replace --dry-run=server -f - names the field, and lists the valid budgets as replaced. Correct the other one, and apply it again.",
     runbook: "functions/validate-zone-budget/README.md#what-it-refuses-in-this-order",
   },
   {

@@ -1,7 +1,7 @@
 /** The kinds that users may name to functions: the user who installs Sluice lists them, and gives no right to any other. */
 import { load } from "js-yaml";
 import type { KindList, KindNeed, Need } from "../../functions/shared/contract/definition.ts";
-import { isClusterScoped, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
 
 export interface ListedKind {
   readonly plural: string;
@@ -65,22 +65,20 @@ function parseKind(name: unknown): ListedKind {
 
 /** A function's needs for each kind of its lists, as rights of its own. */
 export function needsOfKinds(needs: readonly KindNeed[], kinds: ListedKinds): readonly Need[] {
-  return needs.flatMap(({ list, subresource, except = [], ...need }) =>
+  return needs.flatMap(({ list, subresource, exceptGroups = [], ...need }) =>
     kinds[list].flatMap(({ plural, group }) => {
-      if (except.some((one) => one === plural && resources[one].group === group)) return [];
+      if (exceptGroups.includes(group)) return [];
       const resource = subresource === undefined ? plural : `${plural}/${subresource}`;
       return [{ ...need, group, resource }];
     }),
   );
 }
 
-/** The kinds that {@link needsOfKinds} leaves out, as the lists have them, by list and subresource: `mirrored/status`. */
+/** The API groups whose kinds {@link needsOfKinds} leaves out, by list and subresource: `mirrored/status`. */
 export function exceptionsOf(needs: readonly KindNeed[]): Readonly<Record<string, readonly string[]>> {
-  const excepting = needs.filter(({ except }) => except !== undefined);
   return Object.fromEntries(
-    excepting.map(({ list, subresource, except = [] }) => [
-      subresource === undefined ? list : `${list}/${subresource}`,
-      except.map((plural) => formatKind({ plural, group: resources[plural].group })),
-    ]),
+    needs.flatMap(({ list, subresource, exceptGroups }) =>
+      exceptGroups === undefined ? [] : [[subresource === undefined ? list : `${list}/${subresource}`, exceptGroups]],
+    ),
   );
 }

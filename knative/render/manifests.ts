@@ -1,7 +1,12 @@
 /** Every manifest, from the table of functions and their definitions alone: `npm run render` writes what this says. */
 import { dump } from "js-yaml";
 import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
-import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
+import {
+  type CronDefinition,
+  type FunctionDefinition,
+  isStandard,
+  type Need,
+} from "../../functions/shared/contract/definition.ts";
 import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
 import {
@@ -52,7 +57,7 @@ const admission = "sluice-admission";
  * overlay gives it one. Throws Error for an admission function that is registered for a path where it does not listen.
  */
 export function renderManifests(functions: Functions): ReadonlyMap<string, string> {
-  const granted = withListedKinds(functions);
+  const granted = installedFunctions(functions);
   const { admissionFunctions, cronFunctions } = granted;
   // In a namespace that is being deleted no process starts any more: a function that acts there runs outside of it, or in a
   // process that stays.
@@ -100,16 +105,16 @@ export function workloadsOf({ groupFunctions, admissionFunctions, cronFunctions 
   ];
 }
 
-/** The same functions, each with the rights that it needs to the kinds that users may name. */
-export function withListedKinds({ groupFunctions, admissionFunctions, cronFunctions, kinds }: Functions): Functions {
+/** The functions of a standard installation, each with the rights that it needs to the kinds that users may name. */
+export function installedFunctions({ groupFunctions, admissionFunctions, cronFunctions, kinds }: Functions): Functions {
   const grant = <D extends FunctionDefinition | AdmissionDefinition | CronDefinition>(definition: D): D => ({
     ...definition,
     needs: [...definition.needs, ...(kinds === undefined ? [] : needsOfKinds(definition.kindNeeds ?? [], kinds))],
   });
   return {
-    groupFunctions: groupFunctions.map(grant),
-    admissionFunctions: admissionFunctions.map(grant),
-    cronFunctions: cronFunctions.map(grant),
+    groupFunctions: groupFunctions.filter(isStandard).map(grant),
+    admissionFunctions: admissionFunctions.filter(isStandard).map(grant),
+    cronFunctions: cronFunctions.filter(isStandard).map(grant),
   };
 }
 

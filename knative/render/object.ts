@@ -11,6 +11,8 @@ export interface Manifest {
   readonly kind: string;
   readonly metadata: {
     readonly name: string;
+    /** Absent: an overlay says which. */
+    readonly namespace?: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
   };

@@ -43,25 +43,34 @@ export function withoutWatches(needs: readonly Need[]): readonly Need[] {
 export function union(needs: readonly Need[]): readonly Need[] {
   const lines = new Map<string, Need>();
   for (const need of needs) {
-    const key = JSON.stringify([need.group, need.resource, need.names, need.namesOfNamespace]);
+    const key = JSON.stringify([need.group, need.resource, need.names, need.namesOfNamespace, need.scope]);
     const verbs = [...(lines.get(key)?.verbs ?? []), ...need.verbs];
     lines.set(key, { ...need, verbs: [...new Set(verbs)] });
   }
   return [...lines.values()];
 }
 
-/** The ServiceAccount of a workload with its Role, and a ClusterRole for its cluster-wide needs. */
+/**
+ * The ServiceAccount of a workload with its Role. What it needs of cluster-scoped objects, and in every namespace, is in a
+ * ClusterRole; what it needs in the namespace `default` is in a second Role there.
+ */
 export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   const labels = labelsOf(name);
-  const own = needs.filter((need) => !isClusterScoped(need));
-  const clusterWide = needs.filter(isClusterScoped);
+  const isOfCluster = (need: Need) => isClusterScoped(need) || need.scope === "every-namespace";
+  const namespaced = needs.filter((need) => !isOfCluster(need));
+  const own = namespaced.filter(({ scope }) => scope === undefined);
+  const inDefault = namespaced.filter(({ scope }) => scope === "default");
+  const clusterWide = needs.filter(isOfCluster);
   const isOfNamespace = ({ namesOfNamespace }: Need) => namesOfNamespace !== undefined;
   const bound = boundTo({ kind: "ServiceAccount", name, namespace: placeholderNamespace });
   const ofNamespace = `sluice:${name}-webhooks:${placeholderNamespace}`;
   return [
     { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, labels } },
     ...bound("Role", { binding: name, role: name, labels }, own),
-    // Several namespaces may have a Sluice: the cluster-wide lists are the same for all of them, the binding is not.
+    // Not by its own name, which the Role above has where the process runs in that namespace. The field `namespace` of a
+    // kustomization would move this Role to another namespace.
+    ...bound("Role", { binding: `sluice:${name}`, role: `sluice:${name}`, labels, namespace: "default" }, inDefault),
+    // Several namespaces may have a Sluice: what they may list is the same for all of them, the binding is not.
     ...bound(
       "ClusterRole",
       { binding: `sluice:${name}:${placeholderNamespace}`, role: `sluice:${name}`, labels },
@@ -89,22 +98,19 @@ interface Naming {
   readonly binding: string;
   readonly role: string;
   readonly labels: Readonly<Record<string, string>>;
+  /** Absent: an overlay says where. */
+  readonly namespace?: string;
 }
 
 /** Returns a function that makes a role of some rules, and binds it; nothing without rules. */
 export function boundTo(subject: object) {
-  return (kind: string, { binding, role, labels }: Naming, rules: readonly Need[]): Manifest[] => {
+  return (kind: string, { binding, role, ...place }: Naming, rules: readonly Need[]): Manifest[] => {
     if (rules.length === 0) return [];
     const roleRef = { apiGroup: rbac, kind, name: role };
-    const metadata = { name: binding, labels };
+    const apiVersion = `${rbac}/v1`;
     return [
-      {
-        apiVersion: `${rbac}/v1`,
-        kind,
-        metadata: { name: role, labels },
-        rules: union(rules).map((need) => ruleOf(need)),
-      },
-      { apiVersion: `${rbac}/v1`, kind: `${kind}Binding`, metadata, roleRef, subjects: [subject] },
+      { apiVersion, kind, metadata: { name: role, ...place }, rules: union(rules).map((need) => ruleOf(need)) },
+      { apiVersion, kind: `${kind}Binding`, metadata: { name: binding, ...place }, roleRef, subjects: [subject] },
     ];
   };
 }

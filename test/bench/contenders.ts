@@ -5,6 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
 import { freePort, releasePorts } from "../controlplane/ports.ts";
 import { type Launched, launch, tail } from "../controlplane/processes.ts";
+import { namedBy } from "../support/pod-names.ts";
 import type { Shipped } from "./shipped.ts";
 
 /**
@@ -159,11 +160,7 @@ function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort
     ...(pods === undefined ? [] : ["-use-zone-tracker"]),
   ];
   const command = { file: peerBinary, args, directory: repository, environment: {} };
-  if (pods === undefined) return command;
-  // The peer's resolver reads this file first. Both programs replace themselves by the next one, so the process id is the
-  // peer's.
-  const named = ["--mount", "--", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', pods.hostsFile];
-  return { ...command, file: "unshare", args: [...named, peerBinary, ...args] };
+  return pods === undefined ? command : { ...command, ...namedBy(pods.hostsFile, peerBinary, args) };
 }
 
 /** Sluice has decided about a group for the first time when it has created the group's ledger. */

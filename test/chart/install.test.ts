@@ -6,10 +6,9 @@ import { after, before, suite, test } from "node:test";
 import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { runPlugin } from "../support/ask-why.ts";
 import { TcpProxy } from "../support/drain-proxy.ts";
-import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "../support/helm.ts";
+import { chart, chartOfThisMachine, parentChart, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy, kubeconfigOf, tokenOf } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
@@ -24,6 +23,7 @@ import {
   webhooksPath,
 } from "./deployed.ts";
 import { drainEachSecond, Replicas } from "./replicas.ts";
+import { type ChartStage, startChartStage } from "./stage.ts";
 
 const root = join(import.meta.dirname, "../..");
 const budgetDefinition =
@@ -34,26 +34,23 @@ suite("the chart on the real API server", {
   // One waits for a certificate while the other one does.
   concurrency: 2,
 }, () => {
-  let controlPlane: ControlPlane;
-  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  let stage: ChartStage;
   before(async () => {
-    controlPlane = await startControlPlane();
-    opened = await Helm.open(controlPlane.kubeconfig);
+    stage = await startChartStage();
   });
   after(async () => {
-    await opened?.close();
-    await controlPlane?.stop();
+    await stage?.stop();
   });
 
   for (const major of ["4", "3"])
     test(`Helm ${major} installs it, it rolls a group and answers evictions, an upgrade keeps a renewed certificate, a drain goes on, and nothing holds a namespace without it`, async (context) => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const helm = stage.helmOf(major);
       const namespace = `helm-${major}`;
       const service = await TcpProxy.start();
       const { folder, remove } = await chartOfThisMachine(service.port);
-      const from = await auditPosition(controlPlane.auditLog);
+      const from = await auditPosition(stage.controlPlane.auditLog);
       try {
-        await play(controlPlane, namespace, { zones: 3, pods: 2 }, async (scene) => {
+        await play(stage.controlPlane, namespace, { zones: 3, pods: 2 }, async (scene) => {
           // The shortest that there is: the certificate is renewed after two thirds of it.
           const values = await helm.values({ ...someImage, settings: { TLS_CERT_LIFETIME: "1m" } });
           const notes = await helm.run("install", "prod", folder, "--namespace", namespace, ...values);
@@ -61,7 +58,7 @@ suite("the chart on the real API server", {
           // No replica answers yet. A budget of the same release, or the next one, is not refused for that.
           await eventually("the CRD served, whichever release has brought it", 30_000, () => createBudget(scene));
           const { account, settings } = await installed(scene.api, namespace);
-          const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
+          const kubeconfig = await kubeconfigOf(stage.controlPlane, scene.api, namespace, account);
           const replicas = await Replicas.start(scene, kubeconfig, service, settings);
           await keyed(scene.api, namespace);
           const authority = await trusted(scene.api, namespace);
@@ -85,7 +82,7 @@ suite("the chart on the real API server", {
           assert.deepEqual(failures, []);
           assert.ok(allowed > 0 && allowed + refused > 5, "it met both versions");
           assert.deepEqual(replicas.errors, []);
-          const { asked, forbidden } = await askedBy(controlPlane, from, namespace, account);
+          const { asked, forbidden } = await askedBy(stage.controlPlane, from, namespace, account);
           assert.deepEqual(forbidden, [], "an account that is given what its functions need asks for nothing else");
           assert.ok(asked.includes("delete pods") && asked.includes("patch leases"), asked.join());
           await helm.run("uninstall", "prod", "--namespace", namespace);
@@ -98,9 +95,9 @@ suite("the chart on the real API server", {
     });
 
   test("as a subchart, beside 30 budgets of the same release, five of five installs succeed at once", async () => {
-    const { folder, remove } = await parentChart(30);
+    const { folder, remove } = await parentChart(30, "operator");
     try {
-      for (const helm of opened.helms)
+      for (const helm of stage.helms)
         for (let index = 0; index < 5; index++) {
           const namespace = `parent-${helm.major}-${index}`;
           const values = await helm.values({ operator: { enabled: true, ...someImage }, global: { any: 1 } });
@@ -123,9 +120,9 @@ suite("the chart on the real API server", {
 
   for (const major of ["4", "3"])
     test(`Helm ${major} keeps values by --reuse-values, and undoes an upgrade that fails half way`, async () => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const helm = stage.helmOf(major);
       const namespace = `half-way-${major}`;
-      await play(controlPlane, namespace, { zones: 2, pods: 1 }, async ({ api }) => {
+      await play(stage.controlPlane, namespace, { zones: 2, pods: 1 }, async ({ api }) => {
         const place = ["prod", chart, "--namespace", namespace];
         const values = await helm.values({ ...someImage, replicas: 3 });
         await helm.run("install", ...place, ...values);
@@ -164,17 +161,17 @@ suite("the chart on the real API server", {
         .slice(1),
     );
     const [install = [], apply = [], exec = []] = words;
-    const [helm = assert.fail()] = opened.helms;
+    const [helm = assert.fail()] = stage.helms;
     // No pod runs here, so that the release has nothing to wait for.
     await helm.run(...install);
-    const kubectl = await Kubectl.open(controlPlane);
+    const kubectl = await Kubectl.open(stage.controlPlane);
     await kubectl.run(...apply);
     await kubectl.close();
     const [node, program, ...asked] = exec.slice(exec.indexOf("--") + 1);
     assert.deepEqual([node, program], ["/nodejs/bin/node", "/sluice/kubectl-sluice"]);
-    const api = await Api.open(controlPlane, { userAgent: "sluice-test-readme" });
+    const api = await Api.open(stage.controlPlane, { userAgent: "sluice-test-readme" });
     const { account } = await installed(api, "mimir");
-    const answer = await runPlugin(controlPlane, asked, "mimir", await tokenOf(api, "mimir", account));
+    const answer = await runPlugin(stage.controlPlane, asked, "mimir", await tokenOf(api, "mimir", account));
     assert.match(answer, /ingester-zone-c/);
     await api.close();
     await helm.run("uninstall", "sluice", "--namespace", "mimir");
@@ -182,9 +179,9 @@ suite("the chart on the real API server", {
 
   for (const major of ["4", "3"])
     test(`Helm ${major} installs nothing where a ServiceMonitor is asked for and its CRD is missing, and leaves the CRDs of another owner alone`, async () => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const helm = stage.helmOf(major);
       const namespace = `of-others-${major}`;
-      await play(controlPlane, namespace, { zones: 2, pods: 1 }, async ({ api }) => {
+      await play(stage.controlPlane, namespace, { zones: 2, pods: 1 }, async ({ api }) => {
         const owner = { "meta.helm.sh/release-name": "mimir", "meta.helm.sh/release-namespace": "other" };
         await helm.run("install", "first", chart, "--namespace", namespace, ...(await helm.values(someImage)));
         await helm.run("uninstall", "first", "--namespace", namespace);

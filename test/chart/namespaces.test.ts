@@ -4,7 +4,7 @@ import { after, before, suite, test } from "node:test";
 import { presets } from "../../triggers/table.ts";
 import { Api } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import type { ControlPlane } from "../controlplane/controlplane.ts";
 import { freePort } from "../controlplane/ports.ts";
 import { chart, chartOfThisMachine, Helm, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy, kubeconfigOf, tokenOf } from "../support/installed.ts";
@@ -19,6 +19,7 @@ import {
   scaleDownWithout,
   webhooksPath,
 } from "./deployed.ts";
+import { type ChartStage, startChartStage } from "./stage.ts";
 
 interface Rule {
   readonly resources: readonly string[];
@@ -161,22 +162,19 @@ suite("a release for several namespaces on the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
   concurrency: 4,
 }, () => {
-  let controlPlane: ControlPlane;
+  let stage: ChartStage;
   let api: Api;
-  let opened: Awaited<ReturnType<typeof Helm.open>>;
   before(async () => {
-    controlPlane = await startControlPlane();
-    api = await Api.open(controlPlane, { userAgent: "sluice-test-namespaces" });
-    opened = await Helm.open(controlPlane.kubeconfig);
+    stage = await startChartStage();
+    api = await Api.open(stage.controlPlane, { userAgent: "sluice-test-namespaces" });
   });
   after(async () => {
     await api?.close();
-    await opened?.close();
-    await controlPlane?.stop();
+    await stage?.stop();
   });
   /** The account can change nothing in any of the namespaces but what its functions change. */
   const attackFence = async (token: string, { own }: ServingRelease, scenes: readonly Scene[]) => {
-    const account = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-thief" });
+    const account = await Api.open({ ...stage.controlPlane, token }, { userAgent: "sluice-test-thief" });
     const image = [{ op: "replace", path: "/spec/template/spec/containers/0/image", value: "evil:1" }];
     const secret = `/api/v1/namespaces/${own}/secrets/rollout-operator-self-signed-certificate`;
     const label = [{ op: "add", path: "/metadata/labels/a", value: "b" }];
@@ -189,18 +187,17 @@ suite("a release for several namespaces on the real API server", {
       await assert.rejects(account.request("PATCH", path, patch, json), /sluice-fence-objects.*no other/, path);
     await account.close();
   };
-  const helmOf = ({ major }: ServingRelease) => opened.helms.find((one) => one.major === major) ?? assert.fail();
 
   for (const release of releases)
     test(`Helm ${release.major} installs it for ${release.served.join(" and ")}: each is served, no right is missing, and nothing is left after it`, async () => {
       const { own, served } = release;
-      const helm = helmOf(release);
+      const helm = stage.helmOf(release.major);
       const port = await freePort();
       const { folder, remove } = await chartOfThisMachine(port);
       const place = ["prod", folder, "--namespace", own, "--create-namespace"];
-      const from = await auditPosition(controlPlane.auditLog);
+      const from = await auditPosition(stage.controlPlane.auditLog);
       try {
-        await playInEach(controlPlane, served, async (scenes) => {
+        await playInEach(stage.controlPlane, served, async (scenes) => {
           const values = await helm.values({ ...someImage, namespaces: served });
           const notes = await helm.run("install", ...place, ...values);
           assert.ok(notes.includes(`serves the namespaces ${served.join(", ")} with these functions`), notes);
@@ -208,7 +205,7 @@ suite("a release for several namespaces on the real API server", {
           const [scene = assert.fail()] = scenes;
           const { account, settings } = await installed(api, own);
           assert.equal(settings.NAMESPACE, served.join());
-          const kubeconfig = await kubeconfigOf(controlPlane, api, own, account);
+          const kubeconfig = await kubeconfigOf(stage.controlPlane, api, own, account);
           const server = await scene.serve({ ...settings, PORT: "0", TLS_PORT: String(port) }, { kubeconfig });
           await server.ready();
           await Promise.all(served.map((namespace) => keyed(api, namespace)));
@@ -221,7 +218,7 @@ suite("a release for several namespaces on the real API server", {
             server.log.filter(({ level }) => level === "error"),
             [],
           );
-          const { asked, forbidden } = await askedBy(controlPlane, from, own, account);
+          const { asked, forbidden } = await askedBy(stage.controlPlane, from, own, account);
           assert.deepEqual(forbidden, []);
           assert.ok(asked.includes("delete pods") && asked.includes("patch secrets"), asked.join());
           await attackFence(await tokenOf(api, own, account), release, scenes);
@@ -237,7 +234,7 @@ suite("a release for several namespaces on the real API server", {
   for (const major of ["4", "3"] as const)
     test(`Helm ${major} names a namespace that is missing, and refuses a second release for a namespace`, async () => {
       const [own, served] = [`owner-${major}`, `tenant-${major}`];
-      const helm = helmOf({ major, own, served: [] });
+      const helm = stage.helmOf(major);
       for (const namespace of [own, served]) await api.post("/api/v1/namespaces", { metadata: { name: namespace } });
       const missing = await helm.values({ ...someImage, namespaces: [served, `missing-${major}`] });
       const failed = await helm.try("install", "prod", chart, "--namespace", own, ...missing);

@@ -152,15 +152,16 @@ suite("the rights of the chart", { skip: await skipWithoutHelm() }, () => {
     const of = async (functions: readonly string[], kinds: object) => {
       const rights = await rightsWith({ functions, kinds });
       return rights
-        .filter((right) => /things|brokers|replicatemplates|statefulsets\/scale/.test(right))
+        .filter((right) => /things|brokers|replicatemplates|deployments\/|statefulsets\/scale/.test(right))
         .map((right) => right.trim());
     };
-    const kinds = { mirrored: ["things.example.com"], owners: ["brokers.example.com"] };
-    const scaled = ["get things/scale.example.com", "patch things/status.example.com"];
+    // Its controller writes the status of a Deployment.
+    const kinds = { mirrored: ["things.example.com", "deployments.apps"], owners: ["brokers.example.com"] };
+    const scaled = ["get deployments/scale.apps", "get things/scale.example.com", "patch things/status.example.com"];
     const owned = ["get brokers.example.com", "list brokers.example.com", "patch brokers.example.com"];
     assert.deepEqual(await of(["rollout-operator"], kinds), scaled);
     assert.deepEqual(await of(["follow-replicas"], kinds), scaled);
-    assert.deepEqual(await of(["prepare-delayed-downscale"], kinds), scaled.slice(0, 1));
+    assert.deepEqual(await of(["prepare-delayed-downscale"], kinds), scaled.slice(0, 2));
     assert.deepEqual(await of(["mark-skip-label"], kinds), owned);
     assert.deepEqual(await of(["evaluate-eviction", "suspend-group"], kinds), []);
     assert.deepEqual(await of(["follow-replicas", "mark-skip-label"], { mirrored: [], owners: [] }), []);
@@ -188,7 +189,8 @@ suite("the rights of the chart", { skip: await skipWithoutHelm() }, () => {
       const objects = await helm.render({ ...someImage, kinds });
       return JSON.stringify(objects.filter(({ kind }) => kind === "ValidatingAdmissionPolicy"));
     };
-    const text = await textOf({ mirrored: ["things.example.com", "configmaps"], owners: ["brokers.example.com"] });
+    const mirrored = ["things.example.com", "configmaps", "deployments.apps"];
+    const text = await textOf({ mirrored, owners: ["brokers.example.com"] });
     assert.match(text, /'things\.example\.com\/status': \['status\.replicas'\]/);
     assert.match(text, /'configmaps\/status': \['status\.replicas'\]/);
     assert.match(text, /'brokers\.example\.com': \['metadata\.annotations\[sluice\.dev\/skip-status\]'/);
@@ -197,7 +199,7 @@ suite("the rights of the chart", { skip: await skipWithoutHelm() }, () => {
       2,
       "the fence, and the guard of owners",
     );
-    assert.doesNotMatch(text, /replicatemplates|\.kinds|"kinds"/);
+    assert.doesNotMatch(text, /replicatemplates|deployments\.apps\/status|\.kinds|"kinds"/);
     assert.doesNotMatch(await textOf({ mirrored: [], owners: [] }), /things|brokers|\.kinds|"kinds"/);
   });
 

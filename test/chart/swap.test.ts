@@ -5,29 +5,22 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { freePort } from "../controlplane/ports.ts";
 import { TcpProxy } from "../support/drain-proxy.ts";
-import { chartOfThisMachine, Helm, skipWithoutHelm } from "../support/helm.ts";
+import { chartOfThisMachine, type Helm, skipWithoutHelm } from "../support/helm.ts";
 import { Ingesters } from "../support/ingester.ts";
 import { askedBy, kubeconfigOf } from "../support/installed.ts";
 import { Kubectl } from "../support/kubectl.ts";
 import { Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 import { type Configuration, deploymentOf, installed } from "./deployed.ts";
 import { chartWithOperator, operatorsWebhooks } from "./operator-chart.ts";
 import { Replicas } from "./replicas.ts";
+import { type ChartStage, startChartStage } from "./stage.ts";
 
 const root = join(import.meta.dirname, "../..");
 const migration = readFileSync(join(root, "knative/from-rollout-operator.md"), "utf8");
 const betweenZonesMs = 12_000;
-
-/** The commands of a chapter, by its heading, that begin with this word. */
-function commandsOf(heading: string, program: string): string[] {
-  const [, part = assert.fail(heading)] =
-    new RegExp(`^#+ ${heading}\n([^]*?)(?:^#+ |(?![^]))`, "m").exec(migration) ?? [];
-  const lines = [...part.matchAll(/```sh\n([^`]*)```/g)].flatMap(([, block = ""]) => block.trim().split("\n"));
-  return lines.filter((line) => new RegExp(`^${program} `).test(line));
-}
 
 const operators = "app.kubernetes.io/name=rollout-operator";
 const longAgo = "grafana.com/last-downscale=2020-01-01T00:00:00Z";
@@ -47,19 +40,20 @@ function prepared(port: number) {
   };
 }
 
+/** What the pods of the operator's Deployment run. */
 interface Operator {
-  readonly spec: {
-    readonly template: {
-      readonly spec: {
-        readonly serviceAccountName: string;
-        readonly containers: readonly {
-          readonly image: string;
-          readonly args: readonly string[];
-          readonly env: readonly { readonly name: string; readonly value: string }[];
-        }[];
-      };
-    };
-  };
+  readonly serviceAccountName: string;
+  readonly containers: readonly {
+    readonly image: string;
+    readonly args: readonly string[];
+    readonly env: readonly { readonly name: string; readonly value: string }[];
+  }[];
+}
+
+async function operatorIn({ api, group: { namespace } }: Scene): Promise<Operator> {
+  const path = `/apis/apps/v1/namespaces/${namespace}/deployments/prod-rollout-operator`;
+  const { spec } = await api.get<{ spec: { template: { spec: Operator } } }>(path);
+  return spec.template.spec;
 }
 
 /** What is scaled, and which StatefulSets follow, in the fixture of a chart. */
@@ -89,33 +83,38 @@ const pathOf = (called: string, namespace: string, kind: string) =>
 suite("the swap by Helm", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
   // They wait more than they compute.
-  concurrency: 3,
+  concurrency: 5,
 }, () => {
-  let controlPlane: ControlPlane;
-  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  let stage: ChartStage;
   let kubectl: Kubectl;
   let parent: Awaited<ReturnType<typeof chartWithOperator>>;
 
   before(async () => {
-    controlPlane = await startControlPlane();
-    opened = await Helm.open(controlPlane.kubeconfig);
-    kubectl = await Kubectl.open(controlPlane);
+    stage = await startChartStage();
+    kubectl = await Kubectl.open(stage.controlPlane);
     parent = await chartWithOperator();
   });
 
   after(async () => {
     await parent?.remove();
     await kubectl?.close();
-    await opened?.close();
-    await controlPlane?.stop();
+    await stage?.stop();
   });
 
+  /** The commands of a chapter of the document that begin with this word. */
+  async function commandsOf(heading: string, program: string): Promise<string[]> {
+    const lines = await kubectl.commandsOf("from-rollout-operator.md", heading);
+    return lines.filter((line) => new RegExp(`^${program} `).test(line));
+  }
+
   /** Types a command of the document, with this machine's folders for its charts. */
-  async function type(line: string, helm: Helm, namespace: string, folder: string, port = 443): Promise<string> {
-    const asked = port === 443 ? "never" : "yes";
-    const rollout_operator = { enabled: true, webhooks: { port, asked } };
-    const mine = await kubectl.file(`${namespace}-values.yaml`, JSON.stringify({ rollout_operator }));
-    const words = line.replace("--namespace mimir", `--namespace ${namespace}`).split(" ").slice(1);
+  async function type(line: string, helm: Helm, namespace: string, folder: string, port?: number): Promise<string> {
+    if (line.startsWith("kubectl")) return kubectl.shell(line.replace("mimir", namespace));
+    // A user without values of their own has an empty file.
+    const values = port === undefined ? {} : { rollout_operator: { enabled: true, webhooks: { port, asked: "yes" } } };
+    const mine = await kubectl.file(`${namespace}-values.yaml`, JSON.stringify(values));
+    const [command = ""] = line.replace("--namespace mimir", `--namespace ${namespace}`).split(" > ");
+    const words = command.replaceAll("'", "").split(" ").slice(1);
     const known: Readonly<Record<string, string>> = {
       "sluice/knative/chart": folder,
       "grafana/mimir-distributed": parent.folder,
@@ -128,9 +127,25 @@ suite("the swap by Helm", {
     return helm.run(...typed);
   }
 
+  /** Plays in a scene whose pods answer before they leave. */
+  async function playPrepared(namespace: string, work: (scene: Scene, ingesters: Ingesters) => Promise<void>) {
+    const ingesters = await Ingesters.open();
+    const following = new AbortController();
+    const scene = await Scene.set(stage.controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
+    const followed = ingesters.followPods(scene.api, namespace, following.signal);
+    try {
+      await work(scene, ingesters);
+    } finally {
+      following.abort();
+      await followed.catch(() => undefined);
+      await scene.close();
+      await ingesters.close();
+    }
+  }
+
   /** Does work with a folder for kustomizations that no other test writes to. */
   async function apart<T>(work: (own: Kubectl) => Promise<T>): Promise<T> {
-    const own = await Kubectl.open(controlPlane);
+    const own = await Kubectl.open(stage.controlPlane);
     return work(own).finally(() => own.close());
   }
 
@@ -175,36 +190,53 @@ suite("the swap by Helm", {
     assert.match(refusals.at(-1) ?? "", /the time between two zones is 12 s: try again after/);
   }
 
+  /** Resolves when both commands that *Go back* has for it show the same times, for all zones. */
+  async function timesWritten({ group: { namespace, statefulSets } }: Scene): Promise<void> {
+    const [ledgers = "", annotations = ""] = await commandsOf("1\\. Have the times written", "kubectl -n mimir get");
+    // A minute after the last change of each StatefulSet.
+    await eventually("the times of the ledger in the annotations", 100_000, async () => {
+      const shown = await kubectl.shell(ledgers.replace("mimir", namespace));
+      const times: Readonly<Record<string, number>> = JSON.parse(/\{.*\}/.exec(shown)?.[0] ?? "{}");
+      const written = await kubectl.shell(annotations.replace("mimir", namespace));
+      const isWritten = (zone: string) => {
+        const [, time = ""] = new RegExp(`^${zone} +(.*)$`, "m").exec(written) ?? [];
+        return Date.parse(time) === Math.ceil((times[zone] ?? 0) / 1_000) * 1_000;
+      };
+      return statefulSets.every(isWritten) ? true : undefined;
+    });
+  }
+
   for (const major of ["4", "3"])
-    test(`Helm ${major}: Sluice takes the place of Mimir's subchart, and leaves the operator's certificate alone before`, async () => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+    test(`Helm ${major}: Sluice takes the place of Mimir's subchart, leaves the operator's certificate alone before, and hands the times back`, async () => {
+      const helm = stage.helmOf(major);
       const namespace = `mimir-${major}`;
       const service = await TcpProxy.start();
       const { folder, remove } = await chartOfThisMachine(service.port);
-      const ingesters = await Ingesters.open();
-      const following = new AbortController();
-      const scene = await Scene.set(controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
-      const { api } = scene;
-      const followed = ingesters.followPods(api, namespace, following.signal);
-      try {
+      const typed = (line: string) => type(line, helm, namespace, folder);
+      const typeAll = async (heading: string) => {
+        const shown = [];
+        for (const line of await commandsOf(heading, "(?:helm|kubectl)")) shown.push(await typed(line));
+        return shown.join("");
+      };
+      const [write = "", written = "", uninstall = "", back = ""] = await commandsOf(
+        "Go back to Mimir's subchart",
+        "(?:helm|kubectl)",
+      );
+      await playPrepared(namespace, async (scene, ingesters) => {
+        const { api } = scene;
         await helm.run("install", "prod", parent.folder, "--namespace", namespace);
         await kubectl.run("-n", namespace, "rollout", "status", "deployment", "-l", operators);
-        const [find = ""] = commandsOf("3\\. Stop the operator", "OPERATOR=\\$\\(kubectl");
+        const [find = ""] = await commandsOf("3\\. Stop the operator", "OPERATOR=\\$\\(kubectl");
         const found = await kubectl.shell(`${find.replace("mimir", namespace)}; echo "$OPERATOR"`);
         assert.equal(found, "prod-rollout-operator\n");
         const bundle = [{ op: "add", path: "/webhooks/0/clientConfig/caBundle", value: "YQ==" }];
         const paths = Object.entries(operatorsWebhooks).map(([called, { kind }]) => pathOf(called, namespace, kind));
         for (const path of paths) await api.request("PATCH", path, bundle, "application/json-patch+json");
 
-        const typeAll = async (heading: string) => {
-          for (const line of commandsOf(heading, "(?:helm|kubectl)")) {
-            if (line.startsWith("kubectl")) await kubectl.shell(line.replace("mimir", namespace));
-            else await type(line.replace(/ > .*/, ""), helm, namespace, folder);
-          }
-        };
-        await typeAll("1\\. Install Sluice beside the operator");
+        const unguarded = /No webhook of this release guards evictions/;
+        assert.match(await typeAll("1\\. Install Sluice beside the operator"), unguarded);
         const { account, settings } = await installed(api, namespace);
-        const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, account);
+        const kubeconfig = await kubeconfigOf(stage.controlPlane, api, namespace, account);
         const own = { NODE_OPTIONS: ingesters.nodeOptions };
         const replicas = await Replicas.start(scene, kubeconfig, service, { ...settings, ...own });
         await eventually("the certificate made", 30_000, async () => {
@@ -212,101 +244,112 @@ suite("the swap by Helm", {
           return (await api.get<{ data?: { cert?: string } }>(secret)).data?.cert ? true : undefined;
         });
         await scene.waitForEvent("StandingBy");
-        const [command = ""] = commandsOf("6\\. Say when zones were made smaller", "kubectl");
-        await kubectl.shell(command.replace("mimir", namespace));
+        const [command = ""] = await commandsOf("6\\. Say when zones were made smaller", "kubectl");
+        await typed(command);
         for (const path of paths) {
           const { webhooks } = await api.get<Configuration>(path);
           assert.equal(webhooks[0]?.clientConfig.caBundle, "YQ==", path);
         }
 
         await typeAll("3\\. Switch the operator off");
+        // A user who breaks off here goes back, and later begins this step anew.
+        await typed(back);
+        for (const path of paths) await api.get(path);
+        await typeAll("3\\. Switch the operator off");
         const left = await helm.run("get", "manifest", "prod", "--namespace", namespace);
         assert.equal(left.trim(), "");
         for (const path of paths) await assert.rejects(api.get(path), /404|not found/);
 
-        await typeAll("4\\. Guard evictions again");
+        assert.doesNotMatch(await typeAll("4\\. Guard evictions again"), unguarded);
         assert.equal((await deploymentOf(api, namespace)).spec.replicas, 2);
         await replicas.replace({ ...(await installed(api, namespace)).settings, ...own });
         await trusted(api, pathOf("prepare-downscale", namespace, "Mutating"));
+        await assert.rejects(typed(back), /invalid ownership metadata/, "the operator beside our webhooks");
         await mirror(scene, "mimir-classic");
         await shrinkInTurn(scene, ingesters);
 
-        const [writes = "", uninstall = "", back = ""] = commandsOf("Go back to Mimir's subchart", "helm");
-        await type(writes, helm, namespace, folder);
+        await typed(write);
+        await typed(written);
         const { settings: writing } = await installed(api, namespace);
         assert.equal(writing.WRITE_LAST_DOWNSCALE, "true");
-        await type(uninstall, helm, namespace, folder);
-        await type(back, helm, namespace, folder);
+        await replicas.replace({ ...writing, ...own });
+        await timesWritten(scene);
+        await typed(uninstall);
+        await typed(back);
         for (const path of paths) await api.get(path);
-      } finally {
-        following.abort();
-        await followed.catch(() => undefined);
-        await scene.close();
-        await ingesters.close();
-        await service.close();
-        await remove();
-      }
+      })
+        .finally(() => service.close())
+        .finally(remove);
     });
+
+  /** Starts Sluice as the Deployment of the operator has it. `port`: where the API server sends reviews. */
+  async function serveInPlace(scene: Scene, ingesters: Ingesters, port: number): Promise<Server> {
+    const { namespace } = scene.group;
+    const { serviceAccountName, containers } = await operatorIn(scene);
+    assert.equal(serviceAccountName, "rollout-operator");
+    const [{ image, args, env } = assert.fail("no container")] = containers;
+    assert.equal(image, "registry.invalid/sluice:0.1.0");
+    const settings = Object.fromEntries(env.map(({ name, value }) => [name, value]));
+    const kubeconfig = await kubeconfigOf(stage.controlPlane, scene.api, namespace, serviceAccountName);
+    const ports = [`-server.port=${await freePort()}`, `-server-tls.port=${port}`];
+    const server = await scene.serve(
+      { ...settings, NODE_OPTIONS: ingesters.nodeOptions, PORT: "", NAMESPACE: "" },
+      { kubeconfig, args: [...args, ...ports] },
+    );
+    await server.ready();
+    return server;
+  }
 
   for (const [major, chart] of [
     ["4", "loki"],
     ["3", "tempo"],
   ] as const)
-    test(`Helm ${major}: with ${chart}.yaml the subchart of the release runs Sluice, under its account and its arguments`, async () => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+    test(`Helm ${major}: with ${chart}.yaml the subchart of the release runs Sluice, under its account and its arguments, and hands the times back`, async () => {
+      const helm = stage.helmOf(major);
       const namespace = `with-${chart}`;
-      const ingesters = await Ingesters.open();
-      const following = new AbortController();
-      const scene = await Scene.set(controlPlane, namespace, { zones: 2, pods: 2, ...prepared(ingesters.port) });
-      const { api } = scene;
-      const followed = ingesters.followPods(api, namespace, following.signal);
-      try {
+      const port = await freePort();
+      const typed = (line: string) => type(line.replaceAll("loki", chart), helm, namespace, "", port);
+      await playPrepared(namespace, async (scene, ingesters) => {
         for (const definition of ["replicatemplates", "zoneawarepoddisruptionbudgets"])
           await kubectl.run("apply", "--server-side", "-f", `knative/base/crds/${definition}.yaml`);
         await kubectl.waitForDefinitions();
         await helm.run("install", "prod", parent.folder, "--namespace", namespace);
         // As the operator has made it.
         await kubectl.run("-n", namespace, "create", "secret", "generic", "certificate");
+        const before = await operatorIn(scene);
         const [, bound = ""] = /```yaml\n([^`]*operator-account[^`]*)```/.exec(migration) ?? [];
         await apart((own) => own.applyKustomization(bound.replaceAll("mimir", namespace)));
-        const port = await freePort();
-        const [line = ""] = commandsOf("Loki and Tempo by Helm", "helm");
-        await type(line.replaceAll("loki", chart), helm, namespace, "", port);
-        const [status = ""] = commandsOf("Loki and Tempo by Helm", "kubectl");
-        await kubectl.shell(status.replace("mimir", namespace));
+        const [upgrade = "", status = ""] = await commandsOf("Loki and Tempo by Helm", "(?:helm upgrade|kubectl)");
+        await typed(upgrade);
+        await typed(status);
         await eventually("the pod of the operator gone", 30_000, async () => {
           const images = ["get", "pods", "-l", operators, "-o", "jsonpath={.items[*].spec.containers[*].image}"];
           return (await kubectl.run("-n", namespace, ...images)).includes("rollout-operator") ? undefined : true;
         });
-        const path = `/apis/apps/v1/namespaces/${namespace}/deployments/prod-rollout-operator`;
-        const { spec } = (await api.get<Operator>(path)).spec.template;
-        assert.equal(spec.serviceAccountName, "rollout-operator");
-        const [{ image, args, env } = assert.fail("no container")] = spec.containers;
-        assert.equal(image, "registry.invalid/sluice:0.1.0");
-        const settings = Object.fromEntries(env.map(({ name, value }) => [name, value]));
-        const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, spec.serviceAccountName);
-        const ports = [`-server.port=${await freePort()}`, `-server-tls.port=${port}`];
-        const server = await scene.serve(
-          { ...settings, NODE_OPTIONS: ingesters.nodeOptions, PORT: "", NAMESPACE: "" },
-          { kubeconfig, args: [...args, ...ports] },
-        );
-        await server.ready();
-        await trusted(api, pathOf("prepare-downscale", namespace, "Mutating"));
+        const server = await serveInPlace(scene, ingesters, port);
+        await trusted(scene.api, pathOf("prepare-downscale", namespace, "Mutating"));
         await mirror(scene, chart);
         await kubectl.run("-n", namespace, "annotate", "statefulsets", ...scene.group.statefulSets, longAgo);
         await shrinkInTurn(scene, ingesters);
-        assert.deepEqual((await askedBy(controlPlane, 0, namespace, "rollout-operator")).forbidden, []);
-      } finally {
-        following.abort();
-        await followed.catch(() => undefined);
-        await scene.close();
-        await ingesters.close();
-      }
+
+        const [write = "", written = "", back = ""] = await commandsOf(
+          "Go back to the operator's image",
+          "(?:helm|kubectl)",
+        );
+        await typed(write);
+        await typed(written);
+        await server.stop();
+        await serveInPlace(scene, ingesters, port);
+        await timesWritten(scene);
+        await typed(back);
+        assert.deepEqual(await operatorIn(scene), before);
+        assert.deepEqual((await askedBy(stage.controlPlane, 0, namespace, "rollout-operator")).forbidden, []);
+      });
     });
 
   // One after the other: both namespaces share two ClusterRoles.
   test("each Helm takes over what our manifests have installed", async () => {
-    for (const helm of opened.helms) {
+    for (const helm of stage.helms) {
       const { major } = helm;
       const namespace = `taken-${major}`;
       await kubectl.run("create", "namespace", namespace);
@@ -318,9 +361,9 @@ suite("the swap by Helm", {
         JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }),
       );
       await kubectl.run("apply", "-f", rest);
-      for (const line of commandsOf("From our manifests to our chart", "kubectl"))
+      for (const line of await commandsOf("From our manifests to our chart", "kubectl"))
         await kubectl.shell(line.replace("mimir", namespace));
-      const [line = ""] = commandsOf("From our manifests to our chart", "helm");
+      const [line = ""] = await commandsOf("From our manifests to our chart", "helm");
       const more = major === "4" ? " --force-conflicts" : "";
       await type(`${line}${more}`, helm, namespace, join(root, "knative/chart"));
       await helm.run("uninstall", "sluice", "--namespace", namespace);

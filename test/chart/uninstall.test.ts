@@ -3,14 +3,24 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { presets, table } from "../../triggers/table.ts";
+import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { askForFinalizers, nothingInTheWay, readAway, serveInstalled } from "../support/away.ts";
+import {
+  askForFinalizers,
+  deleteFinalized,
+  finalizedGone,
+  nothingInTheWay,
+  readAway,
+  refusalsOf,
+  serveInstalled,
+} from "../support/away.ts";
 import { chart, Helm, isHook, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { askedBy } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import { playHook } from "./hook.ts";
+import { checkThroughProxy, createFinalizedClaim, playSubchart, serveOutside } from "./leaving.ts";
+import { type ChartStage, startChartStage } from "./stage.ts";
 
 interface Variable {
   readonly name: string;
@@ -112,27 +122,44 @@ suite("the hook before an uninstall", { skip: await skipWithoutHelm() }, () => {
     assert.deepEqual(await made(["rabbitmq", "suspension"], { settings: { VOLUME_HOLD: "" } }), [both, both]);
     assert.deepEqual(await made(["rabbitmq", "suspension"], { uninstall: { prepare: false } }), [{}, {}]);
   });
+
+  test("uninstall.prepare has the fence refuse new finalizers, and one validation of one policy is all that it adds", async () => {
+    const validationsOf = async (prepare: boolean) => {
+      const objects = await render({ functions: ["suspension"], uninstall: { prepare } });
+      const policies = objects.filter(
+        ({ kind }) => kind === "ValidatingAdmissionPolicy",
+      ) as readonly Built[] as readonly (Built & {
+        readonly spec: { readonly validations: readonly { readonly message: string }[] };
+      })[];
+      return policies.flatMap(({ metadata: { name }, spec }) =>
+        spec.validations.map(({ message }) => `${name}: ${message}`),
+      );
+    };
+    const [without, prepared] = await Promise.all([validationsOf(false), validationsOf(true)]);
+    assert.deepEqual(
+      prepared.filter((one) => !without.includes(one)),
+      ["sluice-fence-objects.mimir: uninstall.prepare is true, so that Sluice adds no finalizer"],
+    );
+    assert.equal(prepared.length, without.length + 1);
+  });
 });
 
 suite("the chart leaves the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
 }, () => {
-  let controlPlane: ControlPlane;
-  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  let stage: ChartStage;
   let kubectl: Kubectl;
   before(async () => {
-    controlPlane = await startControlPlane();
-    opened = await Helm.open(controlPlane.kubeconfig);
-    kubectl = await Kubectl.open(controlPlane);
+    stage = await startChartStage();
+    kubectl = await Kubectl.open(stage.controlPlane);
   });
   after(async () => {
-    await opened?.close();
     await kubectl?.close();
-    await controlPlane?.stop();
+    await stage?.stop();
   });
 
   test("what a lost release leaves, such as that of a deleted namespace, is deleted or named by the chapter Away with it", async () => {
-    const [helm = assert.fail()] = opened.helms;
+    const [helm = assert.fail()] = stage.helms;
     const watched = { serviceMonitor: { enabled: true }, monitoring: { alerts: true, dashboard: true } };
     const objects = await helm.render({ ...someImage, ...watched, functions: Object.keys(presets) });
     const { isDeleted, isNamed } = await readAway(kubectl, "mimir");
@@ -146,7 +173,7 @@ suite("the chart leaves the real API server", {
   });
 
   test("Helm's record goes with its namespace, and the chapter Away with it deletes what the release had outside of it", async () => {
-    const [helm = assert.fail()] = opened.helms;
+    const [helm = assert.fail()] = stage.helms;
     const namespace = "leave-lost";
     const place = ["--namespace", namespace];
     const values = await helm.values({ ...someImage, functions: Object.keys(presets) });
@@ -165,7 +192,7 @@ suite("the chart leaves the real API server", {
 
   for (const major of ["4", "3"])
     test(`Helm ${major} deletes nothing while a finalizer is left, and all when uninstall.prepare has taken it off`, async (context) => {
-      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const helm = stage.helmOf(major);
       const namespace = `leave-${major}`;
       const place = ["--namespace", namespace];
       const [prepare, uninstall, ledgers, , , rollback] = await kubectl.commandsOf("chart/README.md", "Uninstall");
@@ -174,16 +201,23 @@ suite("the chart leaves the real API server", {
         assert.equal(program, "helm");
         return helm.try(...args.map((arg) => (arg === "sluice/knative/chart" ? chart : arg)));
       };
-      await play(controlPlane, namespace, { zones: 2, pods: 2 }, async (scene) => {
+      await play(stage.controlPlane, namespace, { zones: 2, pods: 2 }, async (scene) => {
         const { api } = scene;
-        const from = await auditPosition(controlPlane.auditLog);
+        const from = await auditPosition(stage.controlPlane.auditLog);
         const values = await helm.values({ ...someImage, functions: Object.keys(presets) });
-        await helm.run("install", "sluice", chart, ...place, ...values);
+        const notes = await helm.run("install", "sluice", chart, ...place, ...values);
+        assert.match(
+          notes,
+          /set uninstall\.prepare=true before you\nuninstall Sluice, .*\n.*\n\n.*\n.*--check-uninstall$/m,
+        );
         const installed = loadAll(await helm.run("get", "manifest", "sluice", ...place)) as Built[];
         const first = await serveInstalled(scene);
         await askForFinalizers(scene);
         const uids = new Set<string>();
-        const [refused, found] = await Promise.all([type(uninstall), playHook(controlPlane, api, namespace, uids)]);
+        const [refused, found] = await Promise.all([
+          type(uninstall),
+          playHook(stage.controlPlane, api, namespace, uids),
+        ]);
         assert.deepEqual([refused.code, found.code], [1, 1], refused.stderr);
         for (const left of [`statefulsets ${namespace}-zone-a`, "persistentvolumeclaims data-gone-0"])
           assert.match(found.stderr, new RegExp(`${left} in ${namespace} has sluice\\.dev/.*=remove takes off`));
@@ -191,14 +225,16 @@ suite("the chart leaves the real API server", {
         assert.deepEqual(await kubectl.existing(installed), installed, "nothing is deleted");
         assert.match((await type(prepare)).stderr, /has no deployed releases/);
         assert.equal((await type(rollback)).code, 0);
-        assert.equal((await type(prepare)).code, 0);
+        const prepared = await type(prepare);
+        assert.equal(prepared.code, 0, prepared.stderr);
+        assert.match(prepared.stdout, /Because uninstall\.prepare is true, .*\n.*\n\n.*\n.*--check-uninstall$/m);
         await first.stop();
-        const { forbidden } = await askedBy(controlPlane, from, namespace, "sluice");
+        const { forbidden } = await askedBy(stage.controlPlane, from, namespace, "sluice");
         assert.deepEqual(forbidden, [], "the check needs no right that the functions have not");
         const began = performance.now();
         // The replicas of the upgrade begin only when the check waits for them.
         const begin = async () => void (await serveInstalled(scene));
-        const hook = playHook(controlPlane, api, namespace, uids, begin);
+        const hook = playHook(stage.controlPlane, api, namespace, uids, begin);
         const [gone, checked] = await Promise.all([type(uninstall), hook]);
         assert.deepEqual([gone.code, checked.code], [0, 0], gone.stderr + checked.stderr);
         const took = (performance.now() - began) / 1_000;
@@ -211,4 +247,104 @@ suite("the chart leaves the real API server", {
         assert.equal((await type(`${uninstall} --ignore-not-found`)).code, 0);
       });
     });
+
+  test("Helm 4: a subchart under an alias that is prepared and then disabled leaves nothing in the way, though an old replica still runs", () =>
+    playSubchart(
+      { controlPlane: stage.controlPlane, kubectl },
+      stage.helmOf("4"),
+      "operator",
+      async ({ scene, old, type, check }) => {
+        await type("prepare");
+        const [, checked] = await Promise.all([serveInstalled(scene), check()]);
+        assert.deepEqual([checked.code, checked.stderr], [0, ""]);
+        await eventually("the old replica refused", 30_000, async () =>
+          old.log.some((line) => JSON.stringify(line).includes("Sluice adds no finalizer")) ? true : undefined,
+        );
+        await type("disable");
+        await nothingInTheWay(scene);
+      },
+    ));
+
+  test("Helm 3: a subchart that is disabled unprepared holds no downscale and no eviction, and frees what it holds when it is enabled again", () =>
+    playSubchart(
+      { controlPlane: stage.controlPlane, kubectl },
+      stage.helmOf("3"),
+      undefined,
+      async ({ scene, old, type, check, manifest }) => {
+        await old.stop();
+        await type("disable");
+        assert.deepEqual(await refusalsOf(scene), []);
+        const blocking = await deleteFinalized(scene);
+        assert.deepEqual([...blocking].sort(), ["sluice.dev/release-prestop", "sluice.dev/volume-hold"]);
+        await type("enable");
+        const [checked] = await Promise.all([check(), serveInstalled(scene)]);
+        assert.deepEqual([checked.code, checked.stderr], [0, ""]);
+        await finalizedGone(scene);
+        await type("disable");
+        assert.doesNotMatch(await manifest(), /WebhookConfiguration/);
+      },
+    ));
+
+  test("a deleted namespace hangs on finalizers without Sluice, its release says so before an uninstall, and the overlay outside ends both", async (context) => {
+    const [helm = assert.fail()] = stage.helms;
+    const [own, ended] = ["leave-host", "leave-ended"];
+    const place = ["--namespace", own];
+    const api = await Api.open(stage.controlPlane, { userAgent: "sluice-test-leave" });
+    context.after(() => api.close());
+    for (const name of [own, ended]) await api.post("/api/v1/namespaces", { metadata: { name } });
+    const values = await helm.values({ ...someImage, functions: Object.keys(presets), namespaces: [own, ended] });
+    await helm.run("install", "sluice", chart, ...place, ...values);
+    await createFinalizedClaim(api, ended);
+    await kubectl.run("delete", "namespace", ended, "--wait=false");
+    const [show = "", ...install] = (await kubectl.commandsOf("README.md", "When the namespace is deleted")).map(
+      (line) => line.replaceAll("mimir", ended),
+    );
+    await eventually("the namespace hanging", 60_000, async () =>
+      (await kubectl.shell(show)).includes("sluice.dev/volume-hold in 1 resource instances") ? true : undefined,
+    );
+    const from = await auditPosition(stage.controlPlane.auditLog);
+    const begin = async () => {
+      await eventually("the right gone", 30_000, async () =>
+        (await askedBy(stage.controlPlane, from, own, "sluice")).forbidden.length > 0 ? true : undefined,
+      );
+      const outside = await serveOutside({ controlPlane: stage.controlPlane, kubectl }, api, install);
+      context.after(() => outside.stop());
+    };
+    const hook = playHook(stage.controlPlane, api, own, new Set(), begin);
+    const [gone, checked] = await Promise.all([helm.try("uninstall", "sluice", ...place), hook]);
+    assert.deepEqual([gone.code, checked.code], [0, 0], gone.stderr + checked.stderr);
+    assert.equal(checked.stdout, `no object of namespace ${own}, ${ended} has a finalizer of Sluice\n`);
+    assert.equal(await kubectl.run("get", "namespace", ended, "--ignore-not-found"), "");
+  });
+
+  test("the check waits while the API server is away, and then says what is there and what is not", async (context) => {
+    const api = await Api.open(stage.controlPlane, { userAgent: "sluice-test-leave" });
+    context.after(() => api.close());
+    const [kept, free] = ["leave-away-kept", "leave-away-free"];
+    for (const name of [kept, free]) await api.post("/api/v1/namespaces", { metadata: { name } });
+    await createFinalizedClaim(api, kept);
+    await stage.controlPlane.stopApiServer();
+    const checks = await Promise.all([kept, free].map((name) => checkThroughProxy(stage.controlPlane, name)));
+    context.after(() => Promise.all(checks.map(({ proxy }) => proxy.close())));
+    for (const { proxy } of checks)
+      await eventually("an API server looked for in vain", 30_000, async () =>
+        proxy.connections > 2 ? true : undefined,
+      );
+    assert.deepEqual(
+      checks.map(({ launched }) => launched.end()),
+      [undefined, undefined],
+    );
+    await stage.controlPlane.startApiServer();
+    const ends = await Promise.all(checks.map(({ launched }) => launched.ended));
+    assert.deepEqual(
+      ends.map(({ code }) => code),
+      [1, 0],
+    );
+    const [left, clear] = checks.map(({ launched }) => launched.printed());
+    assert.match(
+      left?.stderr ?? "",
+      /persistentvolumeclaims data-gone-0 in leave-away-kept has sluice\.dev\/volume-hold/,
+    );
+    assert.equal(clear?.stdout, `no object of namespace ${free} has a finalizer of Sluice\n`);
+  });
 });

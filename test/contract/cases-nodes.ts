@@ -39,6 +39,135 @@ const objects: readonly Case[] = [
   },
 ];
 
+const reports: readonly Case[] = [
+  {
+    name: "a Node holds the boot and the machine that its kubelet reports, in its status alone",
+    async run(fixture) {
+      const { cluster } = fixture;
+      const key = { namespace: "", name: await createOwnNode(fixture) };
+      const nodeInfo = { bootID: "boot-1", systemUUID: "machine-1" };
+      await cluster.patch("nodes", key, { status: { nodeInfo } });
+      assert.ok(!(await cluster.get("nodes", key)).status?.nodeInfo?.bootID);
+      await cluster.patch("nodes", key, { status: { nodeInfo } }, { subresource: "status" });
+      await cluster.patch("nodes", key, { status: { nodeInfo: { bootID: "boot-2" } } }, { subresource: "status" });
+      const { status } = await cluster.get("nodes", key);
+      assert.deepEqual([status?.nodeInfo?.bootID, status?.nodeInfo?.systemUUID], ["boot-2", "machine-1"]);
+    },
+  },
+  {
+    name: "taints and annotations of a Node are written by one conditional patch, which a status in between refuses",
+    async run(fixture) {
+      const { cluster } = fixture;
+      const key = { namespace: "", name: await createOwnNode(fixture) };
+      const { metadata } = await cluster.get("nodes", key);
+      const from = { uid: metadata.uid, resourceVersion: metadata.resourceVersion };
+      await cluster.patch("nodes", key, { status: { nodeInfo: { bootID: "boot" } } }, { subresource: "status" });
+      const taints = [{ key: "test.sluice.dev/fence", effect: "NoSchedule" }];
+      const body = { metadata: { ...from, annotations: { "test.sluice.dev/a": "1" } }, spec: { taints } };
+      assert.equal((await rejection(cluster.patch("nodes", key, body))).code, 409);
+      const unchanged = await cluster.get("nodes", key);
+      assert.deepEqual([unchanged.spec?.taints ?? [], unchanged.metadata.annotations ?? {}], [[], {}]);
+      const { resourceVersion } = unchanged.metadata;
+      const written = await cluster.patch("nodes", key, { ...body, metadata: { ...body.metadata, resourceVersion } });
+      assert.deepEqual(written.spec?.taints, taints);
+      assert.equal(written.metadata.annotations?.["test.sluice.dev/a"], "1");
+    },
+  },
+  {
+    name: "a list of metadata alone holds the annotations of Nodes, and neither spec nor status",
+    async run(fixture) {
+      const { cluster } = fixture;
+      const name = await createOwnNode(fixture);
+      await taint(fixture, name, [noExecute]);
+      const annotations = { "test.sluice.dev/mark": "why" };
+      const { metadata } = await cluster.patch("nodes", { namespace: "", name }, { metadata: { annotations } });
+      const { items, resourceVersion } = await cluster.list("nodes", { metadataOnly: true });
+      const listed = items.find((node) => node.metadata.name === name);
+      assert.deepEqual(Object.keys(listed ?? {}), ["metadata"]);
+      assert.deepEqual([listed?.metadata.uid, listed?.metadata.annotations], [metadata.uid, annotations]);
+      assert.ok(BigInt(resourceVersion) >= BigInt(metadata.resourceVersion));
+    },
+  },
+  {
+    name: "a watch of Nodes reports a mark, a status and the end of a Node",
+    async run(fixture) {
+      const { cluster, namespace } = fixture;
+      const { resourceVersion } = await cluster.list("nodes", { metadataOnly: true });
+      const name = await createOwnNode(fixture);
+      const key = { namespace: "", name };
+      await cluster.patch("nodes", key, { metadata: { annotations: { "test.sluice.dev/mark": "why" } } });
+      const { metadata } = await cluster.get("nodes", key);
+      await cluster.delete("nodes", key, { uid: metadata.uid });
+      const seen: string[] = [];
+      for await (const event of cluster.watch("nodes", { resourceVersion })) {
+        if (event.type === "BOOKMARK" || event.object.metadata.name !== `${namespace}-node`) continue;
+        const ready = event.object.status?.conditions?.find(({ type }) => type === "Ready")?.status ?? "";
+        seen.push(`${event.type} ${ready} ${event.object.metadata.annotations?.["test.sluice.dev/mark"] ?? ""}`);
+        if (event.type === "DELETED") break;
+      }
+      assert.deepEqual(seen, ["ADDED  ", "MODIFIED True ", "MODIFIED True why", "DELETED True why"]);
+    },
+  },
+];
+
+const bound: readonly Case[] = [
+  {
+    name: "a list by node holds the pods of all namespaces that are bound to it, with what they tolerate and what they mirror",
+    async run(fixture) {
+      const { cluster, otherNamespace } = fixture;
+      const [nodeName, other] = [`${fixture.namespace}-a`, `${fixture.namespace}-b`];
+      const tolerations = [{ key: noExecute.key, operator: "Exists" as const, effect: "NoExecute" }];
+      const mirror = { "kubernetes.io/config.mirror": "hash" };
+      await createPod(fixture, "tolerates", { ...kept, nodeName, tolerations });
+      await createPod(fixture, "elsewhere", { ...kept, nodeName: other });
+      await createPod({ ...fixture, namespace: otherNamespace }, "mirrors", { annotations: mirror, nodeName });
+      const { items } = await cluster.list("pods", { nodeName });
+      assert.deepEqual(items.map(({ metadata }) => metadata.name).sort(), ["mirrors", "tolerates"]);
+      assert.ok(items.every(({ spec }) => spec?.nodeName === nodeName));
+      const [mirrors, tolerates] = items.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+      assert.equal(mirrors?.metadata.annotations?.["kubernetes.io/config.mirror"], "hash");
+      const found = tolerates?.spec?.tolerations?.find(({ key }) => key === noExecute.key);
+      assert.deepEqual([found?.operator, found?.effect, found?.tolerationSeconds], ["Exists", "NoExecute", undefined]);
+      const { items: inOne } = await cluster.list("pods", { namespace: otherNamespace, nodeName });
+      assert.deepEqual(
+        inOne.map(({ metadata }) => metadata.name),
+        ["mirrors"],
+      );
+    },
+  },
+  {
+    name: "only pods are listed by node: a list of another type by node is 400",
+    async run({ cluster, namespace }) {
+      const error = await rejection(cluster.list("leases", { namespace, nodeName: "node-1" }));
+      assert.deepEqual([error.code, error.reason], [400, "BadRequest"]);
+      assert.match(error.message, /"spec.nodeName" is not a known field selector/);
+    },
+  },
+  {
+    name: "a VolumeAttachment names the node that its volume is attached to, and its status says whether it is",
+    async run({ cluster, namespace }) {
+      const key = { namespace: "", name: `${namespace}-attachment` };
+      const nodeName = `${namespace}-node`;
+      const source = { persistentVolumeName: `${namespace}-volume` };
+      const made = await cluster.create("volumeattachments", "", {
+        metadata: { name: key.name },
+        spec: { attacher: "test.sluice.dev", nodeName, source },
+        status: { attached: true },
+      });
+      const listed = async () => {
+        const { items } = await cluster.list("volumeattachments", {});
+        const ofNode = items.filter(({ spec }) => spec?.nodeName === nodeName);
+        return ofNode.map((one) => (one as { status?: { attached: boolean } }).status?.attached);
+      };
+      assert.deepEqual(await listed(), [false]);
+      await cluster.patch("volumeattachments", key, { status: { attached: true } }, { subresource: "status" });
+      assert.deepEqual(await listed(), [true]);
+      await cluster.delete("volumeattachments", key, { uid: made.metadata.uid });
+      assert.deepEqual(await listed(), []);
+    },
+  },
+];
+
 const evictions: readonly Case[] = [
   {
     name: "a NoExecute taint deletes the pods of its node with their own grace period, and marks them; pods that tolerate it stay",
@@ -127,7 +256,7 @@ const collections: readonly Case[] = [
   },
 ];
 
-export const nodeCases: readonly Case[] = [...objects, ...evictions, ...collections];
+export const nodeCases: readonly Case[] = [...objects, ...reports, ...bound, ...evictions, ...collections];
 
 /** A Node for this case only. */
 async function createOwnNode({ cluster, namespace }: Fixture, ready = "True", suffix = "node"): Promise<string> {

@@ -13,33 +13,40 @@ import {
   runGo,
 } from "./build.ts";
 
-const KUBERNETES_VERSION = "1.36.3";
+/** The versions of Kubernetes that tests run on: the newest that is pinned, and the oldest that the chart takes. */
+export const KUBERNETES = {
+  newest: { version: "1.36.3", module: "kubernetes" },
+  oldest: { version: "1.30.14", module: "kubernetes-oldest" },
+} as const;
+type KubernetesChoice = keyof typeof KUBERNETES;
+
 /** What `setup-envtest` installs: every folder in KUBEBUILDER_ASSETS has them. */
 const ENVTEST_BINARIES = ["etcd", "kube-apiserver", "kubectl"];
 const BINARIES = [...ENVTEST_BINARIES, "kube-controller-manager"];
 const PEER_CRD = "zone-aware-pod-disruption-budget.yaml";
 const PEER_PACKAGE = "github.com/grafana/rollout-operator/cmd/rollout-operator";
 
-/** Clients parse the version that the API server reports, and the audit log shows the names of the binaries. */
-function kubernetesLdflags(): string {
-  const [major, minor] = KUBERNETES_VERSION.split(".");
-  const stamps = { gitVersion: `v${KUBERNETES_VERSION}`, gitMajor: major, gitMinor: minor, gitCommit: "unknown" };
+/** Clients parse the version that the API server reports, and the audit log tells what binaries call themselves. */
+function kubernetesLdflags(version: string): string {
+  const [major, minor] = version.split(".");
+  const stamps = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor, gitCommit: "unknown" };
   const flags = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].flatMap((library) =>
     Object.entries(stamps).map(([name, value]) => `-X ${library}.${name}=${value}`),
   );
   return ["-s", "-w", ...flags].join(" ");
 }
 
-function kubernetes(...commands: string[]): GoBuild {
+function kubernetes(which: KubernetesChoice, ...commands: string[]): GoBuild {
+  const { version, module } = KUBERNETES[which];
   const packages = commands.map((command) => `k8s.io/kubernetes/cmd/${command}`);
-  return { module: "kubernetes", packages, ldflags: kubernetesLdflags() };
+  return { module, packages, ldflags: kubernetesLdflags(version) };
 }
 
 const CONTROL_PLANE: Recipe = {
   name: "controlplane",
   builds: [
     { module: "etcd", packages: ["."], ldflags: "-s -w" },
-    kubernetes("kube-apiserver", "kube-controller-manager", "kubectl"),
+    kubernetes("newest", "kube-apiserver", "kube-controller-manager", "kubectl"),
   ],
   files: BINARIES,
   expectation: "this happens once and takes about 5 minutes on 2 cores",
@@ -48,9 +55,17 @@ const CONTROL_PLANE: Recipe = {
 /** For a KUBEBUILDER_ASSETS without one, which is what `setup-envtest` makes. */
 const CONTROLLER_MANAGER: Recipe = {
   name: "kube-controller-manager",
-  builds: [kubernetes("kube-controller-manager")],
+  builds: [kubernetes("newest", "kube-controller-manager")],
   files: ["kube-controller-manager"],
   expectation: "this happens once and takes about 3 minutes on 2 cores",
+};
+
+/** It runs on the etcd of the newest one. */
+const OLDEST_KUBERNETES: Recipe = {
+  name: "kubernetes-oldest",
+  builds: [kubernetes("oldest", "kube-apiserver", "kube-controller-manager", "kubectl")],
+  files: ["kube-apiserver", "kube-controller-manager", "kubectl"],
+  expectation: "this happens once and takes about 10 minutes on 2 cores",
 };
 
 const PEER: Recipe = {
@@ -80,7 +95,7 @@ const HELMS = {
 } as const;
 
 function stampOfHelm3(library: string): string {
-  const [major, minor] = KUBERNETES_VERSION.split(".");
+  const [major, minor] = KUBERNETES.newest.version.split(".");
   const flag = (field: string, value = "") => `-X helm.sh/helm/v3/${library}.${field}=${value}`;
   return `${flag("k8sVersionMajor", major)} ${flag("k8sVersionMinor", minor)}`;
 }
@@ -106,42 +121,66 @@ async function givenAssets(): Promise<{ folder: string; complete: boolean } | un
   return { folder, complete: await holds(folder, BINARIES) };
 }
 
-/** A folder of links to `given` and to the controller manager in `built`, so that all binaries have one home. */
-async function link(given: string, built: string): Promise<string> {
-  const key = createHash("sha256").update(`${given}\n${built}`).digest("hex").slice(0, 16);
+/** A folder of links to these binaries in `built`, and to the others in `given`, so that all of them have one home. */
+async function link(given: string, built: string, names: readonly string[]): Promise<string> {
+  const key = createHash("sha256")
+    .update([given, built, ...names].join("\n"))
+    .digest("hex")
+    .slice(0, 16);
   const folder = join(cacheFolder(), `assets-${key}`);
   if (await holds(folder, BINARIES)) return folder;
   const temporary = `${folder}.linking-${process.pid}`;
   await mkdir(temporary, { recursive: true });
-  for (const name of ENVTEST_BINARIES) await symlink(join(given, name), join(temporary, name));
-  await symlink(join(built, "kube-controller-manager"), join(temporary, "kube-controller-manager"));
+  for (const name of BINARIES) await symlink(join(names.includes(name) ? built : given, name), join(temporary, name));
   await rm(folder, { recursive: true, force: true });
   await rename(temporary, folder);
   return folder;
 }
 
+/** What `SLUICE_TEST_KUBERNETES` says. Throws when that is no word for a version. */
+function wantedKubernetes(): KubernetesChoice {
+  const wanted = process.env.SLUICE_TEST_KUBERNETES || "newest";
+  if (Object.hasOwn(KUBERNETES, wanted)) return wanted as KubernetesChoice;
+  throw new Error(`SLUICE_TEST_KUBERNETES=${wanted}: must be ${Object.keys(KUBERNETES).join(" or ")}`);
+}
+
 /**
- * The folder with etcd, kube-apiserver, kube-controller-manager and kubectl; undefined if something must be built first. Throws
- * if KUBEBUILDER_ASSETS is set to a folder that lacks a binary.
+ * The folder with etcd, kube-apiserver, kube-controller-manager and kubectl, or undefined when something would have to
+ * be built first. Throws when KUBEBUILDER_ASSETS is set to a folder that lacks a binary.
+ *
+ * @param which default: what `SLUICE_TEST_KUBERNETES` says, or else the newest
  */
-export async function findAssets(): Promise<string | undefined> {
+export async function findAssets(which = wantedKubernetes()): Promise<string | undefined> {
+  const newest = await findNewest();
+  if (which === "newest" || newest === undefined) return newest;
+  const oldest = await recipeFolder(OLDEST_KUBERNETES);
+  return (await holds(oldest, OLDEST_KUBERNETES.files)) ? link(newest, oldest, OLDEST_KUBERNETES.files) : undefined;
+}
+
+async function findNewest(): Promise<string | undefined> {
   const whole = await recipeFolder(CONTROL_PLANE);
   const built = (await holds(whole, CONTROL_PLANE.files)) ? whole : undefined;
   const given = await givenAssets();
   if (!given) return built;
   if (given.complete) return given.folder;
   const single = await recipeFolder(CONTROLLER_MANAGER);
-  if (built) return link(given.folder, built);
-  return (await holds(single, CONTROLLER_MANAGER.files)) ? link(given.folder, single) : undefined;
+  if (built) return link(given.folder, built, CONTROLLER_MANAGER.files);
+  return (await holds(single, CONTROLLER_MANAGER.files))
+    ? link(given.folder, single, CONTROLLER_MANAGER.files)
+    : undefined;
 }
 
-/** As `findAssets`, but builds missing binaries once, which takes minutes. Throws if a build fails or there is no go command. */
-export async function ensureAssets(log: Log): Promise<string> {
-  const found = await findAssets();
-  if (found) return found;
+/** As `findAssets`, but builds what is missing: minutes, once. Throws when a build fails or there is no go command. */
+export async function ensureAssets(log: Log, which = wantedKubernetes()): Promise<string> {
+  const newest = (await findNewest()) ?? (await buildNewest(log));
+  if (which === "newest") return newest;
+  return link(newest, await ensureBuilt(OLDEST_KUBERNETES, log), OLDEST_KUBERNETES.files);
+}
+
+async function buildNewest(log: Log): Promise<string> {
   const given = await givenAssets();
   if (!given) return ensureBuilt(CONTROL_PLANE, log);
-  return link(given.folder, await ensureBuilt(CONTROLLER_MANAGER, log));
+  return link(given.folder, await ensureBuilt(CONTROLLER_MANAGER, log), CONTROLLER_MANAGER.files);
 }
 
 /**

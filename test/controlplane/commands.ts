@@ -26,8 +26,14 @@ const NODE_AND_VOLUME_CONTROLLERS = [
   "taint-eviction",
 ];
 
-/** The controllers that every test needs, or also those of nodes and volumes. */
-export type Controllers = "workloads" | "all";
+/**
+ * Those that every test needs, or also those of nodes and volumes. `node-health` is `all`, and the one that finds out that a
+ * kubelet is silent: five seconds after its last word the Node is not Ready, and tainted.
+ */
+export type Controllers = "workloads" | "all" | "node-health";
+
+/** 40 s in a cluster, looked at every 5 s. */
+const NODE_HEALTH = ["--node-monitor-period=1s", "--node-monitor-grace-period=5s"];
 
 export interface Command {
   readonly file: string;
@@ -76,19 +82,26 @@ const UNLIMITED = [
   "--max-mutating-requests-inflight=4000",
 ];
 
-/** `fairness`: with priority and fairness, and as many seats as a kube-apiserver has by default; else without limits. */
+export interface ApiServerSettings {
+  /** Where it listens. */
+  readonly address: string;
+  readonly port: number;
+  readonly etcdPort: number;
+  /** With priority and fairness, and as many seats as a kube-apiserver has by default; else without limits. */
+  readonly fairness: boolean;
+}
+
+/** Its certificate is for 127.0.0.1 and for its own address. */
 export function apiServerCommand(
   assets: string,
   layout: Layout,
-  port: number,
-  etcdPort: number,
-  fairness: boolean,
+  { address, port, etcdPort, fairness }: ApiServerSettings,
 ): Command {
   return {
     file: join(assets, "kube-apiserver"),
     args: [
       `--etcd-servers=http://127.0.0.1:${etcdPort}`,
-      "--bind-address=127.0.0.1",
+      `--bind-address=${address}`,
       `--secure-port=${port}`,
       `--cert-dir=${layout.certificates}`,
       // There may be no other address, and no client looks for this server in the endpoints of its own Service.
@@ -112,11 +125,13 @@ export function apiServerCommand(
 }
 
 /**
- * No controller looks after the nodes' health (node-lifecycle): no kubelet reports any. A test that needs a node that is not
- * ready writes its condition, and its taints.
+ * Only `node-health` looks after the nodes' health (node-lifecycle): elsewhere no kubelet reports any. A test there that needs a
+ * node that is not ready writes its condition, and its taints.
  */
 export function controllerManagerCommand(assets: string, layout: Layout, which: Controllers): Command {
-  const controllers = which === "all" ? [...CONTROLLERS, ...NODE_AND_VOLUME_CONTROLLERS] : CONTROLLERS;
+  const ofNodes = which === "workloads" ? [] : NODE_AND_VOLUME_CONTROLLERS;
+  const checksNodes = which === "node-health";
+  const controllers = [...CONTROLLERS, ...ofNodes, ...(checksNodes ? ["node-lifecycle"] : [])];
   return {
     file: join(assets, "kube-controller-manager"),
     args: [
@@ -126,6 +141,7 @@ export function controllerManagerCommand(assets: string, layout: Layout, which: 
       "--kube-api-qps=2000",
       "--kube-api-burst=4000",
       `--controllers=${controllers.map((name) => `${name}-controller`).join(",")}`,
+      ...(checksNodes ? NODE_HEALTH : []),
       // Claims that found no volume reconcile again.
       "--pvclaimbinder-sync-period=1s",
       `--service-account-private-key-file=${layout.serviceAccountKey}`,

@@ -23,15 +23,25 @@ export { ensureAssets, ensurePeer, findAssets } from "./assets.ts";
 export interface ControlPlaneOptions {
   /** Default: a temporary folder, removed at the end. A folder of an earlier start goes on with its data. */
   readonly directory?: string;
-  /** Of the API server on 127.0.0.1. Default or 0: a free one. It is reserved until the end. */
+  /** Of the API server. Default or 0: one that is free on 127.0.0.1. It is reserved until the end. */
   readonly port?: number;
+  /**
+   * Where the API server listens. Default: 127.0.0.1. Clients in network namespaces of their own reach the address of a bridge,
+   * and so do all others on this machine.
+   */
+  readonly address?: string;
   /** Default 1000. */
   readonly podsReadyAfterMs?: number;
   /** Default 0. */
   readonly podsGoneAfterMs?: number;
   /** Node objects, node-1 and on. Default 1. */
   readonly nodes?: number;
-  /** Default: workloads. The others take pods off nodes that are gone or tainted, and bind and attach volumes. */
+  /** False: pods are bound, and kubelets of the test's own play them. Default true. */
+  readonly playsPods?: boolean;
+  /**
+   * Default: workloads. `all` also takes pods off nodes that are gone or tainted, and binds and attaches volumes. With
+   * `node-health` a Node also has to be kept Ready by renewals of its Lease.
+   */
   readonly controllers?: Controllers;
   /** An AdmissionConfiguration for the API server: how it speaks to webhooks, among others. Default: none. */
   readonly admissionConfiguration?: string;
@@ -51,7 +61,7 @@ export interface ControlPlaneOptions {
 export interface ControlPlane extends ApiAccess {
   readonly directory: string;
   readonly kubeconfig: string;
-  /** https://127.0.0.1:PORT */
+  /** https://ADDRESS:PORT */
   readonly url: string;
   /** The administrator's bearer token. */
   readonly token: string;
@@ -86,6 +96,7 @@ interface Parts {
   readonly layout: Layout;
   readonly tokens: Tokens;
   readonly assets: string;
+  readonly address: string;
   readonly port: number;
   readonly etcdPort: number;
   readonly etcdPeerPort: number;
@@ -119,8 +130,8 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     await refuseWhenInUse(layout);
     const tokens = await writeConfiguration(layout, options.auditAnswersOf);
     const [port, etcdPort, etcdPeerPort] = ports;
-    const { signal, admissionConfiguration, fairness = false } = options;
-    const settings = { signal, admissionConfiguration, fairness };
+    const { signal, admissionConfiguration, fairness = false, address = "127.0.0.1" } = options;
+    const settings = { signal, admissionConfiguration, fairness, address };
     const parts = { layout, tokens, assets, port, etcdPort, etcdPeerPort, supervisor, ...settings };
     await startEtcd(parts);
     await startApiServer(parts);
@@ -129,6 +140,10 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     await cleanUp();
     throw error;
   }
+}
+
+function urlOf({ address, port }: Parts): string {
+  return `https://${address}:${port}`;
 }
 
 async function choosePort(wanted: number | undefined): Promise<number> {
@@ -163,12 +178,12 @@ async function startEtcd({ assets, layout, etcdPort, etcdPeerPort, supervisor, s
 }
 
 async function startApiServer(parts: Parts): Promise<void> {
-  const { assets, layout, port, etcdPort, tokens, supervisor, signal, admissionConfiguration, fairness } = parts;
-  const { file, args } = apiServerCommand(assets, layout, port, etcdPort, fairness);
+  const { assets, layout, tokens, supervisor, signal, admissionConfiguration } = parts;
+  const { file, args } = apiServerCommand(assets, layout, parts);
   const configured =
     admissionConfiguration === undefined ? [] : [`--admission-control-config-file=${admissionConfiguration}`];
   supervisor.start("kube-apiserver", { file, args: [...args, ...configured] });
-  const access = { url: `https://127.0.0.1:${port}`, token: tokens.admin, caFile: layout.caFile };
+  const access = { url: urlOf(parts), token: tokens.admin, caFile: layout.caFile };
   const ask = async (): Promise<boolean> => {
     const api = await Api.open(access, { userAgent: "sluice-test-supervisor", connections: 1 });
     try {
@@ -201,7 +216,7 @@ async function assemble(
 ): Promise<ControlPlane> {
   const { layout, tokens, supervisor, assets } = parts;
   const { caFile, directory, kubeconfig, auditLog } = layout;
-  const access = { url: `https://127.0.0.1:${parts.port}`, token: tokens.admin, caFile };
+  const access = { url: urlOf(parts), token: tokens.admin, caFile };
   await writeKubeconfig(kubeconfig, access.url, tokens.admin, caFile);
   await writeKubeconfig(layout.controllerManagerKubeconfig, access.url, tokens.controllerManager, caFile);
   const kubelet = await Kubelet.start({ ...access, token: tokens.kubelet }, options);

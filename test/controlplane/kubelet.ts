@@ -24,6 +24,8 @@ export interface KubeletOptions {
   readonly podsGoneAfterMs?: number;
   /** How many Node objects to make: node-1, node-2, ... Default 1. Pods of any other node name are played too. */
   readonly nodes?: number;
+  /** False: it makes nodes and schedules, and kubelets of the test's own play the pods. Default true. */
+  readonly playsPods?: boolean;
   /** Is told when the API server refuses what the kubelet writes, once per pod; it tries on. */
   readonly log?: Log;
 }
@@ -76,7 +78,7 @@ export class Kubelet {
         await createNode(api, { name: `node-${n}`, zone });
       }
       kubelet.#scheduler = await Scheduler.start(access);
-      await kubelet.#begin();
+      if (options.playsPods ?? true) await kubelet.#begin();
     } catch (error) {
       await kubelet.stop();
       throw error;

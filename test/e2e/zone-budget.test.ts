@@ -4,6 +4,7 @@ import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { alerts } from "../../knative/render/alerts.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { type Authority, createAuthority, type IssuedPair } from "../support/certificates.ts";
@@ -48,17 +49,18 @@ describe("budgets are validated by the real API server's webhook", { skip: await
   let server: Server;
   let port: number;
 
-  /** As `kubectl apply -f -`, unless told otherwise. */
-  const kubectl = (object: object | undefined, ...args: string[]): Promise<Output> =>
+  const run = (input: string, args: readonly string[]): Promise<Output> =>
     new Promise((resolve) => {
-      const given = object === undefined ? args : ["apply", "-f", "-", ...args];
       const child = execFile(
         controlPlane.kubectl,
-        ["--kubeconfig", controlPlane.kubeconfig, ...given],
+        ["--kubeconfig", controlPlane.kubeconfig, ...args],
         (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
       );
-      child.stdin?.end(object === undefined ? "" : JSON.stringify(object));
+      child.stdin?.end(input);
     });
+  /** As `kubectl apply -f -`, unless told otherwise. */
+  const kubectl = (object: object | undefined, ...args: string[]): Promise<Output> =>
+    object === undefined ? run("", args) : run(JSON.stringify(object), ["apply", "-f", "-", ...args]);
 
   const present = async ({ cert, key }: Pick<IssuedPair, "cert" | "key">): Promise<void> => {
     for (const [name, text] of [
@@ -99,6 +101,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     });
     await server.ready();
     port = Number(server.log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
+    await api.post(budgetsPath, manifest("let-in", { podNamePartitionRegex: "(" }));
     await api.post(webhooksPath, registration(port, authority.cert));
     // The API server learns of the webhook a moment later.
     await eventually("the webhook called", 30_000, async () => {
@@ -170,6 +173,18 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     const everything = await kubectl(manifest("schema", { selector: { matchLabels: {} } }), "--dry-run=server");
     assert.match(everything.stderr, /Warning: spec\.selector\.matchLabels is empty: the budget governs every pod/);
     assert.equal(everything.code, 0);
+  });
+
+  test("the first command of the alert names the field of an invalid budget that got in while no webhook answered, and the valid ones", async () => {
+    const { first } = alerts.find(({ name }) => name.startsWith("BadZoneAware")) ?? assert.fail();
+    const [, get, replace] = /^kubectl (.+) \| kubectl (.+ -f -) names/.exec(first) ?? [];
+    const words = (command = "") => command.replace("{{ $labels.namespace }}", "default").split(" ");
+    const budgets = await run("", words(get));
+    const { code, stdout, stderr } = await run(budgets.stdout, words(replace));
+    assert.equal(code, 1);
+    assert.match(stderr, /denied the request: spec\.podNamePartitionRegex is /);
+    assert.match(stdout, /\/valid replaced \(server dry run\)/);
+    assert.doesNotMatch(stdout, /let-in/);
   });
 
   test("a ReplicaTemplate is scaled by kubectl, with 1 as its default", async () => {

@@ -129,6 +129,15 @@ export function badRequest(verb: Verb, resource: Resource, message: string): Api
   return new ApiStatusError({ code: 400, reason: "BadRequest", message, verb, resource });
 }
 
+/** A list by a field that the type's objects are not indexed by. */
+export function unknownField(resource: Resource, field: string): ApiStatusError {
+  const message =
+    resource === "pods"
+      ? `field label not supported: ${field}`
+      : `"${field}" is not a known field selector: only "metadata.name", "metadata.namespace"`;
+  return badRequest("list", resource, message);
+}
+
 /** A path that leads nowhere: an unknown resource type or subresource, or a cluster-wide type within a namespace. */
 export function notServed(verb: Verb, resource: Resource): ApiStatusError {
   const message = "the server could not find the requested resource";

@@ -1,7 +1,7 @@
 /** LIST over HTTP: how old the answer may be, and its pages. */
 
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { type ApiStatusError, badRequest, expired, invalidKind } from "./api-errors.ts";
+import { type ApiStatusError, badRequest, expired, invalidKind, unknownField } from "./api-errors.ts";
 import type { ApiRequest } from "./http-request.ts";
 import { type StoredObject, traitsOf } from "./objects.ts";
 import { keyOf } from "./store.ts";
@@ -53,6 +53,10 @@ export class ListPages {
       ...(more ? { continue: makeToken(snapshot.revision, `${startKey(asked, last)}\0`) } : undefined),
       ...(more && !selects ? { remainingItemCount: rest.length - items.length } : undefined),
     };
+    if (asked.wantsMetadata) {
+      const partial = items.map((item) => ({ metadata: item.metadata }));
+      return { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1", metadata, items: partial };
+    }
     return {
       kind: `${kind}List`,
       apiVersion,
@@ -159,14 +163,6 @@ export function fieldMatcher(
     return (object: StoredObject) => (read(object) === value) === (operator !== "!=");
   });
   return (object) => terms.every((matches) => matches(object));
-}
-
-function unknownField(resource: Resource, field: string): ApiStatusError {
-  const message =
-    resource === "pods"
-      ? `field label not supported: ${field}`
-      : `"${field}" is not a known field selector: only "metadata.name", "metadata.namespace"`;
-  return badRequest("list", resource, message);
 }
 
 /** @throws ApiStatusError 400 for a text that is no number. */

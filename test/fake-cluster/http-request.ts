@@ -15,6 +15,8 @@ export interface ApiRequest {
   readonly query: URLSearchParams;
   readonly userAgent: string;
   readonly user: UserInfo;
+  /** A list of metadata alone. */
+  readonly wantsMetadata: boolean;
 }
 
 const maximumBody = 3 * 1024 * 1024;
@@ -44,7 +46,9 @@ export function parseRequest(url: URL, headers: IncomingHttpHeaders): ApiRequest
   if (subresource !== undefined && !hasSubresource(resource, subresource)) throw notServed("get", resource);
   if (namespace !== undefined && !traitsOf(resource).isNamespaced) throw notServed("get", resource);
   const userAgent = headers["user-agent"] ?? "";
-  return { resource, namespace, name, subresource, query: url.searchParams, userAgent, user: userOf(headers) };
+  const wantsMetadata = headers.accept?.includes("as=PartialObjectMetadataList") === true;
+  const asked = { resource, namespace, name, subresource, query: url.searchParams };
+  return { ...asked, userAgent, user: userOf(headers), wantsMetadata };
 }
 
 /** The user that a request impersonates; anonymous if it impersonates none. */

@@ -9,6 +9,7 @@ import {
   type ObjectTypes,
   type Resource,
   resources,
+  type Toleration,
 } from "../../functions/shared/kubernetes/cluster.ts";
 
 /** How the API server treats objects of one resource type. */
@@ -90,6 +91,7 @@ const choices: Readonly<Record<KnownResource, TraitChoices>> = {
   persistentvolumeclaims: volume,
   persistentvolumes: volume,
   nodes: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
+  volumeattachments: { ...plain, hasStatus: true, returnsDeletedObject: true },
   namespaces: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
   rabbitmqclusters: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },
   foundationdbclusters: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },
@@ -185,15 +187,6 @@ interface NamespacedObject extends StoredObject {
 export interface ContainerSpec {
   readonly name: string;
   readonly image: string;
-}
-
-export interface Toleration {
-  readonly key?: string;
-  /** Default: Equal. */
-  readonly operator?: "Equal" | "Exists";
-  readonly value?: string;
-  readonly effect?: string;
-  readonly tolerationSeconds?: number;
 }
 
 export interface PodSpec {

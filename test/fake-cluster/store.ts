@@ -13,11 +13,12 @@ import type {
   Resource,
   WatchEvent,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { namespaceTerminating, notFound, notServed, tooLargeResourceVersion } from "./api-errors.ts";
+import { namespaceTerminating, notFound, notServed, tooLargeResourceVersion, unknownField } from "./api-errors.ts";
 import { ObjectHistory } from "./object-history.ts";
 import {
   isFinalizingNamespace,
   type KindDefinition,
+  type PodSpec,
   resourceNames,
   type StoredObject,
   type StoredPod,
@@ -141,8 +142,8 @@ export class Store {
   /**
    * The current objects in the order of the API server. The caller owns the array.
    *
-   * @throws ApiStatusError 504 if `notOlderThan` lies in the future, 400 for a malformed selector, 404 for a type that is not
-   * served.
+   * @throws ApiStatusError 504 if `notOlderThan` lies in the future, 400 for a malformed selector or a `nodeName` of what are no
+   * pods, 404 for a type that is not served.
    */
   list<R extends Resource>(resource: R, query: ListQuery = {}): ObjectList<StoredTypes[R]> {
     if (!this.serves(resource)) throw notServed("list", resource);
@@ -150,8 +151,12 @@ export class Store {
       throw tooLargeResourceVersion(resource, query.notOlderThan, this.#revision);
     }
     const matches = parseSelector("list", resource, query.labelSelector);
+    const { nodeName } = query;
+    if (nodeName !== undefined && resource !== "pods") throw unknownField(resource, "spec.nodeName");
     const sorted = this.#table(resource).table.sorted(query.namespace);
-    const items = matches === undefined ? sorted.slice() : sorted.filter((object) => matches(object.metadata.labels));
+    let items = matches === undefined ? sorted.slice() : sorted.filter((object) => matches(object.metadata.labels));
+    if (nodeName !== undefined) items = items.filter(({ spec }) => (spec as PodSpec).nodeName === nodeName);
+    if (query.metadataOnly === true) items = items.map(({ metadata }) => ({ metadata }) as StoredTypes[R]);
     return { items, resourceVersion: String(this.#revision) };
   }
 

@@ -1,7 +1,7 @@
 /** Which taints of its node a pod tolerates, and for how long (k8s.io/component-helpers v0.36, scheduling/corev1). */
 
-import type { NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
-import type { StoredPod, Toleration } from "./objects.ts";
+import type { NodeObject, Toleration } from "../../functions/shared/kubernetes/cluster.ts";
+import type { StoredPod } from "./objects.ts";
 
 export interface Taint {
   readonly key: string;

@@ -65,6 +65,7 @@ export function newObject(creation: Creation): StoredObject {
   if (resource === "namespaces") return activeNamespace(object);
   if (resource === "persistentvolumeclaims") return protectedClaim(object);
   if (resource === "persistentvolumes") return protectedVolume(object);
+  if (resource === "volumeattachments") return { ...object, status: { attached: false } } as StoredObject;
   if (resource === "leases") return { ...object, spec: rest.spec ?? {} };
   if (resource === "secrets") return withType(object);
   if (resource === "poddisruptionbudgets") {

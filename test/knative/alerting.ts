@@ -8,7 +8,12 @@ import { placeholderNamespace } from "../../knative/render/object.ts";
 import { ensureBuilt, type Log } from "../controlplane/build.ts";
 
 const monitoring = join(import.meta.dirname, "../../knative/base/monitoring");
-const { spec: rules } = load(readFileSync(join(monitoring, "alerts.yaml"), "utf8")) as { readonly spec: object };
+const { spec: rules } = load(readFileSync(join(monitoring, "alerts.yaml"), "utf8")) as {
+  readonly spec: { readonly groups: readonly { readonly rules: readonly { readonly alert: string }[] }[] };
+};
+
+/** Names of the rendered alerts. */
+export const shippedAlerts = rules.groups.flatMap((group) => group.rules.map(({ alert }) => alert));
 
 /** One answer of `/metrics`, with the labels that Prometheus gives to whom it asked. */
 export interface Scrape {

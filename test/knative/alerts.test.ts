@@ -1,106 +1,34 @@
 /** The alerts by Prometheus's own code, over hours of what the shipped metrics export of groups that stand as a test says. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { surveyZone } from "../../functions/shared/groups/zones.ts";
-import { makeClaim } from "../../functions/shared/ledger/claim.ts";
-import { parseLedger } from "../../functions/shared/ledger/contents.ts";
-import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
-import type { GroupStanding } from "../../triggers/telemetry/ledger-metrics-groups.ts";
-import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
-import { activeAlerts, alertsAfter, answersTo, ensureAlerting, queriesOfDashboard, type Scrape } from "./alerting.ts";
+import { parseStoredBudget } from "../../functions/shared/groups/governing.ts";
+import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import {
+  activeAlerts,
+  alertsAfter,
+  answersTo,
+  ensureAlerting,
+  queriesOfDashboard,
+  type Scrape,
+  shippedAlerts,
+} from "./alerting.ts";
+import {
+  db,
+  drain,
+  hours,
+  minuteMs,
+  minutesAt,
+  Replica,
+  type Stand,
+  scaleDown,
+  show,
+  standingOf,
+  startMs,
+} from "./scraped-hours.ts";
 
 const program = await ensureAlerting(console.error).catch((error: Error) => error);
 if (program instanceof Error && process.env.CI === "true") throw program;
 const skip = program instanceof Error ? `no alerting rules: ${program.message}` : false;
-
-const minuteMs = 60_000;
-const everyMs = 30_000;
-/** When the hours of a test begin. */
-const startMs = Date.UTC(2026, 10, 27);
-
-/** What a test says of a group at a moment. */
-interface Stand {
-  /** As they stand in its ledger. */
-  readonly claims?: readonly string[];
-  readonly zone?: Partial<StatefulSet>;
-  /** Whether its ledger has a reservation. */
-  readonly reserved?: boolean;
-  /** When its last pod became ready; absent: it has nothing to do. */
-  readonly progressMs?: number;
-  /** Since when it has waited, where it waits. */
-  readonly waitsSinceMs?: number;
-}
-
-/** A scale-down that stands since that time, as a ledger has it; it was renewed at the time of its stamp. */
-function scaleDown(sinceMs: number, stampMs = sinceMs): string {
-  const [members, by] = [[{ first: 1, last: 1 }], "another-function"];
-  const times = { stampMs, sinceMs, phase: "begun", terms: "asked" } as const;
-  return makeClaim({ id: "one", kind: "scale-down", zone: "a", members, by, ...times }).line;
-}
-
-function standingOf(key: GroupKey, atMs: number, stand: Stand): GroupStanding {
-  const { claims = [], zone = {}, progressMs = atMs, waitsSinceMs, reserved = false } = stand;
-  const verdict = { guard: "zone-settling", zone: "a", sentence: "", since: waitsSinceMs, at: atMs };
-  const annotations = {
-    "sluice.dev/group": key.group,
-    "sluice.dev/reservations": JSON.stringify(reserved ? { a: { 0: ["uid-of-a-0", "evaluate-eviction", atMs] } } : {}),
-    "sluice.dev/claims": claims.join("\n"),
-    "sluice.dev/verdicts": JSON.stringify(waitsSinceMs === undefined ? {} : { "advance-zone-rollout": verdict }),
-  };
-  const { namespace } = key;
-  const lease = { metadata: { name: "sluice-db", namespace, uid: "lease", resourceVersion: "1", annotations } };
-  const spec = { replicas: 3, podManagementPolicy: "Parallel", updateStrategy: { type: "OnDelete" } };
-  const set = parseStatefulSet({ metadata: { name: "a", namespace, uid: "set", resourceVersion: "1" }, spec });
-  return {
-    key,
-    zones: [surveyZone({ ...set, ...zone }, [], [], atMs)],
-    ledger: parseLedger(key, lease),
-    isUnreadable: false,
-    rollout: { reconciledMs: atMs, progressMs },
-  };
-}
-
-/** One replica that answers reviews, as Prometheus has it by the rendered ServiceMonitor. */
-class Replica {
-  readonly reporting = createReporting({
-    version: "0.1.0",
-    serving: "all",
-    level: "error",
-    keys: () => 0,
-    destination: { write: () => {} },
-  });
-  readonly metrics = this.reporting.metrics;
-  readonly labels: Readonly<Record<string, string>>;
-  isUp = true;
-  standings: readonly GroupStanding[] = [];
-
-  constructor(namespace: string, pod: string) {
-    this.labels = { namespace, job: "rollout-operator", pod };
-    this.metrics.showGroups(async () => this.standings, { reconciles: false });
-  }
-
-  /** A scrape that fails has no series: Prometheus marks those of before as stale. */
-  async scrape(atMs: number): Promise<Scrape> {
-    return { atMs, labels: this.labels, text: this.isUp ? await this.metrics.registry.metrics() : "" };
-  }
-}
-
-type Step = (atMs: number, replicas: Replica[]) => void;
-
-/** What two replicas in each of the namespaces answer for so many minutes. `step` comes before each scrape. */
-async function hours(minutes: number, namespaces: readonly string[], step: Step): Promise<Scrape[]> {
-  const replicas = namespaces.flatMap((namespace) => ["one", "two"].map((pod) => new Replica(namespace, pod)));
-  const scrapes: Scrape[] = [];
-  for (let atMs = startMs; atMs <= startMs + minutes * minuteMs; atMs += everyMs) {
-    step(atMs, replicas);
-    for (const replica of replicas) scrapes.push(await replica.scrape(atMs));
-  }
-  return scrapes;
-}
-
-function minutesAt(atMs: number): number {
-  return (atMs - startMs) / minuteMs;
-}
 
 /** What has fired, as `NAME NAMESPACE/GROUP`, with the minute. */
 async function firedIn(scrapes: readonly Scrape[], namespace: string): Promise<[what: string, minute: number][]> {
@@ -118,25 +46,6 @@ function assertFired(fired: readonly (readonly [string, number])[], what: string
   assert.equal(fired[0]?.[0], what);
   const off = Math.abs((fired[0]?.[1] ?? 0) - minute);
   assert.ok(off <= 1, `${what} at minute ${fired[0]?.[1]}, and not at ${minute}`);
-}
-
-const db = (namespace: string) => ({ namespace, group: "db" });
-
-/** All replicas show each group of their namespace so. */
-function show(replicas: readonly Replica[], atMs: number, standOf: (namespace: string) => Stand = () => ({})): void {
-  for (const replica of replicas) {
-    const { namespace = "" } = replica.labels;
-    replica.standings = [standingOf(db(namespace), atMs, standOf(namespace))];
-  }
-}
-
-/** A drain of some nodes retries its evictions, and reviews go to one replica and the other. */
-function drain(replicas: readonly Replica[], namespace: string, isAllowed: boolean): void {
-  const own = replicas.filter(({ labels }) => labels.namespace === namespace);
-  for (const [index, { metrics }] of own.entries()) {
-    for (let retry = 0; retry < 5; retry++) metrics.countEviction(db(namespace), false);
-    if (isAllowed && index === 0) metrics.countEviction(db(namespace), true);
-  }
 }
 
 suite("alerts over hours", { skip }, () => {
@@ -297,51 +206,150 @@ suite("when nothing fires", { skip }, () => {
   });
 });
 
-suite("alerts by one metric", { skip }, () => {
-  const namespace = "tempo";
-  /** Of the replica's own namespace, which is another one than the group's. */
-  const up = "sluice_build_info 1\n";
-  const alertsOf = (scrapes: readonly Scrape[]) => {
-    assert.ok(!(program instanceof Error));
-    return activeAlerts(program, scrapes, "elsewhere");
-  };
-  /** The same answer every 30 s for so long. */
-  const repeated = ([one = assert.fail()]: readonly Scrape[], minutes: number) =>
-    Array.from({ length: 2 * minutes + 1 }, (_, index) => ({ ...one, atMs: one.atMs + index * everyMs }));
+/** How an alert comes and goes. What a row does not say is as at rest. */
+interface Row {
+  /** Has a replica show what is wrong, which began at `sinceMs`. */
+  readonly wrong: (replica: Replica, atMs: number, sinceMs: number) => void;
+  /** Has it show the opposite, before that and afterwards; absent: {@link show} is enough. */
+  readonly right?: (replica: Replica, atMs: number) => void;
+  /** Minutes until it fires. */
+  readonly after: number;
+  /** What its reader is told, besides what every alert tells. */
+  readonly description?: RegExp;
+}
 
-  test("a ledger that cannot be read is an alert", async () => {
-    const series = `${up}sluice_group_ledger_unreadable{namespace="${namespace}",rollout_group="ingester"} 1\n`;
-    const one = { atMs: Date.now(), labels: { namespace: "elsewhere", job: "rollout-operator" }, text: series };
-    const alerts = await alertsOf(repeated([one], 6));
-    assert.deepEqual(
-      alerts.map(({ name, state, labels }) => [name, state, labels.namespace]),
-      [["SluiceLedgerUnreadable", "firing", namespace]],
-    );
-  });
+const stands =
+  (standOf: (sinceMs: number) => Stand): Row["wrong"] =>
+  (replica, atMs, sinceMs) =>
+    show([replica], atMs, () => standOf(sinceMs));
+const setPolicy = ({ metrics, labels }: Replica, ofEvictions: "Ignore" | "Fail") => {
+  const policies = { "pod-eviction": ofEvictions, "zpdb-validation": "Ignore" };
+  for (const [webhook, set] of Object.entries(policies))
+    for (const policy of ["Ignore", "Fail"])
+      metrics.webhookFailurePolicy.set(
+        { type: "validating", webhook: `${webhook}-${labels.namespace}`, policy },
+        policy === set ? 1 : 0,
+      );
+};
+const setExpiry = ({ metrics }: Replica, atMs: number, days: number) =>
+  metrics.certificateNotAfter.set({ source: "secret" }, atMs / 1000 + days * 86_400);
+const setRemoval = ({ metrics, labels: { namespace = "" } }: Replica, removableMs: number) =>
+  metrics.showVolumes(async () => [{ namespace, zone: "db-zone-a", state: "suspended", bytes: 1, removableMs }]);
+const setKeyAsked = ({ metrics }: Replica, isAsked: boolean) =>
+  metrics.showReviewKeyAsked(() => [
+    ["/admission/no-downscale", true],
+    ["/pods/eviction", isAsked],
+  ]);
 
-  test("what can never be is an alert at once, from the one drain that asked and gave up, and for a quarter of an hour", async () => {
-    const atMs = Date.now();
-    const labels = `namespace="${namespace}",function="evaluate-eviction",zone="ingester-a"`;
-    const text = `${up}sluice_never_possible_timestamp_seconds{${labels}} ${atMs / 1000}\n`;
-    const one = { atMs: atMs + 1_000, labels: { namespace: "elsewhere", job: "rollout-operator" }, text };
-    const firing = (await alertsOf([one])).map(({ name, state, labels: { zone } }) => [name, state, zone]);
-    assert.deepEqual(firing, [["SluiceNeverPossible", "firing", "ingester-a"]]);
-    assert.deepEqual(await alertsOf(repeated([one], 16)), [], "no client has asked since");
-  });
+const noteBudget = ({ metrics, labels: { namespace = "" } }: Replica, maxUnavailable: number) => {
+  const metadata = { namespace, name: "db", uid: "budget", resourceVersion: "1" };
+  const spec = { maxUnavailable, selector: { matchLabels: { app: "db" } } };
+  metrics.budgets.note(parseStoredBudget({ metadata, spec }), "updated");
+};
 
-  test("a volume that is removed within the hour is an alert at once, and names the command that keeps it; one of tomorrow is none", async () => {
-    const atMs = Date.now();
-    const left = (hours: number) => {
-      const seconds = atMs / 1000 + hours * 3_600;
-      const text = `${up}sluice_volume_removal_timestamp_seconds{namespace="${namespace}",zone="db-zone-a"} ${seconds}\n`;
-      return { atMs: atMs + 1_000, labels: { namespace: "elsewhere", job: "rollout-operator" }, text };
-    };
-    const alerts = await alertsOf([left(0.5)]);
-    assert.deepEqual(
-      alerts.map(({ name, state, labels: { zone } }) => [name, state, zone]),
-      [["SluiceVolumeRemovalNears", "firing", "db-zone-a"]],
-    );
-    assert.match(alerts[0]?.annotations.description ?? "", /kubectl sluice recover/);
-    assert.deepEqual(await alertsOf([left(24)]), []);
-  });
+/** Of each alert that ships. */
+const rows: Readonly<Record<string, Row>> = {
+  IncorrectWebhookConfigurationFailurePolicy: {
+    wrong: (replica) => setPolicy(replica, "Ignore"),
+    right: (replica) => setPolicy(replica, "Fail"),
+    after: 5,
+  },
+  BadZoneAwarePodDisruptionBudgetConfiguration: {
+    // The watch delivers it once.
+    wrong: (replica, atMs, sinceMs) => {
+      if (atMs === sinceMs) noteBudget(replica, -1);
+    },
+    right: (replica) => noteBudget(replica, 1),
+    after: 5,
+  },
+  HighNumberInflightZpdbRequests: {
+    // The mean of five minutes is above ten after half of them.
+    wrong: ({ metrics, labels }) => metrics.inflightEvictions.set(labels.pod === "one" ? 20 : 0),
+    right: ({ metrics }) => metrics.inflightEvictions.set(0),
+    after: 8,
+  },
+  RolloutOperatorNotReconciling: { wrong: stands((reconciledMs) => ({ reconciledMs })), after: 15 },
+  SluiceRolloutStuck: {
+    wrong: stands((progressMs) => ({ progressMs, waitsSinceMs: progressMs })),
+    after: 35,
+    description:
+      /^advance-zone-rollout has waited since 2026-11-27 .* UTC: guard zone-settling, zone a\. First: kubectl sluice why db /,
+  },
+  SluiceLedgerUnreadable: { wrong: stands(() => ({ isUnreadable: true })), after: 5 },
+  SluiceNeverPossible: {
+    // The one drain that asked gives up.
+    wrong: ({ metrics, labels: { namespace = "" } }, atMs, sinceMs) => {
+      if (atMs === sinceMs) metrics.neverPossible.note({ namespace, function: "evaluate-eviction", zone: "db-zone-a" });
+    },
+    after: 0,
+  },
+  SluiceVolumeRemovalNears: {
+    wrong: (replica, atMs) => setRemoval(replica, atMs + 30 * minuteMs),
+    right: (replica, atMs) => setRemoval(replica, atMs + 24 * 60 * minuteMs),
+    after: 0,
+    description: /kubectl sluice recover/,
+  },
+  SluiceReviewKeyNotAsked: {
+    wrong: (replica) => setKeyAsked(replica, false),
+    right: (replica) => setKeyAsked(replica, true),
+    after: 15,
+  },
+  SluiceStandsBy: {
+    wrong: ({ metrics, labels: { namespace = "" } }) =>
+      metrics.showOtherOperator(() => [{ namespace, pod: "rollout-operator-0" }]),
+    right: ({ metrics }) => metrics.showOtherOperator(() => []),
+    after: 15,
+    description: /^First: kubectl -n mimir get pod rollout-operator-0 --show-labels /,
+  },
+  SluiceCertificateExpiresSoon: {
+    wrong: (replica, atMs) => setExpiry(replica, atMs, 3),
+    right: (replica, atMs) => setExpiry(replica, atMs, 60),
+    after: 5,
+  },
+  SluiceDown: {
+    wrong: (replica) => {
+      replica.isUp = false;
+    },
+    right: (replica) => {
+      replica.isUp = true;
+    },
+    after: 5,
+  },
+  SluiceEvictionsRefused: { wrong: (replica) => drain([replica], replica.labels.namespace ?? "", false), after: 30 },
+  SluiceClaimStands: {
+    wrong: stands((sinceMs) => ({ claims: [scaleDown(sinceMs)], zone: { graceMs: 0 } })),
+    after: 60,
+  },
+};
+
+test("each alert that ships comes and goes in a test here", () => {
+  assert.deepEqual(Object.keys(rows).toSorted(), shippedAlerts.toSorted());
+});
+
+suite("each alert that ships", { skip }, () => {
+  const sinceMs = startMs + 10 * minuteMs;
+
+  for (const [name, { wrong, right, after, description }] of Object.entries(rows))
+    test(`${name} fires ${after} minutes after its cause, for that namespace alone, and is gone afterwards`, async () => {
+      const untilMs = sinceMs + (after + 5) * minuteMs;
+      const scrapes = await hours(10 + after + 20, ["mimir", "loki"], (atMs, replicas) => {
+        for (const replica of replicas) {
+          show([replica], atMs);
+          const isWrong = replica.labels.namespace === "mimir" && atMs >= sinceMs && atMs < untilMs;
+          if (isWrong) wrong(replica, atMs, sinceMs);
+          else right?.(replica, atMs);
+        }
+      });
+      assert.ok(!(program instanceof Error));
+      const { fired, alerts: left } = await alertsAfter(program, scrapes, "mimir");
+      assertFired(
+        fired.map((one) => [`${one.name} ${one.labels.namespace}`, minutesAt(one.atMs)]),
+        `${name} mimir`,
+        10 + after,
+      );
+      assert.deepEqual(left, [], "all is well again");
+      const before = scrapes.filter(({ atMs }) => atMs < untilMs);
+      const [alert] = description === undefined ? [] : await activeAlerts(program, before, "mimir");
+      if (description !== undefined) assert.match(alert?.annotations.description ?? "", description);
+    });
 });

@@ -1,15 +1,11 @@
 /** The chapter *Away with it* of the manual, typed: it leaves nothing that it does not name, and nothing that is in the way. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { askForFinalizers, nothingInTheWay, readAway, refusalsOf, serveInstalled } from "../support/away.ts";
-import { kubeconfigOf } from "../support/installed.ts";
+import { askForFinalizers, nothingInTheWay, readAway, refusalsOf, serveInstalled, typeInPod } from "../support/away.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
-import { launchServer } from "../support/server.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import { ensureSchemas } from "./schemas.ts";
 
 const schemas = await ensureSchemas().catch((error: Error) => error);
@@ -92,18 +88,4 @@ suite("Away with it", { skip: await skipWithoutControlPlane() }, () => {
       await nothingInTheWay(scene);
     });
   });
-
-  /** Runs here what a user runs in a pod: pods do not run. */
-  async function typeInPod({ api, group: { namespace } }: Scene, command: string) {
-    const [, program = "", args = ""] =
-      /^kubectl -n \S+ exec deployment\/sluice -- (\S+ \S+) (.*)$/.exec(command) ?? [];
-    const dockerfile = await readFile(join(import.meta.dirname, "../../Dockerfile"), "utf8");
-    const [, node, script] = /^ENTRYPOINT \["([^"]+)",.* "([^"]+)"\]$/m.exec(dockerfile) ?? [];
-    assert.equal(program, `${node} ${script}`);
-    const settings = { VOLUME_HOLD: "remove", SKIP_LABEL_FINALIZER: "remove" };
-    const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, "sluice");
-    const launched = launchServer({ kubeconfig, namespace, settings, args: args.split(" ") });
-    const { code } = await launched.ended;
-    return { code, ...launched.printed() };
-  }
 });

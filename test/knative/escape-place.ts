@@ -38,8 +38,15 @@ export async function furnish(api: Api, { namespace, elsewhere }: Place): Promis
     });
 }
 
-/** A configuration that the accounts may change by its name, though no manifest has it. Nothing is served at its path. */
-export function ofNoNamespace(namespace: string, labels: Readonly<Record<string, string>>): Built {
+/**
+ * A configuration that the accounts of a namespace may change by its name, which ends in one that they serve, though no manifest
+ * has it. Nothing is served at its path.
+ */
+export function ofNoNamespace(
+  namespace: string,
+  labels: Readonly<Record<string, string>>,
+  served: string = namespace,
+): Built {
   const nowhere = { matchLabels: { "kubernetes.io/metadata.name": "nowhere" } };
   const rule = { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] };
   const service = { name: "rollout-operator", namespace, port: 443, path: "/not-served/pod-eviction" };
@@ -47,7 +54,7 @@ export function ofNoNamespace(namespace: string, labels: Readonly<Record<string,
     apiVersion: "admissionregistration.k8s.io/v1",
     kind: "ValidatingWebhookConfiguration",
     metadata: {
-      name: `pod-eviction-${namespace}`,
+      name: `pod-eviction-${served}`,
       labels: { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": namespace, ...labels },
     },
     webhooks: [

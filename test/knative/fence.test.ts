@@ -5,6 +5,7 @@ import { loadAll } from "js-yaml";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import { annotationTable, reviewKey } from "../../functions/shared/annotations/table.ts";
 import { splitPath, withKey } from "../../functions/shared/certificates/review-key.ts";
+import { isStandard } from "../../functions/shared/contract/definition.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
 
@@ -17,7 +18,8 @@ const objects = [...rendered].flatMap(([file, text]) =>
   file.endsWith("/kustomization.yaml") ? [] : (loadAll(text) as unknown as Rendered[]),
 );
 /** What acts where a namespace ends has a policy of its own. */
-const inside = groupFunctions.filter(({ keyedBy }) => keyedBy !== "namespaces");
+const inside = groupFunctions.filter(isStandard).filter(({ keyedBy }) => keyedBy !== "namespaces");
+const standard = table.filter(isStandard);
 const sorted = (texts: readonly string[]) => [...new Set(texts)].sort();
 
 suite("the rendered fence", () => {
@@ -37,7 +39,7 @@ suite("the rendered fence", () => {
         return changes.map((path) => `${name}: ${key}: ${path}`);
       });
     const wanted = [
-      ...table.flatMap(({ needs }) => paths("sluice", needs)),
+      ...standard.flatMap(({ needs }) => paths("sluice", needs)),
       ...admissionFunctions.flatMap(({ needs }) => paths("sluice-admission", needs)),
       ...[...inside, ...cronFunctions].flatMap(({ name, needs }) => paths(name, needs)),
     ];
@@ -57,7 +59,7 @@ suite("the rendered fence", () => {
       .flatMap((object) => object.rules ?? [])
       .filter(({ verbs }) => /patch|create|update/.test(verbs.join()));
     const fenced = new Set(
-      table.flatMap(({ needs }) => needs.filter(({ changes }) => changes?.length)).map(({ resource }) => resource),
+      standard.flatMap(({ needs }) => needs.filter(({ changes }) => changes?.length)).map(({ resource }) => resource),
     );
     for (const { resources: some } of rights)
       assert.ok(

@@ -11,7 +11,7 @@ import { Scene } from "../support/scene.ts";
 import { holdProcessGroup } from "./hold-process-group.ts";
 import { mirror } from "./mirror.ts";
 import { release } from "./release.ts";
-import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
+import { accountsOf, byName, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
 import { spread } from "./spread.ts";
 import { suspend } from "./suspend.ts";
 import { vanish } from "./vanish.ts";
@@ -60,7 +60,9 @@ export interface Installation {
   readonly play: Play;
 }
 
-interface Walk extends Omit<Installation, "objects" | "play"> {
+interface Walk extends Omit<Installation, "objects" | "play" | "others"> {
+  /** All namespaces that are served. */
+  readonly places: readonly string[];
   readonly objects: readonly Built[];
   readonly kubectl: Kubectl;
   readonly scene: Scene;
@@ -81,15 +83,22 @@ export const chosenFreely = {
 
 /** What each walk has, in this order, if all of these functions are installed. The certificate is that of the first namespace. */
 const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk) => Promise<void>])[] = [
-  [["rotate-certificate"], ({ scene, kubectl, objects, cast }) => register(scene, kubectl, objects, cast)],
+  [["rotate-certificate"], (all) => register(all.scene, all, all, all.cast)],
   [["advance-zone-rollout"], ({ scene, cast }) => scene.waitForOldLedger(cast.rollout)],
   [["evaluate-eviction", "guard-downscale"], ({ scene, cast }) => decideReviews(scene, cast)],
   [[], ({ scene, ingesters }) => answer(scene, ingesters)],
-  [["rebalance-queues"], ({ scene, cast, ingesters, spreader }) => spread(scene, cast.spreader, ingesters, spreader)],
+  [
+    ["rebalance-queues"],
+    ({ scene, cast, ingesters, namespace, spreader }) =>
+      spread(scene, cast.spreader, ingesters, { namespace, name: spreader }),
+  ],
   [["prepare-downscale", "release-prepared"], ({ scene, cast, ingesters }) => notifyBefore(scene, cast, ingesters)],
   [["prepare-delayed-downscale"], ({ scene, cast, ingesters }) => lower(scene, cast, ingesters)],
   [["follow-replicas"], ({ scene, cast }) => follow(scene, cast)],
-  [["prepare-delayed-downscale", "follow-replicas"], ({ scene, cast, ingesters }) => mirror(scene, cast, ingesters)],
+  [
+    ["prepare-delayed-downscale", "follow-replicas"],
+    ({ scene, cast, ingesters, namespace }) => mirror(scene, cast, ingesters, namespace),
+  ],
   [["mark-skip-label"], ({ scene, cast }) => letGo(scene, cast)],
   [
     ["suspend-group", "gc-suspended-groups"],
@@ -101,7 +110,7 @@ const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk
   [["advance-zone-rollout"], ({ scene, cast, namespace, roller }) => refuse(scene, cast, userOf(namespace, roller))],
   [["keep-ledgers"], ({ scene, cast, namespace, keeper }) => vanish(scene, cast, userOf(namespace, keeper))],
   [["rotate-certificate"], ({ scene, cast }) => renew(scene, cast)],
-  [["rotate-certificate", "evaluate-eviction"], ({ scene }) => showKey(scene)],
+  [["rotate-certificate", "evaluate-eviction"], (all) => showKey(all.scene, all)],
   [["release-prepared"], ({ scene, cast }) => writeTime(scene, cast)],
   [["release-namespace"], ({ scene, objects }) => release(scene, objects)],
 ];
@@ -133,8 +142,10 @@ export async function walk(
   const size = { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } };
   const scenes = await Promise.all(places.map((place) => Scene.set(controlPlane, place, size)));
   const [home = assert.fail()] = scenes;
-  const ingesters = await Ingesters.open();
-  const { nodeOptions: NODE_OPTIONS } = ingesters;
+  // A pod of one name may be in each namespace.
+  const first = await Ingesters.open();
+  const others = await Promise.all(places.slice(1).map(() => Ingesters.open({ beside: first })));
+  const { nodeOptions: NODE_OPTIONS } = first;
   try {
     await Promise.all(scenes.map(furnish));
     await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWebhook(one) && !isWorkload(one)));
@@ -146,11 +157,16 @@ export async function walk(
     for (const [needed, part] of parts) {
       if (!needed.every((name) => functions.includes(name))) continue;
       const where = needed.includes("rotate-certificate") ? [home] : scenes;
-      await Promise.all(where.map((scene) => part({ ...installation, objects, kubectl, scene, ingesters, cast })));
+      await Promise.all(
+        where.map((scene, index) => {
+          const ingesters = others[index - 1] ?? first;
+          return part({ ...installation, places, objects, kubectl, scene, ingesters, cast });
+        }),
+      );
     }
     await Promise.all(scenes.map((scene) => scene.end()));
     for (const name of accountsOf(objects)) {
-      const rights = rightsOf(objects, namespace, name);
+      const rights = rightsOf(objects, namespace, name).flatMap(byName);
       const { used, missing } = await useOf(controlPlane, kubectl, from, { namespace, name, rights });
       context.diagnostic(`${name}: ${[...used].map(([right, times]) => `${textOf(right)} (${times})`).join(", ")}`);
       assert.deepEqual(missing, [], `${name} lacks a right`);
@@ -167,6 +183,7 @@ export async function walk(
   } finally {
     await Promise.all(scenes.map((scene) => scene.close()));
     await kubectl.close();
-    await ingesters.close();
+    await Promise.all(others.map((one) => one.close()));
+    await first.close();
   }
 }

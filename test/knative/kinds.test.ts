@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { load, loadAll } from "js-yaml";
-import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
+import { type FunctionDefinition, isStandard } from "../../functions/shared/contract/definition.ts";
 import { type ListedKind, type ListedKinds, needsOfKinds, parseKinds } from "../../knative/render/kinds.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
@@ -13,6 +13,7 @@ const knative = join(import.meta.dirname, "../../knative");
 const listed = (...mirrored: readonly unknown[]) => parseKinds(JSON.stringify({ mirrored, owners: [] })).mirrored;
 const templates: ListedKind = { plural: "replicatemplates", group: "rollout-operator.grafana.com" };
 const sets: ListedKind = { plural: "statefulsets", group: "apps" };
+const deployments: ListedKind = { plural: "deployments", group: "apps" };
 const brokers: ListedKind = { plural: "brokers", group: "example.com" };
 const none: ListedKinds = { mirrored: [], owners: [] };
 
@@ -91,16 +92,19 @@ test("each listed kind adds exactly the rights that a function says it needs to 
     { apiGroups, resources: ["replicatemplates/scale"], verbs: ["get", "patch"] },
     { apiGroups, resources: ["replicatemplates"], verbs: ["get"] },
   ];
-  const roles = groupFunctions.length + cronFunctions.length + ["admission", "standalone", "operator-account"].length;
+  const roles =
+    groupFunctions.filter(isStandard).length +
+    cronFunctions.length +
+    ["admission", "standalone", "operator-account"].length;
   const known = new Set(without.map((rule) => JSON.stringify(rule)));
   const news = rulesWith(kindNeeds, kinds).filter((rule) => !known.has(JSON.stringify(rule)));
   assert.deepEqual(news, Array(roles).fill(added).flat());
 });
 
-test("a kind that a function leaves out gets no right to that, and another kind of its plural does", () => {
-  const [need] = [{ list: "mirrored", subresource: "status", verbs: ["patch"], except: ["statefulsets"] }] as const;
+test("a kind of a group that a function leaves out gets no right to that, and a kind of its plural in another group does", () => {
+  const [need] = [{ list: "mirrored", subresource: "status", verbs: ["patch"], exceptGroups: ["apps"] }] as const;
   const others = { ...sets, group: "example.com" };
-  const granted = needsOfKinds([need], { ...none, mirrored: [sets, templates, others] });
+  const granted = needsOfKinds([need], { ...none, mirrored: [sets, deployments, templates, others] });
   assert.deepEqual(
     granted.map(({ group, resource }) => `${resource}.${group}`),
     [`replicatemplates/status.${templates.group}`, "statefulsets/status.example.com"],
@@ -139,6 +143,13 @@ test("a mirrored kind gives rights to the functions that mirror alone, and a kin
     "prepare-delayed-downscale": ["things/scale: get"],
   });
   assert.deepEqual(Object.keys(namingIn({ ...none, owners: [kind] }, kind.group)), ["mark-skip-label"]);
+});
+
+test("a mirrored Deployment or ReplicaSet is read alone: its controller writes its status, as that of a StatefulSet", () => {
+  const replicaSets = { plural: "replicasets", group: "apps" };
+  const { "follow-replicas": rights = [] } = namingIn({ ...none, mirrored: [deployments, replicaSets] }, "apps");
+  const ofThese = rights.filter((right) => /^(deployments|replicasets)/.test(right));
+  assert.deepEqual(ofThese, ["deployments/scale: get", "replicasets/scale: get"]);
 });
 
 test("the lists that are shipped mirror ReplicaTemplates and StatefulSets, and the README shows them", () => {

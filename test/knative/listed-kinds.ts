@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import type { Kubectl } from "../support/kubectl.ts";
 import type { Scene } from "../support/scene.ts";
@@ -11,9 +12,9 @@ const apiVersion = `${group}/v1`;
 const kinds = { things: "Thing", brokers: "Broker", others: "Other" } as const;
 type Plural = keyof typeof kinds;
 
-/** As values of the chart. `Other` is of no list. */
+/** As values of the chart, with a kind whose own controller writes its status. `Other` is of no list. */
 export const listedKinds = {
-  kinds: { mirrored: [`things.${group}`], owners: [`brokers.${group}`] },
+  kinds: { mirrored: [`things.${group}`, "deployments.apps"], owners: [`brokers.${group}`] },
   settings: { SKIP_LABEL_KINDS: `Broker.${group}`, SKIP_LABEL_WAIT: "0" },
 };
 
@@ -71,6 +72,36 @@ export async function mirrorListed({ api, controlPlane, group: { namespace } }: 
   assert.equal((await api.get<{ spec: { replicas: number } }>(set)).spec.replicas, 3);
 }
 
+const deployments = (namespace: string) => `/apis/apps/v1/namespaces/${namespace}/deployments`;
+
+/** A zone of another size than the Deployment that it mirrors: the user reads that scale, and leaves the status alone. */
+export async function mirrorDeployment({ api, controlPlane, group: { namespace } }: Scene, user: string) {
+  const from = await auditPosition(controlPlane.auditLog);
+  const labels = { app: "sized" };
+  const template = { metadata: { labels }, spec: { containers: [{ name: "app", image: "app:1" }] } };
+  const spec = { replicas: 1, selector: { matchLabels: labels }, template };
+  await api.post(deployments(namespace), { metadata: { name: "sized" }, spec });
+  const source = "grafana.com/rollout-mirror-replicas-from-resource";
+  const annotations = {
+    [`${source}-name`]: "sized",
+    [`${source}-kind`]: "Deployment",
+    "grafana.com/rollout-force-replicas": "2",
+  };
+  await createGroup(controlPlane, { name: "forced", namespace, zones: 1, pods: 2, annotations });
+  // A reconcile writes back right after the read, so that the first one has done so when the next one reads.
+  await eventually("its scale read by two reconciles, and its status not written", 60_000, async () => {
+    const asked: string[] = [];
+    for await (const entry of readAudit(controlPlane.auditLog, { from }, () => {}))
+      if (entry.user === user && entry.namespace === namespace && entry.name === "sized")
+        asked.push(`${entry.verb} ${entry.resource}`);
+    assert.deepEqual(
+      [...new Set(asked)].filter((one) => one !== "get deployments/scale"),
+      [],
+    );
+    return asked.length >= 2 ? true : undefined;
+  });
+}
+
 /** An owner of the kind gets the finalizer, and when it is deleted its pods get the label before it goes. */
 export async function labelListed({ api, controlPlane, group: { namespace } }: Scene): Promise<void> {
   const { metadata } = await create(api, namespace, "brokers", { "sluice.dev/skip-label": "sluice.dev/let-go" });
@@ -98,17 +129,19 @@ export async function labelListed({ api, controlPlane, group: { namespace } }: S
 /** What the account may not write: an unlisted kind, and of the listed ones what no function writes. */
 export async function forgeWrites({ api, group: { namespace } }: Scene, account: Api): Promise<void> {
   await create(api, namespace, "others");
-  const status = async (plural: Plural, body: object, subresource = "") => {
-    const path = `${pathOf(namespace, plural)}/one${subresource}`;
-    const type = "application/merge-patch+json";
-    const { statusCode, body: answer } = await account.send("PATCH", path, body, type);
+  const patched = async (path: string, body: object) => {
+    const { statusCode, body: answer } = await account.send("PATCH", path, body, "application/merge-patch+json");
     return `${statusCode} ${((await answer.json()) as { message?: string }).message ?? ""}`;
   };
+  const status = (plural: Plural, body: object, subresource = "") =>
+    patched(`${pathOf(namespace, plural)}/one${subresource}`, body);
   const finalizers = { metadata: { finalizers: ["sluice.dev/release-prestop"] } };
   const sized = { status: { replicas: 4 } };
   assert.match(await status("others", finalizers), /^403 .*cannot patch resource "others"/);
   assert.match(await status("others", sized, "/status"), /^403 .*cannot patch resource "others\/status"/);
   assert.match(await status("brokers", sized, "/status"), /^403 .*cannot patch resource "brokers\/status"/);
+  const deployment = `${deployments(namespace)}/sized`;
+  assert.match(await patched(`${deployment}/status`, sized), /^403 .*cannot patch resource "deployments\/status"/);
   assert.match(await status("things", finalizers), /^403 .*cannot patch resource "things"/);
   assert.match(await status("things", sized, "/status"), /^200 /);
   assert.match(await status("things", { status: { phase: "Done" } }, "/status"), /^4\d\d .*no other field of things/);

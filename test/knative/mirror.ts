@@ -8,8 +8,16 @@ import { changed, post } from "../support/posted.ts";
 import type { Scene } from "../support/scene.ts";
 import { alone, budgets, type Cast } from "./walk.ts";
 
-/** Zones that mirror a ReplicaTemplate, and a StatefulSet: their functions read these scales, and write back to the first. */
-export async function mirror(scene: Scene, { delayed, follower }: Cast, ingesters: Ingesters): Promise<void> {
+/**
+ * Zones that mirror a ReplicaTemplate, and a StatefulSet: their functions read these scales, and write back to the first.
+ * `home`: the namespace of the accounts.
+ */
+export async function mirror(
+  scene: Scene,
+  { delayed, follower }: Cast,
+  ingesters: Ingesters,
+  home: string,
+): Promise<void> {
   const { api, controlPlane, group } = scene;
   const { namespace } = group;
   const path = `/apis/${budgets}/namespaces/${namespace}/replicatemplates`;
@@ -47,7 +55,8 @@ export async function mirror(scene: Scene, { delayed, follower }: Cast, ingester
       for (const name of Object.keys(mirrors))
         for (const server of [delayed, follower])
           assert.equal(await post(server, changed("StatefulSet", namespace, `${name}-zone-a`)), 204);
-      const done = await actsOn([metadata.name, `${alone}-zone-a`], namespace, controlPlane.auditLog, start);
+      const mirrored = [metadata.name, `${alone}-zone-a`];
+      const done = await actsOn(mirrored, { namespace, home }, controlPlane.auditLog, start);
       const isRead = (plural: string) => done.get(`get ${plural}/scale`)?.size === readers;
       assert.ok(!done.has("patch statefulsets/status"), "its controller writes that, and would undo it at once");
       const isWritten = done.has("patch replicatemplates/status");
@@ -59,11 +68,18 @@ export async function mirror(scene: Scene, { delayed, follower }: Cast, ingester
     await api.patch(scene.statefulSetPath(`${name}-zone-a`), { metadata: { annotations: { [`${from}-name`]: null } } });
 }
 
-/** Which accounts of a namespace succeeded with what, on objects of these names, from byte `from` of the audit log on. */
-async function actsOn(names: readonly string[], namespace: string, auditLog: string, from: number) {
+/** Which accounts of namespace `home` succeeded with what in `namespace`, from byte `from` of the audit log on. */
+async function actsOn(
+  names: readonly string[],
+  { namespace, home }: { readonly namespace: string; readonly home: string },
+  auditLog: string,
+  from: number,
+) {
   const acts = new Map<string, Set<string>>();
-  for await (const { user, verb, resource, name = "", code } of readAudit(auditLog, { from }, () => {})) {
-    if (code !== 200 || !names.includes(name) || !user.startsWith(`system:serviceaccount:${namespace}:`)) continue;
+  for await (const entry of readAudit(auditLog, { from }, () => {})) {
+    const { user, verb, resource, name = "", code } = entry;
+    if (code !== 200 || entry.namespace !== namespace || !names.includes(name)) continue;
+    if (!user.startsWith(`system:serviceaccount:${home}:`)) continue;
     const act = `${verb} ${resource}`;
     acts.set(act, (acts.get(act) ?? new Set()).add(user));
   }

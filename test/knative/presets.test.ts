@@ -9,7 +9,7 @@ import { isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/instal
 import { Kubectl } from "../support/kubectl.ts";
 import { play as playScene, skipWithoutControlPlane } from "../support/scene.ts";
 import { chosenFreely, type Installation, isForeign, walk } from "./installation.ts";
-import { forgeWrites, labelListed, listedKinds, mirrorListed, serveKinds } from "./listed-kinds.ts";
+import { forgeWrites, labelListed, listedKinds, mirrorDeployment, mirrorListed, serveKinds } from "./listed-kinds.ts";
 import { serveRabbitmqClusters } from "./spread.ts";
 
 /** One process does everything. */
@@ -43,24 +43,20 @@ suite("the presets of the chart on the real API server", {
   });
 
   for (const [preset, chosen] of Object.entries(presets))
-    test(`the account of the preset ${preset} uses each right that it has, and lacks none`, async (context) => {
-      const namespace = `only-${preset}`;
-      const [helm = assert.fail()] = opened.helms;
-      const objects = () => helm.render({ ...someImage, functions: [preset] }, { namespace });
-      const functions = [...chosen, ...alwaysServed].map(({ name }) => name);
-      await walk(context, controlPlane, { namespace, objects, functions, ...sluice, play });
-    });
+    for (const others of [[], [`second-${preset}`, `third-${preset}`]]) {
+      const where = others.length === 0 ? "the namespace" : "each of the three namespaces";
+      test(`the account of the preset ${preset} uses each right that it has in ${where} that it serves, and lacks none`, async (context) => {
+        const namespace = `${others.length === 0 ? "only" : "first"}-${preset}`;
+        const [helm = assert.fail()] = opened.helms;
+        const namespaces = others.length === 0 ? [] : [namespace, ...others];
+        const values = { ...someImage, functions: [preset], namespaces };
+        const objects = () => helm.render(values, { namespace });
+        const functions = [...chosen, ...alwaysServed].map(({ name }) => name);
+        await walk(context, controlPlane, { namespace, others, objects, functions, ...sluice, play });
+      });
+    }
 
-  test("the account of a release that serves three namespaces uses each right in each of them, and lacks none", async (context) => {
-    const [namespace = "", ...others] = ["three-first", "three-second", "three-third"];
-    const [helm = assert.fail()] = opened.helms;
-    const values = { ...someImage, functions: ["suspension"], namespaces: [namespace, ...others] };
-    const objects = () => helm.render(values, { namespace });
-    const functions = [...(presets.suspension ?? []), ...alwaysServed].map(({ name }) => name);
-    await walk(context, controlPlane, { namespace, others, objects, functions, ...sluice, play });
-  });
-
-  test("where kinds of a user are listed, zones mirror one and owners of the other ask for labels, and the account writes no other", async () => {
+  test("where kinds of a user are listed, zones mirror one and owners of the other ask for labels, and the account writes no other, nor the status of a Deployment", async () => {
     const namespace = "listed-kinds";
     const [helm = assert.fail()] = opened.helms;
     const values = { ...someImage, ...listedKinds, functions: ["follow-replicas", "mark-skip-label"] };
@@ -75,6 +71,7 @@ suite("the presets of the chart on the real API server", {
       const server = await scene.serve({ ...settings, ...chosenFreely }, { kubeconfig });
       await server.ready();
       await mirrorListed(scene);
+      await mirrorDeployment(scene, `system:serviceaccount:${namespace}:${account}`);
       await labelListed(scene);
       const token = await tokenOf(scene.api, namespace, account);
       const attacker = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-attacker" });

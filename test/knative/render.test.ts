@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
+import { isStandard } from "../../functions/shared/contract/definition.ts";
 import { resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { readCompanions } from "../../knative/render/companions.ts";
@@ -95,9 +96,10 @@ function rightsNeeded(needs: (typeof table)[number]["needs"]): string[] {
   );
 }
 
+const standard = groupFunctions.filter(isStandard);
 /** What runs outside of the namespaces that are served, and not as a function that comes and goes. */
-const outside = groupFunctions.filter(({ keyedBy }) => keyedBy === "namespaces");
-const inside = groupFunctions.filter((definition) => !outside.includes(definition));
+const outside = standard.filter(({ keyedBy }) => keyedBy === "namespaces");
+const inside = standard.filter((definition) => !outside.includes(definition));
 
 const sorted = (texts: readonly string[]) => [...new Set(texts)].sort();
 
@@ -158,8 +160,8 @@ suite("rendered manifests", () => {
   test("standalone has the rights of all functions, and besides them only that to get Events, for the plugin in its pod", () => {
     const rules = objectsOf("standalone/standalone.yaml").flatMap((object) => object.rules ?? []);
     // What triggers a function on Knative is watched by the account of its source, and here by the process itself.
-    const watched = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
-    const needed = rightsNeeded([...table.flatMap(needsOf), ...watched]);
+    const watched = standard.flatMap(({ watches }) => watches.map(watchNeed));
+    const needed = rightsNeeded([...table.filter(isStandard).flatMap(needsOf), ...watched]);
     assert.deepEqual(sorted(rightsIn(rules)), sorted([...needed, "/events get"]));
   });
 
@@ -237,7 +239,7 @@ suite("rendered manifests", () => {
   });
 
   test("every container is unprivileged on a read-only root, probed, and bounded in memory", () => {
-    assert.equal(workloads.length, groupFunctions.length + cronFunctions.length + 3 - outside.length);
+    assert.equal(workloads.length, inside.length + cronFunctions.length + 3);
     for (const { securityContext, resources, readinessProbe, livenessProbe } of containers) {
       assert.deepEqual(securityContext, {
         allowPrivilegeEscalation: false,

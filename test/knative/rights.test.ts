@@ -5,7 +5,7 @@ import { basename, dirname, join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { dump, loadAll } from "js-yaml";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
-import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
+import { type FunctionDefinition, isStandard } from "../../functions/shared/contract/definition.ts";
 import { connect } from "../../functions/shared/kubernetes/client.ts";
 import { isRightMissing } from "../../functions/shared/kubernetes/cluster.ts";
 import type { ListedKinds } from "../../knative/render/kinds.ts";
@@ -81,7 +81,8 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       return { certificate, reviews, rollout, ledgers, ...scaling, marker, spreader: spreading, ...suspending };
     };
     const accounts = { roller, keeper, spreader, collector: "gc-suspended-groups" };
-    const functions = table.map(({ name }) => name).filter((name) => name !== "release-namespace");
+    const installed = table.filter(isStandard).map(({ name }) => name);
+    const functions = installed.filter((name) => name !== "release-namespace");
     const objects = (kubectl: Kubectl) => kubectl.buildIn("loki", "direct");
     await walk(context, controlPlane, { namespace: "loki", objects, functions, ...accounts, play });
   });

@@ -54,6 +54,11 @@ export function rightsOf(objects: readonly Built[], namespace: string, account: 
   });
 }
 
+/** The same right, for each of its names alone: one of them may be in use, and another not. */
+export function byName(right: Right): Right[] {
+  return right.names === undefined ? [right] : right.names.map((name) => ({ ...right, names: [name] }));
+}
+
 function isClusterRole({ kind, metadata }: Built, name: string): boolean {
   return kind === "ClusterRole" && metadata.name === name;
 }

@@ -17,8 +17,14 @@ export async function serveRabbitmqClusters(kubectl: Kubectl): Promise<void> {
   await kubectl.run("apply", "-k", join(import.meta.dirname, "../fixtures/crds"));
 }
 
+/** An account, which may be of another namespace than the scene. */
+interface Account {
+  readonly namespace: string;
+  readonly name: string;
+}
+
 /** Its pods answer as RabbitMQ does. `account`: whom the user lets read one Secret. */
-export async function spread(scene: Scene, server: Server, ingesters: Ingesters, account: string): Promise<void> {
+export async function spread(scene: Scene, server: Server, ingesters: Ingesters, account: Account): Promise<void> {
   const { api, group } = scene;
   const { namespace } = group;
   for (const ordinal of [0, 1]) ingesters.behave(`${name}-${ordinal}`, { status: 204 });
@@ -73,7 +79,7 @@ export async function spread(scene: Scene, server: Server, ingesters: Ingesters,
 }
 
 /** The Secret, and what its user writes so that Sluice may read it. */
-async function letRead({ api, group: { namespace } }: Scene, account: string): Promise<void> {
+async function letRead({ api, group: { namespace } }: Scene, account: Account): Promise<void> {
   await api.post(`/api/v1/namespaces/${namespace}/secrets`, {
     apiVersion: "v1",
     kind: "Secret",
@@ -84,6 +90,6 @@ async function letRead({ api, group: { namespace } }: Scene, account: string): P
   const rules = [{ apiGroups: [""], resources: ["secrets"], resourceNames: [secret], verbs: ["get"] }];
   await api.post(`${path}/roles`, { apiVersion: rbac, kind: "Role", metadata, rules });
   const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: metadata.name };
-  const subjects = [{ kind: "ServiceAccount", namespace, name: account }];
+  const subjects = [{ kind: "ServiceAccount", ...account }];
   await api.post(`${path}/rolebindings`, { apiVersion: rbac, kind: "RoleBinding", metadata, roleRef, subjects });
 }

@@ -70,11 +70,17 @@ export async function furnish({ controlPlane, api, group: { namespace } }: Scene
   });
 }
 
+/** Where the certificate is, and which namespaces are served. */
+interface Places {
+  readonly namespace: string;
+  readonly places: readonly string[];
+}
+
 /** The certificate is made, the webhooks are registered and trust it, and reviews are asked for, where there are webhooks. */
 export async function register(
-  { api, group: { namespace } }: Scene,
-  kubectl: Kubectl,
-  objects: readonly Built[],
+  { api }: Scene,
+  { namespace, places }: Places,
+  { kubectl, objects }: { readonly kubectl: Kubectl; readonly objects: readonly Built[] },
   { certificate, reviews }: Cast,
 ): Promise<void> {
   await reviews.ready();
@@ -82,7 +88,7 @@ export async function register(
   const configurations = objects.filter(isWebhook);
   if (configurations.length === 0) return;
   await kubectl.apply(configurations.map((configuration) => webhookAt(tlsPort, configuration)));
-  await kubectl.apply([ofNoNamespace(namespace, { [reviewKey.key]: "true" })]);
+  await kubectl.apply(places.map((place) => ofNoNamespace(namespace, { [reviewKey.key]: "true" }, place)));
   assert.equal(await post(certificate, tick), 204);
   await eventually("an eviction decided", 30_000, async () => {
     const { message } = await evict(api, namespace, "absent");
@@ -356,15 +362,16 @@ export async function renew({ api, group: { namespace } }: Scene, { certificate 
   });
 }
 
-/** The review key of the Secret comes into a path. */
-export async function showKey({ api, group: { namespace } }: Scene): Promise<void> {
+/** The review key of the Secret comes into a path of each namespace. */
+export async function showKey({ api }: Scene, { namespace, places }: Places): Promise<void> {
   const { data } = await api.get<{ data: Record<string, string> }>(secretPath(namespace));
   const key = Buffer.from(data[reviewKeyNames.current] ?? "", "base64").toString("hex");
   const webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-  await eventually("its review key in a path", 60_000, async () => {
-    const configuration = await api.get<WebhookConfigurationObject>(`${webhooks}/pod-eviction-${namespace}`);
-    return splitPath(configuration.webhooks?.[0]?.clientConfig.service?.path ?? "").key === key ? true : undefined;
-  });
+  for (const place of places)
+    await eventually(`its review key in a path of ${place}`, 60_000, async () => {
+      const configuration = await api.get<WebhookConfigurationObject>(`${webhooks}/pod-eviction-${place}`);
+      return splitPath(configuration.webhooks?.[0]?.clientConfig.service?.path ?? "").key === key ? true : undefined;
+    });
 }
 
 function secretPath(namespace: string): string {

@@ -33,6 +33,13 @@ const containers = fc.array(
   { maxLength: 3 },
 );
 const specified = fc.array(some({ name: text, image: one("app:1", "grafana/rollout-operator:v1") }), { maxLength: 2 });
+const tolerations = fc.array(
+  some({
+    ...{ key: one("not-ready", "fence"), operator: one("Exists", "Equal"), value: text, effect: one("NoExecute", "") },
+    tolerationSeconds: one(0, 300),
+  }),
+  { maxLength: 3 },
+);
 const condition = fc.record({
   type: one("Ready", "ContainersReady", "DisruptionTarget"),
   status: one("True", "False", "Unknown"),
@@ -61,7 +68,7 @@ const pod = fc
     ),
     some({
       ...{ volumes: fc.array(volume, { maxLength: 3 }), nodeName: text },
-      ...{ containers: specified, initContainers: specified },
+      ...{ containers: specified, initContainers: specified, tolerations },
     }),
     some({
       ...{ phase: one("Pending", "Running", "Succeeded", "Failed"), startTime: time, podIP: text },
@@ -77,6 +84,10 @@ const read = (object: PodObject) => ({
   volumeUser: parseVolumeUser(object),
   groupPod: parseGroupPod(object, "group"),
   operates: isOperator(object),
+  bound: object.spec?.nodeName,
+  tolerates: object.spec?.tolerations?.map(({ key, operator, value, effect, tolerationSeconds }) => {
+    return [key, operator, value, effect, tolerationSeconds];
+  }),
   restarts: object.status?.containerStatuses?.map(({ name, restartCount }) => [name, restartCount]),
 });
 

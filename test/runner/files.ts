@@ -9,10 +9,13 @@ import type { Queue } from "./queue.ts";
 
 /** What one process runs: a file, or a batch of quick files. */
 export interface Job {
+  /** Of a single file, its outcome has this name: the same file may run with several environments. */
   readonly name: string;
   readonly files: readonly string[];
   /** Flags for Node. */
   readonly flags?: readonly string[];
+  /** Variables of its environment, besides those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** An ended job: the events for a reporter, and the outcome of each of its files. */
@@ -51,7 +54,7 @@ async function runJob(root: string, job: Job): Promise<Ended> {
       concurrency: 1,
       cwd: root,
       execArgv: [...(job.flags ?? []), "--import", `${root}test/ending.ts`],
-      env: { ...process.env, SLUICE_TEST_COST: spent },
+      env: { ...process.env, ...job.env, SLUICE_TEST_COST: spent },
     })) {
       if (!isOfRun(event)) events.push(event);
     }
@@ -84,8 +87,7 @@ function outcomesOf(
   tookMs: number,
   cpuMs: number | undefined,
 ): readonly Outcome[] {
-  const [only] = files;
-  if (files.length === 1 && only !== undefined) return [{ ...outcomeOf(root, only, events), tookMs, cpuMs }];
+  if (files.length === 1) return [{ ...outcomeOf(root, name, events), tookMs, cpuMs }];
   const byFile = Map.groupBy(events, ({ data }) => {
     const path = data !== undefined && "file" in data ? data.file : undefined;
     return path === undefined ? name : relative(root, path);

@@ -10,6 +10,7 @@ import { Functions } from "./functions.ts";
 import { Ledgers } from "./ledgers.ts";
 import { Livelock } from "./livelock.ts";
 import { Nodes, Pods } from "./nodes.ts";
+import { OtherOperator } from "./other-operator/other-operator.ts";
 import { disturbances as allDisturbances, type Disturbance } from "./plan.ts";
 import { Processes } from "./processes.ts";
 import { Scaling } from "./scaling/scaling.ts";
@@ -37,6 +38,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const scaling = new Scaling(run);
   const skipLabels = new SkipLabels(run);
   const suspension = new Suspension(run);
+  const otherOperator = new OtherOperator(run);
   const evictions = new Evictions(run);
   const livelock = new Livelock(run);
   const roles = [functions, claims, versions, scaling, skipLabels, suspension, evictions, ...more].flatMap(
@@ -59,6 +61,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
     scaling,
     skipLabels,
     suspension,
+    otherOperator,
     processes,
     clocks,
     events,

@@ -20,6 +20,8 @@ import { undrainedOf } from "../support/checkers/liveness.ts";
 import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
 import { podsOf } from "./claims/asked.ts";
+import { besideOf } from "./other-operator/beside.ts";
+import { isOfOperator } from "./other-operator/periods.ts";
 import type { Connection, Role } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
 import { type Process, runIn } from "./simulated-cluster.ts";
@@ -102,8 +104,10 @@ export class Evictions implements Actor {
 
   /** Opens the shipped function over a connection with faults. */
   #open(connection: Connection, isDry: boolean, wrappers = this.#run.wrappers): undefined {
-    const { process, cluster: direct, cache } = connection;
+    const { process, cache } = connection;
     const { log } = this.#run;
+    const beside = besideOf(this.#run, connection);
+    const direct = beside?.cluster ?? connection.cluster;
     const cluster = wrappers.cluster?.(direct) ?? direct;
     const arrivals = new Map<string, number>();
     const wrapped = wrappers.protocol?.(protocol) ?? protocol;
@@ -121,8 +125,10 @@ export class Evictions implements Actor {
       namespaces: undefined,
       memoryOf: createMemory(),
       ...podsOf(this.#run, connection),
+      ...beside?.context,
     };
-    const handler = evaluateEviction.open(context);
+    const opened = evaluateEviction.open(context);
+    const handler = beside?.answering(opened) ?? opened;
     const [monotonicMs, serverTimeMs] = [() => cluster.monotonicMs(), () => cluster.serverTimeMs()];
     this.#webhooks.push({ process, handler, arrivals, monotonicMs, serverTimeMs, isDry });
   }
@@ -301,7 +307,8 @@ export class Evictions implements Actor {
   /** Drains an existing pod, or a whole node. */
   #disturb(tries: number): void {
     const { world, draw, plan, namespace, log } = this.#run;
-    const pods = world.store.list("pods", { namespace }).items;
+    // rollout-operator's own pods leave in ways of their own.
+    const pods = world.store.list("pods", { namespace }).items.filter((one) => !isOfOperator(one));
     if (pods.length === 0) return;
     const pod = draw.pick(pods);
     const isDry = draw.chance(plan.dryRuns);

@@ -6,6 +6,7 @@ import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
 import { podsOf } from "./claims/asked.ts";
 import { DeclaredChanges } from "./declared-changes.ts";
+import { besideOf } from "./other-operator/beside.ts";
 import { CollectedLedgers, MadeReservations, TakenPods } from "./promises.ts";
 import { createRecycler } from "./recycler.ts";
 import { startReplica } from "./replica.ts";
@@ -63,14 +64,20 @@ export class Functions implements Actor {
   #opener(definition: FunctionDefinition, wrappers = this.#run.wrappers) {
     return (connection: Connection) => {
       const { draw, plan, log } = this.#run;
-      const replica = startReplica(connection, {
-        ...plan,
-        draw,
-        wrappers,
-        log,
-        definition,
-        ...podsOf(this.#run, connection),
-      });
+      const beside = besideOf(this.#run, connection);
+      const cluster = beside?.cluster ?? connection.cluster;
+      const replica = startReplica(
+        { ...connection, cluster },
+        {
+          ...plan,
+          draw,
+          wrappers,
+          log,
+          definition,
+          beside,
+          ...podsOf(this.#run, connection),
+        },
+      );
       return (key: Parameters<typeof replica.trigger>[0]) => replica.trigger(key, false);
     };
   }

@@ -83,6 +83,8 @@ export interface Plan {
   readonly skipLabels?: PlannedSkipLabels;
   /** Volumes of the group that are suspended, wanted back and removed; absent: its pods have no volumes. */
   readonly suspension?: PlannedSuspension;
+  /** rollout-operator, which comes and goes beside Sluice; absent: it never runs. */
+  readonly otherOperator?: PlannedOperator;
   /** How far `farClock` sets the clocks of all API servers ahead, in milliseconds; absent: some minutes in either direction. */
   readonly farAheadMs?: number;
   /** Other versions of Sluice beside this one; undefined: none. */
@@ -242,6 +244,18 @@ export const suspensionDeeds = [
 
 /** A deed of a user, or of another controller, to volume claims and their owners. */
 export type SuspensionDeed = (typeof suspensionDeeds)[number];
+
+export interface PlannedOperator {
+  /** Number of its pods. */
+  readonly replicas: number;
+  /** Mean times between its arrivals and until it leaves, in milliseconds. */
+  readonly awayMs: number;
+  readonly staysMs: number;
+  /** True: processes serve a list of namespaces. False: they serve all. */
+  readonly isListed: boolean;
+  /** Mean time for which LISTs of its pods are refused now and then, in milliseconds; 0: never. */
+  readonly refusedMs: number;
+}
 
 export interface PlannedVersions {
   /** An older version, which knows claims but no kind of them. */

@@ -4,15 +4,20 @@ import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/a
 import type { GroupCache } from "../../functions/shared/cache/cache.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
+import type { Key } from "../../functions/shared/contract/keys.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../functions/shared/contract/reporter.ts";
+import type { OtherOperator } from "../../functions/shared/contract/stand-by.ts";
 import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Protocol, protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import { KeyedQueue } from "../../triggers/workqueue/queue.ts";
+import { sweep } from "../../triggers/workqueue/sweep.ts";
+import { runReconcile, type ServedFunction } from "../../triggers/workqueue/worker.ts";
 import type { ClaimRules } from "./claims/taker.ts";
 import type { Draw } from "./draw.ts";
+import type { Beside } from "./other-operator/beside-process.ts";
 import type { Connection } from "./roles.ts";
 
 /** What a test may wrap to remove a rule and see what breaks. */
@@ -30,6 +35,12 @@ export interface Wrappers {
   readonly pods?: (pods: PodHttp) => PodHttp;
   /** The rules that keep claims safe, for the functions that make claims. */
   readonly claims?: Partial<ClaimRules>;
+  /** What a process, by its name, knows of rollout-operator. `open` opens the shipped code over a cluster. */
+  readonly otherOperator?: (
+    open: (cluster: Cluster) => OtherOperator,
+    cluster: Cluster,
+    process: string,
+  ) => OtherOperator;
   /** The request that a webhook gets. */
   readonly request?: (request: AdmissionRequest) => AdmissionRequest;
   /** The answer that the API server gets. */
@@ -45,7 +56,12 @@ export interface ReplicaOptions {
   readonly definition: FunctionDefinition;
   /** HTTP to pods, for a function that calls them. */
   readonly pods?: PodHttp;
+  /** The process beside rollout-operator; absent or undefined where that never runs. */
+  readonly beside?: Beside | undefined;
 }
+
+/** What the shipped worker and the shipped sweep report besides verdicts is of no use here. */
+const unreported = { reconciled() {}, forget() {}, log() {}, keepOnly() {} };
 
 export interface Replica {
   trigger(key: GroupKey, sweep: boolean): void;
@@ -56,7 +72,8 @@ export function startReplica(
   { process, onVerdict, ...direct }: Omit<Connection, "stop">,
   options: ReplicaOptions,
 ): Replica {
-  const { wrappers, sweepMs, sweepsAtOnce, log, definition, draw } = options;
+  const { wrappers, sweepMs, sweepsAtOnce, log, draw, beside } = options;
+  const definition = beside?.noting(options.definition) ?? options.definition;
   const cluster = wrappers.cluster?.(direct.cluster) ?? direct.cluster;
   const context: Context = {
     cluster,
@@ -75,12 +92,17 @@ export function startReplica(
     namespaces: undefined,
     memoryOf: createMemory(),
     ...(options.pods === undefined ? {} : { pods: options.pods }),
+    ...beside?.context,
   };
+  const served: ServedFunction = { definition: definition as ServedFunction["definition"], context };
   const queue = new KeyedQueue<GroupKey>({
     // The queue has a clock of its own, so that a test that removes a clock from the protocol does not stop it.
     clock: direct.cluster,
     nameOf: ({ namespace, group }) => `${namespace}/${group}`,
-    run: (key, trigger) => definition.reconcile(context, key, trigger),
+    run: (key, trigger) =>
+      beside === undefined
+        ? definition.reconcile(context, key, trigger)
+        : runReconcile(served, unreported, key, trigger),
     onFailure: (_key, error, retryMs) => {
       if (!(error instanceof ClusterError)) throw error;
       log(process.name, `reconcile failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
@@ -91,12 +113,20 @@ export function startReplica(
     random: draw.random,
   });
 
+  async function sweepNow(): Promise<void> {
+    if (beside !== undefined) {
+      const enqueue = (_: ServedFunction, key: Key) => queue.offer(key as GroupKey, { sweep: true });
+      return sweep({ served: [served], reporting: unreported, namespaces: context.namespaces, enqueue });
+    }
+    const groups = await context.cache.groups();
+    for (const key of groups) queue.offer(key, { sweep: true });
+    await definition.sweep?.(context, groups);
+  }
+
   async function sweepForever(): Promise<void> {
     for (;;) {
       try {
-        const groups = await context.cache.groups();
-        for (const key of groups) queue.offer(key, { sweep: true });
-        await definition.sweep?.(context, groups);
+        await sweepNow();
       } catch (error) {
         if (!(error instanceof ClusterError)) throw error;
       }

@@ -1,6 +1,7 @@
 /** The rules of evictions, removed one at a time, in drains that make the fault likely. */
 
 import { claimRules } from "./claims/rules-claims.ts";
+import { otherOperatorRules } from "./other-operator/rules-other-operator.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
 import { membershipRules } from "./rules-mends.ts";
@@ -187,4 +188,5 @@ export const removedRules: readonly RemovedRule[] = [
   ...skipLabelRules,
   ...suspensionRules,
   ...clockRules,
+  ...otherOperatorRules,
 ];

@@ -2,6 +2,7 @@
 import { claimingAnywhere } from "./claims/anywhere.ts";
 import { asked, asking, claiming, fencing } from "./claims/scenarios.ts";
 import type { Draw } from "./draw.ts";
+import { standing } from "./other-operator/scenarios.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain } from "./rules.ts";
 import { scalingAnywhere } from "./scaling/anywhere.ts";
@@ -121,6 +122,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   "skip-labels": (plan, draw) => skipping(plan, draw),
   /** Volumes that are suspended, wanted back and removed, beside rollouts and drains. */
   suspension: (plan, draw) => suspending(plan, draw),
+  /** rollout-operator, which comes and goes beside rollouts, drains and downscales, for which Sluice stands by. */
+  "other-operator": (plan, draw) => standing(plan, draw),
   /** Claims of every kind beside whatever else a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
   /** Sizes that another object sets beside whatever else a seed has drawn. */

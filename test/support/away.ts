@@ -10,7 +10,7 @@ import { evict } from "./drain-webhook.ts";
 import { kubeconfigOf, workloadOf } from "./installed.ts";
 import type { Built, Kubectl } from "./kubectl.ts";
 import type { Scene } from "./scene.ts";
-import type { Server } from "./server.ts";
+import { launchServer, type Server } from "./server.ts";
 
 interface Labelled extends Built {
   readonly metadata: Built["metadata"] & { readonly labels?: Readonly<Record<string, string>> };
@@ -74,15 +74,30 @@ function deletes({ types, labels, namespace, name }: Deletion, { apiVersion, kin
 
 /** Starts a server as the Deployment `sluice` would run it now, without a port that an API server would ask. */
 export async function serveInstalled(scene: Scene): Promise<Server> {
-  const { api, controlPlane, group } = scene;
-  const deployment = await api.get<Built>(`/apis/apps/v1/namespaces/${group.namespace}/deployments/sluice`);
-  const { account, settings } = workloadOf([{ ...deployment, kind: "Deployment", apiVersion: "apps/v1" }], "sluice");
-  const kubeconfig = await kubeconfigOf(controlPlane, api, group.namespace, account);
+  const { kubeconfig, settings } = await deployedIn(scene);
   // Sweeps soon find what no watch reports.
   const ours = { PORT: "0", TLS_PORT: "0", SWEEP_INTERVAL: "1s" };
   const server = await scene.serve({ ...settings, ...ours }, { kubeconfig });
   await server.ready();
   return server;
+}
+
+async function deployedIn({ api, controlPlane, group: { namespace } }: Scene) {
+  const deployment = await api.get<Built>(`/apis/apps/v1/namespaces/${namespace}/deployments/sluice`);
+  const { account, settings } = workloadOf([{ ...deployment, kind: "Deployment", apiVersion: "apps/v1" }], "sluice");
+  return { settings, kubeconfig: await kubeconfigOf(controlPlane, api, namespace, account) };
+}
+
+/** Runs here what a user runs by `kubectl exec` in a pod of the Deployment `sluice`: pods do not run. */
+export async function typeInPod(scene: Scene, command: string) {
+  const [, program = "", args = ""] = /^kubectl -n \S+ exec deployment\/sluice -- (\S+ \S+) (.*)$/.exec(command) ?? [];
+  const dockerfile = await readFile(join(import.meta.dirname, "../../Dockerfile"), "utf8");
+  const [, node, script] = /^ENTRYPOINT \["([^"]+)",.* "([^"]+)"\]$/m.exec(dockerfile) ?? [];
+  assert.equal(program, `${node} ${script}`);
+  const { namespace } = scene.group;
+  const launched = launchServer({ ...(await deployedIn(scene)), namespace, args: args.split(" ") });
+  const { code } = await launched.ended;
+  return { code, ...launched.printed() };
 }
 
 /**
@@ -137,13 +152,28 @@ export async function refusalsOf({ api, group }: Scene): Promise<readonly string
 
 /** Without Sluice a user can make a StatefulSet smaller, evict a pod, and delete objects that had a finalizer. */
 export async function nothingInTheWay(scene: Scene): Promise<void> {
-  const { api } = scene;
   assert.deepEqual(await refusalsOf(scene), []);
-  for (const path of finalizedPaths(scene)) {
-    await api.delete(path);
+  await deleteFinalized(scene);
+  await finalizedGone(scene);
+}
+
+/** Asks for the deletion of what {@link askForFinalizers} has made. Resolves to the finalizers of Sluice that then hold it. */
+export async function deleteFinalized(scene: Scene): Promise<readonly string[]> {
+  for (const path of finalizedPaths(scene)) await scene.api.delete(path);
+  const left = finalizedPaths(scene).map((path) => finalizersOf(scene.api, path).catch(unlessGone));
+  return (await Promise.all(left)).flat().filter((one) => one.startsWith("sluice.dev/"));
+}
+
+/** Resolves when what {@link askForFinalizers} has made is gone. */
+export async function finalizedGone(scene: Scene): Promise<void> {
+  for (const path of finalizedPaths(scene))
     await eventually(`${path} gone`, 30_000, async () => {
-      const there = await api.get(path).catch((error: ApiError) => error);
-      return there instanceof ApiError && there.status === 404 ? true : undefined;
+      const finalizers = await finalizersOf(scene.api, path).catch((error: ApiError) => error);
+      return finalizers instanceof ApiError && finalizers.status === 404 ? true : undefined;
     });
-  }
+}
+
+function unlessGone(error: unknown): readonly string[] {
+  if (error instanceof ApiError && error.status === 404) return [];
+  throw error;
 }

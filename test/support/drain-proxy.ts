@@ -7,6 +7,7 @@ export class TcpProxy {
   readonly #ports = new Set<number>();
   readonly #sockets = new Set<Socket>();
   readonly #traffic = new EventEmitter<{ asked: [port: number] }>();
+  #connections = 0;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -36,6 +37,11 @@ export class TcpProxy {
     this.#ports.delete(port);
   }
 
+  /** How many connections clients have made, those that no replica took among them. */
+  get connections(): number {
+    return this.#connections;
+  }
+
   /** Resolves to the port of the replica that gets the next request. Rejects when `signal` is aborted. */
   async nextAsked(signal: AbortSignal): Promise<number> {
     const [port] = await once(this.#traffic, "asked", { signal });
@@ -51,6 +57,7 @@ export class TcpProxy {
   }
 
   #serve(client: Socket): void {
+    this.#connections++;
     this.#keep(client);
     const ports = [...this.#ports];
     const first = Math.floor(Math.random() * ports.length);

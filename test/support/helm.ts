@@ -128,12 +128,16 @@ export async function chartOfThisMachine(port: number): Promise<{ readonly folde
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-/** A chart that has the shipped one as a subchart, under an alias and a condition, and with its own budgets. */
-export async function parentChart(budgets: number): Promise<{ readonly folder: string; remove(): Promise<void> }> {
+/** A chart that has the shipped one as a subchart, under a condition and perhaps an alias, and budgets of its own. */
+export async function parentChart(
+  budgets: number,
+  alias?: string,
+): Promise<{ readonly folder: string; remove(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-parent-"));
   await cp(chart, join(folder, "charts/sluice"), { recursive: true });
   const { version } = load(await readFile(join(chart, "Chart.yaml"), "utf8")) as { version: string };
-  const subchart = { name: "sluice", version, repository: "", alias: "operator", condition: "operator.enabled" };
+  const condition = `${alias ?? "sluice"}.enabled`;
+  const subchart = { name: "sluice", version, repository: "", condition, ...(alias && { alias }) };
   const description = { apiVersion: "v2", name: "parent", version: "1.0.0", dependencies: [subchart] };
   await writeFile(join(folder, "Chart.yaml"), dump(description));
   const all = Array.from({ length: budgets }, (_, index) => ({

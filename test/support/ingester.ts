@@ -69,6 +69,8 @@ export interface IngestersOptions {
   readonly secure?: { readonly cert: string; readonly key: string };
   /** `svc.` and the cluster's domain, without a final dot. */
   readonly domain?: string;
+  /** Others, of another namespace: one process reaches the pods of both. They must be closed last. Absent: none. */
+  readonly beside?: Ingesters;
 }
 
 interface Running {
@@ -91,9 +93,10 @@ export class Ingesters {
   readonly arrivals: Pick<IngesterCall, "atMs" | "pod" | "uid" | "method">[] = [];
   /** Start and end of each pod, by uid. */
   readonly lives: { readonly pod: string; readonly uid: string; readonly startMs: number; endMs?: number }[] = [];
-  readonly #options: Required<Omit<IngestersOptions, "respond" | "secure">> &
+  readonly #options: Required<Omit<IngestersOptions, "respond" | "secure" | "beside">> &
     Pick<IngestersOptions, "respond" | "secure">;
   readonly #folder: string;
+  readonly #names: string;
   readonly #net: string;
   readonly #placeholder: Server;
   readonly #running = new Map<string, Running>();
@@ -116,9 +119,9 @@ export class Ingesters {
     this.port = (placeholder.address() as AddressInfo).port;
     this.#folder = mkdtempSync(join(tmpdir(), "ingesters-"));
     for (const room of ["names", "disks"]) mkdirSync(join(this.#folder, room));
-    const names = join(this.#folder, "names");
-    this.lookup = lookupIn(names);
-    this.nodeOptions = podNamesIn(names);
+    this.#names = options.beside === undefined ? join(this.#folder, "names") : options.beside.#names;
+    this.lookup = lookupIn(this.#names);
+    this.nodeOptions = podNamesIn(this.#names);
   }
 
   /** Takes a port for all of them. */
@@ -161,8 +164,7 @@ export class Ingesters {
 
   /** Lines of /etc/hosts for all running pods, for programs that take no resolver. */
   hosts(): string {
-    const names = join(this.#folder, "names");
-    const lines = readdirSync(names).map((name) => `${readFileSync(join(names, name), "utf8")} ${name}\n`);
+    const lines = readdirSync(this.#names).map((name) => `${readFileSync(join(this.#names, name), "utf8")} ${name}\n`);
     return lines.join("");
   }
 
@@ -300,7 +302,7 @@ export class Ingesters {
   }
 
   #nameFile(name: string, service: string, namespace: string): string {
-    return join(this.#folder, "names", `${name}.${service}.${namespace}.${this.#options.domain}`);
+    return join(this.#names, `${name}.${service}.${namespace}.${this.#options.domain}`);
   }
 
   #disk(name: string, path: string): string {

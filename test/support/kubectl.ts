@@ -95,11 +95,12 @@ export class Kubectl {
     return output.trim().split("\n");
   }
 
-  /** The commands of a chapter of a README below `knative`, line by line, without the outputs beside them. */
+  /** The commands of a chapter of a README below `knative`, and of what is below its heading, line by line, without remarks. */
   async commandsOf(readme: string, chapter: string): Promise<string[]> {
     const text = await readFile(join(knative, readme), "utf8");
-    const [, part = ""] = new RegExp(`^## ${chapter}\n([^]*?)(?:^## |(?![^]))`, "m").exec(text) ?? [];
-    const blocks = [...part.matchAll(/```sh\n([^`]*)```/g)].flatMap(([, block = ""]) => block.trim().split("\n"));
+    const [part = "", level = ""] = new RegExp(`^(##+) ${chapter}\n[^]*`, "m").exec(text) ?? [];
+    const [own = ""] = part.split(new RegExp(`\n#{2,${level.length}} `));
+    const blocks = [...own.matchAll(/```sh\n([^`]*)```/g)].flatMap(([, block = ""]) => block.trim().split("\n"));
     return blocks.map((line) => line.replace(/ +#.*$/, ""));
   }
 

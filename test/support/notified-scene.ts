@@ -33,7 +33,7 @@ export async function setNotifiedScene(
   { settings, asked, ...options }: NotifiedOptions,
 ): Promise<NotifiedScene> {
   const ingesters = await Ingesters.open({ shutdownPath });
-  const labels = { "grafana.com/prepare-downscale": "true" };
+  const labels = { "grafana.com/prepare-downscale": "true", ...options.labels };
   const annotations = {
     "grafana.com/prepare-downscale-http-path": shutdownPath,
     "grafana.com/prepare-downscale-http-port": String(ingesters.port),

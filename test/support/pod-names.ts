@@ -48,6 +48,15 @@ function addressIn(folder: string, host: string): string | undefined {
   }
 }
 
+/**
+ * The command that runs a program which is no Node process, and which resolves names by this file as by /etc/hosts. Both
+ * programs before it replace themselves, so that the process id is that of the program.
+ */
+export function namedBy(hostsFile: string, program: string, args: readonly string[]) {
+  const mounted = ["--mount", "--", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hostsFile];
+  return { file: "unshare", args: ["--user", "--map-root-user", ...mounted, program, ...args] };
+}
+
 /** Makes this process resolve the names of pods by that folder, wherever it uses the default resolver. */
 export function patchLookup(folder: string): void {
   const original = dns.lookup as unknown as LookupFunction;

@@ -11,6 +11,7 @@ import {
   type ValuesOf,
 } from "../../functions/shared/base/settings.ts";
 import { certificateSettings } from "../../functions/shared/certificates/settings.ts";
+import { type Definition, isStandard } from "../../functions/shared/contract/definition.ts";
 import { isClusterDomain } from "../../functions/shared/http/target.ts";
 import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
@@ -40,7 +41,7 @@ export const settingsTable = {
     fallback: "all",
     meaning: "functions to serve",
     grammar: `all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
-    parse: parseFunctions,
+    parse: (text) => parseFunctions(text, table),
   }),
   mode: setting<"act" | "shadow">({
     name: "SLUICE_MODE",
@@ -244,9 +245,13 @@ function clientMistakes({ tlsPort, tlsClientCaFile, reviewsOnPort }: Settings): 
   ];
 }
 
-function parseFunctions(text: string): readonly string[] | undefined {
-  const all = table.map(({ name }) => name);
-  if (text === "all") return all;
+/** The names of functions: `all` stands for those that are not opt-in. Undefined for a text with a name that no function has. */
+export function parseFunctions(
+  text: string,
+  definitions: readonly Pick<Definition, "name" | "isOptIn">[],
+): readonly string[] | undefined {
+  if (text === "all") return definitions.filter(isStandard).map(({ name }) => name);
+  const all = definitions.map(({ name }) => name);
   const names = text.split(",").map((name) => name.trim());
   return names.every((name) => all.includes(name)) ? [...new Set(names)] : undefined;
 }

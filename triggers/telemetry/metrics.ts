@@ -1,6 +1,8 @@
 /** The metrics of one process. Those that users of rollout-operator alert on keep their names. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
+import type { StoreEvent } from "../../functions/shared/cache/object-store.ts";
+import type { StoredBudget } from "../../functions/shared/groups/governing.ts";
 import { createLedgerMetrics } from "./ledger-metrics.ts";
 import { liveGauges, type Series } from "./live-gauges.ts";
 import { createSuspendedMetrics } from "./volume-metrics.ts";
@@ -47,6 +49,7 @@ export function createMetrics(version: string, keys: () => number) {
     ...createSuspendedMetrics(registers),
     ...httpMetrics(define),
     ...webhookMetrics(define),
+    budgets: createBudgets(define, live),
     neverPossible: createNeverPossible(live),
     /** Shows the number of watches from now on. */
     showWatches(count: () => number): void {
@@ -175,11 +178,6 @@ function httpMetrics({ counter, gauge, histogram }: Definers) {
 
 function webhookMetrics({ counter, gauge, histogram }: Definers) {
   return {
-    budgets: counter(
-      "rollout_operator_zpdb_configurations_observed_total",
-      "ZoneAwarePodDisruptionBudgets that a watch delivered: updated, invalid, ignored, deleted.",
-      ["result"],
-    ),
     evictions: counter(
       "rollout_operator_zpdb_eviction_requests_total",
       "Reviews of evictions by how they ended, in rollout-operator's words, and by the code of the answer.",
@@ -209,6 +207,31 @@ function webhookMetrics({ counter, gauge, histogram }: Definers) {
       "When the certificate that is presented expires, in seconds since the epoch; files or secret is where it is from.",
       ["source"],
     ),
+  };
+}
+
+/** rollout-operator counts what a watch delivers. An alert needs what stands: a budget that stays invalid comes once. */
+function createBudgets({ counter }: Definers, live: ReturnType<typeof liveGauges>) {
+  const invalid = new Map<string, string>();
+  const observed = counter(
+    "rollout_operator_zpdb_configurations_observed_total",
+    "ZoneAwarePodDisruptionBudgets that a watch delivered: updated, invalid, ignored, deleted.",
+    ["result"],
+  );
+  live("sluice_invalid_budgets", "ZoneAwarePodDisruptionBudgets that are invalid now.", ["namespace"], () =>
+    [...Map.groupBy(invalid.values(), (namespace) => namespace)].map(([namespace, all]) => ({
+      labels: { namespace },
+      value: all.length,
+    })),
+  );
+  return {
+    /** Notes what the watch delivers of a budget. */
+    note({ namespace, name, parsed }: Pick<StoredBudget, "namespace" | "name" | "parsed">, how: StoreEvent): void {
+      const isInvalid = how === "updated" && !("budget" in parsed);
+      observed.inc({ result: isInvalid ? "invalid" : how });
+      if (isInvalid) invalid.set(`${namespace}/${name}`, namespace);
+      else if (how !== "ignored") invalid.delete(`${namespace}/${name}`);
+    },
   };
 }
 

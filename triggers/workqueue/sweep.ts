@@ -39,9 +39,11 @@ export function limitTicks(clock: Clock, sweepNow: () => void): () => boolean {
   return () => ticks.offer("tick");
 }
 
+type SweepReporting = Pick<Reporting, "log" | "keepOnly">;
+
 export interface SweepOptions {
   readonly served: readonly ServedFunction[];
-  readonly reporting: Reporting;
+  readonly reporting: SweepReporting;
   /** Namespaces that are swept one by one, so that an unreadable one holds up no other; undefined: all of them at once. */
   readonly namespaces: readonly string[] | undefined;
   /** Enqueues a function for one of its keys; false where the queue refused it. */
@@ -103,7 +105,7 @@ function enqueueListed(listings: readonly Listing[], enqueue: SweepOptions["enqu
 }
 
 /** A right is not given within seconds: a retry would only put off the next sweep of the other namespaces. */
-function throwSevere(listings: readonly Listing[], reporting: Reporting): void {
+function throwSevere(listings: readonly Listing[], reporting: SweepReporting): void {
   const failures = listings.flatMap(({ error }) => (error === undefined ? [] : [error]));
   const severe = failures.find((error) => !hasCode(error, 403) || failures.length === listings.length);
   if (severe !== undefined) throw severe;
@@ -140,17 +142,36 @@ function listAll(
 /** Resolves, never rejects. */
 async function sweepBesides(
   { definition, context }: ServedFunction,
-  reporting: Reporting,
+  reporting: SweepReporting,
   namespace: string | undefined,
   keys: readonly Key[],
 ): Promise<void> {
   if (definition.sweep === undefined) return;
   try {
-    // The sweep of all namespaces together is left out while rollout-operator runs in any of them.
-    if ((await standByFor({ definition, context }, namespace ?? "")) !== undefined) return;
-    await definition.sweep(namespace === undefined ? context : { ...context, namespaces: [namespace] }, keys);
+    const namespaces = await freeNamespaces({ definition, context }, namespace, keys);
+    if (namespaces === undefined) return await definition.sweep(context, keys);
+    if (namespaces.length === 0) return;
+    const free = keys.filter((key) => namespaces.includes(key.namespace));
+    await definition.sweep({ ...context, namespaces }, free);
   } catch (error) {
     const text = `a sweep is left to the next one: ${messageOf(error)}`;
     reporting.log("warn", text, { function: definition.name, reason: "sweep-failed", err: error });
   }
+}
+
+/**
+ * The namespaces in which a function's sweep may act; undefined: all of them, by one LIST. While rollout-operator runs in one of
+ * them, they are those of the keys in which it does not. Never rejects.
+ */
+async function freeNamespaces(
+  served: ServedFunction,
+  namespace: string | undefined,
+  keys: readonly Key[],
+): Promise<readonly string[] | undefined> {
+  const isFree = async (one: string) => (await standByFor(served, one)) === undefined;
+  if (namespace !== undefined) return (await isFree(namespace)) ? [namespace] : [];
+  if (await isFree("")) return undefined;
+  const all = [...new Set(keys.map((key) => key.namespace))].filter((one) => one !== "");
+  const free = await Promise.all(all.map(isFree));
+  return all.filter((_, index) => free[index]);
 }

@@ -43,7 +43,7 @@ export function leastBackoffMs(error: unknown): number {
 /** Reconciles a key. Throws what the function throws. */
 export async function runReconcile(
   { definition, context }: ServedFunction,
-  reporting: Reporting,
+  reporting: Pick<Reporting, "reconciled" | "forget">,
   key: Key,
   trigger: Trigger,
 ): Promise<ReconcileResult> {

@@ -5,6 +5,7 @@
 import { fieldsOf, isTime, parseFields } from "../base/fields.ts";
 import { parseBoolean } from "../base/settings.ts";
 import { annotationOn, anyText, labelOn, onlyTrue } from "./entry.ts";
+import { fencingEntries } from "./fencing.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
@@ -260,6 +261,7 @@ export const annotationTable = [
   ...rebalanceEntries,
   ...suspensionEntries,
   ...foundationEntries,
+  ...fencingEntries,
 ] as const;
 
 export type AnyEntry = (typeof annotationTable)[number];

@@ -13,6 +13,11 @@ export interface Need {
   readonly group: string;
   readonly resource: string;
   readonly verbs: readonly string[];
+  /**
+   * Where the right to a namespaced type holds: in every namespace, or in the namespace `default`, which has the Events about
+   * cluster-scoped objects. Absent: in the namespace of the process.
+   */
+  readonly scope?: "every-namespace" | "default";
   /** Of these objects alone, where a verb can be limited to some; absent: of all. */
   readonly names?: readonly string[];
   /** The same of objects that are of no namespace: each is called so, with `-` and the namespace that is served after it. */
@@ -39,8 +44,8 @@ export interface KindNeed {
   readonly verbs: readonly string[];
   /** As in a {@link Need}. */
   readonly changes?: readonly string[];
-  /** Kinds of the list to which the function does not do this; absent: none. */
-  readonly except?: readonly KnownResource[];
+  /** API groups to whose kinds in the list the function does not do this; absent: none. */
+  readonly exceptGroups?: readonly string[];
 }
 
 export interface ReconcileResult {
@@ -67,6 +72,11 @@ export interface OwnFinalizer {
 export interface Definition {
   readonly name: string;
   readonly concern: string;
+  /**
+   * True for a function that runs only where its name is set in `FUNCTION`. It is left out of `all`, of the standard manifests
+   * and of the chart, so that its rights are given only to users who ask for it. Absent: it belongs to all of them.
+   */
+  readonly isOptIn?: true;
   readonly needs: readonly Need[];
   /** Absent: users name no kinds to it. */
   readonly kindNeeds?: readonly KindNeed[];
@@ -76,6 +86,11 @@ export interface Definition {
   readonly settings?: Readonly<Record<string, Setting<unknown>>>;
   /** Which finalizers of ours are on objects while it is served; absent: it needs none. */
   readonly finalizers?: readonly OwnFinalizer[];
+}
+
+/** True for a function that every installation has unless its user chooses. */
+export function isStandard({ isOptIn }: Pick<Definition, "isOptIn">): boolean {
+  return isOptIn !== true;
 }
 
 /** Reconciles between the sweeps, of the few keys for which a promise with a short time may be due. */

@@ -50,4 +50,12 @@ export const eventReasons = {
   groupLetGo: "ProcessGroupLetGo",
   groupWaiting: "ProcessGroupWaiting",
   groupRecovered: "ProcessGroupRecovered",
+  fenceRequested: "FenceRequested",
+  fenceArmed: "FenceArmed",
+  fenceWaiting: "FenceHeld",
+  fenceStopped: "FenceStopped",
+  fenceEvacuating: "FenceEvacuating",
+  fenceStuck: "FenceStuck",
+  fenceRefused: "FenceRefused",
+  fenceDone: "FenceDone",
 } as const;

@@ -8,12 +8,16 @@ import type { AnsweredObject, ObjectKey, Resource, ServedKind } from "./resource
 
 export type * from "./objects.ts";
 export type * from "./resources.ts";
-export { apiVersionOf, isClusterScoped, isKnown, resources } from "./resources.ts";
+export { apiVersionOf, groupOf, isClusterScoped, isKnown, resources } from "./resources.ts";
 
 export interface ListQuery {
   /** All namespaces when absent. */
   readonly namespace?: string;
   readonly labelSelector?: string;
+  /** The pods that are bound to this node, and no others. Only pods have one: a list of another type rejects with code 400. */
+  readonly nodeName?: string;
+  /** True: the items have their metadata alone, so that a list of large objects costs little. Absent: whole objects. */
+  readonly metadataOnly?: boolean;
   /**
    * Accept any state that is at least this new (`resourceVersionMatch=NotOlderThan`), which the API server answers from
    * memory. Absent: a consistent LIST. Never "0" (rule R5): that accepts any state however old, and is refused here.

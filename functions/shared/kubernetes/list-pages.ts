@@ -25,6 +25,8 @@ const pageSize = (resource: Resource) => (resource === "pods" ? 100 : 500);
 const firstPageSize = (resource: Resource) => (resource === "persistentvolumeclaims" ? 25 : pageSize(resource));
 const mostCharactersPerPage = 4_000_000;
 
+const metadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
 interface ListPage<T> {
   readonly items?: T[] | null;
   readonly metadata: {
@@ -58,17 +60,11 @@ async function readPages<R extends Resource>(
   send: Send,
 ): Promise<ObjectList<ObjectTypes[R]>> {
   const { path, label } = collectionPath(resource, query.namespace);
-  const parameters = new URLSearchParams({ limit: String(firstPageSize(resource)) });
-  if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
-  if (query.notOlderThan !== undefined) {
-    parameters.set("resourceVersion", query.notOlderThan);
-    parameters.set("resourceVersionMatch", "NotOlderThan");
-  }
-  const asked = { verb: "list", resource, label, method: "GET", repeatable: true } as const;
+  const parameters = firstPageOf(resource, query);
+  const accept = query.metadataOnly === true ? { accept: metadataList } : {};
+  const asked = { verb: "list", resource, label, method: "GET", repeatable: true, ...accept } as const;
   const items: ObjectTypes[R][] = [];
-  const pods = new KeptPods();
-  const keep = (item: ObjectTypes[R]) =>
-    resource === "pods" ? (pods.keep(item as PodObject) as ObjectTypes[R]) : withoutUnread(item);
+  const keep = keeping(resource, query);
   for (;;) {
     const page: ListPage<ObjectTypes[R]> = await send({ ...asked, path: `${path}?${parameters}` });
     const count = items.length + (page.items?.length ?? 0) + (page.metadata.remainingItemCount ?? 0);
@@ -81,6 +77,26 @@ async function readPages<R extends Resource>(
     parameters.set("continue", page.metadata.continue);
     parameters.set("limit", String(Math.min(pageSize(resource), fitting(page.items ?? []))));
   }
+}
+
+/** The parameters of the request for the first page. */
+function firstPageOf(resource: Resource, query: ListQuery): URLSearchParams {
+  const parameters = new URLSearchParams({ limit: String(firstPageSize(resource)) });
+  if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
+  if (query.nodeName !== undefined) parameters.set("fieldSelector", `spec.nodeName=${query.nodeName}`);
+  if (query.notOlderThan !== undefined) {
+    parameters.set("resourceVersion", query.notOlderThan);
+    parameters.set("resourceVersionMatch", "NotOlderThan");
+  }
+  return parameters;
+}
+
+/** What is kept of the items of a list, one after the other. */
+function keeping<R extends Resource>(resource: R, query: ListQuery): (item: ObjectTypes[R]) => ObjectTypes[R] {
+  if (query.metadataOnly === true) return (item) => ({ metadata: withoutUnread(item).metadata }) as ObjectTypes[R];
+  if (resource !== "pods") return withoutUnread;
+  const pods = new KeptPods();
+  return (item) => pods.keep(item as PodObject) as ObjectTypes[R];
 }
 
 /** How many such objects a page may have, by the length of their annotations. Nothing else of an object may be so long. */

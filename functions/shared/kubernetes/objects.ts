@@ -40,6 +40,9 @@ export interface PodObject {
     readonly volumes?: readonly { readonly persistentVolumeClaim?: { readonly claimName?: string } }[];
     readonly containers?: readonly Container[];
     readonly initContainers?: readonly Container[];
+    /** Absent: the pod is not bound to a node yet. */
+    readonly nodeName?: string;
+    readonly tolerations?: readonly Toleration[];
   };
   readonly status?: {
     readonly phase?: string;
@@ -54,6 +57,19 @@ export interface PodObject {
 /** What is read of a container in a pod's specification. */
 export interface Container {
   readonly image?: string;
+}
+
+/** Which taints of its node a pod tolerates. */
+export interface Toleration {
+  /** Absent or empty: every key. */
+  readonly key?: string;
+  /** `Equal` or `Exists`; absent: `Equal`. */
+  readonly operator?: string;
+  readonly value?: string;
+  /** Absent or empty: every effect. */
+  readonly effect?: string;
+  /** Seconds for which the pod stays on a node with a NoExecute taint; absent: for ever. */
+  readonly tolerationSeconds?: number;
 }
 
 export interface ContainerStatus {
@@ -217,7 +233,17 @@ export interface NodeObject {
     readonly unschedulable?: boolean;
     readonly taints?: readonly { readonly key: string; readonly value?: string; readonly effect: string }[];
   };
-  readonly status?: { readonly conditions?: readonly Condition[] };
+  readonly status?: {
+    readonly conditions?: readonly Condition[];
+    /** `bootID`: of the kernel, new after each boot. `systemUUID`: of the machine. */
+    readonly nodeInfo?: { readonly bootID?: string; readonly systemUUID?: string };
+  };
+}
+
+/** That a volume is to be attached to a node, or is: cluster-scoped. */
+export interface VolumeAttachmentObject {
+  readonly metadata: Metadata;
+  readonly spec?: { readonly nodeName?: string };
 }
 
 export interface NamespaceObject {
@@ -261,6 +287,7 @@ export interface ObjectTypes {
   persistentvolumeclaims: PvcObject;
   persistentvolumes: VolumeObject;
   nodes: NodeObject;
+  volumeattachments: VolumeAttachmentObject;
   namespaces: NamespaceObject;
   rabbitmqclusters: OtherObject;
   foundationdbclusters: OtherObject;

@@ -42,6 +42,7 @@ export const resources = {
   persistentvolumes: { ...core, kind: "PersistentVolume", isNamespaced: false },
   nodes: { ...core, kind: "Node", isNamespaced: false },
   namespaces: { ...core, kind: "Namespace", isNamespaced: false },
+  volumeattachments: { ...inGroup("storage.k8s.io", "v1"), kind: "VolumeAttachment", isNamespaced: false },
   rabbitmqclusters: { ...inGroup("rabbitmq.com", "v1beta1"), kind: "RabbitmqCluster", broughtBy: "rabbitmq" },
   foundationdbclusters: {
     ...inGroup("apps.foundationdb.org", "v1beta2"),

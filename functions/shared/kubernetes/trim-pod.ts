@@ -1,5 +1,5 @@
 /** Trims the pods of a LIST: no function reads most of a pod, and most of the rest is the same text as in the pod before. */
-import type { Container, ContainerStatus, Metadata, OwnerReference, PodObject } from "./cluster.ts";
+import type { Container, ContainerStatus, Metadata, OwnerReference, PodObject, Toleration } from "./cluster.ts";
 
 type PodStatus = NonNullable<PodObject["status"]>;
 type ListedSpec = NonNullable<PodObject["spec"]>;
@@ -18,7 +18,7 @@ const terminated = { terminated: {} };
  */
 export class KeptPods {
   readonly #before = new Map<string, string>();
-  readonly #imagesBefore = new Map<string, { readonly text: string; readonly containers: readonly Container[] }>();
+  readonly #arraysBefore = new Map<string, { readonly text: string; readonly values: readonly unknown[] }>();
 
   /** Reduces the next pod of the list, and changes its argument. */
   keep({ metadata, spec, status }: PodObject): PodObject {
@@ -43,23 +43,31 @@ export class KeptPods {
     return kept;
   }
 
-  #spec({ volumes = [], containers, initContainers }: ListedSpec): ListedSpec {
+  #spec({ volumes = [], containers, initContainers, nodeName, tolerations }: ListedSpec): ListedSpec {
     return {
+      nodeName: this.#text("node", nodeName),
+      tolerations: tolerations && this.#shared("tolerations", tolerations.map(keptToleration)),
       volumes: pvcVolumesOf(volumes),
       containers: this.#images("containers", containers),
       initContainers: this.#images("first containers", initContainers),
     } satisfies EachOf<ListedSpec> as ListedSpec;
   }
 
-  /** Pods with the same images share one array of them, so that thousands of pods cost nothing more. */
   #images(place: string, all: readonly Container[] | undefined): readonly Container[] | undefined {
     if (all === undefined) return undefined;
-    const containers = all.map(({ image }) => ({ image }) satisfies EachOf<Container> as Container);
-    const text = JSON.stringify(containers);
-    const before = this.#imagesBefore.get(place);
-    if (before?.text === text) return before.containers;
-    this.#imagesBefore.set(place, { text, containers });
-    return containers;
+    return this.#shared(
+      place,
+      all.map(({ image }) => ({ image }) satisfies EachOf<Container> as Container),
+    );
+  }
+
+  /** Pods with the same images or tolerations share one array of them, so that thousands of pods cost nothing more. */
+  #shared<T>(place: string, values: readonly T[]): readonly T[] {
+    const text = JSON.stringify(values);
+    const before = this.#arraysBefore.get(place);
+    if (before?.text === text) return before.values as readonly T[];
+    this.#arraysBefore.set(place, { text, values });
+    return values;
   }
 
   #metadata(metadata: Metadata): Metadata {
@@ -120,6 +128,10 @@ export class KeptPods {
     const { reason } = state.waiting;
     return reason === undefined ? { waiting: {} } : { waiting: { reason: this.#text("reason", reason) } };
   }
+}
+
+function keptToleration({ key, operator, value, effect, tolerationSeconds }: Toleration): Toleration {
+  return { key, operator, value, effect, tolerationSeconds } satisfies EachOf<Toleration> as Toleration;
 }
 
 function pvcVolumesOf(volumes: Volumes): Volumes {

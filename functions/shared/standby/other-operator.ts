@@ -3,9 +3,19 @@
 import { BoundedSet } from "../base/bounded-map.ts";
 import { messageOf } from "../base/error-message.ts";
 import type { OtherOperator, StandBy } from "../contract/stand-by.ts";
-import { apiMessage, type Cluster, ClusterError, hasCode, isRightMissing, lackOf } from "../kubernetes/cluster.ts";
+import {
+  apiMessage,
+  type Cluster,
+  ClusterError,
+  hasCode,
+  isRightMissing,
+  lackOf,
+  type PodObject,
+} from "../kubernetes/cluster.ts";
 import {
   decideStandBy,
+  describePod,
+  goneForMs,
   isOperator,
   listAgainMs,
   listEveryMs,
@@ -43,7 +53,7 @@ interface Scope {
   readonly namespace: string | undefined;
   /** By namespace; only those where there is something to remember. */
   seen: ReadonlyMap<string, SeenOperator>;
-  /** When the last LIST that succeeded was answered, by the monotonic clock. */
+  /** When the last LIST that succeeded was sent, by the monotonic clock: its answer may have been long on its way. */
   listedMs: number | undefined;
   failure: { readonly message: string; readonly isRightMissing: boolean; readonly atMs: number } | undefined;
   /** The LIST that is under way. All callers wait for the same one. */
@@ -64,7 +74,7 @@ export function createOperatorWatch(cluster: Lister, namespaces: readonly string
   const scopeOf = (namespace: string) =>
     scopes.find((one) => one.namespace === undefined || one.namespace === namespace);
   const refresh = async (scope: Scope): Promise<void> => {
-    if (scope.listing === undefined && !isDue(scope, cluster.monotonicMs())) return;
+    if (scope.listing === undefined && dueInMs(cluster, scope) > 0) return;
     scope.listing ??= listInto(cluster, scope).finally(() => {
       scope.listing = undefined;
     });
@@ -73,7 +83,8 @@ export function createOperatorWatch(cluster: Lister, namespaces: readonly string
   const decideIn = (scope: Scope, namespace: string): StandBy | undefined => {
     const { listedMs, failure } = scope;
     const ageMs = listedMs === undefined ? undefined : cluster.monotonicMs() - listedMs;
-    return decideStandBy({ namespace, seen: scope.seen.get(namespace) ?? unseen, ageMs, failure });
+    const nextMs = dueInMs(cluster, scope);
+    return decideStandBy({ namespace, seen: scope.seen.get(namespace) ?? unseen, ageMs, nextMs, failure });
   };
   const standBy = async (namespace: string): Promise<StandBy | undefined> => {
     const scope = scopeOf(namespace);
@@ -100,40 +111,61 @@ export function createOperatorWatch(cluster: Lister, namespaces: readonly string
 }
 
 function podsIn([namespace, { running, gone }]: readonly [string, SeenOperator]): OperatorPod[] {
-  const names = gone === undefined ? running : [gone.pod];
+  const names = gone === undefined ? running.map(({ name }) => name) : [gone.pod];
   return names.map((pod) => ({ namespace, pod }));
 }
 
-function isDue({ listedMs, failure }: Scope, nowMs: number): boolean {
-  if (failure !== undefined) return nowMs - failure.atMs >= (failure.isRightMissing ? listEveryMs : listAgainMs);
-  return listedMs === undefined || nowMs - listedMs >= listEveryMs;
+/** Milliseconds until the next LIST is due; none or less where it is. */
+function dueInMs(cluster: Lister, { listedMs, failure, seen }: Scope): number {
+  const nowMs = cluster.monotonicMs();
+  if (failure !== undefined) return failure.atMs + (failure.isRightMissing ? listEveryMs : listAgainMs) - nowMs;
+  if (listedMs === undefined) return 0;
+  const gone = [...seen.values()].flatMap((one) => (one.gone === undefined ? [] : [one.gone.sinceMs]));
+  return Math.min(listedMs + listEveryMs - nowMs, ...gone.map((ms) => ms + goneForMs - lastedMs(cluster)));
+}
+
+/** Time that the machine slept through is no time in which other processes saw anything. */
+function lastedMs(cluster: Lister): number {
+  return cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
 }
 
 /** Never rejects. */
 async function listInto(cluster: Lister, scope: Scope): Promise<void> {
-  const { namespace } = scope;
-  try {
-    // Selectors know no "or" between two labels.
-    const lists = await Promise.all(
-      operatorLabels.map((label) => {
-        const labelSelector = `${label}=${operatorName}`;
-        return cluster.list("pods", namespace === undefined ? { labelSelector } : { namespace, labelSelector });
-      }),
-    );
-    const running = lists.flatMap(({ items }) => items).filter(isOperator);
-    const found = Map.groupBy(running, ({ metadata }) => metadata.namespace ?? "");
-    // Time that the machine slept through is no time in which other processes saw anything.
-    const lastedMs = cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
-    const noted = new Set([...scope.seen.keys(), ...found.keys()]).values().map((place) => {
-      const names = new Set(found.get(place)?.map(({ metadata }) => metadata.name));
-      return [place, noteListed(scope.seen.get(place) ?? unseen, [...names].sort(), lastedMs)] as const;
-    });
-    scope.seen = new Map(noted.filter(([, { running: pods, gone }]) => pods.length > 0 || gone !== undefined));
-    scope.listedMs = cluster.monotonicMs();
+  const sentMs = cluster.monotonicMs();
+  const lists = await listPods(cluster, scope.namespace);
+  const running = lists.flatMap((list) => (list.status === "fulfilled" ? list.value : []));
+  const found = Map.groupBy(running, ({ metadata }) => metadata.namespace ?? "");
+  const answeredMs = lastedMs(cluster);
+  const failed = lists.find((list) => list.status === "rejected");
+  // A LIST that fails hides no pod that the other one shows, but no pod of it has gone.
+  const places = new Set([...(failed === undefined ? scope.seen.keys() : []), ...found.keys()]);
+  const noted = [...places].map((place) => {
+    const pods = found.get(place)?.map(describePod) ?? [];
+    return [place, noteListed(scope.seen.get(place) ?? unseen, pods, answeredMs)] as const;
+  });
+  const seen = new Map([...scope.seen, ...noted]);
+  scope.seen = new Map([...seen].filter(([, { running: pods, gone }]) => pods.length > 0 || gone !== undefined));
+  if (failed === undefined) {
+    scope.listedMs = sentMs;
     scope.failure = undefined;
-  } catch (error) {
-    scope.failure = { message: causeOf(error), isRightMissing: hasCode(error, 403), atMs: cluster.monotonicMs() };
+  } else {
+    const { reason } = failed;
+    scope.failure = { message: causeOf(reason), isRightMissing: hasCode(reason, 403), atMs: cluster.monotonicMs() };
   }
+}
+
+/** Selectors know no "or" between two labels. Never rejects. */
+function listPods(cluster: Lister, namespace: string | undefined): Promise<PromiseSettledResult<PodObject[]>[]> {
+  return Promise.allSettled(
+    operatorLabels.map(async (label) => {
+      const labelSelector = `${label}=${operatorName}`;
+      const { items } = await cluster.list(
+        "pods",
+        namespace === undefined ? { labelSelector } : { namespace, labelSelector },
+      );
+      return items.filter(isOperator);
+    }),
+  );
 }
 
 function causeOf(error: unknown): string {

@@ -21,10 +21,11 @@
 
 {{- /* The same without those that get no rights to that subresource. Takes a list: the context, the list, and LIST/SUBRESOURCE. */ -}}
 {{- define "sluice.kindsBut" -}}
-{{- $except := ((index . 0).Files.Get "files/functions.yaml" | fromYaml).except -}}
+{{- $exceptGroups := ((index . 0).Files.Get "files/functions.yaml" | fromYaml).exceptGroups -}}
 {{- $left := list -}}
 {{- range $kind := include "sluice.kinds" . | fromJsonArray -}}
-{{- if not (has $kind (get $except (index $ 2) | default list)) }}{{ $left = append $left $kind }}{{ end -}}
+{{- $group := regexFind "[.].+$" $kind | trimPrefix "." -}}
+{{- if not (has $group (get $exceptGroups (index $ 2) | default list)) }}{{ $left = append $left $kind }}{{ end -}}
 {{- end -}}
 {{- toJson $left -}}
 {{- end -}}

@@ -7,7 +7,7 @@ import type { Setting } from "../../../functions/shared/base/settings.ts";
 import manifest from "../../../package.json" with { type: "json" };
 import { dashboard } from "../dashboard.ts";
 import { formatKind, placeholderKinds } from "../kinds.ts";
-import { type Functions, withListedKinds, workloadsOf } from "../manifests.ts";
+import { type Functions, installedFunctions, workloadsOf } from "../manifests.ts";
 import { prometheusRule } from "../monitoring.ts";
 import { placeholderNamespace } from "../object.ts";
 import { type PackageFields, repositoryOf } from "../package-fields.ts";
@@ -46,7 +46,7 @@ const kubeVersion = ">=1.30.0-0";
 /** The files below `knative/chart` that are rendered, by their paths there. Throws Error for a right that cannot be granted. */
 export function renderChart({ functions, choices, settings, definitions }: ChartSources): ReadonlyMap<string, string> {
   const { admissionFunctions, kinds = { mirrored: [], owners: [] } } = functions;
-  const granted = withListedKinds({ ...functions, kinds: placeholderKinds });
+  const granted = installedFunctions({ ...functions, kinds: placeholderKinds });
   const workloads = workloadsOf(granted);
   const [defaultPreset = ""] = Object.keys(choices.presets);
   const [mirrored, owners] = [kinds.mirrored.map(formatKind), kinds.owners.map(formatKind)];

@@ -39,8 +39,8 @@ export interface ChoiceData {
   readonly presets: Readonly<Record<string, readonly string[]>>;
   /** Kinds of no namespace, as the lists of kinds have them: none of these can be listed. */
   readonly ofCluster: readonly string[];
-  /** Kinds of a list that get no rights to a subresource, by `LIST/SUBRESOURCE`. */
-  readonly except: Readonly<Record<string, readonly string[]>>;
+  /** API groups whose kinds get no rights to a subresource, by `LIST/SUBRESOURCE`. */
+  readonly exceptGroups: Readonly<Record<string, readonly string[]>>;
   /** Of the TLS port itself and of the plugin, whichever functions are chosen. */
   readonly port: Rights;
   readonly functions: readonly ChosenFunction[];
@@ -61,8 +61,8 @@ export function choiceData(functions: Functions, { presets, alwaysServed }: Choi
     ofCluster: Object.entries(resources)
       .filter(([, { isNamespaced }]) => !isNamespaced)
       .map(([plural, { group }]) => formatKind({ plural, group })),
-    except: exceptionsOf(all.flatMap(({ kindNeeds = [] }) => kindNeeds)),
-    // The plugin reads the served namespaces, wherever they are.
+    exceptGroups: exceptionsOf(all.flatMap(({ kindNeeds = [] }) => kindNeeds)),
+    // The plugin reads what is served, wherever that is.
     port: { ...rightsFrom(tlsPortNeeds, "processRole"), role: rightsFrom(pluginNeeds, "role").role },
     functions: all.map((definition) => {
       const { name, concern, needs, finalizers = [] } = definition;

@@ -1,7 +1,7 @@
 /** The templates that come from the same definitions as the manifests. The others are written by hand beside them. */
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
-import { servedNamespaces, skipLabelKeys, type Variable } from "../fence/expressions.ts";
+import { noMoreFinalizers, servedNamespaces, skipLabelKeys, type Variable } from "../fence/expressions.ts";
 import { fenceOf, objectChangesOf } from "../fence/fence.ts";
 import { guardOf } from "../fence/guard.ts";
 import { inNamespaces } from "../fence/policy.ts";
@@ -182,6 +182,7 @@ interface PolicyManifest extends Manifest {
   readonly spec: {
     readonly matchConstraints: { readonly resourceRules: readonly ResourceRule[]; readonly namespaceSelector?: object };
     readonly variables?: readonly Variable[];
+    readonly validations: readonly object[];
   };
 }
 
@@ -226,7 +227,7 @@ function policyTemplate(manifest: Manifest): string {
 
 /** A policy that matches the namespaces and the kinds that users list. */
 function templateOfPolicy(manifest: PolicyManifest): string {
-  const { matchConstraints, variables } = manifest.spec;
+  const { matchConstraints, variables, validations } = manifest.spec;
   const { resourceRules, namespaceSelector } = matchConstraints;
   const changed = {
     ...(namespaceSelector && inNamespaces([lines("namespaces")])),
@@ -240,11 +241,25 @@ function templateOfPolicy(manifest: PolicyManifest): string {
       "resourceRules:",
       `  {{- include "sluice.resourceRules" (list . "${keyOf(manifest)}") | nindent COLUMN }}`,
     ],
+    leaving: leavingLines,
   };
+  const isAboutObjects = keyOf(manifest) === "sluice-fence-objects";
   const ours = variables?.map((variable) => ({ ...variable, expression: expressionOf(manifest, variable) }));
-  const spec = { ...manifest.spec, matchConstraints: changed, ...(ours && { variables: ours }) };
+  const all = { validations: [...validations, ...(isAboutObjects ? [lines("leaving")] : [])] };
+  const spec = { ...manifest.spec, matchConstraints: changed, ...(ours && { variables: ours }), ...all };
   return templateOf({ ...manifest, spec }, { isOfCluster: true, own });
 }
+
+/**
+ * A replica that does not know yet that Sluice leaves must not add a finalizer after the check has found none: no process would
+ * take that off.
+ */
+const leavingLines = [
+  "{{- if .Values.uninstall.prepare }}",
+  `- expression: ${noMoreFinalizers()}`,
+  "  message: uninstall.prepare is true, so that Sluice adds no finalizer",
+  "{{- end }}",
+];
 
 /** No policy names a label that a user has not allowed: where the manifests list the usual ones, the setting counts. */
 function expressionOf(manifest: PolicyManifest, { name, expression }: Variable): string {

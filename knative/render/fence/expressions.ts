@@ -3,7 +3,7 @@
  * account may change.
  */
 
-import { skipLabelPath } from "../../../functions/shared/annotations/paths.ts";
+import { ours, skipLabelPath } from "../../../functions/shared/annotations/paths.ts";
 import { placeholderNamespace } from "../object.ts";
 
 /** Paths by group and resource, as `statefulsets.apps/status` names them, for each account. */
@@ -144,6 +144,11 @@ export function onlyOurFinalizers(): string {
     `${foreign("After")} == ${foreign("Before")} &&\n` +
     "variables.ownerReferencesAfter == variables.ownerReferencesBefore"
   );
+}
+
+/** True where no finalizer of Sluice is there that was not there before. */
+export function noMoreFinalizers(): string {
+  return `variables.finalizersAfter.all(f, !f.startsWith(${literal(ours)}) || f in variables.finalizersBefore)`;
 }
 
 /** A path that begins with a review key, and has at least one segment behind the key. */

@@ -131,16 +131,16 @@ function policyOfPart(part: Part, workloads: readonly Workload[], needs: readonl
   const { variables = [], moreVariables = [], validations = [] } = part;
   const accounts = workloads.map((workload) => workload.name);
   const table = tableOf(part, workloads);
-  // A matching write is converted before its account is checked, which spares all other namespaces that cost. Cluster-scoped
-  // objects
-  // have no such selector.
-  const places = part.name === "webhooks" || part.name === "volumes" ? {} : inServedNamespace;
-  return policyIn("fence", part.name, {
-    matchConstraints: { ...places, resourceRules: rulesOf(part, needs) },
+  // Whatever matches is converted before the account is asked for: writes in all other namespaces are spared that. What is of no
+  // namespace knows no such selector.
+  const isAnywhere = part.name === "webhooks" || part.name === "volumes";
+  const spec = {
+    matchConstraints: { ...(isAnywhere ? {} : inServedNamespace), resourceRules: rulesOf(part, needs) },
     matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(accounts) }],
     variables: [...variables, ...variablesOf(table), ...moreVariables],
     validations: [...validations, ...onlyListedChanges(table, part)],
-  });
+  };
+  return policyIn("fence", part.name, spec, isAnywhere ? `fence-${part.name}` : "fence");
 }
 
 /** The validations that hold an account to its row of the table, whatever the objects are. */

@@ -22,9 +22,17 @@ export function ruleFor(group: string, operations: readonly string[], resources:
   return { apiGroups: [group], apiVersions: ["*"], operations, resources };
 }
 
-/** A policy of the namespace that is served. */
-export function policyIn(component: "fence" | "guard", about: string, spec: object): readonly Manifest[] {
-  const name = `sluice-${component}-${about}.${placeholderNamespace}`;
+/**
+ * A policy of the namespace that is served. By its component the folder `knative/namespace` knows what to write the namespace
+ * into: the kustomize of kubectl 1.30 selects by labels, and by no pattern of names.
+ */
+export function policyIn(
+  kind: "fence" | "guard",
+  about: string,
+  spec: object,
+  component: string = kind,
+): readonly Manifest[] {
+  const name = `sluice-${kind}-${about}.${placeholderNamespace}`;
   return policyOf({ name, labels: { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace } }, spec);
 }
 

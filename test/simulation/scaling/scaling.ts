@@ -11,8 +11,10 @@ import { createMemory } from "../../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import { replicaTemplate, replicaTemplates } from "../../fake-cluster/replica-template.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
+import { besideOf } from "../other-operator/beside.ts";
 import { startReplica } from "../replica.ts";
 import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
@@ -21,7 +23,7 @@ import { ScalingChecker } from "./checker.ts";
 import { delayPath, Ingesters, leavePath } from "./ingesters.ts";
 import { SizeWebhooks } from "./size-webhooks.ts";
 
-/** The object that sets the number of replicas. A Deployment will do, as would anything with a scale. */
+/** The object that sets the number of replicas. Its status gets the size of its zones, for no controller writes there. */
 const template = "template";
 const grafana = (name: string) => `grafana.com/${name}`;
 
@@ -70,21 +72,30 @@ export class Scaling implements Actor {
         wanted: (set) => this.#wanted(set),
       }),
     ];
-    world.store.create("deployments", namespace, deploymentOf(plan.replicas) as never);
+    const { kind } = replicaTemplate;
+    world.store.define(replicaTemplate);
+    world.store.create(replicaTemplates, namespace, {
+      kind,
+      metadata: { name: template },
+      spec: { replicas: plan.replicas },
+    });
   }
 
   #open(direct: Connection, definition: FunctionDefinition) {
     const { draw, plan, wrappers, log } = this.#run;
-    const cluster = plan.scaling?.prepares === true ? this.#webhooks.before(direct.cluster) : direct.cluster;
-    const connection = { ...direct, cluster };
+    const beside = besideOf(this.#run, direct);
+    const noted = beside?.cluster ?? direct.cluster;
+    const cluster = plan.scaling?.prepares === true ? this.#webhooks.before(noted) : noted;
     const pods = this.#podsOf(direct);
-    const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition, pods });
+    const replica = startReplica({ ...direct, cluster }, { ...plan, draw, wrappers, log, definition, pods, beside });
     return (key: Parameters<typeof replica.trigger>[0]) => replica.trigger(key, false);
   }
 
   #openWebhook(connection: Connection): undefined {
-    const { process, cluster, cache } = connection;
+    const { process, cache } = connection;
     const { log, wrappers } = this.#run;
+    const beside = besideOf(this.#run, connection);
+    const cluster = beside?.cluster ?? connection.cluster;
     const context: Context = {
       cluster: wrappers.cluster?.(cluster) ?? cluster,
       cache: wrappers.cache?.(cache) ?? cache,
@@ -94,8 +105,9 @@ export class Scaling implements Actor {
       namespaces: undefined,
       memoryOf: createMemory(),
       pods: this.#podsOf(connection),
+      ...beside?.context,
     };
-    this.#webhooks.open(process, context);
+    this.#webhooks.open(process, context, beside);
   }
 
   #podsOf(connection: Connection) {
@@ -115,7 +127,8 @@ export class Scaling implements Actor {
       answer: this.#ingesters.answer,
       onResume,
     });
-    return wrappers.pods?.(pods) ?? pods;
+    const wrapped = wrappers.pods?.(pods) ?? pods;
+    return besideOf(this.#run, connection)?.calling(wrapped) ?? wrapped;
   }
 
   /** Some zones mirror the template, and some follow the zone before them. */
@@ -129,8 +142,8 @@ export class Scaling implements Actor {
     };
     const mirrors = {
       [grafana("rollout-mirror-replicas-from-resource-name")]: template,
-      [grafana("rollout-mirror-replicas-from-resource-kind")]: "Deployment",
-      [grafana("rollout-mirror-replicas-from-resource-api-version")]: "apps/v1",
+      [grafana("rollout-mirror-replicas-from-resource-kind")]: replicaTemplate.kind,
+      [grafana("rollout-mirror-replicas-from-resource-api-version")]: "rollout-operator.grafana.com/v1",
     };
     for (const [index, set] of this.#sets().entries()) {
       const follower = { [grafana("rollout-downscale-leader")]: `${group}-a` };
@@ -184,7 +197,7 @@ export class Scaling implements Actor {
       if (!isFaulty()) return;
       const replicas = draw.whole(1, plan.replicas + 2);
       log("autoscaler", `wants ${replicas}`);
-      world.store.patch("deployments", { namespace, name: template }, { spec: { replicas } });
+      world.store.patch(replicaTemplates, { namespace, name: template }, { spec: { replicas } });
       // Where Sluice does not tell pods, it does not take back what a user has told them.
       if (plan.scaling !== undefined && plan.scaling.delayMs > 0 && draw.chance(0.2)) this.#prepareByHand();
       if (plan.scaling?.prepares === true && draw.chance(0.3)) this.#scaleByHand();
@@ -218,7 +231,8 @@ export class Scaling implements Actor {
 
   #templateReplicas(): number {
     const { world, namespace } = this.#run;
-    return world.store.find("deployments", { namespace, name: template })?.spec?.replicas ?? 0;
+    const { spec } = world.store.get(replicaTemplates, { namespace, name: template });
+    return (spec as { readonly replicas?: number }).replicas ?? 0;
   }
 
   #notifiedBefore({ metadata }: StoredStatefulSet): { readonly delayMs?: number; readonly leaving?: true } {
@@ -234,10 +248,4 @@ export class Scaling implements Actor {
   #wanted({ metadata }: StoredStatefulSet): number | undefined {
     return metadata.labels?.["rollout-group"] === this.#run.group ? this.#templateReplicas() : undefined;
   }
-}
-
-function deploymentOf(replicas: number): object {
-  const labels = { app: template };
-  const pods = { metadata: { labels }, spec: { containers: [{ name: "app", image: "app:1" }] } };
-  return { metadata: { name: template }, spec: { replicas, selector: { matchLabels: labels }, template: pods } };
 }

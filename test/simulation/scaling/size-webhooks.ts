@@ -13,6 +13,7 @@ import type { GroupView } from "../../../functions/shared/cache/cache.ts";
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import { type Cluster, ClusterError, hasCode, type ObjectKey } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
+import type { Beside } from "../other-operator/beside-process.ts";
 import type { SeedRun } from "../seed.ts";
 import { decidedBy } from "../seen-view.ts";
 import { type Process, runIn } from "../simulated-cluster.ts";
@@ -20,6 +21,7 @@ import { type Process, runIn } from "../simulated-cluster.ts";
 interface Webhook {
   readonly process: Process;
   readonly context: Context;
+  readonly beside: Beside | undefined;
 }
 
 const timeoutMs = 10_000;
@@ -37,8 +39,8 @@ export class SizeWebhooks {
   }
 
   /** Opens the shipped function in a process. */
-  open(process: Process, context: Context): void {
-    this.#webhooks.push({ process, context });
+  open(process: Process, context: Context, beside?: Beside): void {
+    this.#webhooks.push({ process, context, beside });
   }
 
   /** The same cluster, except that the API server asks before it makes a StatefulSet smaller. */
@@ -127,8 +129,9 @@ export class SizeWebhooks {
     const refused = { allowed: false, guard: "", reason: "InternalError", cause: "", field: "" } as const;
     const unanswered: AdmissionAnswer = { ...refused, code: 500, message: "the webhook does not answer" };
     if (alive.length === 0) return unanswered;
-    const { process, context } = draw.pick(alive);
-    const handler = openAlone(context);
+    const { process, context, beside } = draw.pick(alive);
+    const alone = openAlone(context);
+    const handler = beside?.answering(alone) ?? alone;
     const { promise, resolve } = Promise.withResolvers<AdmissionAnswer>();
     const end = (answer: AdmissionAnswer) => {
       onResume();

@@ -1,11 +1,19 @@
 /** One process of this function in a fake cluster: zones that follow each other, or mirror a size. */
 import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
+import { replicaTemplate, replicaTemplates } from "../../../fake-cluster/replica-template.ts";
 import type { GroupOptions } from "../../../fake-cluster/world.ts";
 import { Harness, key, namespace, played } from "../../shared/reconcile/harness.ts";
 
 const grafana = (texts: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`grafana.com/${name}`, text]));
+
+/** Annotations of a StatefulSet, without `grafana.com/`, that make it mirror the ReplicaTemplate of {@link Following.mirror}. */
+export const mirrors = {
+  "rollout-mirror-replicas-from-resource-name": "template",
+  "rollout-mirror-replicas-from-resource-kind": "ReplicaTemplate",
+  "rollout-mirror-replicas-from-resource-api-version": "rollout-operator.grafana.com/v1",
+};
 
 export class Following {
   readonly harness: Harness;
@@ -17,6 +25,7 @@ export class Following {
   ): Promise<Following> {
     const following = new Following(new Harness({ zones: ["a", "b", "c"], replicas, ...more }));
     const { world } = following.harness;
+    world.store.define(replicaTemplate);
     const leader = { "rollout-downscale-leader": "group-a" };
     for (const zone of ["b", "c"]) following.annotate(zone, changes[zone] ?? leader);
     for (const zone of ["a"]) following.annotate(zone, changes[zone] ?? {});
@@ -59,6 +68,22 @@ export class Following {
 
   scale(zone: string, replicas: number): void {
     this.harness.world.scale({ namespace, name: `group-${zone}` }, replicas);
+  }
+
+  /** Makes the ReplicaTemplate that {@link mirrors} names. */
+  mirror(replicas: number): void {
+    const { kind } = replicaTemplate;
+    this.harness.world.store.create(replicaTemplates, namespace, {
+      kind,
+      metadata: { name: "template" },
+      spec: { replicas },
+    });
+  }
+
+  /** The number of replicas in the status of the ReplicaTemplate. */
+  get mirroredStatus(): number | undefined {
+    const { status } = this.harness.world.store.get(replicaTemplates, { namespace, name: "template" });
+    return (status as { readonly replicas?: number } | undefined)?.replicas;
   }
 
   /** The sizes of a, b and c. */

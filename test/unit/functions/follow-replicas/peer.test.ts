@@ -4,14 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/harness.ts";
-import { Following } from "./following.ts";
-
-const mirrors = {
-  "rollout-mirror-replicas-from-resource-name": "template",
-  "rollout-mirror-replicas-from-resource-kind": "Deployment",
-  "rollout-mirror-replicas-from-resource-api-version": "apps/v1",
-};
+import { replicaTemplates } from "../../../fake-cluster/replica-template.ts";
+import { Following, mirrors } from "./following.ts";
 
 test("delay-malformed: a follower whose delay Sluice cannot read neither grows nor shrinks, and Sluice reports that", async () => {
   for (const text of ["1.5h", "never"]) {
@@ -33,14 +27,9 @@ test("delay-malformed: a follower whose delay Sluice cannot read neither grows n
 
 test("3.3: if another client changes the size of a zone and at once changes it back, Sluice never writes it to the mirrored object", async () => {
   const on = await Following.of({ a: mirrors, b: {}, c: {} });
-  const { store } = on.harness.world;
-  const { spec } = store.get("statefulsets", { namespace, name: "group-a" });
-  const made = { metadata: { name: "template" }, spec: { ...spec, replicas: 4 } };
-  store.create("deployments", namespace, made as never);
+  on.mirror(4);
   const written = new Set<number | undefined>();
-  store.onChange("deployments", ({ current }) => {
-    written.add((current?.status as { readonly replicas?: number } | undefined)?.replicas);
-  });
+  on.harness.world.store.onChange(replicaTemplates, () => written.add(on.mirroredStatus));
   await on.goOn(12_000);
   assert.ok(written.has(4), [...written].join());
   on.scale("a", 7);

@@ -1,15 +1,11 @@
 /** Reconciles in a fake cluster: what follows, in which order, under which claims, and what blocks it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { replicaTemplates } from "../../../fake-cluster/replica-template.ts";
 import { namespace, refused } from "../../shared/reconcile/harness.ts";
-import { Following } from "./following.ts";
+import { Following, mirrors } from "./following.ts";
 
 const template = { "rollout-mirror-replicas-from-resource-name": "template" };
-const mirrors = {
-  ...template,
-  "rollout-mirror-replicas-from-resource-kind": "Deployment",
-  "rollout-mirror-replicas-from-resource-api-version": "apps/v1",
-};
 
 function deploy(on: Following, replicas: number): void {
   const labels = { app: "template" };
@@ -126,48 +122,55 @@ test("3.2 and 3.3: zones mirror an object, and its status says the size unless t
   const on = await Following.of({ a: mirrors, b: mirrors, c: { ...mirrors } });
   await on.run();
   assert.equal(on.harness.guard, "mirror-missing");
-  deploy(on, 6);
+  on.mirror(6);
   await on.harness.goOn(6_000);
   await on.goOn(12_000);
-  assert.deepEqual(on.sizes, [6, 6, 6]);
-  const { status } = on.harness.world.store.get("deployments", { namespace, name: "template" });
-  assert.equal((status as { replicas?: number }).replicas, 6);
+  assert.deepEqual([on.sizes, on.mirroredStatus], [[6, 6, 6], 6]);
 });
 
 test("3.3: if the annotation says no, the function writes nothing back; a refused write is reported, and delays nothing", async () => {
   const quiet = { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "no" };
   const on = await Following.of({ a: quiet, b: quiet, c: quiet });
-  deploy(on, 6);
+  on.mirror(6);
   on.harness.calls.length = 0;
   await on.goOn(12_000);
   assert.deepEqual(on.sizes, [6, 6, 6]);
   assert.deepEqual(
-    on.harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === "deployments"),
+    on.harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === replicaTemplates),
     [],
   );
   on.annotate("a", { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "true" });
   on.harness.interfere = ({ verb, resource }) => {
-    if (verb === "patch" && resource === "deployments") throw refused(403, "no status for you");
+    if (verb === "patch" && resource === replicaTemplates) throw refused(403, "no status for you");
   };
   await on.goOn(12_000);
   assert.equal(on.harness.problems.length, 1);
-  assert.match(on.harness.problems[0] ?? "", /the status of Deployment template .* no status for you/);
+  assert.match(on.harness.problems[0] ?? "", /the status of ReplicaTemplate template .* no status for you/);
   assert.equal(on.harness.guard, "done");
 });
 
-test("Sluice leaves the status of a mirrored StatefulSet to its controller, also if a zone is forced to another size", async () => {
-  const leader = {
-    "rollout-mirror-replicas-from-resource-name": "group-c",
-    "rollout-mirror-replicas-from-resource-kind": "StatefulSet",
-    "rollout-force-replicas": "6",
-  };
-  const on = await Following.of({ a: leader, b: {}, c: {} });
-  await on.goOn(12_000);
-  assert.equal(on.sizes[0], 6);
-  await on.goOn(12_000);
-  const written = on.harness.calls.filter(({ verb, resource }) => verb === "patch" && resource === "statefulsets");
-  assert.deepEqual(written, []);
-});
+for (const [kind, resource, name] of [
+  ["StatefulSet", "statefulsets", "group-c"],
+  ["Deployment", "deployments", "template"],
+] as const)
+  test(`the status of a mirrored ${kind} is left to its controller, also where a zone is forced to another size`, async () => {
+    const leader = {
+      "rollout-mirror-replicas-from-resource-name": name,
+      "rollout-mirror-replicas-from-resource-kind": kind,
+      "rollout-force-replicas": "6",
+    };
+    const on = await Following.of({ a: leader, b: {}, c: {} });
+    deploy(on, 4);
+    await on.goOn(12_000);
+    assert.equal(on.sizes[0], 6);
+    await on.goOn(12_000);
+    const calls = on.harness.calls.filter((call) => call.resource === resource);
+    assert.ok(calls.some(({ verb }) => verb === "get"));
+    assert.deepEqual(
+      calls.filter(({ verb }) => verb === "patch"),
+      [],
+    );
+  });
 
 test("a guard names the object that Sluice cannot mirror, and the size stays", async () => {
   for (const [annotations, guard] of [
@@ -181,8 +184,8 @@ test("a guard names the object that Sluice cannot mirror, and the size stays", a
   }
   const on = await Following.of({ a: mirrors, b: {}, c: {} });
   on.harness.interfere = ({ verb, resource }) => {
-    if (verb === "get" && resource === "deployments")
-      throw refused(403, 'User "sluice" cannot get resource "deployments"');
+    if (verb === "get" && resource === replicaTemplates)
+      throw refused(403, 'User "sluice" cannot get resource "replicatemplates"');
   };
   await on.run();
   assert.equal(on.harness.guard, "mirror-forbidden");

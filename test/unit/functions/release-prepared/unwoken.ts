@@ -1,4 +1,6 @@
 /** A standalone process with a prepared group, after the sweep of its start and long before the next one. */
+
+import { isStandard } from "../../../../functions/shared/contract/definition.ts";
 import { startStandalone } from "../../../../triggers/standalone.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
@@ -13,7 +15,7 @@ export async function standing(views: "watch" | "list") {
   const standalone = startStandalone({
     cluster: process.cluster,
     pods: world.podHttp(process.cluster),
-    definitions: groupFunctions,
+    definitions: groupFunctions.filter(isStandard),
     admissions: [],
     reporting: reporting(),
     namespaces: undefined,

@@ -14,6 +14,7 @@ describe("lists", () => {
       ...{ deletionTimestamp: "2026-01-01T00:01:00Z", labels: { a: "b" }, annotations: { c: "d" } },
       ...{ ownerReferences: [owner], finalizers: ["f"] },
     };
+    const toleration = { key: "a", operator: "Equal", value: "b", effect: "NoExecute", tolerationSeconds: 300 };
     const claim = { persistentVolumeClaim: { claimName: "data-web-0" } };
     const kept = (state: object | undefined) => ({
       name: "app",
@@ -25,7 +26,10 @@ describe("lists", () => {
     const startTime = "2026-01-01T00:00:00Z";
     const read = {
       metadata,
-      spec: { volumes: [claim], containers: [{ image: "app:1" }], initContainers: [{ image: "init:1" }] },
+      spec: {
+        ...{ nodeName: "n", tolerations: [toleration, { operator: "Exists" }], volumes: [claim] },
+        ...{ containers: [{ image: "app:1" }], initContainers: [{ image: "init:1" }] },
+      },
       status: {
         ...{ phase: "Running", startTime, conditions: [ready] },
         containerStatuses: [kept({ running: {} }), kept({ waiting: { reason: "CrashLoopBackOff" } })],
@@ -43,7 +47,8 @@ describe("lists", () => {
           { name: "config", configMap: { name: "config" } },
         ],
         containers: [{ name: "app", image: "app:1", env: [] }],
-        ...{ initContainers: [{ name: "init", image: "init:1", env: [] }], nodeName: "n" },
+        ...{ initContainers: [{ name: "init", image: "init:1", env: [] }], nodeName: "n", schedulerName: "other" },
+        tolerations: [toleration, { operator: "Exists" }],
       },
       status: {
         ...{ phase: "Running", startTime, podIP: "10.0.0.1" },
@@ -86,6 +91,36 @@ describe("lists", () => {
         response.end(JSON.stringify({ metadata: { resourceVersion: "9" }, items: pods })),
       );
       assert.deepEqual(JSON.parse(JSON.stringify((await cluster.list("pods", {})).items)), pods);
+    });
+  });
+
+  test("a list of metadata alone asks for no more on each page, and keeps no more from a server that sends whole objects", async () => {
+    const metadata = { name: "n", uid: "u", annotations: { a: "b" } };
+    const page = (more: object) =>
+      JSON.stringify({
+        metadata: { resourceVersion: "9", ...more },
+        items: [{ metadata: { ...metadata, managedFields: [{}] }, spec: { unschedulable: true }, status: {} }],
+      });
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response, index }) => response.end(page(index === 0 ? { continue: "c" } : {})));
+      const { items } = await cluster.list("nodes", { metadataOnly: true });
+      assert.deepEqual(JSON.parse(JSON.stringify(items)), [{ metadata }, { metadata }]);
+      await cluster.list("nodes", {});
+      assert.deepEqual(
+        server.requests.map(({ headers }) => headers.accept),
+        [...Array(2).fill("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"), "application/json"],
+      );
+    });
+  });
+
+  test("a list by node asks for the pods of that node on each page", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response, index }) =>
+        response.end(JSON.stringify({ metadata: { resourceVersion: "9", ...(index === 0 && { continue: "c" }) } })),
+      );
+      await cluster.list("pods", { nodeName: "node-1" });
+      const asked = server.requests.map(({ url }) => new URL(url ?? "", "http://x").searchParams.get("fieldSelector"));
+      assert.deepEqual(asked, ["spec.nodeName=node-1", "spec.nodeName=node-1"]);
     });
   });
 

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import {
   decideStandBy,
+  describePod,
   goneForMs,
   isOperator,
   listAgainMs,
@@ -60,11 +61,15 @@ test("an image counts by the last part of its path, without registry, port, tag 
     assert.equal(isOperator(pod({ name: "rollout-operator" }, { containers: [{ image: text }] })), expected, text);
 });
 
+const running = (name: string, endsAt?: string) => ({ name, endsAt });
+const one = [running("operator-1")];
+
 const decided = (seen: SeenOperator, ageMs: number | "never" = 0, failure?: { message: string; right?: boolean }) =>
   decideStandBy({
     namespace: "mimir",
     seen,
     ageMs: ageMs === "never" ? undefined : ageMs,
+    nextMs: ageMs === "never" ? 0 : listEveryMs - ageMs,
     failure: failure && { message: failure.message, isRightMissing: failure.right === true },
   });
 
@@ -73,15 +78,47 @@ test("a namespace without the operator is free at its first LIST", () => {
 });
 
 test("a pod that runs holds its namespace until the next LIST, and the message names both, and what to do", () => {
-  const stands = decided(noteListed(unseen, ["operator-1", "operator-2"], 0), 10_000);
+  const stands = decided(noteListed(unseen, one, 0), 10_000);
   assert.equal(stands?.guard, "other-operator");
-  assert.match(stands.message, /pod mimir\/operator-1, .*30 s.*OTHER_OPERATOR=ignore/);
+  assert.match(
+    stands.message,
+    /runs as pod mimir\/operator-1, .*that pod has been gone for 30 s.*OTHER_OPERATOR=ignore/,
+  );
   assert.equal(stands.requeueAfterMs, listEveryMs - 10_000);
   assert.equal(stands.identity, "operator-1");
 });
 
+test("of several pods the message counts the others, and each pod is counted once", () => {
+  const pods = [running("operator-2"), running("operator-1"), running("operator-1")];
+  const stands = decided(noteListed(unseen, pods, 0));
+  assert.match(
+    stands?.message ?? "",
+    /pod mimir\/operator-1 and 1 more, .*when the last of them has been gone for 30 s/,
+  );
+});
+
+test("a pod that is stuck on a lost node is named with what to do, unless another one still runs", () => {
+  const stuck = running("operator-1", "2026-11-27T04:00:30Z");
+  const stands = decided(noteListed(unseen, [stuck], 0));
+  assert.match(
+    stands?.message ?? "",
+    /^pod mimir\/operator-1 of .* is being deleted, and must have ended at 2026-11-27T04:00:30Z: .* by force$/,
+  );
+  assert.equal(stands?.identity, "operator-1 terminating", "an Event of its own says so");
+  assert.equal(decided(noteListed(unseen, [stuck, running("operator-2")], 0))?.identity, "operator-2");
+});
+
+test("messages describe a pod by its object, which need not have a status", () => {
+  const metadata = { name: "operator", uid: "1", labels: { name: "rollout-operator" } };
+  const bare = { metadata, spec: { containers: [{ image }] } } as unknown as PodObject;
+  assert.equal(isOperator(bare), true);
+  assert.deepEqual(describePod(bare), running("operator"));
+  const leaving = { ...bare, metadata: { ...metadata, deletionTimestamp: "2026-11-27T04:00:30Z" } };
+  assert.deepEqual(describePod(leaving as unknown as PodObject), running("operator", "2026-11-27T04:00:30Z"));
+});
+
 test("30 s after the first LIST without a pod a LIST must say so again, and only then is the namespace free", () => {
-  const gone = noteListed(noteListed(unseen, ["operator-1"], 0), [], 30_000);
+  const gone = noteListed(noteListed(unseen, one, 0), [], 30_000);
   assert.match(decided(gone)?.message ?? "", /mimir\/operator-1 .*is gone/);
   assert.equal(decided(gone)?.identity, undefined, "it passes within seconds");
   assert.notEqual(decided(gone, listEveryMs + 1), undefined, "time alone frees nothing");
@@ -90,7 +127,7 @@ test("30 s after the first LIST without a pod a LIST must say so again, and only
 });
 
 test("a pod that comes back within the 30 s begins them anew", () => {
-  const back = noteListed(noteListed(noteListed(unseen, ["one"], 0), [], 10_000), ["two"], 20_000);
+  const back = noteListed(noteListed(noteListed(unseen, one, 0), [], 10_000), [running("two")], 20_000);
   const gone = noteListed(back, [], 30_000);
   assert.deepEqual(gone.gone, { pod: "two", sinceMs: 30_000 });
   assert.notEqual(decided(noteListed(gone, [], 59_999)), undefined);
@@ -105,6 +142,13 @@ test("before a first LIST nothing is free, nor once the last one is a minute old
     assert.equal(stands.identity, undefined);
   }
   assert.notEqual(decided(unseen, "never"), undefined);
+});
+
+test("where no LIST has failed the message has the age of the last one, and a wait for all namespaces names none", () => {
+  assert.match(decided(unseen, staleAfterMs + 900)?.message ?? "", /: the last LIST is 60 s old$/);
+  assert.match(decided(unseen, "never")?.message ?? "", /: no LIST has been answered yet$/);
+  const anywhere = decideStandBy({ namespace: "", seen: unseen, ageMs: undefined, nextMs: 0, failure: undefined });
+  assert.match(anywhere?.message ?? "", /runs in any namespace is unknown/);
 });
 
 test("one LIST that fails holds nothing that the one before it showed free", () => {
@@ -127,7 +171,7 @@ test("whatever LISTs show: a namespace is free only if none of the last 30 s sho
       for (const { afterMs, runs } of lists) {
         nowMs += afterMs;
         if (runs) lastRunMs = nowMs;
-        seen = noteListed(seen, runs ? ["operator"] : [], nowMs);
+        seen = noteListed(seen, runs ? one : [], nowMs);
         const isFree = decided(seen) === undefined;
         if (isFree) assert.ok(nowMs - lastRunMs > goneForMs);
       }

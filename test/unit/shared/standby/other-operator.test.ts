@@ -37,6 +37,10 @@ function stage(namespaces: readonly string[] | undefined) {
     remove: (namespace: string, name: string) =>
       world.store.delete("pods", { namespace, name }, { gracePeriodSeconds: 0 }),
     standBy: (namespace: string) => played(timeline, watch.standBy(namespace)),
+    /** The API server answers each call so much later, in milliseconds. */
+    answerAfter: (ms: number) => {
+      state.interfere = () => new Promise((resolve) => timeline.after(ms, resolve));
+    },
     goOn: async (ms: number) => {
       let isOver = false;
       timeline.after(ms, () => {
@@ -158,6 +162,87 @@ test("a LIST that fails later frees no namespace that is held, and holds no free
   await goOn(11_000);
   assert.match((await standBy("mimir"))?.message ?? "", /unknown/);
   assert.match((await standBy("loki"))?.message ?? "", /unknown/);
+});
+
+test("a pod that a LIST by one label shows holds its namespace although the LIST by the other label fails", async () => {
+  for (const fails of ["name", "app.kubernetes.io/name"]) {
+    const { state, add, remove, standBy, goOn } = stage(["mimir"]);
+    const shown = fails === "name" ? "app.kubernetes.io/name" : "name";
+    assert.equal(await standBy("mimir"), undefined);
+    add("mimir", "operator-1", shown);
+    state.interfere = ({ given: [, query] }) => {
+      if ((query as { labelSelector: string }).labelSelector === `${fails}=rollout-operator`) throw away();
+    };
+    await goOn(30_000);
+    assert.equal((await standBy("mimir"))?.identity, "operator-1");
+    remove("mimir", "operator-1");
+    await goOn(5_000);
+    assert.match((await standBy("mimir"))?.message ?? "", /runs as pod/, "no LIST has shown that it is gone");
+    state.interfere = () => {};
+    await goOn(5_000);
+    assert.match((await standBy("mimir"))?.message ?? "", /is gone/);
+    await goOn(30_000);
+    assert.equal(await standBy("mimir"), undefined);
+  }
+});
+
+test("a LIST is as old as its request: one whose answer takes a minute frees nothing, and is made again", async () => {
+  const { state, add, standBy, goOn, lists } = stage(["mimir"]);
+  const answered = Promise.withResolvers<void>();
+  state.interfere = () => answered.promise;
+  const waiting = standBy("mimir");
+  await goOn(60_000);
+  answered.resolve();
+  assert.match((await waiting)?.message ?? "", /the last LIST is 60 s old/);
+  state.interfere = () => {};
+  add("mimir", "operator-1");
+  assert.equal((await standBy("mimir"))?.identity, "operator-1");
+  assert.equal(lists(), 4);
+});
+
+test("the operator has been gone for 30 s when a LIST says so, however quick that is and slow the LIST before it", async () => {
+  const { add, remove, standBy, goOn, lists, answerAfter } = stage(["mimir"]);
+  add("mimir", "operator-1");
+  await standBy("mimir");
+  remove("mimir", "operator-1");
+  await goOn(30_000);
+  answerAfter(2_000);
+  assert.match((await standBy("mimir"))?.message ?? "", /is gone/);
+  answerAfter(0);
+  await goOn(28_000);
+  const { requeueAfterMs = 0 } = (await standBy("mimir")) ?? {};
+  assert.ok(requeueAfterMs > 1_900 && requeueAfterMs <= 2_000, `${requeueAfterMs} ms: 28 s after the last answer`);
+  assert.equal(lists(), 6);
+  await goOn(2_000);
+  assert.equal(await standBy("mimir"), undefined);
+  assert.equal(lists(), 8);
+});
+
+test("a LIST that is refused in one namespace holds that namespace alone, and names the right", async () => {
+  const { state, standBy } = stage(["mimir", "loki"]);
+  state.interfere = ({ given: [, query] }) => {
+    if ((query as { namespace: string }).namespace === "loki") throw forbidden();
+  };
+  assert.equal(await standBy("mimir"), undefined);
+  const stands = await standBy("loki");
+  assert.match(stands?.message ?? "", /runs in loki is unknown.*lacks the right to list pods/);
+  assert.equal(stands?.identity, "unlisted");
+  assert.equal(await standBy("mimir"), undefined);
+});
+
+test("of two pods of the operator the last one counts", async () => {
+  const { add, remove, standBy, goOn, watch } = stage(["mimir"]);
+  for (const name of ["operator-1", "operator-2"]) add("mimir", name);
+  assert.match((await standBy("mimir"))?.message ?? "", /pod mimir\/operator-1 and 1 more/);
+  assert.equal(watch.pods().length, 2);
+  remove("mimir", "operator-1");
+  await goOn(60_000);
+  assert.equal((await standBy("mimir"))?.identity, "operator-2");
+  remove("mimir", "operator-2");
+  await goOn(30_000);
+  assert.match((await standBy("mimir"))?.message ?? "", /pod mimir\/operator-2 of rollout-operator is gone/);
+  await goOn(30_000);
+  assert.equal(await standBy("mimir"), undefined);
 });
 
 test("sleep of the machine makes a LIST old, and is no time in which the operator has been gone", async () => {

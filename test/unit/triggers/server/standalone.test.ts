@@ -4,7 +4,7 @@ import { guardDownscale } from "../../../../functions/guard-downscale/function.t
 import { askAgain } from "../../../../functions/shared/admission/answers.ts";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
-import { groupOfPod, groupOfStatefulSet } from "../../../../functions/shared/contract/keys.ts";
+import { groupOfPod, groupOfStatefulSet, type ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createTestWorld, type TestWorldOptions } from "./world.ts";
@@ -66,6 +66,34 @@ test("a process that only answers reviews watches, lists and waits for nothing",
   assert.equal(standalone.notReady(), undefined);
   await goTo(600);
   assert.deepEqual(calls, []);
+  assert.equal(await standalone.stop(cluster.monotonicMs() + 1_000), true);
+});
+
+test("a process of a function that is keyed by Nodes watches these alone, and looks at its own keys every ten seconds", async () => {
+  const reconciled: string[] = [];
+  const node = (name: string): ObjectRef => ({ resource: "nodes", namespace: "", name });
+  const ofNodes: FunctionDefinition<ObjectRef> = {
+    ...{ name: "record", concern: "remember nodes", isOptIn: true, needs: [], reads: [], writes: [] },
+    keyedBy: "nodes",
+    watches: [{ resource: "nodes", keysOf: ({ name }) => [node(name)] }],
+    listKeys: async () => [],
+    schedule: { everySeconds: 10, listDue: async () => [node("due")] },
+    async reconcile(_context, { name }) {
+      reconciled.push(name);
+      return { requeueAfterMs: undefined, pendingActs: undefined };
+    },
+  };
+  const { goTo, calls, world, cluster, standalone } = await started({ definitions: [ofNodes as FunctionDefinition] });
+  assert.equal(standalone.notReady(), undefined);
+  world.store.create("nodes", "", { metadata: { name: "node-1" } });
+  await goTo(2);
+  assert.deepEqual(reconciled, ["due", "node-1"]);
+  await goTo(62);
+  assert.equal(reconciled.filter((name) => name === "due").length, 7);
+  assert.deepEqual(
+    calls.map(({ verb, resource }) => `${verb} ${resource}`),
+    ["list nodes"],
+  );
   assert.equal(await standalone.stop(cluster.monotonicMs() + 1_000), true);
 });
 

@@ -1,7 +1,7 @@
 /** The servers in front of the fake cluster, in virtual time. */
 
 import type { AdmissionDefinition } from "../../../../functions/shared/admission/definition.ts";
-import type { FunctionDefinition } from "../../../../functions/shared/contract/definition.ts";
+import { type FunctionDefinition, isStandard } from "../../../../functions/shared/contract/definition.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCalls } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { type Standalone, type StandaloneOptions, startStandalone } from "../../../../triggers/standalone.ts";
@@ -52,7 +52,7 @@ export function createTestWorld(options: TestWorldOptions = {}) {
   const start = (): Standalone =>
     startStandalone({
       cluster,
-      definitions: options.definitions ?? groupFunctions,
+      definitions: options.definitions ?? groupFunctions.filter(isStandard),
       admissions: options.admissions ?? [],
       reporting,
       namespaces: options.namespaces,

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Environment } from "../../../../functions/shared/base/settings.ts";
+import { isStandard } from "../../../../functions/shared/contract/definition.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
 import { readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";
 import { help } from "../../../../triggers/settings/settings-help.ts";
@@ -21,7 +22,7 @@ test("an empty environment is valid, and serves the process's own namespace", ()
   assert.deepEqual(valid({}), {
     kubeconfig: "",
     namespaces: "own",
-    functions: table.map(({ name }) => name),
+    functions: table.filter(isStandard).map(({ name }) => name),
     mode: "act",
     otherOperator: "wait",
     views: "watch",
@@ -47,6 +48,7 @@ test("an empty environment is valid, and serves the process's own namespace", ()
     skipLabelMarker: "none",
     skipLabelFinalizer: "keep",
     volumeHold: "keep",
+    fenceNamespace: "sluice-fencing",
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,
@@ -211,7 +213,7 @@ test("FUNCTION takes one function, several, or all of them", () => {
     "validate-zone-budget",
   ]);
   assert.deepEqual(functionsOf("rotate-certificate"), ["rotate-certificate"]);
-  assert.equal(functionsOf("all").length, table.length);
+  assert.equal(functionsOf("all").length, table.filter(isStandard).length);
   for (const wrong of ["", "all,evaluate-eviction", "evaluate-eviction,", "evaluate"]) {
     const { mistakes } = readSettings({ FUNCTION: wrong });
     assert.equal(mistakes.length, wrong === "" ? 0 : 1, wrong);

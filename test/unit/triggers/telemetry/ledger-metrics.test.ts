@@ -357,3 +357,16 @@ test("a process that reconciles reports guard and last success itself, and the r
   assert.equal(samples.of(reconciled).length, 1);
   assert.equal(samples.value("sluice_group_reservations", { ...group, function: "advance-zone-rollout" }), 1);
 });
+
+test("an invalid budget shows as long as it stands, also to a replica that starts later", async () => {
+  const { scrapeIn, startReplica, world } = await createScene();
+  const type = "zoneawarepoddisruptionbudgets";
+  const spec = { maxUnavailable: -1, selector: { matchLabels: { app: "db" } } };
+  world.store.create(type, "app", { kind: "ZoneAwarePodDisruptionBudget", metadata: { name: "bad" }, spec } as never);
+  const invalid = async (from?: ReturnType<typeof startReplica>) =>
+    (await scrapeIn(600, from)).value("sluice_invalid_budgets", { namespace: "app" });
+  assert.equal(await invalid(), 1);
+  assert.equal(await invalid(startReplica()), 1);
+  world.store.patch(type, { namespace: "app", name: "bad" }, { spec: { maxUnavailable: 1 } });
+  assert.equal(await invalid(), undefined);
+});

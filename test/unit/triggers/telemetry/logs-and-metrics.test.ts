@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReconcileReport } from "../../../../functions/shared/contract/reporter.ts";
+import { parseStoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { sweep } from "../../../../triggers/workqueue/sweep.ts";
 import type { ServedFunction } from "../../../../triggers/workqueue/worker.ts";
@@ -208,7 +209,36 @@ test("calls to pods are counted by path, method and status, as rollout-operator 
   }
 });
 
-test("the registry has exactly these metrics", async () => {
+test("invalid budgets are a metric of their namespace until they are corrected or deleted, and each delivery is counted", async () => {
+  const testApp = createTestApp();
+  const { budgets } = testApp.reporting.metrics;
+  const budget = (name: string, maxUnavailable: number) =>
+    parseStoredBudget({
+      metadata: { namespace: "app", name, uid: name, resourceVersion: "1" },
+      spec: { maxUnavailable, selector: { matchLabels: { app: name } } },
+    });
+  const invalid = () => seriesOf(testApp, "sluice_invalid_budgets{");
+  const standing = (count: number) => [`sluice_invalid_budgets{namespace="app"} ${count}`];
+  assert.deepEqual(await invalid(), []);
+  for (const name of ["one", "two", "three"]) budgets.note(budget(name, name === "three" ? 1 : -1), "updated");
+  assert.deepEqual(await invalid(), standing(2));
+  budgets.note(budget("one", -1), "ignored");
+  assert.deepEqual(await invalid(), standing(2));
+  budgets.note(budget("one", 1), "updated");
+  assert.deepEqual(await invalid(), standing(1));
+  budgets.note(budget("two", -1), "deleted");
+  assert.deepEqual(await invalid(), []);
+  const counted = (result: string, count: number) =>
+    `rollout_operator_zpdb_configurations_observed_total{result="${result}"} ${count}`;
+  assert.deepEqual(await seriesOf(testApp, "rollout_operator_zpdb_configurations_observed_total{"), [
+    counted("invalid", 2),
+    counted("updated", 2),
+    counted("ignored", 1),
+    counted("deleted", 1),
+  ]);
+});
+
+test("the registry has these metrics and no others", async () => {
   const { reporting } = createTestApp();
   const names = reporting.metrics.registry.getMetricsAsArray().map(({ name }) => name);
   assert.deepEqual(names.toSorted(), [
@@ -244,6 +274,7 @@ test("the registry has exactly these metrics", async () => {
     "sluice_health_answers_total",
     "sluice_held_review_seconds",
     "sluice_held_reviews",
+    "sluice_invalid_budgets",
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
     "sluice_never_possible_timestamp_seconds",

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { isStandard } from "../../../../functions/shared/contract/definition.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
 import { eventually } from "../../../controlplane/api.ts";
 import { binaryHeaders, structured } from "../../../support/app.ts";
@@ -122,7 +123,8 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.ok(sweep !== undefined && reconciles.some(({ links }) => links.includes(idOf(sweep))));
     assert.deepEqual(more, [], "a function's schedule has spans of its own name");
     const due = spans.map(({ name }) => name).filter((name) => name.startsWith("due "));
-    const scheduled = groupFunctions.filter(({ schedule }) => schedule !== undefined).map(({ name }) => `due ${name}`);
+    const standard = groupFunctions.filter(isStandard);
+    const scheduled = standard.filter(({ schedule }) => schedule !== undefined).map(({ name }) => `due ${name}`);
     assert.deepEqual([...new Set(due)].sort(), scheduled.sort());
     const triggered = reconciles.find(({ links }) => triggers.every((one) => links.includes(one)));
     assert.ok(triggered !== undefined, JSON.stringify(reconciles));

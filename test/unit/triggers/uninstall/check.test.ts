@@ -28,7 +28,16 @@ type Lists = Partial<Record<Resource, readonly OtherObject[] | ClusterError>>;
 /** What the API server has at a time, in milliseconds from the start. */
 type Played = (nowMs: number) => Lists;
 
-async function check(environment: Readonly<Record<string, string>>, played: Lists | Played) {
+/** What a GET of a namespace answers at a time. */
+type Namespaces = (name: string, nowMs: number) => object | ClusterError;
+
+const isThere: Namespaces = () => ({ metadata: {} });
+
+async function check(
+  environment: Readonly<Record<string, string>>,
+  played: Lists | Played,
+  namespaceAt: Namespaces = isThere,
+) {
   const { settings, mistakes } = readSettings({ NAMESPACE: "mimir", ...environment });
   assert.deepEqual(mistakes, []);
   let nowMs = 0;
@@ -44,6 +53,12 @@ async function check(environment: Readonly<Record<string, string>>, played: List
       const found = listsAt(nowMs)[resource] ?? failed(404);
       if (found instanceof ClusterError) throw found;
       return { items: found, resourceVersion: "1" };
+    },
+    async get(resource: Resource, { name }: { readonly name: string }) {
+      assert.equal(resource, "namespaces");
+      const found = namespaceAt(name, nowMs);
+      if (found instanceof ClusterError) throw found;
+      return found;
     },
     async resourceOf(group: string, kind: string) {
       if (kind === "Missing") throw new KindNotServedError(group, kind);
@@ -101,12 +116,14 @@ suite("the check before an uninstall", () => {
     assert.ok(lines.includes("and 3 more"));
   });
 
-  test("it lists only the types on which the served functions put finalizers", async () => {
+  test("it lists what the served functions put finalizers on, or take them off, and no more", async () => {
     const asked = async (FUNCTION: string, more = {}) => (await check({ FUNCTION, ...more }, nothing)).asked;
     assert.deepEqual(await asked("advance-zone-rollout,keep-ledgers,release-namespace"), []);
     assert.deepEqual(await asked("suspend-group"), ["persistentvolumeclaims"]);
     assert.deepEqual(await asked("hold-process-groups"), ["persistentvolumeclaims"]);
     assert.deepEqual(await asked("mark-skip-label"), ["rabbitmqclusters", "statefulsets"]);
+    const all = ["persistentvolumeclaims", "rabbitmqclusters", "statefulsets"];
+    assert.deepEqual(await asked("suspend-group,release-namespace"), all);
     const kinds = { SKIP_LABEL_KINDS: "Broker.example.com,Missing.example.com" };
     assert.deepEqual(await asked("mark-skip-label", kinds), [
       "/apis/example.com/v1/brokers",
@@ -125,7 +142,17 @@ suite("the check before an uninstall", () => {
     assert.match(text, /of-tomorrow, which this version of Sluice does not know/);
   });
 
-  test("it waits up to two minutes for finalizers that are being removed", async () => {
+  test("what a function left behind that is served no more is found where the account may list it", async () => {
+    const settings = { FUNCTION: "suspend-group,release-namespace", VOLUME_HOLD: "remove" };
+    const { mayGo, text } = await check(settings, { ...nothing, statefulsets: [object("db", release)] });
+    assert.equal(mayGo, false);
+    assert.match(
+      text,
+      /statefulsets db in mimir has .*, which only mark-skip-label takes off, with SKIP_LABEL_FINALIZER/,
+    );
+  });
+
+  test("what is just being taken off is waited for, for two minutes", async () => {
     const settings = { VOLUME_HOLD: "remove", SKIP_LABEL_FINALIZER: "remove" };
     const gone = (afterMs: number) => (nowMs: number) => ({
       ...nothing,
@@ -165,6 +192,44 @@ suite("the check before an uninstall", () => {
     const { mayGo, text, tookMs } = await check({}, { ...nothing, persistentvolumeclaims: failed(403, message) });
     assert.deepEqual([mayGo, tookMs], [false, 0]);
     assert.match(text, /is not known: Sluice lacks the right to list persistentvolumeclaims/);
+  });
+
+  const forbidden = failed(
+    403,
+    'persistentvolumeclaims is forbidden: User "a" cannot list resource "persistentvolumeclaims"',
+  );
+  const two = { NAMESPACE: "loki,mimir" };
+
+  test("a namespace that is gone has no objects, though the right to list them went with it", async () => {
+    const lists = { ...nothing, persistentvolumeclaims: forbidden };
+    const { mayGo, text, tookMs } = await check(two, lists, () => failed(404));
+    assert.deepEqual([mayGo, tookMs], [true, 0]);
+    assert.equal(text, "no object of namespace loki, mimir has a finalizer of Sluice");
+  });
+
+  test("a namespace that is being deleted is waited for, and nothing is guessed from a right that went with it", async () => {
+    const lists = { ...nothing, persistentvolumeclaims: forbidden };
+    const ending = { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } };
+    const goneAfter =
+      (untilMs: number): Namespaces =>
+      (_name, nowMs) =>
+        nowMs < untilMs ? ending : failed(404);
+    const gone = await check(two, lists, goneAfter(30_000));
+    assert.deepEqual([gone.mayGo, gone.tookMs], [true, 30_000]);
+    const stays = await check(two, lists, goneAfter(1e9));
+    assert.deepEqual([stays.mayGo, stays.tookMs], [false, 120_000]);
+    assert.match(
+      stays.text,
+      /is not known: namespace loki is being deleted, and Sluice's right to list persistentvolumeclaims .* `outside`/,
+    );
+  });
+
+  test("nothing is guessed while a namespace cannot be read either", async () => {
+    const lists = { ...nothing, persistentvolumeclaims: forbidden };
+    const refused = await check(two, lists, () => failed(403, 'namespaces is forbidden: User "a" cannot get resource'));
+    assert.deepEqual([refused.mayGo, refused.tookMs], [false, 0]);
+    const back = await check(two, lists, (_name, nowMs) => failed(nowMs < 10_000 ? 503 : 404));
+    assert.deepEqual([back.mayGo, back.tookMs], [true, 10_000]);
   });
 });
 

@@ -4,7 +4,11 @@ import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { prepareDownscale } from "../../../../functions/prepare-downscale/function.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
-import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
+import {
+  type FunctionDefinition,
+  isStandard,
+  listGroupKeys,
+} from "../../../../functions/shared/contract/definition.ts";
 import type { Key, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
@@ -127,7 +131,26 @@ test("a sweep does no additional work while the operator runs, except for functi
   }
 });
 
-test("an object without a namespace waits for every served namespace, and a namespace waits for itself", async () => {
+test("a sweep of all namespaces leaves out the one of the operator alone, and is one sweep again when that is gone", async () => {
+  const swept: string[] = [];
+  const keys = ["app", "other", "other"].map((namespace, index) => ({ namespace, group: `group-${index}` }));
+  const { definition } = recorder({
+    listKeys: async () => keys,
+    sweep: async ({ namespaces }, those) => {
+      swept.push(`${namespaces?.join() ?? "all"}: ${those.map((key) => ("group" in key ? key.group : "")).join()}`);
+    },
+  });
+  const settings = { ...waits, sweepIntervalMs: 60_000 };
+  const { start, goTo, end } = worldWithOperator({ settings, definitions: [definition] });
+  start();
+  await goTo(10);
+  assert.deepEqual(swept, ["other: group-1,group-2"]);
+  end();
+  await goTo(200);
+  assert.equal(swept.at(-1), "all: group-0,group-1,group-2");
+});
+
+test("an object of no namespace waits for every served namespace, and a namespace for itself", async () => {
   const places = [
     ["persistentvolumes", "volume", []],
     ["namespaces", "app", []],
@@ -171,7 +194,8 @@ test("each function that stands by has the right to list pods, without which it 
   assert.ok(standing.length > 10);
 });
 
-test("only the function that ends a namespace works beside the operator", () => {
-  const going = groupFunctions.filter(({ standsBy }) => standsBy === false).map(({ name }) => name);
+test("of the standard functions only the one that ends a namespace goes on beside the operator", () => {
+  const standard = groupFunctions.filter(isStandard);
+  const going = standard.filter(({ standsBy }) => standsBy === false).map(({ name }) => name);
   assert.deepEqual(going, [releaseNamespace.name]);
 });

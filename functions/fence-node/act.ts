@@ -1,0 +1,194 @@
+/** What is done in a fence: each step is one write, on condition that its object is as it was read. */
+
+import * as keys from "../shared/annotations/fencing.ts";
+import type { Context } from "../shared/contract/context.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
+import { recordOnce } from "../shared/events/recorder.ts";
+import type { NodeObject } from "../shared/kubernetes/cluster.ts";
+import {
+  describeRefusal,
+  type ObjectAttempt,
+  reportWrite,
+  type WriteResult,
+} from "../shared/reconcile/reconcile-object.ts";
+import { agentName, recordName } from "./lease-names.ts";
+import { type FenceObservation, fencingNamespace, name } from "./observe.ts";
+import { outOfServiceValue, recordBody } from "./record.ts";
+import type { AgentSeen, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
+
+export type FenceAttempt = ObjectAttempt<FenceObservation, FenceVerdict>;
+
+type Taints = NonNullable<NonNullable<NodeObject["spec"]>["taints"]>;
+/** By key; null removes an annotation. */
+type FenceTexts = Readonly<Record<string, string | null>>;
+
+/** Sends the write of one step. Throws ClusterError where trying again later can help. */
+export async function carryOut(attempt: FenceAttempt, step: FenceStep): Promise<WriteResult> {
+  const { context, key, verdict } = attempt;
+  return reportWrite(
+    context,
+    { key, function: name, action: step.kind, object: key.name, reason: verdict.message },
+    () => write(attempt, step),
+    (error) => {
+      const message = `${step.kind} of the fence of ${key.name} is refused: ${describeRefusal(error)}`;
+      context.reporter.problem(key, name, message, error);
+    },
+  );
+}
+
+async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
+  const { context, key, observed } = attempt;
+  switch (step.kind) {
+    case "claim": {
+      const { newFenceId, nowMs } = observed.snapshot;
+      const body = recordBody(key.name, step.node, newFenceId, nowMs);
+      return context.cluster.create("leases", fencingNamespace(context), body);
+    }
+    case "taint":
+      return patchNode(attempt, shownTexts(step.record.fenceId, step.record.phase, undefined), (taints) => [
+        ...taints.filter(isNotOurs),
+        keys.fenceTaint,
+      ]);
+    case "note-agent":
+      return patchRecord(attempt, step.record, { [keys.recordAgent.key]: notedAgent(step.agent) });
+    case "arm":
+      return patchAgent(attempt, step.agent, keys.formatArmed(step.record));
+    case "enter":
+      return patchRecord(attempt, step.record, entering(context, step));
+    case "note-hold":
+      return patchRecord(attempt, step.record, { [keys.fenceHold.key]: step.hold ?? null });
+    case "show":
+      return patchNode(attempt, shownTexts(step.shown.fenceId, step.shown.phase, step.shown.hold));
+    case "set-out-of-service":
+      return patchNode(attempt, {}, (taints) => [
+        ...taints,
+        { ...keys.outOfServiceTaint, value: outOfServiceValue(step.fenceId) },
+      ]);
+    case "remove-out-of-service":
+      return patchNode(attempt, {}, (taints) => taints.filter((one) => one.key !== keys.outOfServiceTaint.key));
+    case "clean-node":
+      return cleanNode(attempt, step.keepsMark);
+    case "disarm":
+      return patchAgent(attempt, step.agent, null);
+    case "end": {
+      const { uid, resourceVersion } = step.record;
+      return context.cluster.delete("leases", leaseKey(context, recordName(key.name)), { uid, resourceVersion });
+    }
+  }
+}
+
+/** The phase, since when, and what was waited for before it goes. Evidence that was taken back goes as well. */
+function entering(
+  { cluster }: Context,
+  { phase, evidence }: Extract<FenceStep, { readonly kind: "enter" }>,
+): FenceTexts {
+  return {
+    [keys.fencePhase.key]: phase,
+    [keys.recordSince.key]: new Date(cluster.serverTimeMs()).toISOString(),
+    [keys.fenceHold.key]: null,
+    ...(evidence === undefined ? {} : { [keys.recordEvidence.key]: evidence }),
+    ...(phase === "armed" ? { [keys.recordEvidence.key]: null } : {}),
+  };
+}
+
+function notedAgent({ uid, resourceVersion, mode = "disarmed" }: AgentSeen): string {
+  return keys.formatNotedAgent({ uid, resourceVersion, mode });
+}
+
+function shownTexts(fenceId: string | undefined, phase: string | undefined, hold: string | undefined): FenceTexts {
+  return {
+    [keys.fenceId.key]: fenceId ?? null,
+    [keys.fencePhase.key]: phase ?? null,
+    [keys.fenceHold.key]: hold ?? null,
+  };
+}
+
+const isNotOurs = ({ key }: Taints[number]): boolean => key !== keys.fenceTaint.key;
+
+/** One write takes away everything of ours: taints, texts, and the mark of a fence that has ended. */
+function cleanNode(attempt: FenceAttempt, keepsMark: boolean): Promise<unknown> {
+  const isOurs = attempt.observed.snapshot.node?.outOfService === "ours";
+  const texts = {
+    ...shownTexts(undefined, undefined, undefined),
+    [keys.fenceConfirmed.key]: null,
+    ...(keepsMark ? {} : { [keys.unhealthy.key]: null }),
+  };
+  return patchNode(attempt, texts, (taints) =>
+    taints.filter((one) => isNotOurs(one) && !(isOurs && one.key === keys.outOfServiceTaint.key)),
+  );
+}
+
+/** A list is replaced as a whole: a write of another client since the read is a 409, and its taints stay. */
+function patchNode(
+  { context, key, observed, notAfterMs }: FenceAttempt,
+  annotations: FenceTexts,
+  change?: (taints: Taints) => Taints,
+): Promise<unknown> {
+  const { metadata, spec } = observed.object ?? {};
+  if (metadata === undefined) throw new Error(`a step about the Node ${key.name} was decided on without one`);
+  const { uid, resourceVersion } = metadata;
+  const taints = change === undefined ? {} : { spec: { taints: change(spec?.taints ?? []) } };
+  const body = { metadata: { uid, resourceVersion, annotations }, ...taints };
+  return context.cluster.patch("nodes", key, body, { notAfterMs });
+}
+
+const leaseKey = (context: Context, lease: string) => ({ namespace: fencingNamespace(context), name: lease });
+
+function patchRecord(
+  { context, key, notAfterMs }: FenceAttempt,
+  { uid, resourceVersion }: RecordSeen,
+  annotations: FenceTexts,
+): Promise<unknown> {
+  const body = { metadata: { uid, resourceVersion, annotations } };
+  return context.cluster.patch("leases", leaseKey(context, recordName(key.name)), body, { notAfterMs });
+}
+
+/** Under the revision that was read: the agent can have changed neither its mode nor its boot since. */
+function patchAgent(
+  { context, key, notAfterMs }: FenceAttempt,
+  { uid, resourceVersion }: AgentSeen,
+  armed: string | null,
+): Promise<unknown> {
+  const body = { metadata: { uid, resourceVersion, annotations: { [keys.fenceArmed.key]: armed } } };
+  return context.cluster.patch("leases", leaseKey(context, agentName(key.name)), body, { notAfterMs });
+}
+
+const reasons: Readonly<Record<string, { readonly type: "Normal" | "Warning"; readonly reason: string }>> = {
+  claiming: { type: "Normal", reason: eventReasons.fenceRequested },
+  armed: { type: "Normal", reason: eventReasons.fenceArmed },
+  stopped: { type: "Normal", reason: eventReasons.fenceStopped },
+  evacuating: { type: "Normal", reason: eventReasons.fenceEvacuating },
+  stuck: { type: "Warning", reason: eventReasons.fenceStuck },
+  "never-fenced": { type: "Warning", reason: eventReasons.fenceRefused },
+  "name-too-long": { type: "Warning", reason: eventReasons.fenceRefused },
+  "record-unreadable": { type: "Warning", reason: eventReasons.fenceWaiting },
+};
+
+/** Sends an Event about the Node, once for each fence and cause. Without a Node there is nothing to send it about. */
+export async function recordVerdict(attempt: FenceAttempt): Promise<"told"> {
+  const { verdict, observed } = attempt;
+  const { record } = observed.snapshot;
+  const { guard, message, hold, step } = verdict;
+  const waits = hold === undefined ? undefined : ({ type: "Warning", reason: eventReasons.fenceWaiting } as const);
+  const ended = step?.kind === "end" ? ({ type: "Normal", reason: eventReasons.fenceDone } as const) : undefined;
+  const how = ended ?? reasons[guard] ?? waits;
+  const fenceId = record === undefined || record === "unreadable" ? "" : record.fenceId;
+  if (how !== undefined)
+    await recordNodeEvent(attempt, how, `${guard}: ${message}`, `${fenceId} ${how.reason} ${guard}`);
+  for (const { message: wrong } of observed.malformed) {
+    await recordNodeEvent(attempt, { type: "Warning", reason: eventReasons.malformed }, wrong, wrong);
+  }
+  return "told";
+}
+
+async function recordNodeEvent(
+  { context, key, observed }: FenceAttempt,
+  how: { readonly type: "Normal" | "Warning"; readonly reason: string },
+  message: string,
+  identity: string,
+): Promise<void> {
+  const { object } = observed;
+  if (object === undefined) return;
+  const about = { resource: "nodes", namespace: "", name: key.name, uid: object.metadata.uid } as const;
+  await recordOnce(context, name, key, { about, ...how, message, identity: `${object.metadata.uid} ${identity}` });
+}

@@ -1,0 +1,79 @@
+/** What the agent gets from outside: the simulation has its own. */
+import type { ExplicitOnlyReason, LeaseAnnotations } from "./decide-renewal.ts";
+
+/** The boottime clock of the machine, in milliseconds. It also counts the time that the machine is suspended. */
+export interface BootClock {
+  nowMs(): number;
+}
+
+/** The agent's Lease, as an answer showed it. */
+export interface AgentLease {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly annotations: LeaseAnnotations;
+}
+
+export interface ApiAnswer<T> {
+  /** Status of HTTP; 0 if no answer came in time, or one that cannot be read. */
+  readonly status: number;
+  /** What went wrong, where `status` is 0 or above 299. */
+  readonly message: string;
+  /** Undefined unless the status is 2xx. */
+  readonly value: T | undefined;
+}
+
+/** The requests of the agent. Each ends within `timeoutMs`, and none rejects. */
+export interface AgentApi {
+  readLease(timeoutMs: number): Promise<ApiAnswer<AgentLease>>;
+  createLease(annotations: LeaseAnnotations, timeoutMs: number): Promise<ApiAnswer<AgentLease>>;
+  /** Conditional on the uid and the resourceVersion of `base`. */
+  patchLease(base: AgentLease, annotations: LeaseAnnotations, timeoutMs: number): Promise<ApiAnswer<AgentLease>>;
+  /** Whether the Node has the taint of a fence. */
+  readNodeTaint(timeoutMs: number): Promise<ApiAnswer<boolean>>;
+}
+
+/** A watchdog. All of it is synchronous, so that nothing comes between a decision and its write. */
+export interface Watchdog {
+  /** Time after which it resets the machine, in milliseconds, or why there is none. It reads that anew. */
+  check(): number | ExplicitOnlyReason;
+  /** True if it cannot be stopped. */
+  isNoWayOut(): boolean;
+  /** Starts it, or takes over one that runs. Throws an error of the system. */
+  open(): void;
+  /** Throws an error of the system. */
+  feed(): void;
+  /** Stops it. Throws an error of the system. */
+  disarm(): void;
+}
+
+/** What an agent that is started again in one boot goes on with. */
+export interface BootMemory {
+  readonly bootId: string;
+  readonly permitMs?: number | undefined;
+  readonly renewals?: number | undefined;
+  /** Value of `fence-armed`, once it has named this boot. */
+  readonly armed?: string | undefined;
+  readonly isTainted?: boolean | undefined;
+  /** True from the start of the device to an orderly stop. */
+  readonly isDeviceStarted?: boolean | undefined;
+}
+
+/** Where that is kept. Neither throws. */
+export interface BootStore {
+  /** Undefined if nothing is there that can be read. */
+  read(): BootMemory | undefined;
+  write(memory: BootMemory): void;
+}
+
+export type AgentLog = (level: "info" | "warn", message: string) => void;
+
+export interface Outside {
+  readonly bootId: string;
+  readonly clock: BootClock;
+  readonly api: AgentApi;
+  readonly watchdog: Watchdog;
+  readonly store: BootStore;
+  readonly log: AgentLog;
+  /** Resets the machine at once; absent: nothing but the watchdog can. Throws an error of the system. */
+  readonly reset?: (() => void) | undefined;
+}

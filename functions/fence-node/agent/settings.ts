@@ -1,0 +1,161 @@
+/** The settings of the agent, and what is wrong with them. */
+import { isNamespaceName, isObjectName } from "../../shared/base/dns-names.ts";
+import { type Environment, parseDuration, setting, type ValuesOf } from "../../shared/base/settings.ts";
+import { longestNodeName } from "../lease-names.ts";
+
+const hourMs = 3_600_000;
+const duration = (text: string) => parseDuration(text, 10, hourMs);
+const path = (text: string) => (text.startsWith("/") ? text : undefined);
+const durationGrammar = "a Go duration from 10ms to 1h, such as 5s";
+const pathGrammar = "an absolute path";
+/** Only an unset variable has this value, because a parser refuses the empty text of the others. */
+const unset = "";
+
+function parseNodeName(text: string): string | undefined {
+  return isObjectName(text) && text.length <= longestNodeName ? text : undefined;
+}
+
+function parsePort(text: string): number | undefined {
+  return /^\d{1,5}$/.test(text) && Number(text) > 0 && Number(text) < 65_536 ? Number(text) : undefined;
+}
+
+/** An address of IPv4 or IPv6, or a host name. An address of IPv6 has no brackets. */
+const parseHost = (text: string) => (/^[\w.:-]+$/.test(text) ? text : undefined);
+
+export const agentSettings = {
+  node: setting({
+    name: "NODE_NAME",
+    fallback: unset,
+    meaning: "the Node of this machine",
+    grammar: `the name of a Node, of at most ${longestNodeName} characters`,
+    parse: parseNodeName,
+  }),
+  namespace: setting({
+    name: "FENCE_NAMESPACE",
+    fallback: "sluice-fencing",
+    meaning: "the namespace of the Leases of fence-node and its agents",
+    grammar: "the name of a namespace",
+    parse: (text: string) => (isNamespaceName(text) ? text : undefined),
+  }),
+  host: setting({
+    name: "KUBERNETES_SERVICE_HOST",
+    fallback: unset,
+    meaning: "the address of the API server; Kubernetes sets it",
+    grammar: "an address or a host name",
+    parse: parseHost,
+  }),
+  port: setting({
+    name: "KUBERNETES_SERVICE_PORT",
+    fallback: "443",
+    meaning: "the port of the API server; Kubernetes sets it",
+    grammar: "a port from 1 to 65535",
+    parse: parsePort,
+  }),
+  credentials: setting({
+    name: "AGENT_CREDENTIALS",
+    fallback: "/var/run/secrets/kubernetes.io/serviceaccount",
+    meaning: "the folder with token and ca.crt, which are read for each request",
+    grammar: pathGrammar,
+    parse: path,
+  }),
+  runFolder: setting({
+    name: "AGENT_RUN_FOLDER",
+    fallback: "/run/sluice",
+    meaning: "the folder that holds what the agent knows of this boot",
+    grammar: pathGrammar,
+    parse: path,
+  }),
+  watchdog: setting({
+    name: "AGENT_WATCHDOG",
+    fallback: "/dev/watchdog",
+    meaning: "the watchdog device",
+    grammar: pathGrammar,
+    parse: path,
+  }),
+  /** Undefined where sysfs alone knows the time of the device. */
+  watchdogMs: setting<number | undefined>({
+    name: "AGENT_WATCHDOG_SECONDS",
+    fallback: unset,
+    meaning: "the time after which the device resets the machine, where sysfs does not know it",
+    grammar: "seconds above 0 and up to 3600, such as 10",
+    parse: (text: string) => (/^\d+(\.\d{1,3})?$/.test(text) ? parseDuration(`${text}s`, 10, hourMs) : undefined),
+  }),
+  /** Undefined where only the watchdog resets the machine. */
+  resetFile: setting<string | undefined>({
+    name: "AGENT_RESET_FILE",
+    fallback: unset,
+    meaning:
+      "the file to which `b` is written to reset a machine whose watchdog does not: the sysrq trigger of the kernel",
+    grammar: pathGrammar,
+    parse: path,
+  }),
+  renewEveryMs: setting({
+    name: "AGENT_RENEW_EVERY",
+    fallback: "5s",
+    meaning: "the time between two renewals of the Lease (I)",
+    grammar: durationGrammar,
+    parse: duration,
+  }),
+  renewTimeoutMs: setting({
+    name: "AGENT_RENEW_TIMEOUT",
+    fallback: "3s",
+    meaning: "the limit of one renewal, with the GET that follows a refusal (A)",
+    grammar: durationGrammar,
+    parse: duration,
+  }),
+  freshMs: setting({
+    name: "AGENT_CONTACT_TIMEOUT",
+    fallback: "20s",
+    meaning: "the age of the last success beyond which the agent is out of contact (X)",
+    grammar: durationGrammar,
+    parse: duration,
+  }),
+  permitMs: setting({
+    name: "AGENT_PERMIT",
+    fallback: "40s",
+    meaning: "the time for which one success permits to feed the device (L)",
+    grammar: durationGrammar,
+    parse: duration,
+  }),
+} as const;
+
+export type AgentSettings = ValuesOf<typeof agentSettings>;
+
+const optional: ReadonlySet<string> = new Set([agentSettings.watchdogMs.name, agentSettings.resetFile.name]);
+
+/** Rules over several settings. Each is a message if it is broken. */
+function brokenRules({ renewEveryMs, renewTimeoutMs, freshMs, permitMs }: AgentSettings): string[] {
+  const { renewEveryMs: every, renewTimeoutMs: limit, freshMs: fresh, permitMs: permit } = agentSettings;
+  const broken: string[] = [];
+  const leastFreshMs = 2 * (renewEveryMs + renewTimeoutMs) + renewTimeoutMs;
+  if (freshMs < leastFreshMs) {
+    broken.push(
+      `${fresh.name} is ${freshMs} ms: write at least ${leastFreshMs} ms, twice ${every.name} and three times ${limit.name}, so that a lost renewal does not break the contact`,
+    );
+  }
+  const leastPermitMs = freshMs + 2 * renewEveryMs + renewTimeoutMs;
+  if (permitMs < leastPermitMs) {
+    broken.push(
+      `${permit.name} is ${permitMs} ms: write at least ${leastPermitMs} ms, the sum of ${fresh.name}, twice ${every.name}, and ${limit.name}`,
+    );
+  }
+  return broken;
+}
+
+/** The settings, or one message of one line for each that is missing, malformed, or in conflict with another. */
+export function readSettings(environment: Environment): AgentSettings | readonly string[] {
+  const wrong: string[] = [];
+  const values = Object.entries(agentSettings).map(([field, { name, fallback, grammar, parse }]) => {
+    const text = environment[name] || fallback;
+    if (text === unset && optional.has(name)) return [field, undefined];
+    const value = parse(text);
+    if (value === undefined) {
+      wrong.push(`${name} is ${text === unset ? "not set" : JSON.stringify(text)}: write ${grammar}`);
+    }
+    return [field, value];
+  });
+  if (wrong.length > 0) return wrong;
+  const settings = Object.fromEntries(values) as AgentSettings;
+  const broken = brokenRules(settings);
+  return broken.length > 0 ? broken : settings;
+}

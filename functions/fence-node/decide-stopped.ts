@@ -1,0 +1,79 @@
+/** A fence after the evidence: the pods go elsewhere unless the machine is back, and the Node is given back. Pure. */
+
+import { isBack } from "./decide-evidence.ts";
+import { decideLeftover } from "./decide-leftover.ts";
+import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
+import { enter, onRecord, wait } from "./verdicts.ts";
+
+/** How often a node is reconciled whose pods are going, in milliseconds. */
+const evacuatingRequeueMs = 3_000;
+/** How soon a node is reconciled again that has to come back, in milliseconds: its own events come sooner. */
+const awayRequeueMs = 10_000;
+/** Pods and VolumeAttachments that take longer than this to go are named, in milliseconds. */
+const stuckAfterMs = 300_000;
+/** So many names stand in a message. */
+const mostNames = 5;
+
+/**
+ * After a new boot id nothing is deleted: the kubelet has its pods. Otherwise Kubernetes is told that they have ended, as long
+ * as the evidence stands: a person may take a confirmation back, and another client its taint.
+ */
+export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  if (isBack(node, record)) return enter(record, "recovering", `${name} is back with another boot: its pods stay`);
+  if (node === undefined) return enter(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
+  if (isTakenBack(node, record)) return enter(record, "armed", `what showed that ${name} had stopped was taken back`);
+  if (node.outOfService !== undefined) return enter(record, "evacuating", `Kubernetes deletes the pods of ${name}`);
+  const message = `${name} gets the taint out-of-service: Kubernetes deletes its pods, and detaches their volumes`;
+  const step = { kind: "set-out-of-service", node, fenceId: record.fenceId } as const;
+  return { guard: "stopped", message, step, requeueAfterMs: undefined };
+}
+
+function isTakenBack({ outOfService, confirmed }: NodeSeen, { evidence, fenceId }: RecordSeen): boolean {
+  if (outOfService !== undefined) return false;
+  return evidence === "confirmed" ? confirmed !== fenceId : evidence === "out-of-service";
+}
+
+export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  const { node, name, bound, nowMs } = snapshot;
+  const isHome = isBack(node, record) && node?.isReady === true;
+  if (isHome || bound.length === 0) {
+    if (node?.outOfService === "ours") {
+      const message = `${name} loses the taint out-of-service that we gave it`;
+      return { guard: "evacuated", message, step: { kind: "remove-out-of-service", node }, requeueAfterMs: undefined };
+    }
+    return isHome
+      ? enter(record, "recovering", `${name} is back with another boot`)
+      : enter(record, "fenced", `no pod is bound to ${name} any more`);
+  }
+  const left = `${bound.length} are left on ${name}: ${namesOf(bound)}`;
+  if (nowMs < record.sinceMs + stuckAfterMs) return wait("evacuating", left, evacuatingRequeueMs);
+  const message = `${left}. They have not gone for ${stuckAfterMs / 60_000} minutes: look for their finalizers`;
+  return onRecord(wait("stuck", message, evacuatingRequeueMs));
+}
+
+/** The pods run elsewhere. The machine may come back, or a person takes the mark away. */
+export function decideFenced({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  if (node === undefined) return enter(record, "recovering", `the Node ${name} is gone`);
+  if (node.mark === undefined) return enter(record, "recovering", `the mark of ${name} was removed`);
+  if (isBack(node, record) && node.isReady) return enter(record, "recovering", `${name} is back with another boot`);
+  const message = `${name} is down, and its pods may run elsewhere. The fence ends when it is back, or when its mark is removed`;
+  return wait("fenced", message, awayRequeueMs);
+}
+
+/** The Node is cleaned once it is Ready, then the agent's Lease, and the record goes last. */
+export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  const { node, name } = snapshot;
+  if (node?.mark !== undefined && !node.isReady) {
+    return wait("not-ready", `${name} is back and not Ready: the taint keeps new pods away`, awayRequeueMs);
+  }
+  const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: false }) ?? {
+    message: `the fence of ${name} has ended`,
+    step: { kind: "end", record },
+  };
+  return { guard: "recovering", message, step, requeueAfterMs: undefined };
+}
+
+function namesOf(names: readonly string[]): string {
+  const shown = names.slice(0, mostNames).join(", ");
+  return names.length <= mostNames ? shown : `${shown} and ${names.length - mostNames} more`;
+}

@@ -1,0 +1,80 @@
+/**
+ * What is done next about a node that is to be fenced, or is: one step, or a wait with its reason. Each step is one conditional
+ * write, and the node is observed again after it. So a process may end after any of them. Pure.
+ */
+
+import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
+import { decideLeftover } from "./decide-leftover.ts";
+import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
+import { decideArmed, decideClaimed } from "./decide-stopping.ts";
+import { longestNodeName } from "./lease-names.ts";
+import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen, ShownFence } from "./snapshot.ts";
+
+/** True where the pods and the VolumeAttachments of the node have to be known. */
+export function needsBound({ record, node }: Pick<FenceSnapshot, "record" | "node">): boolean {
+  if (record === undefined || record === "unreadable") return false;
+  return record.phase === "evacuating" || (record.phase === "armed" && node === undefined);
+}
+
+export function decide(snapshot: FenceSnapshot): FenceVerdict {
+  const { record, name } = snapshot;
+  if (record === "unreadable") {
+    const message = `this version of Sluice cannot read the record of the fence of ${name}, and leaves it as it is`;
+    return { guard: "record-unreadable", message, step: undefined, requeueAfterMs: blockedRequeueMs };
+  }
+  if (record === undefined) return decideUnclaimed(snapshot);
+  const verdict = phases[record.phase](snapshot, record);
+  return verdict.step === undefined ? withNotes(snapshot, record, verdict) : verdict;
+}
+
+/** How soon a fence is reconciled again that waits for a person, in milliseconds: what ends the wait may send no event. */
+const blockedRequeueMs = 10_000;
+
+const phases: Readonly<Record<FencePhase, (snapshot: FenceSnapshot, record: RecordSeen) => FenceVerdict>> = {
+  claimed: decideClaimed,
+  armed: decideArmed,
+  stopped: decideStopped,
+  evacuating: decideEvacuating,
+  fenced: decideFenced,
+  recovering: decideRecovering,
+};
+
+/** The node has no record: it gets one if it has the mark, and otherwise loses what a fence may have left. */
+function decideUnclaimed(snapshot: FenceSnapshot): FenceVerdict {
+  const verdict = decideBeginning(snapshot);
+  const leftover =
+    verdict.step === undefined ? decideLeftover(snapshot, { fenceId: undefined, keepsMark: true }) : undefined;
+  return leftover === undefined ? verdict : { ...verdict, ...leftover, guard: "cleaning" };
+}
+
+function decideBeginning({ node, name }: FenceSnapshot): FenceVerdict {
+  if (node?.mark === undefined) return idle("not-marked", `${name} has no mark`);
+  if (node.isNever) return idle("never-fenced", `${name} has the mark, and ${fenceNever.key} excludes it`);
+  if (name.length > longestNodeName) {
+    const message = `the name of ${name} has more than ${longestNodeName} characters: its agent can have no Lease`;
+    return idle("name-too-long", message);
+  }
+  if (node.bootId === "" || node.systemUuid === "") {
+    return idle("boot-unknown", `the Node ${name} names no boot or no machine: nothing runs there yet`);
+  }
+  const message = `a fence of ${name} begins: ${node.mark}`;
+  return { guard: "claiming", message, step: { kind: "claim", node }, requeueAfterMs: undefined };
+}
+
+function idle(guard: string, message: string): FenceVerdict {
+  return { guard, message, step: undefined, requeueAfterMs: undefined };
+}
+
+/** Where nothing else is to be done, the record and then the Node say what is waited for. */
+function withNotes(snapshot: FenceSnapshot, record: RecordSeen, verdict: FenceVerdict): FenceVerdict {
+  const { node } = snapshot;
+  const { hold } = verdict;
+  if (hold !== record.hold) return { ...verdict, step: { kind: "note-hold", record, hold } };
+  const shown: ShownFence = { fenceId: record.fenceId, phase: record.phase, hold };
+  if (node === undefined || isShown(node, shown)) return verdict;
+  return { ...verdict, step: { kind: "show", node, shown } };
+}
+
+function isShown({ shown }: NodeSeen, { fenceId, phase, hold }: ShownFence): boolean {
+  return shown.fenceId === fenceId && shown.phase === phase && shown.hold === hold;
+}

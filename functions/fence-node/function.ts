@@ -1,0 +1,44 @@
+import * as keys from "../shared/annotations/fencing.ts";
+import { pathsOf } from "../shared/annotations/paths.ts";
+import type { FunctionDefinition } from "../shared/contract/definition.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
+import { listKeys, name, settings } from "./observe.ts";
+import { reconcile } from "./reconcile.ts";
+
+/** Resets a node that is marked unhealthy, and lets its pods start elsewhere once there is evidence that it has stopped. */
+export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
+  name,
+  concern:
+    "reset a node that is marked unhealthy, and let its pods go elsewhere once there is evidence that it has stopped",
+  isOptIn: true,
+  keyedBy: "nodes",
+  watches: [{ resource: "nodes", keysOf: ({ name }) => [{ resource: "nodes", namespace: "", name }] }],
+  listKeys,
+  schedule: { everySeconds: 10, listDue: listKeys },
+  needs: [
+    {
+      group: "",
+      resource: "nodes",
+      verbs: ["get", "list", "watch", "patch"],
+      changes: [
+        "spec.taints",
+        ...pathsOf(keys.fenceId, keys.fencePhase, keys.fenceHold, keys.fenceConfirmed, keys.unhealthy),
+      ],
+    },
+    { group: "", resource: "pods", verbs: ["list"], scope: "every-namespace" },
+    { group: "storage.k8s.io", resource: "volumeattachments", verbs: ["list"] },
+    {
+      group: "coordination.k8s.io",
+      resource: "leases",
+      verbs: ["get", "list", "create", "patch", "delete"],
+      changes: pathsOf(...keys.recordEntries, keys.fenceArmed),
+    },
+    { group: "", resource: "events", verbs: ["create"], scope: "default" },
+  ],
+  // It takes no pod of a group: Kubernetes does, once the node has stopped.
+  standsBy: false,
+  reads: [keys.unhealthy, keys.fenceNever, keys.fenceConfirmed, ...keys.agentEntries],
+  writes: [...keys.recordEntries, keys.fenceArmed],
+  settings,
+  reconcile,
+};

@@ -1,0 +1,112 @@
+/** What is read of a node and its fence, all of it by GETs and LISTs of now: an event is only a hint. */
+
+import { randomUUID } from "node:crypto";
+import { fenceRecord, outOfServiceTaint, unhealthy } from "../shared/annotations/fencing.ts";
+import type { Malformed } from "../shared/annotations/table.ts";
+import { isNamespaceName } from "../shared/base/dns-names.ts";
+import { setting, valuesOf } from "../shared/base/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
+import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
+import { needsBound } from "./decide.ts";
+import { agentName, recordName } from "./lease-names.ts";
+import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
+import type { FenceSnapshot } from "./snapshot.ts";
+
+export const name = "fence-node";
+
+export const settings = {
+  fenceNamespace: setting<string>({
+    name: "FENCE_NAMESPACE",
+    fallback: "sluice-fencing",
+    meaning: "the namespace of the Leases of fence-node and its agents",
+    grammar: "the name of a namespace",
+    parse: (text) => (isNamespaceName(text) ? text : undefined),
+  }),
+};
+
+/** A node as it was read, and what a decision makes of it. */
+export interface FenceObservation {
+  readonly snapshot: FenceSnapshot;
+  /** Undefined where it is gone. */
+  readonly object: NodeObject | undefined;
+  readonly malformed: readonly Malformed[];
+}
+
+/** The namespace in which the Leases of fences and agents are. */
+export function fencingNamespace(context: Context): string {
+  return valuesOf(settings, context.settings).fenceNamespace;
+}
+
+const nodeKey = (node: string): ObjectRef => ({ resource: "nodes", namespace: "", name: node });
+
+/** The nodes that have the mark or a record. Throws ClusterError. */
+export async function listKeys(context: Context): Promise<readonly ObjectRef[]> {
+  const { cluster } = context;
+  const namespace = fencingNamespace(context);
+  const [nodes, records] = await Promise.all([
+    cluster.list("nodes", { metadataOnly: true }),
+    cluster.list("leases", { namespace, labelSelector: `${fenceRecord.key}=true` }),
+  ]);
+  const marked = nodes.items.filter(({ metadata }) => metadata.annotations?.[unhealthy.key] !== undefined);
+  const recorded = records.items.map(({ metadata }) => metadata.name.replace(/^fence-/, ""));
+  const names = new Set([...marked.map(({ metadata }) => metadata.name), ...recorded]);
+  return [...names].map(nodeKey);
+}
+
+/** Throws ClusterError. */
+export async function observe(context: Context, key: ObjectRef): Promise<FenceObservation> {
+  const { cluster } = context;
+  const namespace = fencingNamespace(context);
+  const malformed: Malformed[] = [];
+  // The record first: a Node that is read after it is no older than what the record says of it.
+  const lease = await find(cluster, "leases", { namespace, name: recordName(key.name) });
+  const [object, agent] = await Promise.all([
+    find(cluster, "nodes", key),
+    find(cluster, "leases", { namespace, name: agentName(key.name) }),
+  ]);
+  const record = lease && parseRecord(lease);
+  const node = object && parseNode(object, malformed);
+  const fenceId = record === undefined || record === "unreadable" ? "" : record.fenceId;
+  const snapshot: FenceSnapshot = {
+    nowMs: cluster.serverTimeMs(),
+    name: key.name,
+    node,
+    record,
+    agent: agent && parseAgent(agent),
+    bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
+    newFenceId: randomUUID(),
+  };
+  return { snapshot, object, malformed };
+}
+
+/** The pods that are bound to a node and have to go, and its VolumeAttachments, by name. Throws ClusterError. */
+async function listBound({ cluster }: Context, node: string, fenceId: string): Promise<readonly string[]> {
+  const [pods, attachments] = await Promise.all([
+    cluster.list("pods", { nodeName: node }),
+    cluster.list("volumeattachments", {}),
+  ]);
+  const going = pods.items.filter((pod) => !isMirror(pod) && !tolerates(pod, outOfServiceValue(fenceId)));
+  const attached = attachments.items.filter(({ spec }) => spec?.nodeName === node);
+  return [
+    ...going.map(({ metadata }) => `pod ${metadata.namespace}/${metadata.name}`),
+    ...attached.map(({ metadata }) => `VolumeAttachment ${metadata.name}`),
+  ].sort();
+}
+
+/** A kubelet shows a static pod of its own under this annotation: no client can delete the pod itself. */
+function isMirror({ metadata }: PodObject): boolean {
+  return metadata.annotations?.["kubernetes.io/config.mirror"] !== undefined;
+}
+
+/** True for a pod that stays for ever on a Node with our taint `out-of-service`. */
+function tolerates({ spec }: PodObject, value: string): boolean {
+  const { key, effect } = outOfServiceTaint;
+  return (spec?.tolerations ?? []).some((one: Toleration) => {
+    const isOfKey = one.key === undefined || one.key === "" ? one.operator === "Exists" : one.key === key;
+    const isOfEffect = one.effect === undefined || one.effect === "" || one.effect === effect;
+    const isOfValue = one.operator === "Exists" || (one.value ?? "") === value;
+    return isOfKey && isOfEffect && isOfValue && one.tolerationSeconds === undefined;
+  });
+}

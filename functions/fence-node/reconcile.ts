@@ -1,0 +1,26 @@
+/** One reconcile of a node: step after step, each on a fresh observation. */
+import type { Context } from "../shared/contract/context.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
+import { type ObjectReconciler, reconcileObject } from "../shared/reconcile/reconcile-object.ts";
+import { carryOut, recordVerdict } from "./act.ts";
+import { decide } from "./decide.ts";
+import { type FenceObservation, name, observe } from "./observe.ts";
+import type { FenceVerdict } from "./snapshot.ts";
+
+/** How soon to try again what the API server refused, in milliseconds. */
+const refusedForMs = 10_000;
+
+const fenceReconciler: ObjectReconciler<FenceObservation, FenceVerdict> = {
+  name,
+  refusedForMs,
+  observe,
+  decide: ({ snapshot }) => decide(snapshot),
+  record: recordVerdict,
+  carryOut,
+};
+
+/** Throws ClusterError where trying again later can help. */
+export function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
+  return reconcileObject(context, fenceReconciler, key);
+}

@@ -1,0 +1,105 @@
+/** What the objects of a fence say: the Node, the record, the Lease of the agent. Pure. */
+
+import { read } from "../shared/annotations/entry.ts";
+import * as keys from "../shared/annotations/fencing.ts";
+import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
+import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
+import { recordName } from "./lease-names.ts";
+import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
+
+/** The one format of records that this version writes and reads. */
+export const knownFormat = "1";
+
+/** Our taint `out-of-service` has the id of the fence in its value. */
+const ourValue = /^sluice-/;
+export const outOfServiceValue = (fenceId: string): string => `sluice-${fenceId}`;
+
+/** The taints of medik8s, whose tools fence nodes as well. */
+const foreignFence = /^remediation\.medik8s\.io\//;
+
+/** @param malformed gets what of its annotations does not parse */
+export function parseNode({ metadata, spec, status }: NodeObject, malformed: Malformed[] = []): NodeSeen {
+  const { annotations = {}, uid, resourceVersion } = metadata;
+  const { taints = [] } = spec ?? {};
+  const conditionOf = (type: string) => status?.conditions?.find((one) => one.type === type)?.status;
+  const outOfService = taints.find(({ key }) => key === keys.outOfServiceTaint.key);
+  const isExcluded = annotations[keys.fenceNever.key] !== undefined;
+  read(keys.fenceNever, metadata, malformed);
+  return {
+    uid,
+    resourceVersion,
+    mark: read(keys.unhealthy, metadata, malformed),
+    isNever: isExcluded,
+    confirmed: read(keys.fenceConfirmed, metadata),
+    bootId: status?.nodeInfo?.bootID ?? "",
+    systemUuid: status?.nodeInfo?.systemUUID ?? "",
+    isReady: conditionOf("Ready") === "True",
+    isInMaintenance: conditionOf("MaintenanceInProgress") === "True",
+    hasFenceTaint: taints.some(({ key, effect }) => key === keys.fenceTaint.key && effect === keys.fenceTaint.effect),
+    outOfService: outOfService && (ourValue.test(outOfService.value ?? "") ? "ours" : "others"),
+    foreignFence: taints.find(({ key }) => foreignFence.test(key))?.key,
+    shown: {
+      fenceId: annotations[keys.fenceId.key],
+      phase: annotations[keys.fencePhase.key],
+      hold: annotations[keys.fenceHold.key],
+    },
+  };
+}
+
+/** The record in a Lease; `unreadable` if another version wrote it, or if something of it is missing. */
+export function parseRecord({ metadata }: LeaseObject): RecordSeen | "unreadable" {
+  const { uid, resourceVersion } = metadata;
+  const fenceId = read(keys.fenceId, metadata);
+  const phase = read(keys.fencePhase, metadata);
+  const sinceMs = read(keys.recordSince, metadata);
+  const bootId = read(keys.recordBootId, metadata);
+  const systemUuid = read(keys.recordMachine, metadata);
+  const isKnown = read(ledgerFormat, metadata) === knownFormat;
+  const isWhole = fenceId !== undefined && phase !== undefined && sinceMs !== undefined;
+  if (!isKnown || !isWhole || bootId === undefined || systemUuid === undefined) return "unreadable";
+  return {
+    uid,
+    resourceVersion,
+    fenceId,
+    phase,
+    sinceMs,
+    bootId,
+    systemUuid,
+    hold: read(keys.fenceHold, metadata),
+    agent: read(keys.recordAgent, metadata),
+    evidence: read(keys.recordEvidence, metadata),
+  };
+}
+
+/** The Lease that claims a Node for one fence: the API server accepts one create of that name. */
+export function recordBody(name: string, { bootId, systemUuid }: NodeSeen, fenceId: string, nowMs: number): object {
+  return {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: {
+      name: recordName(name),
+      labels: { [keys.fenceRecord.key]: "true" },
+      annotations: {
+        [ledgerFormat.key]: knownFormat,
+        [keys.fenceId.key]: fenceId,
+        [keys.fencePhase.key]: "claimed",
+        [keys.recordSince.key]: new Date(nowMs).toISOString(),
+        [keys.recordBootId.key]: bootId,
+        [keys.recordMachine.key]: systemUuid,
+      },
+    },
+  };
+}
+
+/** Any agent may write any text: what does not parse counts as absent. */
+export function parseAgent({ metadata }: LeaseObject): AgentSeen {
+  const { uid, resourceVersion } = metadata;
+  return {
+    uid,
+    resourceVersion,
+    mode: read(keys.agentMode, metadata),
+    why: read(keys.agentWhy, metadata),
+    bootId: read(keys.agentBootId, metadata),
+    armed: read(keys.fenceArmed, metadata),
+  };
+}

@@ -1,0 +1,103 @@
+/** What a decision about a node sees, and what it answers. Pure. */
+
+import type { AgentMode, ArmedFence, FenceEvidence, FencePhase, NotedAgent } from "../shared/annotations/fencing.ts";
+
+/** A Node as a GET has it. */
+export interface NodeSeen {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** The reason why it is to be fenced; undefined where it has no mark. */
+  readonly mark: string | undefined;
+  /** The Node excludes itself, or says so in a way that does not parse. */
+  readonly isNever: boolean;
+  /** The fence that a person or a tool has confirmed. */
+  readonly confirmed: string | undefined;
+  readonly bootId: string;
+  readonly systemUuid: string;
+  readonly isReady: boolean;
+  readonly isInMaintenance: boolean;
+  readonly hasFenceTaint: boolean;
+  /** Which client has put the taint `out-of-service` on it; undefined where it has none. */
+  readonly outOfService: "ours" | "others" | undefined;
+  /** The key of a taint by which another tool fences it; undefined where there is none. */
+  readonly foreignFence: string | undefined;
+  /** What it says of its fence, for people. */
+  readonly shown: ShownFence;
+}
+
+export interface ShownFence {
+  readonly fenceId: string | undefined;
+  readonly phase: string | undefined;
+  readonly hold: string | undefined;
+}
+
+/** The record of one fence. */
+export interface RecordSeen {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly fenceId: string;
+  readonly phase: FencePhase;
+  /** Since when it is in that phase, in milliseconds since the epoch, by the API server's clock. */
+  readonly sinceMs: number;
+  /** The boot and the machine that are to be stopped. */
+  readonly bootId: string;
+  readonly systemUuid: string;
+  readonly hold: string | undefined;
+  readonly agent: NotedAgent | undefined;
+  readonly evidence: FenceEvidence | undefined;
+}
+
+/** The Lease of the agent on the node. */
+export interface AgentSeen {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Undefined where it says none that is known. */
+  readonly mode: AgentMode | undefined;
+  readonly why: string | undefined;
+  readonly bootId: string | undefined;
+  readonly armed: ArmedFence | undefined;
+}
+
+export interface FenceSnapshot {
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+  readonly name: string;
+  /** Undefined where it is gone. */
+  readonly node: NodeSeen | undefined;
+  /** `unreadable`: there is one that this version cannot read. */
+  readonly record: RecordSeen | "unreadable" | undefined;
+  readonly agent: AgentSeen | undefined;
+  /** Pods that are bound to the node and have to go, and VolumeAttachments of it. Empty where they need not be known. */
+  readonly bound: readonly string[];
+  /** The id of a fence that begins now. */
+  readonly newFenceId: string;
+}
+
+export type FenceStep =
+  | { readonly kind: "claim"; readonly node: NodeSeen }
+  | { readonly kind: "taint"; readonly node: NodeSeen; readonly record: RecordSeen }
+  | { readonly kind: "note-agent"; readonly record: RecordSeen; readonly agent: AgentSeen }
+  | { readonly kind: "arm"; readonly record: RecordSeen; readonly agent: AgentSeen }
+  | {
+      readonly kind: "enter";
+      readonly record: RecordSeen;
+      readonly phase: FencePhase;
+      readonly evidence?: FenceEvidence;
+    }
+  | { readonly kind: "note-hold"; readonly record: RecordSeen; readonly hold: string | undefined }
+  | { readonly kind: "show"; readonly node: NodeSeen; readonly shown: ShownFence }
+  | { readonly kind: "set-out-of-service"; readonly node: NodeSeen; readonly fenceId: string }
+  | { readonly kind: "remove-out-of-service"; readonly node: NodeSeen }
+  | { readonly kind: "clean-node"; readonly node: NodeSeen; readonly keepsMark: boolean }
+  | { readonly kind: "disarm"; readonly agent: AgentSeen }
+  | { readonly kind: "end"; readonly record: RecordSeen };
+
+export interface FenceVerdict {
+  /** A stable name: a phase, or what the fence waits for. */
+  readonly guard: string;
+  readonly message: string;
+  readonly step: FenceStep | undefined;
+  readonly requeueAfterMs: number | undefined;
+  /** What holds the fence, for the record and the Node; absent: nothing does. */
+  readonly hold?: string;
+}

@@ -1,0 +1,205 @@
+/** A real control plane on a bridge, and played machines as its nodes. */
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Api, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { follow } from "../controlplane/follow.ts";
+import { overlapsIn, type PodRun, readJournal } from "./journal.ts";
+import { Machine } from "./machine.ts";
+import { Bridge } from "./network.ts";
+
+export const namespace = "sluice-fencing";
+/** The API has no Node of ours before the kubelets have posted their status. */
+const startTimeoutMs = 60_000;
+
+/** W and the times of the agent, scaled down to about a fifteenth. */
+export const watchdogMs = 1_000;
+const agentTimes = {
+  AGENT_RENEW_EVERY: "300ms",
+  AGENT_RENEW_TIMEOUT: "200ms",
+  AGENT_CONTACT_TIMEOUT: "1.2s",
+  AGENT_PERMIT: "2.5s",
+};
+
+export interface NodeObject {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec: { readonly taints?: readonly { readonly key: string; readonly effect: string }[] };
+  readonly status: {
+    readonly nodeInfo: { readonly bootID: string; readonly systemUUID: string };
+    readonly conditions: readonly { readonly type: string; readonly status: string }[];
+  };
+}
+
+export interface LeaseObject {
+  readonly metadata: {
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+}
+
+export class FencingCluster {
+  readonly controlPlane: ControlPlane;
+  readonly api: Api;
+  readonly machines: readonly Machine[];
+  /** Each state of each Node that a watch has shown since the start. */
+  readonly history: NodeObject[] = [];
+  readonly #bridge: Bridge;
+  readonly #folder: string;
+  readonly #stopping = new AbortController();
+  #following: Promise<void> = Promise.resolve();
+
+  private constructor(
+    controlPlane: ControlPlane,
+    api: Api,
+    bridge: Bridge,
+    folder: string,
+    machines: readonly Machine[],
+  ) {
+    this.controlPlane = controlPlane;
+    this.api = api;
+    this.#bridge = bridge;
+    this.#folder = folder;
+    this.machines = machines;
+  }
+
+  /** Resolves when each machine is a Ready Node with an agent. */
+  static async start(count: number): Promise<FencingCluster> {
+    const bridge = await Bridge.create();
+    const folder = mkdtempSync(join(tmpdir(), "sluice-fencing-"));
+    const controlPlane = await startControlPlane({
+      address: bridge.address,
+      controllers: "node-health",
+      nodes: 0,
+      playsPods: false,
+    });
+    const api = await Api.open(controlPlane, { userAgent: "fencing-test" });
+    const journal = join(folder, "journal");
+    writeFileSync(journal, "");
+    const { hostname, port } = new URL(controlPlane.url);
+    const { url, token, caFile } = controlPlane;
+    const agent = {
+      KUBERNETES_SERVICE_HOST: hostname,
+      KUBERNETES_SERVICE_PORT: port,
+      AGENT_CREDENTIALS: await credentialsOfAgents(api, join(folder, "credentials"), caFile),
+      ...agentTimes,
+    };
+    const machines = Array.from({ length: count }, (_, at) => {
+      const name = `node-${at + 1}`;
+      const kubelet = { access: { url, token, caFile }, journal };
+      const own = { name, address: bridge.addressOf(at + 1), folder: join(folder, name) };
+      return new Machine({ ...own, bridge, watchdogMs, agent, kubelet });
+    });
+    const cluster = new FencingCluster(controlPlane, api, bridge, folder, machines);
+    try {
+      await Promise.all(machines.map((machine) => machine.boot()));
+      await cluster.#follow();
+      for (const machine of machines) await cluster.untilUp(machine);
+    } catch (error) {
+      const logs = cluster.logs;
+      await cluster.stop();
+      throw new Error(`the cluster did not start: ${logs}`, { cause: error });
+    }
+    return cluster;
+  }
+
+  /** What the processes of the machines have printed. */
+  get logs(): string {
+    return this.machines.map(({ name, log }) => `--- ${name}\n${log}`).join("\n");
+  }
+
+  async #follow(): Promise<void> {
+    const seen = (node: NodeObject) => void this.history.push(node);
+    const follower = { path: "/api/v1/nodes", known: new Map<string, unknown>(), seen, gone: () => {} };
+    const { ended } = await follow<NodeObject>(this.api, follower, this.#stopping.signal);
+    this.#following = ended;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.all(this.machines.map((machine) => machine.close()));
+    await this.api.close();
+    await this.#following;
+    await this.controlPlane.stop();
+    await this.#bridge.remove();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  machine(name: string): Machine {
+    const machine = this.machines.find((one) => one.name === name);
+    if (machine === undefined) throw new Error(`there is no machine ${name}`);
+    return machine;
+  }
+
+  /** Resolves when the Node is Ready with the boot of its machine, and its agent has renewed its Lease and feeds the device. */
+  async untilUp(machine: Machine): Promise<void> {
+    await eventually(`${machine.name} is up`, startTimeoutMs, async () => {
+      const [node, lease] = [await this.node(machine.name), await this.agentLease(machine.name)];
+      const isNew = node.status.nodeInfo.bootID === machine.bootId && isReady(node);
+      const hasAgent = lease.metadata.annotations?.["sluice.dev/agent-boot-id"] === machine.bootId;
+      return isNew && hasAgent && machine.hardware.isRunning ? true : undefined;
+    });
+  }
+
+  node(name: string): Promise<NodeObject> {
+    return this.api.get<NodeObject>(`/api/v1/nodes/${name}`);
+  }
+
+  agentLease(node: string): Promise<LeaseObject> {
+    return this.api.get<LeaseObject>(leasePath(`agent-${node}`));
+  }
+
+  patchNode(name: string, body: object): Promise<NodeObject> {
+    return this.api.patch<NodeObject>(`/api/v1/nodes/${name}`, body);
+  }
+
+  patchAgentLease(node: string, annotations: Readonly<Record<string, string | null>>): Promise<LeaseObject> {
+    return this.api.patch<LeaseObject>(leasePath(`agent-${node}`), { metadata: { annotations } });
+  }
+
+  /** What the pods have written so far. */
+  get runs(): readonly PodRun[] {
+    return readJournal(join(this.#folder, "journal"));
+  }
+
+  get overlaps(): readonly string[] {
+    return overlapsIn(this.runs);
+  }
+}
+
+export const leasePath = (name: string): string =>
+  `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${name}`;
+
+export const isReady = ({ status }: NodeObject): boolean =>
+  status.conditions.some(({ type, status: value }) => type === "Ready" && value === "True");
+
+/** An account with the rights that agents need, and no other. Returns the folder with its token. */
+async function credentialsOfAgents(api: Api, folder: string, caFile: string): Promise<string> {
+  const rbac = "rbac.authorization.k8s.io";
+  const name = "fence-agent";
+  const subjects = [{ kind: "ServiceAccount", name, namespace }];
+  const leases = { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "patch"] };
+  const nodes = { apiGroups: [""], resources: ["nodes"], verbs: ["get"] };
+  const inNamespace = `/apis/${rbac}/v1/namespaces/${namespace}`;
+  await api.post("/api/v1/namespaces", { metadata: { name: namespace } });
+  const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`;
+  await api.post(accounts, { metadata: { name } });
+  await api.post(`${inNamespace}/roles`, { metadata: { name }, rules: [leases] });
+  const role = { apiGroup: rbac, kind: "Role", name };
+  await api.post(`${inNamespace}/rolebindings`, { metadata: { name }, roleRef: role, subjects });
+  await api.post(`/apis/${rbac}/v1/clusterroles`, { metadata: { name }, rules: [nodes] });
+  const roleRef = { ...role, kind: "ClusterRole" };
+  await api.post(`/apis/${rbac}/v1/clusterrolebindings`, { metadata: { name }, roleRef, subjects });
+  const { status } = await api.post<{ status: { token: string } }>(`${accounts}/${name}/token`, { spec: {} });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "token"), status.token);
+  copyFileSync(caFile, join(folder, "ca.crt"));
+  return folder;
+}

@@ -1,0 +1,138 @@
+/** An agent without a machine: its clock, its API server and its watchdog are played. */
+import { Agent } from "../../../../../functions/fence-node/agent/agent.ts";
+import type { ExplicitOnlyReason, LeaseAnnotations } from "../../../../../functions/fence-node/agent/decide-renewal.ts";
+import type { AgentLease, ApiAnswer, BootMemory } from "../../../../../functions/fence-node/agent/outside.ts";
+
+export const bootId = "11111111-1111-4111-8111-111111111111";
+export const otherBootId = "22222222-2222-4222-8222-222222222222";
+export const fenceId = "33333333-3333-4333-8333-333333333333";
+export const armed = `${fenceId} ${bootId}`;
+
+export const key = (name: string) => `sluice.dev/${name}`;
+
+/** W, in milliseconds. */
+export const watchdogMs = 10_000;
+export const times = { renewTimeoutMs: 3_000, freshMs: 20_000, permitMs: 40_000 };
+
+type Request = "read" | "create" | "patch" | "node";
+
+export class World {
+  nowMs = 1_000;
+  lease: AgentLease | undefined;
+  isTainted = false;
+  /** Statuses that requests get in the place of an answer; 0: none comes, and the time is over. */
+  readonly refused: Partial<Record<Request, number>> = {};
+  readonly requests: Request[] = [];
+  readonly written: LeaseAnnotations[] = [];
+  /** Runs before a request is carried out. */
+  before: ((request: Request) => void) | undefined;
+  memory: BootMemory | undefined;
+  /** What the device was sent, `o` for its opening. */
+  device = "";
+  time: number | ExplicitOnlyReason = watchdogMs;
+  openError: string | undefined;
+  isNoWayOut = false;
+  resets = 0;
+  resetError: string | undefined;
+  readonly logged: string[] = [];
+  #versions = 0;
+
+  agent(of = bootId): Agent {
+    return new Agent(times, {
+      bootId: of,
+      clock: { nowMs: () => this.nowMs },
+      api: {
+        readLease: async () => this.#answer("read", () => this.lease),
+        createLease: async (annotations) => this.#answer("create", () => this.#create(annotations)),
+        patchLease: async (base, annotations) => this.#answer("patch", () => this.#patch(base, annotations)),
+        readNodeTaint: async () => this.#answer("node", () => this.isTainted),
+      },
+      watchdog: {
+        check: () => this.time,
+        isNoWayOut: () => this.isNoWayOut,
+        open: () => {
+          if (this.openError !== undefined) throw Object.assign(new Error("open"), { code: this.openError });
+          this.device += "o";
+        },
+        feed: () => {
+          this.device += ".";
+        },
+        disarm: () => {
+          this.device += "V";
+        },
+      },
+      store: {
+        read: () => this.memory,
+        write: (memory) => {
+          this.memory = memory;
+        },
+      },
+      log: (_level, message) => this.logged.push(message),
+      reset: () => {
+        if (this.resetError !== undefined) throw new Error(this.resetError);
+        this.resets++;
+      },
+    });
+  }
+
+  /** Another client changes the Lease. */
+  annotate(annotations: Readonly<Record<string, string>>): void {
+    if (this.lease === undefined) throw new Error("there is no Lease");
+    const resourceVersion = String(++this.#versions);
+    this.lease = { ...this.lease, resourceVersion, annotations: { ...this.lease.annotations, ...annotations } };
+  }
+
+  /** Renews and ticks as `main.ts` does, with the defaults, for so many seconds. */
+  async run(agent: Agent, seconds: number): Promise<void> {
+    for (let second = 0; second < seconds; second++) {
+      if (second % 5 === 0) await agent.renew();
+      agent.tick();
+      this.nowMs += 1_000;
+    }
+  }
+
+  /** What the device was sent since the last call. */
+  takeDevice(): string {
+    const sent = this.device;
+    this.device = "";
+    return sent;
+  }
+
+  #answer<T>(request: Request, carryOut: () => T | number | undefined): ApiAnswer<T> {
+    this.requests.push(request);
+    this.before?.(request);
+    const refused = this.refused[request];
+    if (refused === 0) this.nowMs += times.renewTimeoutMs;
+    if (refused !== undefined) return { status: refused, message: "refused", value: undefined };
+    const value = carryOut();
+    if (value === undefined) return { status: 404, message: "not found", value };
+    return typeof value === "number"
+      ? { status: value, message: "refused", value: undefined }
+      : { status: 200, message: "", value };
+  }
+
+  #create(annotations: LeaseAnnotations): AgentLease | number {
+    if (this.lease !== undefined) return 409;
+    this.written.push(annotations);
+    const version = String(++this.#versions);
+    this.lease = { uid: `uid-${version}`, resourceVersion: version, annotations };
+    return this.lease;
+  }
+
+  #patch(base: AgentLease, annotations: LeaseAnnotations): AgentLease | number | undefined {
+    if (this.lease === undefined) return undefined;
+    if (base.uid !== this.lease.uid || base.resourceVersion !== this.lease.resourceVersion) return 409;
+    this.written.push(annotations);
+    this.annotate(annotations);
+    return this.lease;
+  }
+}
+
+/** A world whose agent has fed its device for a while. */
+export async function feeding(): Promise<{ world: World; agent: Agent }> {
+  const world = new World();
+  const agent = world.agent();
+  await world.run(agent, 12);
+  world.takeDevice();
+  return { world, agent };
+}

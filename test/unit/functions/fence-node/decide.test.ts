@@ -1,0 +1,318 @@
+/** Every guard of a fence, by the snapshot that leads to it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, needsBound } from "../../../../functions/fence-node/decide.ts";
+import type {
+  AgentSeen,
+  FenceSnapshot,
+  FenceVerdict,
+  NodeSeen,
+  RecordSeen,
+} from "../../../../functions/fence-node/snapshot.ts";
+
+const shownNothing = { fenceId: undefined, phase: undefined, hold: undefined };
+const clean: NodeSeen = {
+  uid: "node-uid",
+  resourceVersion: "10",
+  mark: undefined,
+  isNever: false,
+  confirmed: undefined,
+  bootId: "boot-1",
+  systemUuid: "machine-1",
+  isReady: true,
+  isInMaintenance: false,
+  hasFenceTaint: false,
+  outOfService: undefined,
+  foreignFence: undefined,
+  shown: shownNothing,
+};
+const marked: NodeSeen = { ...clean, mark: "disk failed" };
+const tainted: NodeSeen = { ...marked, hasFenceTaint: true };
+const back: NodeSeen = { ...tainted, bootId: "boot-2" };
+const claimed: RecordSeen = {
+  uid: "record-uid",
+  resourceVersion: "20",
+  fenceId: "fence-1",
+  phase: "claimed",
+  sinceMs: 1_000_000,
+  bootId: "boot-1",
+  systemUuid: "machine-1",
+  hold: undefined,
+  agent: undefined,
+  evidence: undefined,
+};
+const agent: AgentSeen = {
+  uid: "agent-uid",
+  resourceVersion: "30",
+  mode: "explicit-only",
+  why: "no-peers",
+  bootId: "boot-1",
+  armed: undefined,
+};
+const noted = { uid: "agent-uid", resourceVersion: "30", mode: "explicit-only" } as const;
+const armedAgent: AgentSeen = { ...agent, resourceVersion: "31", armed: { fenceId: "fence-1", bootId: "boot-1" } };
+const armed: RecordSeen = { ...claimed, phase: "armed", agent: noted };
+const inPhase = (phase: RecordSeen["phase"], evidence: RecordSeen["evidence"] = "confirmed"): RecordSeen => ({
+  ...armed,
+  phase,
+  evidence,
+});
+
+function decided(changes: Partial<FenceSnapshot>): FenceVerdict {
+  const { record } = changes;
+  const sinceMs = typeof record === "object" ? record.sinceMs : 1_000_000;
+  const around = {
+    nowMs: sinceMs,
+    name: "n",
+    node: marked,
+    record: undefined,
+    agent,
+    bound: [],
+    newFenceId: "fence-1",
+  };
+  return decide({ ...around, ...changes });
+}
+
+/** The guard, with the step that is taken. */
+const outcome = (changes: Partial<FenceSnapshot>): readonly (string | undefined)[] => {
+  const { guard, step } = decided(changes);
+  return [guard, step?.kind];
+};
+
+const lastMs = claimed.sinceMs;
+const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard: string, step?: string][] = [
+  ["a node that is gone needs no fence", { node: undefined, agent: undefined }, "not-marked"],
+  ["a node without the mark gets none", { node: clean }, "not-marked"],
+  ["a node that excludes itself gets none", { node: { ...marked, isNever: true } }, "never-fenced"],
+  ["a name that is too long for the agent's Lease gets none", { name: "n".repeat(248) }, "name-too-long"],
+  ["a name of 247 characters gets one", { name: "n".repeat(247) }, "claiming", "claim"],
+  ["a Node that has never reported a boot gets none", { node: { ...marked, bootId: "" } }, "boot-unknown"],
+  ["a Node that has never reported a machine gets none", { node: { ...marked, systemUuid: "" } }, "boot-unknown"],
+  ["a record of another version stays as it is", { record: "unreadable" }, "record-unreadable"],
+  ["without a record the taint of a fence goes", { node: { ...tainted, mark: undefined } }, "cleaning", "clean-node"],
+  ["without a record the agent's Lease names no fence", { node: clean, agent: armedAgent }, "cleaning", "disarm"],
+  ["a mark that goes takes the fence back", { record: claimed, node: clean }, "taking-back", "end"],
+  [
+    "a fence that is taken back removes its taint first",
+    { record: claimed, node: { ...tainted, mark: undefined } },
+    "taking-back",
+    "clean-node",
+  ],
+  [
+    "another machine under the name takes the fence back",
+    { record: claimed, node: { ...marked, systemUuid: "machine-2" } },
+    "taking-back",
+    "end",
+  ],
+  ["a node that was started anew has stopped", { record: claimed, node: back }, "stopped", "enter"],
+  [
+    "another tool's taint is waited for",
+    {
+      record: { ...claimed, hold: "foreign-fence" },
+      node: { ...shown("claimed", "foreign-fence"), foreignFence: "x" },
+    },
+    "foreign-fence",
+  ],
+  [
+    "maintenance is waited for",
+    {
+      record: { ...claimed, hold: "maintenance" },
+      node: { ...shown("claimed", "maintenance"), isInMaintenance: true },
+    },
+    "maintenance",
+  ],
+  ["the taint comes before the fence is armed", { record: claimed }, "tainting", "taint"],
+  ["a node without an agent is not armed", { record: claimed, node: tainted, agent: undefined }, "armed", "enter"],
+  [
+    "an agent of another boot is waited for",
+    {
+      record: { ...claimed, hold: "boot-unclear" },
+      node: shown("claimed", "boot-unclear"),
+      agent: { ...agent, bootId: "boot-0" },
+      nowMs: lastMs + 59_999,
+    },
+    "boot-unclear",
+  ],
+  [
+    "an agent of another boot is waited for no longer than a minute",
+    { record: claimed, node: tainted, agent: { ...agent, bootId: "boot-0" }, nowMs: lastMs + 60_000 },
+    "arming",
+    "note-agent",
+  ],
+  ["the agent's Lease is noted before it is armed", { record: claimed, node: tainted }, "arming", "note-agent"],
+  ["a noted Lease is armed", { record: { ...claimed, agent: noted }, node: tainted }, "arming", "arm"],
+  [
+    "a Lease that was renewed since is noted again",
+    { record: { ...claimed, agent: noted }, node: tainted, agent: { ...agent, resourceVersion: "32" } },
+    "arming",
+    "note-agent",
+  ],
+  [
+    "what is armed is in the phase armed",
+    { record: { ...claimed, agent: noted }, agent: armedAgent },
+    "armed",
+    "enter",
+  ],
+  [
+    "a Lease that was made anew is armed again",
+    { record: armed, node: tainted, agent: { ...armedAgent, uid: "agent-2" } },
+    "arming",
+    "note-agent",
+  ],
+  ["a fence that was taken out of the Lease is armed again", { record: armed, node: tainted }, "arming", "arm"],
+  ["a taint that was taken away is put back", { record: armed, agent: armedAgent }, "tainting", "taint"],
+  [
+    "a mark that goes after arming ends nothing",
+    {
+      record: { ...armed, hold: "not-armed" },
+      node: { ...shown("armed", "not-armed"), mark: undefined },
+      agent: armedAgent,
+    },
+    "not-armed",
+  ],
+  [
+    "a fence is told on the Node",
+    { record: { ...armed, hold: "not-armed" }, node: tainted, agent: armedAgent },
+    "not-armed",
+    "show",
+  ],
+  ["a hold is noted", { record: armed, node: tainted, agent: armedAgent }, "not-armed", "note-hold"],
+  [
+    "pods of a Node that is gone are waited for",
+    { record: { ...armed, hold: "node-gone" }, node: undefined, bound: ["pod db/a-0"] },
+    "node-gone",
+  ],
+  ["a Node that is gone with its pods ends the fence", { record: armed, node: undefined }, "recovering", "enter"],
+  ["a new boot id is evidence", { record: armed, node: back, agent: armedAgent }, "stopped", "enter"],
+  ["after a new boot id no pod goes", { record: inPhase("stopped"), node: back }, "recovering", "enter"],
+  [
+    "after a confirmation Kubernetes is told",
+    { record: inPhase("stopped"), node: { ...tainted, confirmed: "fence-1" } },
+    "stopped",
+    "set-out-of-service",
+  ],
+  ["a confirmation that was taken back is none", { record: inPhase("stopped"), node: tainted }, "armed", "enter"],
+  [
+    "a taint of others that was taken back is no evidence",
+    { record: inPhase("stopped", "out-of-service"), node: tainted },
+    "armed",
+    "enter",
+  ],
+  ["the pods of a Node that is gone go", { record: inPhase("stopped"), node: undefined }, "evacuating", "enter"],
+  [
+    "pods are waited for",
+    { record: inPhase("evacuating"), node: away("evacuating"), bound: ["pod db/a-0"], nowMs: lastMs + 299_999 },
+    "evacuating",
+  ],
+  [
+    "pods that stay for five minutes are named",
+    {
+      record: { ...inPhase("evacuating"), hold: "stuck" },
+      node: { ...away("evacuating"), shown: { fenceId: "fence-1", phase: "evacuating", hold: "stuck" } },
+      bound: ["pod db/a-0"],
+      nowMs: lastMs + 300_000,
+    },
+    "stuck",
+  ],
+  [
+    "our out-of-service goes with the last pod",
+    { record: inPhase("evacuating"), node: away("evacuating") },
+    "evacuated",
+    "remove-out-of-service",
+  ],
+  [
+    "our out-of-service goes at once when the machine is Ready again",
+    { record: inPhase("evacuating"), node: { ...back, outOfService: "ours" }, bound: ["pod db/a-0"] },
+    "evacuated",
+    "remove-out-of-service",
+  ],
+  [
+    "a machine that is back and not Ready is still evacuated",
+    {
+      record: inPhase("evacuating"),
+      node: { ...away("evacuating"), bootId: "boot-2" },
+      bound: ["pod db/a-0"],
+    },
+    "evacuating",
+  ],
+  ["out-of-service of others stays", { record: inPhase("evacuating"), node: othersTaint() }, "fenced", "enter"],
+  ["a machine that is down is waited for", { record: inPhase("fenced"), node: { ...away("fenced") } }, "fenced"],
+  ["a mark that goes gives the Node back", { record: inPhase("fenced"), node: clean }, "recovering", "enter"],
+  ["a Node that goes ends the fence", { record: inPhase("fenced"), node: undefined }, "recovering", "enter"],
+  ["a machine that is back gives the Node back", { record: inPhase("fenced"), node: back }, "recovering", "enter"],
+  [
+    "a Node that is not Ready keeps the taint",
+    { record: inPhase("recovering"), node: { ...back, ...away("recovering"), outOfService: undefined } },
+    "not-ready",
+  ],
+  [
+    "the Node is cleaned first",
+    { record: inPhase("recovering"), node: back, agent: armedAgent },
+    "recovering",
+    "clean-node",
+  ],
+  [
+    "the agent's Lease comes next",
+    { record: inPhase("recovering"), node: clean, agent: armedAgent },
+    "recovering",
+    "disarm",
+  ],
+  ["the record goes last", { record: inPhase("recovering"), node: clean }, "recovering", "end"],
+];
+
+function shown(phase: string, hold: string): NodeSeen {
+  return { ...tainted, shown: { fenceId: "fence-1", phase, hold } };
+}
+
+function away(phase: string): NodeSeen {
+  const shownFence = { fenceId: "fence-1", phase, hold: undefined };
+  return { ...tainted, isReady: false, confirmed: "fence-1", outOfService: "ours", shown: shownFence };
+}
+
+function othersTaint(): NodeSeen {
+  return { ...tainted, isReady: false, outOfService: "others" };
+}
+
+for (const [promise, snapshot, guard, step] of cases) {
+  test(`${promise}: ${guard}`, () => assert.deepEqual(outcome(snapshot), [guard, step]));
+}
+
+test("the mark goes with a fence that has ended, and stays with one that is taken back", () => {
+  const ended = decided({ record: inPhase("recovering"), node: back }).step;
+  assert.deepEqual(ended, { kind: "clean-node", node: back, keepsMark: false });
+  const node = { ...tainted, isNever: true };
+  assert.deepEqual(decided({ record: claimed, node }).step, { kind: "clean-node", node, keepsMark: true });
+});
+
+test("each kind of evidence is named in the record", () => {
+  const evidenceOf = (node: NodeSeen) => {
+    const { step } = decided({ record: armed, node, agent: armedAgent });
+    return step?.kind === "enter" ? step.evidence : undefined;
+  };
+  assert.equal(evidenceOf(back), "boot-id");
+  assert.equal(evidenceOf({ ...tainted, confirmed: "fence-1" }), "confirmed");
+  assert.equal(evidenceOf(othersTaint()), "out-of-service");
+  assert.equal(evidenceOf({ ...back, systemUuid: "machine-2", confirmed: "fence-1" }), "confirmed");
+});
+
+test("no-agent and another-machine hold a fence, and say what ends the wait", () => {
+  const alone = decided({ record: armed, node: tainted, agent: undefined });
+  assert.deepEqual([alone.guard, alone.hold], ["no-agent", "no-agent"]);
+  assert.match(alone.message, /fence-confirmed/);
+  const other = decided({ record: armed, node: { ...back, systemUuid: "machine-2" }, agent: armedAgent });
+  assert.deepEqual([other.guard, other.hold], ["another-machine", "another-machine"]);
+});
+
+test("pods are listed only where a decision reads them", () => {
+  assert.equal(needsBound({ record: inPhase("evacuating"), node: tainted }), true);
+  assert.equal(needsBound({ record: armed, node: undefined }), true);
+  assert.equal(needsBound({ record: armed, node: tainted }), false);
+  assert.equal(needsBound({ record: undefined, node: undefined }), false);
+  assert.equal(needsBound({ record: "unreadable", node: undefined }), false);
+});
+
+test("a message names five of the pods that are left, and counts the others", () => {
+  const bound = Array.from({ length: 7 }, (_, ordinal) => `pod db/a-${ordinal}`);
+  const { message } = decided({ record: inPhase("evacuating"), node: away("evacuating"), bound });
+  assert.equal(message, "7 are left on n: pod db/a-0, pod db/a-1, pod db/a-2, pod db/a-3, pod db/a-4 and 2 more");
+});
