@@ -82,7 +82,7 @@ test("a process that starts with the setting finds the times of downscales that 
   assert.notEqual(written(world), undefined);
 });
 
-test("a process that begins beside a young ledger comes back by itself when it may use it, and then when it may write", async () => {
+test("a process that begins beside a new ledger comes back by itself when it may use it, and then when it may write", async () => {
   const world = await lowered();
   await world.process().sweep();
   const { harness } = world;
