@@ -45,22 +45,22 @@ interface Phase {
   readonly kubernetes?: keyof typeof KUBERNETES;
 }
 
-/** node:test follows each promise of a process, which takes half of the time where there are millions. */
+/** node:test follows each promise of a process, which takes half of the time if there are millions. */
 const untracked = "--import=./test/runner/untracked.ts";
-/** Processes that make much garbage, one for each processor: no more threads would help them. */
+/** Processes that make much garbage, one for each processor: more threads would not help them. */
 const collecting = ["--max-semi-space-size=64", "--single-threaded-gc"];
 
-/** Part of a processor that is left free where files have time limits: shares are averages, and peaks come together. */
+/** Part of a processor that stays free while files have time limits: shares are averages, and peaks coincide. */
 const headroom = 0.25;
 
-/** One after another; the files of a phase run side by side as far as the processors go. */
+/** The phases run one after another; the files of a phase run side by side, as many as the processors allow. */
 const phases: readonly Phase[] = [
   {
     name: "unit",
     kinds: [
-      // They count calls of the process's own crypto, which other tests may still have under way.
+      // These files count calls of the process's own crypto, which other tests may still have under way.
       { files: ["test/unit/functions/rotate-certificate/*.test.ts"], share: 1 },
-      // Half of their time they wait: for time limits of servers, and for other processes.
+      // These files wait half of their time: for time limits of servers, and for other processes.
       { files: ["test/unit/**/*.test.ts"], share: 0.5, isBatched: true },
       { files: ["test/property/**/*.test.ts"], share: 1, flags: [untracked] },
       {
@@ -73,24 +73,24 @@ const phases: readonly Phase[] = [
   {
     name: "simulation",
     kinds: [
-      // It compares with what simulations replace in their process.
+      // This file compares with what simulations replace in their process.
       { files: ["test/simulation/light-abort.test.ts"], share: 1 },
       {
         files: ["test/simulation/**/*.test.ts"],
         share: 1,
         isBatched: true,
-        // Refusals are ordinary in a simulation, and the stack of each would be made for no reader.
+        // Refusals are ordinary in a simulation, and no reader needs the stack of each.
         flags: [untracked, ...collecting, "--always-sparkplug", "--stack-trace-limit=0"],
       },
     ],
   },
   { name: "demo and bench", kinds: [{ files: ["test/{demo,bench}/**/*.test.ts"], share: 1, group: "measured" }] },
-  // The attack measures what is left of the machine for honest requests: nothing runs beside it.
+  // The attack measures what is left of the machine for honest requests, so nothing runs beside it.
   { name: "attack", kinds: [{ files: ["test/attack/**/*.test.ts"], share: 1, group: "measured" }] },
   {
     name: "control plane",
     kinds: [
-      // They start Knative's programs, with time-outs of their own, which give up where two files want the same processor.
+      // These files start Knative's programs, whose own time-outs end if two files want the same processor.
       {
         files: [
           "test/knative/{rollout,webhook-sources,written-back}.test.ts",
@@ -100,9 +100,9 @@ const phases: readonly Phase[] = [
         group: "knative",
       },
       { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
-      // They have kubectl apply whole overlays, and Helm render the chart, again and again.
+      // In these files kubectl applies whole overlays, and Helm renders the chart, again and again.
       { files: ["test/{knative,chart}/**/*.test.ts"], share: 0.9 },
-      // Most of their time they wait.
+      // These files wait most of their time.
       { files: ["test/{e2e,contract,controlplane,image}/**/*.test.ts"], share: 0.5 },
     ],
     isTriedAgain: true,
@@ -134,7 +134,7 @@ const costs = new Map([...readCosts(tablePath), ...readCosts(costsPath)]);
 const processors = availableParallelism();
 const log = (line: string) => console.log(line);
 
-/** In the order of the patterns; each once. */
+/** The files in the order of the patterns, each once. */
 function matching(patterns: readonly string[]): readonly string[] {
   return [...new Set(patterns.flatMap((pattern) => globSync(pattern, { cwd: root }).sort()))];
 }
@@ -161,7 +161,7 @@ function batchesOf(name: string, files: readonly string[]): readonly Job[] {
     .map(({ name: all, files }) => ({ name: files.length === 1 ? (files[0] ?? all) : all, files }));
 }
 
-/** What a batch has to do: by time where it is known, by the number of files where it is not. */
+/** The work of a batch: its time if it is known, otherwise the number of its files. */
 const load = ({ files, tookMs }: { readonly files: readonly string[]; readonly tookMs: number }): number =>
   tookMs + files.length;
 
@@ -170,7 +170,7 @@ interface Work {
   readonly jobs: ReadonlyMap<string, Job>;
 }
 
-/** @param isAlone where no two files may run side by side */
+/** @param isAlone true if no two files may run side by side */
 function workOf(phase: Phase, isAlone: boolean): Work {
   const jobs = new Map<string, Job>();
   const waiting: Waiting[] = [];
@@ -191,7 +191,7 @@ function workOf(phase: Phase, isAlone: boolean): Work {
   return { queue: new Queue(waiting, isAlone ? 0 : processors - left), jobs };
 }
 
-/** Reports each file when it has ended, and collects what came of it. */
+/** Reports each file when it has ended, and collects its results. */
 async function* played({ queue, jobs }: Work, collected: Outcome[]): AsyncGenerator<TestEvent> {
   for await (const { events, outcomes } of runQueue(root, queue, jobs)) {
     collected.push(...outcomes);
@@ -212,13 +212,13 @@ function runAlone(names: readonly string[], { jobs }: Work): Promise<readonly Ou
   return runFiles({ queue: new Queue(waiting, 0), jobs });
 }
 
-/** Without networks of their own, the programs of Knative that two files start want the same ports. */
+/** Without separate networks, the programs of Knative that two files start want the same ports. */
 async function canRunSideBySide(): Promise<boolean> {
   const dataPlane = await findBuilt();
   return dataPlane === undefined || (await canConfine(dataPlane));
 }
 
-/** Builds the control plane, and Knative's programs, when they are missing. */
+/** Builds the control plane and Knative's programs if they are missing. */
 async function prepareControlPlane(): Promise<void> {
   if ((await findAssets()) === undefined) {
     log("the control plane for tests is built once, which takes about five minutes …");
@@ -241,7 +241,7 @@ async function prepareOldest(): Promise<void> {
   await ensureAssets(log, "oldest");
 }
 
-/** Does what is done once, and says what is the matter when it cannot. */
+/** Does what the run needs once, and reports why if it cannot. */
 async function prepare(work: () => Promise<unknown>): Promise<void> {
   try {
     await work();
@@ -314,7 +314,7 @@ function report(
   process.exitCode = isGreen ? 0 : 1;
 }
 
-// Each file is a process, which would strip the types of every module anew: that is most of what a quick one costs.
+// Each file is a process, which would strip the types of every module again: most of what a quick file costs.
 process.env.NODE_COMPILE_CACHE ??= `${root}node_modules/.cache/node`;
 const options = new Set(["--list", "--costs"]);
 const wanted = process.argv.slice(2).filter((word) => !options.has(word));

@@ -28,7 +28,7 @@ const msPerTick = 10;
 /** Of `/proc/self/stat`, after the name: the time in user and kernel mode, of the process and of its ended children. */
 const [firstTime, lastTime] = [11, 15];
 
-/** Processor time that this process and its ended children have used. Throws where there is no `/proc`. */
+/** Processor time that this process and its ended children have used. Throws if there is no `/proc`. */
 function usedMs(): number {
   const stat = readFileSync("/proc/self/stat", "utf8");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -39,7 +39,7 @@ function writeCost(folder: string): void {
   try {
     writeFileSync(join(folder, `${process.pid}`), `${usedMs()}`);
   } catch {
-    // Without the figure the runner takes its default, as for a file that has not run yet.
+    // Without the figure the runner takes its default, as for a file that it has not run yet.
   }
 }
 

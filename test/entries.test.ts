@@ -15,10 +15,10 @@ import { parse } from "acorn";
 const root = new URL("..", import.meta.url).href;
 const rooms = /^functions\/shared\/(reconcile|transaction|contract)\//;
 
-/** The ways since the last reconcile began: the file and the function that is called, by site and file. */
+/** The ways since the last reconcile began: the called file and function, by call site and file. */
 const ways = new Map<string, { readonly file: string; readonly called: string }>();
 
-/** Called first by each function that a file of the product declares. */
+/** Each function that a file of the product declares calls this first. */
 function noteEntry(file: string, called: string): void {
   const callers = getCallSites(20).slice(2);
   const caller = callers.find(({ scriptName }) => scriptName.startsWith("file:") || scriptName.startsWith("/"));
@@ -28,7 +28,7 @@ function noteEntry(file: string, called: string): void {
   if (from.startsWith("functions/") && from !== file && !ways.has(way)) ways.set(way, { file, called });
 }
 
-/** A module whose functions note that they are entered. Its lines stay where they are. */
+/** A module whose functions report that they are entered. Its lines keep their numbers. */
 function noting(file: string, text: string): string {
   const { body } = parse(text, { ecmaVersion: "latest", sourceType: "module" });
   return body.reduceRight((whole, statement) => {
@@ -49,11 +49,11 @@ registerHooks({
   },
 });
 
-// Loaded after the hook, and with them the product.
+// These imports load the product, and must come after the hook.
 const { Harness } = await import("./unit/shared/reconcile/harness.ts");
 const { Volumes } = await import("./unit/shared/suspension/volumes.ts");
 
-/** How often the file is entered that is entered most, and how many ways lead back to a file that was entered before. */
+/** The most entries of one file, and the number of ways that lead back to a file that was entered before. */
 function figuresOf(folder: string) {
   const counted = [...ways].filter(([, { file }]) => file.startsWith(`functions/${folder}/`) || rooms.test(file));
   const entered = [...Map.groupBy(counted, ([, { file }]) => file).values()];
@@ -72,7 +72,7 @@ test("a rollout that takes a pod enters no file more than three times, and goes 
   assert.ok(most <= 3 && returns <= 10, `${most} entries of one file, ${returns} returns:\n${report}`);
 });
 
-test("a volume that is collected enters no file more than four times, and goes back at most 12 times", async () => {
+test("the removal of a volume enters no file more than four times, and goes back at most 12 times", async () => {
   const on = new Volumes("600s", { "removal-mode": "All" });
   await on.suspended();
   await on.elapse(600_000);

@@ -191,7 +191,7 @@ for (const { private: pattern, instead, found, left } of phrases) {
   });
 }
 
-test("every exception from the private phrases is needed still", () => {
+test("every exception from the private phrases is still needed", () => {
   const isPrivate = ({ text }: Piece) => phrases.some((one) => one.private.test(text));
   const used = new Set(pieces.filter(isPrivate).map(exceptionOf));
   none(

@@ -38,7 +38,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** What one function alone uses, and why it stays in a room all the same. */
+/** What only one function uses, and why it stays in a room nevertheless. */
 const exceptions: Readonly<Record<string, string>> = {
   "functions/shared/certificates/issue.ts": "it imports a package, and a function imports none",
 };
@@ -58,7 +58,7 @@ function arrowsOf(folderOf: (path: string) => string | undefined): Map<string, S
   return arrows;
 }
 
-/** The circles of a graph: the nodes that are left when each node without an arrow to another has been taken out. */
+/** The circles of a graph: the nodes that remain after each node without an arrow to another has been removed. */
 function inCircles(arrows: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const left = new Map(arrows);
   for (;;) {
@@ -93,7 +93,7 @@ test("the matcher of circles finds one of two and one of three, and none in a li
   assert.deepEqual(inCircles(graph("a>b b>c c>a")), ["a", "b", "c"]);
 });
 
-test("a room is flat, and says in its README what it is about", () => {
+test("a room has no folders in it, and its README says what it is about", () => {
   const deep = product.filter(({ path }) => /^functions\/shared\/[^/]+\/[^/]+\//.test(path)).map(({ path }) => path);
   none(deep, "what needs a folder of its own is a second room");
   const readmes = new Map(read("functions/shared/*/README.md").map(({ path, text }) => [roomOf(path), text]));
@@ -109,7 +109,7 @@ test("no folder of the product holds one file alone", () => {
   none(lonely, "a folder of one file says nothing that its file does not say");
 });
 
-test("what one function alone uses stands in its folder", () => {
+test("code that only one function uses stands in the folder of that function", () => {
   const homeOf = (path: string) => /^(?:functions\/)?(?!shared\/)[^/]+/.exec(path)?.[0] ?? "";
   const shared = functions.filter(({ path }) => roomOf(path) !== undefined).map(({ path }) => path);
   const users = new Map(shared.map((path) => [path, new Set<string>()]));

@@ -29,7 +29,7 @@ const folders = [...new Set(globSync("functions/*/*", { cwd: root }).map((path) 
   (name) => name !== "shared",
 );
 
-test("there is something to read", () => {
+test("the tree has files to read", () => {
   assert.ok(functions.length > 20 && tests.length > 50 && folders.length > 0);
 });
 
@@ -46,7 +46,7 @@ test("a function imports its own files and ../shared, and nothing beside it", ()
   none(offences, "a function stands alone");
 });
 
-/** What suites stand on: the worlds, and what suites borrow from each other. */
+/** The worlds that suites run in, and what suites borrow from each other. */
 const commonGround = ["test/support/", "test/fake-cluster/", "test/controlplane/"];
 
 test("a suite imports its own folder, what suites borrow from each other, and the product", () => {
@@ -64,7 +64,7 @@ test("a suite imports its own folder, what suites borrow from each other, and th
   none(offences, "what two suites need stands in test/support");
 });
 
-test("every rule that is cited stands in the ledger's README, and each of them is kept somewhere", () => {
+test("every cited rule stands in the ledger's README, and the code of a function cites each of them", () => {
   const [readme] = read("functions/shared/ledger/README.md");
   const rules = new Set([...(readme?.text ?? "").matchAll(/^\| (R\d+[a-z]?) \|/gm)].map(([, rule]) => rule ?? ""));
   assert.ok(rules.size >= 16);
@@ -97,7 +97,7 @@ test("no comment cites a document that is not in the tree", () => {
   );
 });
 
-test("only the table knows the functions; the servers import nothing but ../functions/shared", () => {
+test("only the table imports functions; the servers import nothing but ../functions/shared", () => {
   const servers = product.filter(({ path }) => path.startsWith("triggers/") && path !== "triggers/table.ts");
   const offences = servers.flatMap((source) =>
     waysOf(source)
@@ -107,7 +107,7 @@ test("only the table knows the functions; the servers import nothing but ../func
   none(offences, "nothing is reported of a function twice");
 });
 
-test("nothing names a function, but in its own folder", () => {
+test("no file names a function, except those in its folder", () => {
   const offences = product.flatMap(({ path, text }) =>
     folders
       .filter((name) => !path.startsWith(`functions/${name}/`) && withoutComments(text).includes(`"${name}"`))
@@ -124,7 +124,7 @@ test("only functions/shared/kubernetes imports the Kubernetes client, and one fi
   assert.equal(importing("pino").length, 1, importing("pino").join());
 });
 
-test("every function has the same four files, and stands in the table", () => {
+test("every function has the same four files, and a row in the table", () => {
   const missing = folders.flatMap((name) =>
     ["decide.ts", "observe.ts", "function.ts", "README.md"]
       .map((file) => `functions/${name}/${file}`)
@@ -134,7 +134,7 @@ test("every function has the same four files, and stands in the table", () => {
   assert.deepEqual(table.map(({ name }) => name).sort(), folders.sort());
 });
 
-test("no key of the table of annotations is spelled anywhere else", () => {
+test("no file spells a key of the table of annotations, except the table", () => {
   const elsewhere = product.filter(({ path }) => !/^functions\/shared\/annotations\//.test(path));
   const offences = elsewhere.flatMap(({ path, text }) =>
     annotationTable.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),
@@ -156,9 +156,9 @@ test("every key that a function reads or writes stands in its README", () => {
 const guardNamed =
   /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError|stays)\((?:member,)?\s*"([^"]+)"|\bguard: "([^"]+)"/g;
 
-test("the refusals of reviews are made in one file", () => {
+test("only one file creates the refusals of reviews", () => {
   const answers = "functions/shared/admission/answers.ts";
-  // What the API server answers has the same words.
+  // Answers of the API server use the same words.
   const ours = product.filter(({ path }) => /^(functions|triggers)\//.test(path) && !path.includes("/kubernetes/"));
   const refusals = matches(ours, /"(TooManyRequests|BadRequest|Forbidden|NotFound|Conflict|InternalError)"/);
   assert.ok(refusals.length >= 6);
@@ -244,7 +244,7 @@ function functionsOf(text: string): [number, number][] {
   });
 }
 
-// Of all other files Biome keeps the length of functions: it cannot tell a test from the suite that it stands in.
+// In all other files Biome checks the length of functions: it cannot tell a test from the suite that it stands in.
 test("in the files of tests no function is longer than 60 lines, and no test longer than 100", () => {
   const suites = tests.filter(({ path }) => /\.test\.ts$|^test\/contract\/cases-/.test(path));
   assert.ok(suites.length > 50);
@@ -295,7 +295,7 @@ test("the matcher of types takes what is declared, and leaves out what is import
   assert.deepEqual(typesOf({ text }), ["F", "I", "K", "M"]);
 });
 
-test("nothing is left to do, and nothing is called utils, helpers, manager or common", () => {
+test("no source has a note of work to be done, and no file is called utils, helpers, manager or common", () => {
   const word = new RegExp(`\\b(${["TO-DO", "FIX-ME"].join("|").replaceAll("-", "")})\\b`);
   none(
     sources.filter(({ text }) => word.test(text)).map(({ path }) => path),
@@ -307,7 +307,7 @@ test("nothing is left to do, and nothing is called utils, helpers, manager or co
   none(vague, "a name says what is in it");
 });
 
-test("every message names what acts: no text has a word that hides it", () => {
+test("no text has a word that hides who acts", () => {
   const hiding = ["who-ever", "no-body", "some-body", "any-body", "th-at one"].map((word) => word.replace("-", ""));
   const word = new RegExp(`\\b(${hiding.join("|")})\\b`, "i");
   const texts = [...sources, ...read("*.md", "{functions,triggers,knative,test}/**/*.{md,yaml,sh}")];

@@ -112,7 +112,7 @@ function identifiersOf(text: string): ReadonlySet<string> {
 
 function partsOf(identifier: string): readonly string[] {
   const parts = identifier.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_/).map((part) => part.toLowerCase());
-  // A look-up is a look-up.
+  // Next to `up`, `look` is no private word.
   return parts.filter((part, index) => !/^look(?:ed)?$/.test(part) || !/^ups?$/.test(parts[index + 1] ?? ""));
 }
 

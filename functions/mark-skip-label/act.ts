@@ -81,8 +81,8 @@ function write(attempt: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
 }
 
 /**
- * An existing label that serves is left as it is, and only timed. The pod itself records which label Sluice added, and only
- * that is removed.
+ * Keeps an existing label that serves, and writes only the time. The pod itself records which label Sluice added, and Sluice
+ * removes only that label.
  */
 function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { hasLabel }: ReleasedPod): object {
   const stamp = { atMs: cluster.serverTimeMs(), key: hasLabel ? undefined : key };
@@ -92,7 +92,7 @@ function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { 
 
 type OwnerChange = Pick<Metadata, "finalizers"> | { readonly annotations: Readonly<Record<string, string | null>> };
 
-/** A merge patch under uid and resourceVersion: it makes nothing that is gone, and overwrites nothing that has changed. */
+/** A merge patch under uid and resourceVersion: it creates nothing that is gone, and overwrites nothing that has changed. */
 async function patchOwner(attempt: OwnerAttempt, action: string, change: OwnerChange): Promise<WriteResult> {
   const { context, key, observed, verdict, notAfterMs } = attempt;
   // No write is decided for an owner that is gone.

@@ -15,7 +15,9 @@ import { changedAt, name, settings } from "./observe.ts";
 export async function writeTimes(context: Context, key: GroupKey): Promise<number | undefined> {
   if (!valuesOf(settings, context.settings).writesLastDownscale) return undefined;
   const transaction = await openTransaction(context, key);
-  if (transaction === undefined || transaction.tooNew !== undefined) return undefined;
+  if (transaction === undefined) return undefined;
+  // No event may bring this process back when it may write.
+  if (transaction.tooNew !== undefined) return transaction.tooNew.requeueAfterMs;
   const { ledger, zones } = transaction.observed;
   const statefulSets = zones.map(({ workload }) => asStatefulSet(workload));
   const untold = findUntold(statefulSets, ledger.lastDownscales ?? {}, ledger.claims);

@@ -135,6 +135,9 @@ suite("the swap by Helm", {
     const followed = ingesters.followPods(scene.api, namespace, following.signal);
     try {
       await work(scene, ingesters);
+    } catch (error) {
+      console.error(await scene.describe());
+      throw error;
     } finally {
       following.abort();
       await followed.catch(() => undefined);
@@ -202,7 +205,8 @@ suite("the swap by Helm", {
         const [, time = ""] = new RegExp(`^${zone} +(.*)$`, "m").exec(written) ?? [];
         return Date.parse(time) === Math.ceil((times[zone] ?? 0) / 1_000) * 1_000;
       };
-      return statefulSets.every(isWritten) ? true : undefined;
+      if (!statefulSets.every(isWritten)) throw new Error(`${shown}${written}`);
+      return true;
     });
   }
 

@@ -138,7 +138,7 @@ async function link(given: string, built: string, names: readonly string[]): Pro
 }
 
 /** What `SLUICE_TEST_KUBERNETES` says. Throws when that is no word for a version. */
-function wantedKubernetes(): KubernetesChoice {
+export function wantedKubernetes(): KubernetesChoice {
   const wanted = process.env.SLUICE_TEST_KUBERNETES || "newest";
   if (Object.hasOwn(KUBERNETES, wanted)) return wanted as KubernetesChoice;
   throw new Error(`SLUICE_TEST_KUBERNETES=${wanted}: must be ${Object.keys(KUBERNETES).join(" or ")}`);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { alwaysServed, presets } from "../../triggers/table.ts";
 import { Api } from "../controlplane/api.ts";
+import { wantedKubernetes } from "../controlplane/assets.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { Helm, skipWithoutHelm, someImage } from "../support/helm.ts";
 import { isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
@@ -24,7 +25,7 @@ const sluice = { roller: "sluice", keeper: "sluice", spreader: "sluice", collect
 
 suite("the presets of the chart on the real API server", {
   skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
-  concurrency: 4,
+  concurrency: 6,
 }, () => {
   let controlPlane: ControlPlane;
   let opened: Awaited<ReturnType<typeof Helm.open>>;
@@ -42,8 +43,10 @@ suite("the presets of the chart on the real API server", {
     await controlPlane?.stop();
   });
 
+  // Whether the rights of one namespace are those of three depends on the chart, and on no version of Kubernetes.
+  const isOldest = wantedKubernetes() === "oldest";
   for (const [preset, chosen] of Object.entries(presets))
-    for (const others of [[], [`second-${preset}`, `third-${preset}`]]) {
+    for (const others of isOldest ? [[]] : [[], [`second-${preset}`, `third-${preset}`]]) {
       const where = others.length === 0 ? "the namespace" : "each of the three namespaces";
       test(`the account of the preset ${preset} uses each right that it has in ${where} that it serves, and lacks none`, async (context) => {
         const namespace = `${others.length === 0 ? "only" : "first"}-${preset}`;

@@ -1,4 +1,7 @@
-/** How Sluice goes from a namespace: what the manual deletes, what it says stays, and what has to be possible afterwards. */
+/**
+ * How a user removes Sluice from a namespace: what the manual deletes, what it says stays, and what must be possible
+ * afterwards.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -31,7 +34,7 @@ export interface AwayChapter {
   isNamed(object: Built): boolean;
 }
 
-/** Reads the chapter as it is for a namespace that stands where the manual has `mimir`. */
+/** Reads the chapter for a namespace that replaces the manual's `mimir`. */
 export async function readAway(kubectl: Kubectl, namespace: string): Promise<AwayChapter> {
   const typed = await kubectl.commandsOf("README.md", "Away with it");
   const commands = typed.map((line) => line.replaceAll("mimir", namespace));
@@ -62,7 +65,7 @@ function deletionOf(command: string): readonly Deletion[] {
 }
 
 function deletes({ types, labels, namespace, name }: Deletion, { apiVersion, kind, metadata }: Labelled): boolean {
-  // What has none is put into that of the user's kustomization.
+  // Objects without a namespace get that of the user's kustomization.
   if (namespace !== undefined && (metadata.namespace ?? namespace) !== namespace) return false;
   const type = apiVersion.startsWith("serving.knative.dev/") ? "ksvc" : kind.toLowerCase();
   const hasLabels = labels.every(([key, value]) => metadata.labels?.[key] === value);
@@ -72,7 +75,7 @@ function deletes({ types, labels, namespace, name }: Deletion, { apiVersion, kin
 /** Starts a server as the Deployment `sluice` would run it now, without a port that an API server would ask. */
 export async function serveInstalled(scene: Scene): Promise<Server> {
   const { kubeconfig, settings } = await deployedIn(scene);
-  // Sweeps find soon what no watch reports.
+  // Sweeps soon find what no watch reports.
   const ours = { PORT: "0", TLS_PORT: "0", SWEEP_INTERVAL: "1s" };
   const server = await scene.serve({ ...settings, ...ours }, { kubeconfig });
   await server.ready();
@@ -97,7 +100,10 @@ export async function typeInPod(scene: Scene, command: string) {
   return { code, ...launched.printed() };
 }
 
-/** Makes a StatefulSet that Sluice gives its finalizer, and a volume claim of no owner that has one since its suspension. */
+/**
+ * Creates a StatefulSet that Sluice gives its finalizer, and a volume claim without an owner that has had one since its
+ * suspension.
+ */
 export async function askForFinalizers(scene: Scene): Promise<void> {
   const { api } = scene;
   const [owner, pvc] = finalizedPaths(scene);
@@ -119,7 +125,7 @@ export async function askForFinalizers(scene: Scene): Promise<void> {
   );
 }
 
-/** The objects that {@link askForFinalizers} makes. */
+/** The objects that {@link askForFinalizers} creates. */
 function finalizedPaths(scene: Scene): readonly [owner: string, pvc: string] {
   const { group } = scene;
   const [first = assert.fail()] = group.statefulSets;
@@ -144,7 +150,7 @@ export async function refusalsOf({ api, group }: Scene): Promise<readonly string
   return [...scaled, ...(code === 201 ? [] : [`eviction: ${code}`])];
 }
 
-/** Without Sluice a StatefulSet may get smaller, a pod may be evicted, and what had a finalizer can be deleted. */
+/** Without Sluice a user can make a StatefulSet smaller, evict a pod, and delete objects that had a finalizer. */
 export async function nothingInTheWay(scene: Scene): Promise<void> {
   assert.deepEqual(await refusalsOf(scene), []);
   await deleteFinalized(scene);

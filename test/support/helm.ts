@@ -13,7 +13,7 @@ const execute = promisify(execFile);
 /** The folder of the chart. */
 export const chart = join(import.meta.dirname, "../../knative/chart");
 
-/** Set wherever a chart is to render: the placeholder is refused. */
+/** Set wherever a chart is to render, because the chart refuses the placeholder. */
 export const someImage = { image: { repository: "registry.example/sluice" } };
 
 /** Whether the suites that need Helm are skipped. In CI they fail instead. */
@@ -25,12 +25,12 @@ export async function skipWithoutHelm(): Promise<boolean> {
   return true;
 }
 
-/** Whether Helm creates an object only at a step of a release, and does not count it as a part of it. */
+/** True if Helm creates an object only at a step of a release, and does not count it as a part of it. */
 export function isHook({ metadata }: { readonly metadata: object }): boolean {
   return JSON.stringify(metadata).includes('"helm.sh/hook":');
 }
 
-/** What a command of Helm came to. */
+/** The outcome of a command of Helm. */
 export interface HelmResult {
   readonly code: number;
   readonly stdout: string;
@@ -45,7 +45,7 @@ export interface RenderOptions {
   readonly flags?: readonly string[];
 }
 
-/** One version of Helm, with a home of its own. */
+/** One version of Helm, with its own home. */
 export class Helm {
   readonly major: string;
   readonly #binary: string;
@@ -59,7 +59,7 @@ export class Helm {
     this.#kubeconfig = kubeconfig;
   }
 
-  /** Both versions, built when they are missing. */
+  /** Both versions, which it builds if they are missing. */
   static async open(kubeconfig?: string): Promise<{ readonly helms: readonly Helm[]; close(): Promise<void> }> {
     const home = await mkdtemp(join(tmpdir(), "sluice-helm-"));
     const binaries = await ensureHelms(console.error);
@@ -67,7 +67,7 @@ export class Helm {
     return { helms, close: () => rm(home, { recursive: true, force: true }) };
   }
 
-  /** Resolves to what became of a command, also where it fails. */
+  /** Resolves to the outcome of a command, also if the command fails. */
   async try(...args: readonly string[]): Promise<HelmResult> {
     const { PATH } = process.env;
     const kubeconfig = this.#kubeconfig === undefined ? {} : { KUBECONFIG: this.#kubeconfig };
@@ -81,7 +81,7 @@ export class Helm {
     }
   }
 
-  /** Resolves to what it prints. Rejects when it fails, with what it said. */
+  /** Resolves to what the command prints. Rejects with its error output if it fails. */
   async run(...args: readonly string[]): Promise<string> {
     const { code, stdout, stderr } = await this.try(...args);
     if (code !== 0) throw new Error(`helm ${this.major} ${args.join(" ")}: ${stderr}`);
@@ -95,14 +95,14 @@ export class Helm {
     return ["--values", file];
   }
 
-  /** What `helm template` makes of values. */
+  /** The output of `helm template` for these values. */
   async template(values: object, options: RenderOptions = {}) {
     const { set = [], flags = [], chart: folder = chart, namespace = "mimir" } = options;
     const given = [...(await this.values(values)), ...set.flatMap((one) => ["--set", one]), ...flags];
     return this.try("template", "sluice", folder, "--namespace", namespace, ...given);
   }
 
-  /** The objects that values render, with the CRDs. Rejects when they are refused. */
+  /** The objects that values render, with the CRDs. Rejects if the chart refuses the values. */
   async render(values: object, options: RenderOptions = {}): Promise<Built[]> {
     const { code, stdout, stderr } = await this.template(values, options);
     if (code !== 0) throw new Error(`helm ${this.major} template: ${stderr}`);

@@ -29,7 +29,7 @@ function programOf({ program, checkout }: ServerOptions): string {
   return join(checkout ?? here, "triggers/main.ts");
 }
 
-/** A line of its log. */
+/** A line of the server's log. */
 export interface LogLine {
   readonly level: string;
   readonly msg: string;
@@ -44,7 +44,7 @@ export function launchServer(options: ServerOptions): Launched {
     KUBECONFIG: kubeconfig,
     NAMESPACE: namespace,
     PORT: "0",
-    // No Service leads to it.
+    // No Service leads to this server.
     SHUTDOWN_DELAY: "0",
     // As in `npm start`: stripping the types of every module again takes longer than the rest of a start.
     NODE_COMPILE_CACHE: join(checkout, "node_modules/.cache/node"),
@@ -96,7 +96,7 @@ export class Server {
     if (this.#hasTls) await eventually("the TLS port said", 10_000, async () => this.#loggedTlsPort());
   }
 
-  /** What it had in memory at most, in MiB. Linux alone says that. */
+  /** The most memory that the server has had, in MiB. Only Linux reports this. */
   async peakMebibytes(): Promise<number> {
     const status = await readFile(`/proc/${this.#launched.pid}/status`, "utf8");
     return Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1]) / 1024;

@@ -54,7 +54,7 @@ export class VolumeLosses {
     const claim = { ...pod, name: `${pod.name}-data` };
     const { metadata } = store.find("persistentvolumeclaims", claim) ?? {};
     const ageMs = timeline.nowMs() - Date.parse(metadata?.creationTimestamp ?? "");
-    // Before it has our finalizer Sluice does not keep a volume, and processes may be stopped or dead for half a minute.
+    // Before a volume has our finalizer Sluice does not keep it, and processes may be stopped or dead for half a minute.
     if (metadata === undefined || metadata.deletionTimestamp !== undefined || !(ageMs > 60_000)) return false;
     this.#expected.add(metadata.uid);
     if (store.find("pods", pod) !== undefined) store.delete("pods", pod);

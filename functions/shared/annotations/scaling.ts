@@ -1,4 +1,4 @@
-/** The labels and annotations that rollout-operator's users put on StatefulSets for the sizes of these, as they write them. */
+/** The labels and annotations for the sizes of StatefulSets, spelled as rollout-operator's users already write them. */
 
 import { parseGoBoolean, parsePrometheusDuration, parseTime } from "../clock/durations.ts";
 import { mostEntries } from "./bounds.ts";

@@ -93,7 +93,7 @@ export class PodCalls implements PodHttp {
   readonly #clusterDomain: string;
   readonly #semaphore: Semaphore;
 
-  /** @throws Error when the cluster's domain is none. */
+  /** @throws Error if the domain of the cluster is not a valid domain name. */
   constructor(options: PodCallsOptions) {
     this.#options = options;
     this.#clusterDomain = options.clusterDomain ?? defaultClusterDomain;

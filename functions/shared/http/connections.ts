@@ -27,7 +27,7 @@ export interface ConnectedPods extends PodHttp {
 /**
  * HTTP to pods over the network. Sends nothing yet, and reads no proxy's settings.
  *
- * @throws Error when the cluster's domain is none.
+ * @throws Error if the domain of the cluster is not a valid domain name.
  */
 export function connectPods(options: ConnectPodsOptions): ConnectedPods {
   const { lookup, ...callOptions } = options;

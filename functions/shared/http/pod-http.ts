@@ -68,7 +68,7 @@ export interface PodHttp {
 /**
  * What failed.
  *
- * - `request`: the address, the path or a header is none.
+ * - `request`: the address, the path or a header is invalid.
  * - `crowded`: too many calls wait for their turn, or the turn did not come in time.
  * - `time`: no whole answer in time, or it was too late to send it.
  * - `size`: the answer is longer than allowed, or its length cannot be known before it is read.

@@ -58,12 +58,12 @@ async function evictAgain(
   }
 }
 
-/** Ends early when it is over. */
+/** Waits for `ms`, or until `over` aborts. */
 function rest(ms: number, over: AbortSignal): Promise<void> {
   return delay(ms, undefined, { signal: over }).catch(() => {});
 }
 
-/** Lets several work until `forMs` are over. */
+/** Runs all of `work` at once until `forMs` have passed. */
 async function together(forMs: number, ...work: ((over: AbortSignal) => Promise<void>)[]): Promise<void> {
   const over = AbortSignal.timeout(forMs);
   await Promise.all(work.map((one) => one(over)));
@@ -103,7 +103,7 @@ const zones: Scenario = {
     const passing = ["d", "e"].map((letter) => `${stage.group.name}-zone-${letter}`);
     await together(
       forMs,
-      // Short rollouts, because an eviction gets no place that a whole rollout takes.
+      // Short rollouts, because no eviction is allowed while a long rollout takes every place.
       (over) => rollAgain(stage, stage.randomFor(1), [4_000, 12_000], over, "one zone"),
       ...passing.map(
         (zone, index) => (over: AbortSignal) => joinAndLeave(stage, zone, stage.randomFor(2 + index), over),

@@ -24,7 +24,7 @@ for (const kind of claimKinds) {
     );
   });
 
-  test(`${guard}: no pod of a claim for a ${kind} is taken, whether it is outdated, broken or down`, () => {
+  test(`${guard}: a rollout takes no pod of a claim for a ${kind}, whether the pod is outdated, broken or down`, () => {
     for (const drawing of ["noo", "nxx", "nbb", "npp", "ntt"]) {
       const claimed = zone("a", drawing, { claims: [claimOf("a:1-2", kind)], maxUnavailable: 3 });
       assert.equal(outcome(decideOn([claimed])), guard, drawing);
@@ -74,7 +74,7 @@ test("broken pods that no claim names are replaced beside a claim (R13)", () => 
   assert.equal(outcome(decideOn([zone("a", "bno", { claims }), zone("b", "bo")])), "repair a-0, repair b-0");
 });
 
-test("the broken replacement of a pod that a claim names by uid is repaired, because otherwise neither would end (R13, R18)", () => {
+test("a rollout repairs the broken replacement of a pod that a claim names by uid, because otherwise neither would end (R13, R18)", () => {
   const named = (uid: string) => [claimOf("a:0", "node", { uids: { "a-0": uid } })];
   assert.equal(outcome(decideOn([zone("a", "bnn", { claims: named("another") })])), "repair a-0");
   assert.equal(outcome(decideOn([zone("a", "bnn", { claims: named("uid-of-a-0") })])), "zone-losing-node");
@@ -101,7 +101,7 @@ test("the claims of another zone do not concern this zone's pods", () => {
   assert.deepEqual(downOf(zone("a", "ooo", { claims: [claimOf("b:0-2", "scale-down")] })), {});
 });
 
-test("a paused zone with a claim is reported by the claim, because its pods may all be ready", () => {
+test("the message about a paused zone with a claim names the claim, because the zone's pods may all be ready", () => {
   const claims = [claimOf("a:2", "scale-down")];
   assert.equal(outcome(decideOn([zone("a", "ooo", { claims, paused: true }), zone("b", "ooo")])), "zone-scaling-down");
 });

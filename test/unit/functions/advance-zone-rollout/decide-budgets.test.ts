@@ -134,7 +134,7 @@ test("a reserved pod of the partition blocks its other pods, also if another fun
   assert.equal(outcome(under(whole, own)), "partition-budget");
 });
 
-test("zones-down: evictions under a partition budget took pods of two zones, and the rollout waits (Z1)", () => {
+test("zones-down: if evictions under a partition budget took pods of two zones, the rollout waits (Z1)", () => {
   const evicted = (name: string) => reservation(name, { by: "evaluate-eviction" });
   const zones = [
     zone("a", "ooo", { maxUnavailable: 2, reserved: [evicted("a-0")] }),
@@ -230,7 +230,7 @@ test("a whole zone whose pods all wait for their budgets blocks no other zone", 
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), ...settling)), "budget");
 });
 
-test("of the zones that wait for their budgets the first is named, and the one that may go on first sets the next reconcile", () => {
+test("of the zones that wait for their budgets the message names the first, and the zone whose wait ends first sets the next reconcile", () => {
   const back = (name: string, seconds: number) => pod(name, { revision: "old", readySinceMs: nowMs - seconds * 1000 });
   const one = (name: string, seconds: number) => zone(name, "", { replicas: 1, extra: [back(`${name}-0`, seconds)] });
   const budget = zoneBudget("db", { ...byOrdinal, crossZoneEvictionDelay: "1m" });

@@ -118,14 +118,14 @@ test("a pod without the revision label is outdated", () => {
   assert.equal(outcome(decideOn([zone("a", "", { replicas: 1, extra: [unlabelled] })])), "delete a-0");
 });
 
-test("a scale-down in the middle: pods that leave are not replaced, and block the other zones until they are gone", () => {
+test("a scale-down in the middle: leaving pods are not replaced, and block the other zones until they are gone", () => {
   const leaving = [pod("a-2"), pod("a-3", { terminating: true })];
   const shrinking = zone("a", "nn", { replicas: 2, extra: leaving });
   assert.equal(outcome(decideOn([shrinking, zone("b", "oo")])), "zone-settling");
   assert.equal(outcome(decideOn([zone("a", "no", { replicas: 2, extra: leaving })])), "delete a-1");
 });
 
-test("a scale-up in the middle: pods that are not made yet are down", () => {
+test("a scale-up in the middle: pods that do not exist yet count as down", () => {
   assert.equal(outcome(decideOn([zone("a", "oo", { replicas: 4 }), zone("b", "oo")])), "budget");
 });
 
@@ -133,7 +133,7 @@ test("a zone that is scaled to zero is done", () => {
   assert.equal(outcome(decideOn([zone("a", "", { currentRevision: "new" }), zone("b", "oo")])), "delete b-0");
 });
 
-test("a zone that is added takes part at once: while its pods start, only it may go", () => {
+test("an added zone takes part at once: while its pods start, no other zone's pods go", () => {
   assert.equal(outcome(decideOn([zone("a", "noo"), zone("aa", "www", { maxUnavailable: 3 })])), "zone-settling");
   assert.equal(outcome(decideOn([zone("a", "nno"), zone("aa", "ooo")])), "delete a-2");
 });

@@ -15,7 +15,7 @@ const labelled = (name: string, app: string) => pod(name, { labels: { app } });
 const budgetOf = (app: string, maxUnavailable: number) =>
   zoneBudget(app, { maxUnavailable, selector: { matchLabels: { app } } });
 
-test("of several zones in the same state the first by name is named", () => {
+test("of several zones in the same state the message names the first by name", () => {
   const rolling = { strategy: "RollingUpdate" };
   assert.equal(decideOn([zone("a", "o", rolling), zone("b", "o", rolling)]).zone, "a");
   const behind = { updateRevision: undefined };

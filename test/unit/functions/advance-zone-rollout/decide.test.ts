@@ -19,7 +19,7 @@ import {
   zone,
 } from "./given.ts";
 
-test("the first outdated pods of the first zone by name go, as many as may be down", () => {
+test("of the first zone by name the first outdated pods go, as many as the limit allows", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo"), zone("b", "ooo")])), "delete a-0");
   assert.equal(
     outcome(decideOn([zone("a", "ooo", { maxUnavailable: 2 }), zone("b", "ooo")])),
@@ -89,7 +89,7 @@ test("paused: a ready paused zone is skipped, and named when all others are done
   assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
 });
 
-test("status-behind: a zone whose wanted revision is not known is not touched, and is read again in a second", () => {
+test("status-behind: a rollout touches no zone whose wanted revision is unknown, and reads it again in a second", () => {
   const behind = { updateRevision: undefined };
   const verdict = decideOn([zone("a", "oo", behind)]);
   assert.equal(outcome(verdict), "status-behind");
@@ -151,7 +151,7 @@ test("an outdated pod that is down already goes within the budget, at no further
   assert.equal(outcome(decideOn([zone("a", "oxo", { maxUnavailable: 2 })])), "delete a-1, delete a-0");
 });
 
-test("budget: with more pods on their way than allowed none is touched, not even one that is down", () => {
+test("budget: if more pods are missing than the limit allows, no pod goes, not even one that is down", () => {
   assert.equal(outcome(decideOn([zone("a", "xwo")])), "budget");
   assert.equal(outcome(decideOn([zone("a", "x.ow", { maxUnavailable: 2 })])), "budget");
 });
@@ -161,19 +161,19 @@ test("terminating pods are not taken again", () => {
   assert.equal(outcome(decideOn([zone("a", "tt", { maxUnavailable: 2 }), zone("b", "oo")])), "zone-settling");
 });
 
-test("a reservation of another function is left to it, however old (R10)", () => {
+test("a rollout leaves a reservation of another function to that function, however old it is (R10)", () => {
   const theirs = (ageMs: number) => reservation("a-0", { by: "evaluate-eviction", stampMs: nowMs - ageMs });
   assert.equal(outcome(decideOn([zone("a", "xn", { reserved: [theirs(100_000)] })])), "budget");
   assert.equal(outcome(decideOn([zone("a", "oo", { maxUnavailable: 2, reserved: [theirs(0)] })])), "delete a-1");
 });
 
-test("our own reservation is carried out when its writer must have given up, and not before (R10)", () => {
+test("a rollout carries out its own reservation when its writer must have given up, and not before (R10)", () => {
   const ours = (ageMs: number) => zone("a", "oo", { reserved: [reservation("a-0", { stampMs: nowMs - ageMs })] });
   assert.equal(outcome(decideOn([ours(6_999)])), "budget");
   assert.equal(outcome(decideOn([ours(7_000)])), "delete a-0");
 });
 
-test("our own reservation is carried out only if the pod would still be taken: not if paused, not if up to date (R10)", () => {
+test("a rollout carries out its own reservation only if it would still take the pod: not if paused, not if up to date (R10)", () => {
   const old = [reservation("a-0", { stampMs: nowMs - 60_000 })];
   assert.equal(outcome(decideOn([zone("a", "oo", { reserved: old, paused: true })])), "paused-zone-down");
   assert.equal(outcome(decideOn([zone("a", "nn", { reserved: old })])), "zone-settling");
@@ -184,7 +184,7 @@ test("a reservation of the earlier pod does not protect its outdated replacement
   assert.equal(outcome(decideOn([zone("a", "xo", { reserved: before })])), "delete a-0");
 });
 
-test("delete-refused: a pod whose deletion was refused is not tried again, its siblings and the other zones go on", () => {
+test("delete-refused: a rollout does not try a pod again whose deletion was refused, and its siblings and the other zones go on", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo")], [refusal("a-0")])), "delete a-1");
   assert.equal(outcome(decideOn([zone("a", "o"), zone("b", "oo")], [refusal("a-0")])), "delete b-0");
 });
@@ -207,7 +207,7 @@ test("delete-refused is named while the refused pod's own reservation is all tha
   assert.equal(outcome(decideOn([another], [refusal("a-0")])), "budget");
 });
 
-test("for a refused pod in a paused zone the pause is named", () => {
+test("for a refused pod in a paused zone the message names the pause", () => {
   assert.equal(outcome(decideOn([zone("a", "on", { paused: true })], [refusal("a-0")])), "paused");
 });
 
@@ -299,7 +299,7 @@ test("a repair names its cause", () => {
   );
 });
 
-test("a repair that was refused is not tried again", () => {
+test("a rollout does not try a refused repair again", () => {
   assert.equal(outcome(decideOn([zone("a", "bbn")], [refusal("a-0")])), "repair a-1");
   assert.equal(outcome(decideOn([zone("a", "bnn")], [refusal("a-0")])), "zone-settling");
 });
@@ -313,7 +313,7 @@ test("a take that repairs says what is broken, and what the other pods wait for"
   assert.equal(verdict.zone, "a");
 });
 
-test("status.currentRevision is written for a zone that is complete, once", () => {
+test("a rollout writes status.currentRevision for a complete zone, once", () => {
   assert.equal(outcome(decideOn([zone("a", "nn")])), "record-revision a");
   assert.equal(outcome(decideOn([zone("a", "nn"), zone("b", "oo")])), "record-revision a, delete b-0");
   assert.equal(outcome(decideOn([zone("a", "nn", { currentRevision: "new" })])), "done");
@@ -330,7 +330,7 @@ test("zone-settling: a pod that a function allowed to go and that still exists i
   assert.match(decideOn([zone("a", "nw", { reserved: [reservation("a-1")] })]).message, /starts when it is ready$/);
 });
 
-test("status.currentRevision is not written for a zone that is incomplete, unsettled or paused, or whose write was refused", () => {
+test("a rollout does not write status.currentRevision for a zone that is incomplete, unsettled or paused, or whose write was refused", () => {
   assert.equal(outcome(decideOn([zone("a", "nw")])), "zone-settling");
   assert.equal(outcome(decideOn([zone("a", "n.")])), "zone-settling");
   assert.equal(outcome(decideOn([zone("a", "nn", { reserved: [reservation("a-0")] })])), "zone-settling");

@@ -19,7 +19,7 @@ const rabbit = statefulSet("a", {
   question: { ask: undefined, unknown: "stay", malformed: [] } as never,
 });
 
-test("outdated pods that are down in several zones are replaced in the first of them, as many as its limit allows", () => {
+test("a rollout replaces outdated pods that are down in several zones first in one zone, as many as its limit allows", () => {
   const limited = (maxUnavailable: number) => [
     zone("a", "xxxo", { maxUnavailable }),
     zone("b", "xoo", { maxUnavailable }),
@@ -51,14 +51,14 @@ test("the next zone begins when the pods of the first are ready, or have had two
   assert.equal(outcome(decideOn([zone("a", "nn"), zone("b", "xx")])), "repair b-0, record-revision a");
 });
 
-test("neither a healthy pod, nor one that only waits for minReadySeconds, nor one of a paused zone goes that way", () => {
+test("a rollout does not replace in this way a healthy pod, one that only waits for minReadySeconds, or one of a paused zone", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo."), zone("b", "oo.")])), "zones-down");
   const settling = { minReadySeconds: 3_600 };
   assert.equal(outcome(decideOn([zone("a", "oo", settling), zone("b", "oo", settling)])), "zones-down");
   assert.equal(outcome(decideOn([zone("a", "xo", { paused: true }), zone("b", "xo")])), "repair b-0");
 });
 
-test("pods that are reserved, claimed or were refused are left alone, and the others of the zone go (R10, R18)", () => {
+test("a rollout leaves pods alone that are reserved, claimed or were refused, and the others of the zone go (R10, R18)", () => {
   const others = zone("b", "xo");
   const reserved = [reservation("a-0", { by: "evaluate-eviction" })];
   assert.equal(outcome(decideOn([zone("a", "xxo", { reserved, maxUnavailable: 2 }), others])), "repair a-1");

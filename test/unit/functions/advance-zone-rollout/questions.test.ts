@@ -15,7 +15,7 @@ async function stage(
 }
 const deleted = ({ acts }: Harness) => acts.filter(({ action }) => action === "delete").map(({ object }) => object);
 
-test("a pod is asked before it is deleted, and one pod goes at a time whatever the limit is", async () => {
+test("a rollout asks each pod before it deletes it, and one pod goes at a time whatever the limit is", async () => {
   const { harness, pods } = await stage();
   await harness.run();
   assert.deepEqual([deleted(harness), pods.takeAsked()], [["group-a-0"], ["group-a-0"]]);
@@ -74,7 +74,7 @@ test("without an answer the rollout waits, or one pod goes if its StatefulSet sa
   assert.deepEqual(deleted(open.harness), ["group-a-0"]);
 });
 
-test("a deletion comes within 5 s of the reads that it rests on, even if the pod answers after 4 s", async () => {
+test("a rollout deletes a pod within 5 s of the reads that the deletion rests on, even if the pod answers after 4 s", async () => {
   const { harness, pods } = await stage();
   pods.slowMs = 4_000;
   await harness.run();
@@ -84,7 +84,7 @@ test("a deletion comes within 5 s of the reads that it rests on, even if the pod
   );
 });
 
-test("a pod with the label that ends its stop hook is not asked", async () => {
+test("a rollout does not ask a pod with the label that ends its stop hook", async () => {
   const { harness, pods } = await stage();
   pods.others = critical;
   const annotations = { "sluice.dev/skip-labelled-at": "2026-01-01T00:00:00Z" };
@@ -102,7 +102,7 @@ test("question-malformed: no pod goes, and an Event on the object says what to w
   );
 });
 
-test("broken pods are replaced without a question, and without the annotation nothing is asked", async () => {
+test("a rollout replaces broken pods without a question, and asks nothing without the annotation", async () => {
   const { harness, pods } = await stage();
   pods.others = critical;
   harness.world.kubelet.breakPod({ namespace, name: "group-a-1" });

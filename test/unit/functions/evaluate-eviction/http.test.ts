@@ -221,7 +221,7 @@ test("a body that is no review gets a status and a message, each in the README",
   assert.deepEqual(server.replica.calls, [], "nothing was asked for any of them");
 });
 
-test("reviews of something else, and missing fields, are each answered as the README says", async () => {
+test("the README has the answer to each review of something else, and to each missing field", async () => {
   const harness = await governedGroup({ maxUnavailable: 4 });
   const server = new ReviewServer(harness);
   for (const [row, code, request] of [
@@ -244,7 +244,7 @@ test("reviews of something else, and missing fields, are each answered as the RE
   assertRow("no object, or options that are none", "decided as an eviction without options");
 });
 
-test("pods that belong to no StatefulSet are answered as the README says", async () => {
+test("the README has the answer for pods that belong to no StatefulSet", async () => {
   const harness = await governedGroup();
   // The owners of these pods do not exist, so the pods would soon be gone as well.
   harness.world.garbageCollector.stop();
@@ -270,7 +270,7 @@ test("pods that belong to no StatefulSet are answered as the README says", async
   }
 });
 
-test("budgets that cannot be kept, and those of nothing or of everything, are answered as the README says", async () => {
+test("the README has the answer for budgets that Sluice cannot keep, and for those of nothing or of everything", async () => {
   const ofEverything = { maxUnavailablePercentage: 100 };
   for (const [row, field, spec, replicas, expected] of [
     ["a percentage of 0", "denied, 403", { maxUnavailablePercentage: 0 }, 3, 403],
@@ -325,7 +325,7 @@ test("a hostile expression takes time in proportion to the name", { timeout: 60_
   assertRow("a hostile expression, such as `(a+)+$`", "denied, 400; a name takes time in proportion to its length");
 });
 
-test("both servers refuse when the function breaks, and the table says so", async () => {
+test("both servers refuse when the function throws, and the table says so", async () => {
   const broken: AdmissionHandler = { review: () => Promise.reject(new Error("the sky fell")) };
   const server = new ReviewServer(await governedGroup(), {}, broken);
   for (const path of evaluateEviction.paths) {
@@ -336,7 +336,7 @@ test("both servers refuse when the function breaks, and the table says so", asyn
   assert.ok(server.lines.some(({ level, msg }) => level === "error" && String(msg).includes("the sky fell")));
 });
 
-test("reviews are counted by rollout-operator's metrics and by our own", async () => {
+test("rollout-operator's metrics and our own count reviews", async () => {
   const harness = await governedGroup();
   const server = new ReviewServer(harness);
   for (const name of ["group-a-0", "group-a-1", "group-b-0", "group-a-9"]) await server.outcome({ name });
@@ -372,7 +372,7 @@ test("a review's reservation is logged at info with the user who asked, cut and 
   assert.match(String(logged[0]?.msg), /^group-a-0 is reserved, and may go: a review asked for it$/);
 });
 
-test("long text of a client is in no answer and in no line of the log", async () => {
+test("no answer and no line of the log has a client's long text", async () => {
   const server = new ReviewServer(await governedGroup());
   const long = "9".repeat(100_000);
   const object = { deleteOptions: { preconditions: { uid: long } }, metadata: { annotations: { long } } };
@@ -383,7 +383,7 @@ test("long text of a client is in no answer and in no line of the log", async ()
   assert.ok(server.lines.every((line) => JSON.stringify(line).length < 2_000));
 });
 
-test("a storm of refusals is logged once a minute for each guard and zone, and debug has them all", async () => {
+test("Sluice logs a storm of refusals once a minute for each guard and zone, and at debug each refusal", async () => {
   const server = new ReviewServer(await governedGroup());
   await server.outcome({});
   for (let round = 0; round < 5; round++) {

@@ -34,7 +34,7 @@ test("a reserved pod that is gone and not back is reported as unknown", () => {
   assert.match(answer.message, /^1 pod unknown in a: 1 may be/);
 });
 
-test("zones-down: pods that are being scaled away are not named beside those that are down", () => {
+test("zones-down: the message does not name pods that a scale-down removes beside those that are down", () => {
   const shrinking = zone("b", "o.x", { extra: [pod("b-3")] });
   const answer = refusal([zone("a", "ooo"), shrinking], "a-0");
   assert.match(answer.message, /^1 pod not ready, 1 pod unknown in b: no pod of a goes/);

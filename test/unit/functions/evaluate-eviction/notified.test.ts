@@ -18,7 +18,7 @@ async function claimed(labels: Readonly<Record<string, string>> = notified): Pro
   return new Replica(harness);
 }
 
-test("zone-scaling-down: a pod that is being told stays even if no budget selects it, and its siblings go", async () => {
+test("zone-scaling-down: a pod that Sluice tells to prepare stays even if no budget selects it, and its siblings go", async () => {
   for (const path of paths) {
     const replica = await claimed();
     const answer = (await replica.answer(replica.review("group-a-1", { path }))) as Denied;
@@ -39,7 +39,7 @@ test("a pod that has ended or is terminating goes, claimed or not", async () => 
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["exempt"]);
 });
 
-test("the ledger is read only for pods that are told before they leave: one request for each review", async () => {
+test("Sluice reads the ledger only for pods that are told before they leave: one request for each review", async () => {
   const replica = await claimed();
   await replica.answer(replica.review("group-a-0"));
   assert.equal(replica.count("get leases"), 1);
@@ -48,7 +48,7 @@ test("the ledger is read only for pods that are told before they leave: one requ
   assert.equal(untold.count("get leases"), 0);
 });
 
-test("a StatefulSet with a delay also has its pods told", async () => {
+test("a StatefulSet with a delay also counts as one whose pods are told", async () => {
   const replica = await claimed({ "rollout-group": "group" });
   const prefix = "grafana.com/rollout-";
   replica.harness.world.annotate(
@@ -58,7 +58,7 @@ test("a StatefulSet with a delay also has its pods told", async () => {
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["zone-scaling-down"]);
 });
 
-test("without a ledger no pod is being told; if Sluice cannot read it, the pod stays", async () => {
+test("without a ledger no pod counts as told to prepare; if Sluice cannot read the ledger, the pod stays", async () => {
   const none = new Replica(new Harness({ labels: notified }));
   assert.deepEqual(await none.guards(none.review("group-a-1")), ["out-of-scope"]);
   const broken = await claimed();

@@ -85,7 +85,7 @@ test("a pod of an owner is evicted within its group's ledger: no other zone goes
   assert.deepEqual(await replica.guards(replica.review("b-0")), ["allowed"]);
 });
 
-test("two evictions of two zones that come together are not both allowed", async () => {
+test("two evictions of two zones at the same moment are not both allowed", async () => {
   const harness = await new OwnedGroup().withLedger();
   const one = new Replica(harness);
   const together = await one.guards(one.review("a-0"), one.review("b-0"));

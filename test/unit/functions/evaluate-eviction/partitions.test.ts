@@ -24,7 +24,7 @@ test("partition-budget: a partition is counted over all zones, and other partiti
   );
 });
 
-test("the pod's own place is not counted, nor its zone for having no other pod of the partition", () => {
+test("neither the pod's own place counts, nor its zone if that has no other pod of the partition", () => {
   assert.deepEqual(guards([zone("a", "xoo"), zone("b", "ooo")], ["a-0"], partitions(1)), ["allowed"]);
   const uneven = [zone("a", "oooo"), zone("b", "ooo")];
   assert.deepEqual(guards(uneven, ["b-2"], partitions(1)), ["allowed"]);
@@ -96,7 +96,7 @@ test("partitions of a zone do not wait for each other: several pods of one zone 
   ]);
 });
 
-test("a pod of another zone counts as ready only when it has been for longer than the cross-zone delay", () => {
+test("a pod of another zone counts as ready only when it has been ready for longer than the cross-zone delay", () => {
   const delayed = partitions(1, { crossZoneEvictionDelay: "60s" });
   const zones = (readySinceMs: number) => [
     zone("a", "o"),

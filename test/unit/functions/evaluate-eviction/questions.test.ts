@@ -98,7 +98,7 @@ test("a pod that says no does not prevent the next one of a batch from being ask
   assert.deepEqual(guards, ["health-bad", "allowed"]);
 });
 
-test("one-at-a-time: while an unreserved pod is down, no other pod is asked; the pod that is down may go", async () => {
+test("one-at-a-time: while an unreserved pod is down, Sluice asks no other pod; the pod that is down may go", async () => {
   const { harness, pods, replica } = await stage();
   harness.world.kubelet.breakPod({ namespace, name: "group-a-2" }, "Unready");
   await harness.goOn(100);
@@ -123,7 +123,7 @@ test("without an answer a pod stays, or goes with a warning if its StatefulSet s
   }
 });
 
-test("a no blocks whatever the policy is, and so does a redirect", async () => {
+test("a pod that says no stays whatever the policy is, and so does one that redirects", async () => {
   for (const reply of [critical, { status: 503, body: "x" }, { status: 302, headers: { location: "http://other/" } }]) {
     const { pods, replica } = await stage({ ...rabbit, "health-unknown": "go" });
     pods.others = reply;
@@ -160,7 +160,7 @@ test("a Secret that is missing, unreadable or empty counts as no answer, and the
   assert.deepEqual(pods.asked, []);
 });
 
-test("while the StatefulSet is being deleted no pod is asked", async () => {
+test("while the StatefulSet is being deleted Sluice asks no pod", async () => {
   const { harness, pods, replica } = await stage();
   pods.others = critical;
   harness.world.store.patch("pods", { namespace, name: "group-a-0" }, { metadata: { finalizers: ["test/hold"] } });
@@ -192,7 +192,7 @@ test("a pod may answer after 4 s; without an answer within 4.5 s the review ends
   assert.deepEqual(reserved(harness), ["group-a-0 by evaluate-eviction"]);
 });
 
-test("a no is kept for 2 s, so that repeated drains do not ask the pod as often", async () => {
+test("Sluice keeps a pod's no for 2 s, so that repeated drains do not ask the pod as often", async () => {
   const { harness, pods, replica } = await stage();
   pods.others = critical;
   for (let asked = 0; asked < 5; asked++) await denied(replica, "group-a-0");

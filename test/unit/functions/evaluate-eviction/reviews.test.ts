@@ -73,7 +73,7 @@ test("our own configuration pins the uid, and leaves the rest of the client's re
   }
 });
 
-test("nothing is patched if the client named the uid itself, or if the webhook only validates", async () => {
+test("Sluice patches nothing if the client named the uid itself, or if the webhook only validates", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const named = withOptions({ preconditions: { uid: replica.uidOf("group-a-0") } });
@@ -111,7 +111,7 @@ async function behind(change: (harness: Harness) => void) {
   return { harness, replica, cache, old };
 }
 
-test("if the cache is behind the client, the API server is asked before a refusal", async () => {
+test("if the cache is behind the client, Sluice asks the API server before it refuses", async () => {
   const { replica, cache, old } = await behind(({ world }) => {
     world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
   });
@@ -179,7 +179,7 @@ test("out-of-scope: a pod that no budget selects is allowed without a ledger, a 
   assert.ok(!replica.requests.includes("get leases"));
 });
 
-test("out-of-scope pins the decided pod; if nothing can, the API server is asked which pod has that name", async () => {
+test("out-of-scope pins the decided pod; if nothing can, Sluice asks the API server which pod has that name", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
@@ -334,7 +334,7 @@ test("a refusal is an Event on the StatefulSet, once a minute for each guard, ho
   assert.equal(harness.events.filter((event) => event.startsWith("EvictionRefused group-a")).length, 2);
 });
 
-test("a dry run sends no Event and makes no ledger: it leaves no trace (E2)", async () => {
+test("a dry run sends no Event and creates no ledger, so that it leaves no trace (E2)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   await replica.guards(replica.review("group-a-0"));
@@ -352,7 +352,7 @@ test("a dry run sends no Event and makes no ledger: it leaves no trace (E2)", as
   await leavesNoTrace(["allowed", "allowed", "allowed", "pod-gone"]);
 });
 
-test("in shadow mode every eviction is allowed unchanged, with a warning that says what would have been (R16)", async () => {
+test("in shadow mode every eviction is allowed unchanged, with a warning that says what Sluice would have answered (R16)", async () => {
   const harness = await governedGroup();
   harness.world.kubelet.breakPod({ namespace, name: "group-b-1" });
   await harness.goOn(100);

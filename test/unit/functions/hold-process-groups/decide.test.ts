@@ -75,7 +75,7 @@ test("a group that the operator marks by itself is also blocked, beside the bloc
   assert.deepEqual(specStep(groups).blocked, ["log-1", "storage-3"]);
 });
 
-test("its data counts as moved while the operator has it excluded, and no longer", () => {
+test("the data of a process group counts as moved while the operator has the group excluded, and no longer", () => {
   const groups = furnished();
   groups.remove("storage-1");
   groups.hold("storage-1");

@@ -24,7 +24,7 @@ test("removal-mode-unknown: an unknown removalMode of the cluster is reported by
   );
 });
 
-test("a volume claim that is already going still gets the removal policy of its group, and nothing else", () => {
+test("a volume claim that is being deleted still gets the removal policy of its group, and nothing else", () => {
   const groups = made("storage-1");
   groups.annotate("storage-1", { "suspend-state": "Removing", "removal-mode": "None", "suspend-duration": "1d" });
   const { step } = decide(groups.snapshot);

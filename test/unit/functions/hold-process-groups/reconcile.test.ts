@@ -89,7 +89,7 @@ test("a write that the API server refuses is reported, and tried again", async (
   assert.match(harness.problems.join(), /owner-refused: .*storage-1.* 422: not so/);
 });
 
-test("in shadow mode nothing is written, and a report says what would be", async () => {
+test("in shadow mode Sluice writes nothing, and reports what it would write", async () => {
   const harness = new FoundationHarness();
   harness.change({ processGroupsToRemove: [id] });
   harness.restart({ mode: "shadow" });
@@ -101,7 +101,7 @@ test("in shadow mode nothing is written, and a report says what would be", async
   );
 });
 
-test("only clusters that ask for something, or have blocked groups, are read; and none if the operator is not installed", async () => {
+test("Sluice reads only clusters that ask for something, or have blocked groups, and none if the operator is not installed", async () => {
   const silent = new FoundationHarness({});
   assert.deepEqual(await silent.keys(), []);
   await silent.reconcile();

@@ -1,4 +1,4 @@
-/** In a deleted namespace nothing keeps a finalizer of ours, and volumes that must be kept are kept. */
+/** In a deleted namespace no object keeps a finalizer of ours, and Sluice retains the volumes that must stay. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide, type KeptObject, ourFinalizers } from "../../../../functions/release-namespace/decide.ts";

@@ -82,6 +82,27 @@ test("a process that starts with the setting finds the times of downscales that 
   assert.notEqual(written(world), undefined);
 });
 
+test("a process that begins beside a new ledger comes back by itself when it may use it, and then when it may write", async () => {
+  const world = await lowered();
+  await world.process().sweep();
+  const { harness } = world;
+  const { store } = harness.world;
+  const [{ metadata, spec } = assert.fail()] = store.list("leases").items;
+  const { name, labels, annotations } = metadata;
+  store.delete("leases", { namespace, name }, {});
+  store.create("leases", namespace, { metadata: { name, labels, annotations }, spec } as never);
+  const process = writing(world);
+  const usableMs = await requeue(world, process);
+  assert.ok(usableMs !== undefined && usableMs > 0 && usableMs <= 10_000, `${usableMs}`);
+  await harness.goOn(usableMs);
+  const writableMs = await requeue(world, process);
+  assert.ok(writableMs !== undefined && writableMs > 0 && writableMs <= 20_000, `${writableMs}`);
+  assert.equal(written(world), undefined);
+  await harness.goOn(writableMs);
+  await process.sweep();
+  assert.notEqual(written(world), undefined);
+});
+
 test("a change by another client delays the write by a minute; a change of the status does not", async () => {
   const world = await lowered();
   const process = writing(world);

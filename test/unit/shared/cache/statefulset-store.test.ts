@@ -39,7 +39,7 @@ function make() {
   return { clock, membership, changed, store, listed, learn, known };
 }
 
-test("a list that is older than the watch removes nothing that it has reported, and brings nothing back (S2)", () => {
+test("a list that is older than the watch removes nothing that the watch has reported, and brings nothing back (S2)", () => {
   const { store, learn, known } = make();
   store.replace([at("a", 3), at("b", 4)], "9");
   store.apply({ type: "ADDED", object: at("c", 12) });

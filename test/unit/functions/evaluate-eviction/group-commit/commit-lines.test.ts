@@ -35,7 +35,7 @@ function generous(harness: Harness, changes: Partial<BatchDecider<EvictionSnapsh
   return new Replica(harness, () => ({}), { decide, ...changes });
 }
 
-test("only the reservation of a late answer is withdrawn: others of the same write stay, and so do earlier ones", async () => {
+test("the next write withdraws only the reservation of the late answer: others of the same write stay, and so do earlier ones", async () => {
   const harness = await governedGroup({ maxUnavailable: 4 }, { replicas: 8 });
   const replica = new Replica(harness);
   await replica.guards(replica.submit("group-a-7"));
@@ -65,7 +65,7 @@ test("a reservation that another process has renewed meanwhile is not withdrawn,
   assert.deepEqual(reservationOf(harness, "group-a-0"), renewed);
 });
 
-test("nor is one that another function has taken over at the same moment", async () => {
+test("a reservation that another function has taken over at the same moment is not withdrawn", async () => {
   const harness = await governedGroup({ maxUnavailable: 2 });
   const replica = new Replica(harness);
   await askTooLate(replica, "group-a-0");
@@ -146,7 +146,7 @@ test("a reservation that is too late for the five seconds is written once, and n
   assert.equal(replica.count("patch leases"), 1);
 });
 
-test("an allowance that would come exactly at the deadline is not given, and nothing is written a second time for it (R9)", async () => {
+test("a review is not allowed exactly at its deadline, and nothing is written a second time for it (R9)", async () => {
   const harness = await governedGroup();
   let stoppedMs: number | undefined;
   const replica = new Replica(harness, (cluster) => ({

@@ -46,7 +46,7 @@ test("settled-through becomes the largest revision of a pod in the view, and not
   assert.equal(harness.ledger.settledThrough, Math.max(...revisions));
 });
 
-test("where watches report pods, StatefulSets are read after the ledger, and a view that has received nothing is listed (R5)", async () => {
+test("if watches report pods, the decision reads StatefulSets after the ledger, and lists a view that has received nothing (R5)", async () => {
   const harness = await governedGroup({ maxUnavailable: 3 });
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache }));
@@ -62,7 +62,7 @@ test("where watches report pods, StatefulSets are read after the ledger, and a v
   await cache.stop();
 });
 
-test("what others have written in the ledger stays the same", async () => {
+test("a write keeps what others have written in the ledger", async () => {
   const harness = await governedGroup();
   harness.writeLedger({ "sluice.dev/refusals": `{"uid":["group-a-1","no",${harness.timeline.nowMs()}]}` });
   const { verdicts, refusals } = harness.ledger;
@@ -185,7 +185,7 @@ test("no review is allowed later than 5 s after the write was sent, whatever the
   }
 });
 
-test("nor is one allowed later than 5 s after the StatefulSets that it rests on were read", async () => {
+test("no review is allowed later than 5 s after the read of the StatefulSets that it rests on", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   replica.interfere = ({ verb, resource }) => {
@@ -222,7 +222,7 @@ test("a pod that holds a reservation is allowed again only by a write that renew
   assert.equal(harness.ledger.reservations.length, 1);
 });
 
-test("a pod that a rollout has reserved may be evicted: the reservation is taken over, and given back by a late answer", async () => {
+test("an eviction takes over the reservation of a rollout for the pod, and a late answer gives it back", async () => {
   const harness = await governedGroup();
   harness.changeImage("app:2");
   await harness.goOn(100);

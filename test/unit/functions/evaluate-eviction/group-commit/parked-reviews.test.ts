@@ -107,7 +107,7 @@ test("EVICTION_WAIT of 0 refuses at once", async () => {
   assert.deepEqual(drains.harness.holds, []);
 });
 
-test("a setting that is too long for the timeout is cut to 1.5 s less than the timeout, and that is reported once", async () => {
+test("Sluice cuts a setting that is too long for the timeout to 1.5 s less than the timeout, and reports that once", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 60_000 } });
   const deadlineMs = drains.replica.cluster.monotonicMs() + 2_500;
   const asked = pods(0, 3).map((pod) => drains.evict(pod, { deadlineMs }));
@@ -203,7 +203,7 @@ test("the review of a client that has gone leaves the queue, and nothing is rese
   assert.deepEqual(drains.outcomes, ["gone", "allowed"]);
 });
 
-test("a reservation for a client that disconnects at that moment is withdrawn", async () => {
+test("Sluice withdraws a reservation for a client that disconnects at that moment", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   const leaving = new AbortController();
@@ -258,7 +258,7 @@ test("a pod that cannot go for another kind of reason is refused at once, and de
   assert.deepEqual(await drains.guards(other), ["allowed"]);
 });
 
-test("the replacement of a pod that waited is not allowed in its place", async () => {
+test("a replacement of a pod that waited is not allowed instead of it", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   const waits = drains.replica.review("group-a-1", { path: "/pods/eviction" });
@@ -315,7 +315,7 @@ test("reviews wait for a ledger that others write all the time, and read it less
   assert.deepEqual(await drains.guards(waits), ["allowed"]);
 });
 
-test("a single failure of the API server does not refuse all waiting reviews", async () => {
+test("one failure of the API server does not refuse all waiting reviews", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const first = drains.evict("group-a-0");
   const waits = drains.evict("group-a-1");
@@ -328,7 +328,7 @@ test("a single failure of the API server does not refuse all waiting reviews", a
   assert.equal(failures, 2);
 });
 
-test("for a queue without a waiting review nothing is read, and a waiting review costs few requests", async () => {
+test("Sluice reads nothing for a queue without a waiting review, and a waiting review costs few requests", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   // The pod may go, but does not.
   await drains.guards(drains.replica.review("group-a-0"));

@@ -99,7 +99,7 @@ function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = [])
   return { clock, begun, join, answerAll, change: () => change(), sleeps: () => sleeps };
 }
 
-test("after a change during a reconcile waiting reviews are decided again 25 ms after its end, and nothing triggers until then", async () => {
+test("after a change during a reconcile Sluice decides waiting reviews again 25 ms after its end, and not before", async () => {
   const { clock, begun, change, sleeps } = createWaiting(900);
   await clock.goTo(901);
   await clock.goTo(1_950);

@@ -21,7 +21,7 @@ test("an allowed pod is reserved before the answer, and a dry run reserves nothi
   assert.deepEqual([...unreserved], [[refused, decisions[2]?.answer]]);
 });
 
-test("in shadow mode nothing is reserved, and an allowing answer says what would have been (R16)", () => {
+test("in shadow mode nothing is reserved, and an allowing answer says what Sluice would have answered (R16)", () => {
   const { granted, traceless, unreserved } = sortDecisions(reviews, decisions, { mode: "shadow", tooNew: undefined });
   assert.deepEqual(granted, []);
   assert.deepEqual([...traceless.values()], [{ ...allowed.answer, otherwise: "reserved" }, allowed.answer]);
