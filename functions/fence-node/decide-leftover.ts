@@ -22,8 +22,8 @@ export function decideLeftover(
     const step = { kind: "clean-node", node, keepsMark } as const;
     return { message: `${name} loses the taint and the texts of its fence`, step };
   }
-  const isArmed = agent?.armed !== undefined && (fenceId === undefined || agent.armed.fenceId === fenceId);
-  if (agent === undefined || !isArmed) return undefined;
+  if (agent?.armed === undefined) return undefined;
+  if (fenceId !== undefined && agent.armed.fenceId !== fenceId) return undefined;
   return { message: `no fence is armed for the agent of ${name} any more`, step: { kind: "disarm", agent } };
 }
 

@@ -12,7 +12,7 @@ import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen, ShownFence } fr
 
 /** True where the pods and the VolumeAttachments of the node have to be known. */
 export function needsBound({ record, node }: Pick<FenceSnapshot, "record" | "node">): boolean {
-  if (record === undefined || record === "unreadable") return false;
+  if (typeof record !== "object") return false;
   return record.phase === "evacuating" || (record.phase === "armed" && node === undefined);
 }
 

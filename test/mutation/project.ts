@@ -89,7 +89,8 @@ export const sluice: Project = {
   targets: [
     ...shared,
     "functions/*/decide*.ts",
-    "functions/fence-node/agent/decide*.ts",
+    "functions/*/*/decide*.ts",
+    "triggers/uninstall/decide.ts",
     "functions/keep-ledgers/act.ts",
   ],
   tests: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],

@@ -41,7 +41,7 @@ export function decideFeeding(view: FeedingView): FeedingVerdict {
     if (nowMs - permitMs <= permitLifeMs) return "feed";
   }
   if (watchdogMs === undefined) return "reset";
-  return fedMs !== undefined && nowMs - fedMs >= overdueTimes * watchdogMs ? "reset" : "starve";
+  return nowMs - (fedMs ?? nowMs) >= overdueTimes * watchdogMs ? "reset" : "starve";
 }
 
 /** Whether an orderly stop disarms the device by `V`. Otherwise it keeps counting, and the successor has W to take over. */

@@ -8,8 +8,7 @@ export type LeaseAnnotations = Readonly<Record<string, string>>;
 
 /** The fence that the Lease shows for this boot; undefined for a fence of another boot, for none, and for a malformed one. */
 export function fenceOfBoot(annotations: LeaseAnnotations, bootId: string): keys.ArmedFence | undefined {
-  const text = annotations[keys.fenceArmed.key];
-  const armed = text === undefined ? undefined : keys.fenceArmed.parse(text);
+  const armed = keys.fenceArmed.parse(annotations[keys.fenceArmed.key] ?? "");
   return armed?.bootId === bootId ? armed : undefined;
 }
 

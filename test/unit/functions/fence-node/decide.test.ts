@@ -1,77 +1,24 @@
 /** Every guard of a fence, by the snapshot that leads to it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, needsBound } from "../../../../functions/fence-node/decide.ts";
-import type {
-  AgentSeen,
-  FenceSnapshot,
-  FenceVerdict,
-  NodeSeen,
-  RecordSeen,
-} from "../../../../functions/fence-node/snapshot.ts";
-
-const shownNothing = { fenceId: undefined, phase: undefined, hold: undefined };
-const clean: NodeSeen = {
-  uid: "node-uid",
-  resourceVersion: "10",
-  mark: undefined,
-  isNever: false,
-  confirmed: undefined,
-  bootId: "boot-1",
-  systemUuid: "machine-1",
-  isReady: true,
-  isInMaintenance: false,
-  hasFenceTaint: false,
-  outOfService: undefined,
-  foreignFence: undefined,
-  shown: shownNothing,
-};
-const marked: NodeSeen = { ...clean, mark: "disk failed" };
-const tainted: NodeSeen = { ...marked, hasFenceTaint: true };
-const back: NodeSeen = { ...tainted, bootId: "boot-2" };
-const claimed: RecordSeen = {
-  uid: "record-uid",
-  resourceVersion: "20",
-  fenceId: "fence-1",
-  phase: "claimed",
-  sinceMs: 1_000_000,
-  bootId: "boot-1",
-  systemUuid: "machine-1",
-  hold: undefined,
-  agent: undefined,
-  evidence: undefined,
-};
-const agent: AgentSeen = {
-  uid: "agent-uid",
-  resourceVersion: "30",
-  mode: "explicit-only",
-  why: "no-peers",
-  bootId: "boot-1",
-  armed: undefined,
-};
-const noted = { uid: "agent-uid", resourceVersion: "30", mode: "explicit-only" } as const;
-const armedAgent: AgentSeen = { ...agent, resourceVersion: "31", armed: { fenceId: "fence-1", bootId: "boot-1" } };
-const armed: RecordSeen = { ...claimed, phase: "armed", agent: noted };
-const inPhase = (phase: RecordSeen["phase"], evidence: RecordSeen["evidence"] = "confirmed"): RecordSeen => ({
-  ...armed,
-  phase,
-  evidence,
-});
-
-function decided(changes: Partial<FenceSnapshot>): FenceVerdict {
-  const { record } = changes;
-  const sinceMs = typeof record === "object" ? record.sinceMs : 1_000_000;
-  const around = {
-    nowMs: sinceMs,
-    name: "n",
-    node: marked,
-    record: undefined,
-    agent,
-    bound: [],
-    newFenceId: "fence-1",
-  };
-  return decide({ ...around, ...changes });
-}
+import type { FenceSnapshot } from "../../../../functions/fence-node/snapshot.ts";
+import {
+  agent,
+  armed,
+  armedAgent,
+  away,
+  back,
+  claimed,
+  clean,
+  decided,
+  inPhase,
+  marked,
+  noted,
+  othersTaint,
+  shown,
+  shownNothing,
+  tainted,
+} from "./fence-snapshots.ts";
 
 /** The guard, with the step that is taken. */
 const outcome = (changes: Partial<FenceSnapshot>): readonly (string | undefined)[] => {
@@ -258,61 +205,84 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
     "disarm",
   ],
   ["the record goes last", { record: inPhase("recovering"), node: clean }, "recovering", "end"],
+  [
+    "another machine under the name is not the fenced one that is back",
+    { record: inPhase("stopped"), node: { ...back, systemUuid: "machine-2", confirmed: "fence-1" } },
+    "stopped",
+    "set-out-of-service",
+  ],
+  [
+    "a confirmation does not stand in for a taint of others that was taken back",
+    { record: inPhase("stopped", "out-of-service"), node: { ...tainted, confirmed: "fence-1" } },
+    "armed",
+    "enter",
+  ],
+  [
+    "a Node that is Ready with the fenced boot is not back",
+    { record: inPhase("evacuating"), node: { ...away("evacuating"), isReady: true }, bound: ["pod db/a-0"] },
+    "evacuating",
+  ],
+  [
+    "a machine that is Ready again gives the Node back, though pods are bound to it",
+    { record: inPhase("evacuating"), node: back, bound: ["pod db/a-0"] },
+    "recovering",
+    "enter",
+  ],
+  [
+    "a machine that is back and not Ready is waited for",
+    { record: inPhase("fenced"), node: { ...away("fenced"), bootId: "boot-2" } },
+    "fenced",
+  ],
+  [
+    "a Node that is Ready with the fenced boot is waited for",
+    { record: inPhase("fenced"), node: { ...away("fenced"), isReady: true } },
+    "fenced",
+  ],
+  [
+    "a Lease that names another boot is armed again",
+    { record: armed, node: tainted, agent: { ...armedAgent, armed: { fenceId: "fence-1", bootId: "boot-0" } } },
+    "arming",
+    "note-agent",
+  ],
+  [
+    "a mark that is left goes with the fence",
+    { record: inPhase("recovering"), node: marked },
+    "recovering",
+    "clean-node",
+  ],
+  [
+    "a Lease that names another fence is left alone",
+    {
+      record: inPhase("recovering"),
+      node: clean,
+      agent: { ...armedAgent, armed: { fenceId: "fence-2", bootId: "boot-1" } },
+    },
+    "recovering",
+    "end",
+  ],
+  ["a marked Node that a fence left tainted gets a record", { node: tainted }, "claiming", "claim"],
+  [
+    "without a record the id of a fence goes",
+    { node: { ...clean, shown: { ...shownNothing, fenceId: "fence-0" } } },
+    "cleaning",
+    "clean-node",
+  ],
+  [
+    "without a record the phase of a fence goes",
+    { node: { ...clean, shown: { ...shownNothing, phase: "armed" } } },
+    "cleaning",
+    "clean-node",
+  ],
+  [
+    "without a record the hold of a fence goes",
+    { node: { ...clean, shown: { ...shownNothing, hold: "stuck" } } },
+    "cleaning",
+    "clean-node",
+  ],
+  ["without a record our out-of-service goes", { node: { ...clean, outOfService: "ours" } }, "cleaning", "clean-node"],
+  ["without a record out-of-service of others stays", { node: { ...clean, outOfService: "others" } }, "not-marked"],
 ];
-
-function shown(phase: string, hold: string): NodeSeen {
-  return { ...tainted, shown: { fenceId: "fence-1", phase, hold } };
-}
-
-function away(phase: string): NodeSeen {
-  const shownFence = { fenceId: "fence-1", phase, hold: undefined };
-  return { ...tainted, isReady: false, confirmed: "fence-1", outOfService: "ours", shown: shownFence };
-}
-
-function othersTaint(): NodeSeen {
-  return { ...tainted, isReady: false, outOfService: "others" };
-}
 
 for (const [promise, snapshot, guard, step] of cases) {
   test(`${promise}: ${guard}`, () => assert.deepEqual(outcome(snapshot), [guard, step]));
 }
-
-test("the mark goes with a fence that has ended, and stays with one that is taken back", () => {
-  const ended = decided({ record: inPhase("recovering"), node: back }).step;
-  assert.deepEqual(ended, { kind: "clean-node", node: back, keepsMark: false });
-  const node = { ...tainted, isNever: true };
-  assert.deepEqual(decided({ record: claimed, node }).step, { kind: "clean-node", node, keepsMark: true });
-});
-
-test("each kind of evidence is named in the record", () => {
-  const evidenceOf = (node: NodeSeen) => {
-    const { step } = decided({ record: armed, node, agent: armedAgent });
-    return step?.kind === "enter" ? step.evidence : undefined;
-  };
-  assert.equal(evidenceOf(back), "boot-id");
-  assert.equal(evidenceOf({ ...tainted, confirmed: "fence-1" }), "confirmed");
-  assert.equal(evidenceOf(othersTaint()), "out-of-service");
-  assert.equal(evidenceOf({ ...back, systemUuid: "machine-2", confirmed: "fence-1" }), "confirmed");
-});
-
-test("no-agent and another-machine hold a fence, and say what ends the wait", () => {
-  const alone = decided({ record: armed, node: tainted, agent: undefined });
-  assert.deepEqual([alone.guard, alone.hold], ["no-agent", "no-agent"]);
-  assert.match(alone.message, /fence-confirmed/);
-  const other = decided({ record: armed, node: { ...back, systemUuid: "machine-2" }, agent: armedAgent });
-  assert.deepEqual([other.guard, other.hold], ["another-machine", "another-machine"]);
-});
-
-test("pods are listed only where a decision reads them", () => {
-  assert.equal(needsBound({ record: inPhase("evacuating"), node: tainted }), true);
-  assert.equal(needsBound({ record: armed, node: undefined }), true);
-  assert.equal(needsBound({ record: armed, node: tainted }), false);
-  assert.equal(needsBound({ record: undefined, node: undefined }), false);
-  assert.equal(needsBound({ record: "unreadable", node: undefined }), false);
-});
-
-test("a message names five of the pods that are left, and counts the others", () => {
-  const bound = Array.from({ length: 7 }, (_, ordinal) => `pod db/a-${ordinal}`);
-  const { message } = decided({ record: inPhase("evacuating"), node: away("evacuating"), bound });
-  assert.equal(message, "7 are left on n: pod db/a-0, pod db/a-1, pod db/a-2, pod db/a-3, pod db/a-4 and 2 more");
-});

@@ -97,6 +97,29 @@ test("of several pods the message counts the others, and each pod is counted onc
   );
 });
 
+test("pods are named in the order of their names, in whatever order LISTs show them", () => {
+  for (const order of [
+    ["c", "a", "b"],
+    ["b", "c", "a"],
+    ["a", "b", "c"],
+  ])
+    assert.deepEqual(
+      noteListed(
+        unseen,
+        order.map((name) => running(name)),
+        0,
+      ).running.map(({ name }) => name),
+      ["a", "b", "c"],
+    );
+});
+
+test("a wait ends at the first whole millisecond after the next LIST is due, and never at once", () => {
+  const seen = noteListed(unseen, one, 0);
+  const after = (nextMs: number) =>
+    decideStandBy({ namespace: "mimir", seen, ageMs: 0, nextMs, failure: undefined })?.requeueAfterMs;
+  assert.deepEqual([after(1_500.2), after(1_500), after(0), after(-20)], [1_501, 1_500, 1, 1]);
+});
+
 test("a pod that is stuck on a lost node is named with what to do, unless another one still runs", () => {
   const stuck = running("operator-1", "2026-11-27T04:00:30Z");
   const stands = decided(noteListed(unseen, [stuck], 0));
