@@ -78,6 +78,28 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/last-downscales": {},
   "sluice.dev/looks": {},
   "sluice.dev/last-removal": {},
+  // On Nodes, and in Leases of the fencing namespace, for which no manifest ships a policy yet.
+  "sluice.dev/fence": {},
+  "sluice.dev/unhealthy": {},
+  "sluice.dev/fence-confirmed": {},
+  "sluice.dev/fence-phase": {},
+  "sluice.dev/fence-id": {},
+  "sluice.dev/fence-hold": {},
+  "sluice.dev/fence-record": {},
+  "sluice.dev/fence-boot-id": {},
+  "sluice.dev/fence-machine": {},
+  "sluice.dev/fence-since": {},
+  "sluice.dev/fence-agent": {},
+  "sluice.dev/fence-evidence": {},
+  "sluice.dev/agent-mode": {},
+  "sluice.dev/agent-why": {},
+  "sluice.dev/agent-boot-id": {},
+  "sluice.dev/agent-watchdog-seconds": {},
+  "sluice.dev/agent-permit-seconds": {},
+  "sluice.dev/agent-contact-seconds": {},
+  "sluice.dev/agent-fresh-seconds": {},
+  "sluice.dev/agent-renewals": {},
+  "sluice.dev/fence-armed": {},
 };
 
 /** What no version knows yet, and what is not ours. */
