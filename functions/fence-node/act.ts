@@ -13,7 +13,7 @@ import {
 } from "../shared/reconcile/reconcile-object.ts";
 import { agentName, recordName } from "./lease-names.ts";
 import { type FenceObservation, fencingNamespace, name } from "./observe.ts";
-import { outOfServiceValue, recordBody } from "./record.ts";
+import { isOurOutOfService, outOfServiceValue, recordBody } from "./record.ts";
 import type { AgentSeen, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
 
 export type FenceAttempt = ObjectAttempt<FenceObservation, FenceVerdict>;
@@ -65,7 +65,7 @@ async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
         { ...keys.outOfServiceTaint, value: outOfServiceValue(step.fenceId) },
       ]);
     case "remove-out-of-service":
-      return patchNode(attempt, {}, (taints) => taints.filter((one) => one.key !== keys.outOfServiceTaint.key));
+      return patchNode(attempt, {}, (taints) => taints.filter((one) => !isOurOutOfService(one)));
     case "clean-node":
       return cleanNode(attempt, step.keepsMark);
     case "disarm":
@@ -107,15 +107,12 @@ const isNotOurs = ({ key }: Taints[number]): boolean => key !== keys.fenceTaint.
 
 /** One write takes away everything of ours: taints, texts, and the mark of a fence that has ended. */
 function cleanNode(attempt: FenceAttempt, keepsMark: boolean): Promise<unknown> {
-  const isOurs = attempt.observed.snapshot.node?.outOfService === "ours";
   const texts = {
     ...shownTexts(undefined, undefined, undefined),
     [keys.fenceConfirmed.key]: null,
     ...(keepsMark ? {} : { [keys.unhealthy.key]: null }),
   };
-  return patchNode(attempt, texts, (taints) =>
-    taints.filter((one) => isNotOurs(one) && !(isOurs && one.key === keys.outOfServiceTaint.key)),
-  );
+  return patchNode(attempt, texts, (taints) => taints.filter((one) => isNotOurs(one) && !isOurOutOfService(one)));
 }
 
 /** A list is replaced as a whole: a write of another client since the read is a 409, and its taints stay. */

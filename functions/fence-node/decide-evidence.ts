@@ -10,7 +10,7 @@ export type EvidenceVerdict =
 
 export function decideEvidence(node: NodeSeen, record: RecordSeen): EvidenceVerdict {
   const isSameMachine = node.systemUuid === record.systemUuid;
-  if (isSameMachine && node.bootId !== record.bootId) {
+  if (isBack(node, record)) {
     return { kind: "stopped", by: "boot-id", message: "its Node reports another boot id" };
   }
   if (node.confirmed === record.fenceId) {
@@ -29,6 +29,14 @@ export function decideEvidence(node: NodeSeen, record: RecordSeen): EvidenceVerd
 }
 
 /** True where the same machine runs another boot than the one that is fenced: its kubelet has its pods. */
-export function isBack(node: NodeSeen | undefined, { bootId, systemUuid }: RecordSeen): boolean {
-  return node !== undefined && node.systemUuid === systemUuid && node.bootId !== bootId;
+export function isBack(node: NodeSeen | undefined, record: RecordSeen): boolean {
+  return node?.systemUuid === record.systemUuid && hasAnotherBoot(node, record);
+}
+
+/**
+ * True where the Node is of another boot, of the same machine or of one that has its name now. Without evidence that says nothing
+ * about the fenced boot. After it the kubelet of the other boot has the pods.
+ */
+export function hasAnotherBoot(node: NodeSeen | undefined, { bootId }: RecordSeen): boolean {
+  return node !== undefined && node.bootId !== "" && node.bootId !== bootId;
 }

@@ -1,6 +1,6 @@
 /** A fence after the evidence: the pods go elsewhere unless the machine is back, and the Node is given back. Pure. */
 
-import { isBack } from "./decide-evidence.ts";
+import { hasAnotherBoot, isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 import { enter, onRecord, wait } from "./verdicts.ts";
@@ -16,13 +16,19 @@ const mostNames = 5;
 
 /**
  * After a new boot id nothing is deleted: the kubelet has its pods. Otherwise Kubernetes is told that they have ended, as long
- * as the evidence stands: a person may take a confirmation back, and another client its taint.
+ * as the evidence stands: a person may take a confirmation back, and another client its taint. A Node that is Ready is not told
+ * so, because Kubernetes would detach volumes that its kubelet still has mounted.
  */
 export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
   if (isBack(node, record)) return enter(record, "recovering", `${name} is back with another boot: its pods stay`);
   if (node === undefined) return enter(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
   if (isTakenBack(node, record)) return enter(record, "armed", `what showed that ${name} had stopped was taken back`);
+  if (hasAnotherBoot(node, record)) return enter(record, "recovering", `another machine is called ${name} now`);
   if (node.outOfService !== undefined) return enter(record, "evacuating", `Kubernetes deletes the pods of ${name}`);
+  if (node.isReady) {
+    const message = `${name} is confirmed to be off, and its Node is Ready: its pods stay as long as it is`;
+    return onRecord(wait("still-alive", message, evacuatingRequeueMs));
+  }
   const message = `${name} gets the taint out-of-service: Kubernetes deletes its pods, and detaches their volumes`;
   const step = { kind: "set-out-of-service", node, fenceId: record.fenceId } as const;
   return { guard: "stopped", message, step, requeueAfterMs: undefined };
@@ -35,7 +41,7 @@ function isTakenBack({ outOfService, confirmed }: NodeSeen, { evidence, fenceId 
 
 export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name, bound, nowMs } = snapshot;
-  const isHome = isBack(node, record) && node?.isReady === true;
+  const isHome = hasAnotherBoot(node, record) && node?.isReady === true;
   if (isHome || bound.length === 0) {
     if (node?.outOfService === "ours") {
       const message = `${name} loses the taint out-of-service that we gave it`;
@@ -55,7 +61,8 @@ export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): F
 export function decideFenced({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
   if (node === undefined) return enter(record, "recovering", `the Node ${name} is gone`);
   if (node.mark === undefined) return enter(record, "recovering", `the mark of ${name} was removed`);
-  if (isBack(node, record) && node.isReady) return enter(record, "recovering", `${name} is back with another boot`);
+  if (hasAnotherBoot(node, record) && node.isReady)
+    return enter(record, "recovering", `${name} is back with another boot`);
   const message = `${name} is down, and its pods may run elsewhere. The fence ends when it is back, or when its mark is removed`;
   return wait("fenced", message, awayRequeueMs);
 }

@@ -3,8 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { fenceRecord, outOfServiceTaint, unhealthy } from "../shared/annotations/fencing.ts";
 import type { Malformed } from "../shared/annotations/table.ts";
-import { isNamespaceName } from "../shared/base/dns-names.ts";
-import { setting, valuesOf } from "../shared/base/settings.ts";
+import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
@@ -12,19 +11,12 @@ import { find } from "../shared/kubernetes/find.ts";
 import { needsBound } from "./decide.ts";
 import { agentName, recordName } from "./lease-names.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
+import { fenceNamespace } from "./settings.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
 
 export const name = "fence-node";
 
-export const settings = {
-  fenceNamespace: setting<string>({
-    name: "FENCE_NAMESPACE",
-    fallback: "sluice-fencing",
-    meaning: "the namespace of the Leases of fence-node and its agents",
-    grammar: "the name of a namespace",
-    parse: (text) => (isNamespaceName(text) ? text : undefined),
-  }),
-};
+export const settings = { fenceNamespace };
 
 /** A node as it was read, and what a decision makes of it. */
 export interface FenceObservation {

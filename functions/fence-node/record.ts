@@ -12,6 +12,9 @@ export const knownFormat = "1";
 
 /** Our taint `out-of-service` has the id of the fence in its value. */
 const ourValue = /^sluice-/;
+type Taint = NonNullable<NonNullable<NodeObject["spec"]>["taints"]>[number];
+export const isOurOutOfService = ({ key, value = "" }: Taint): boolean =>
+  key === keys.outOfServiceTaint.key && ourValue.test(value);
 export const outOfServiceValue = (fenceId: string): string => `sluice-${fenceId}`;
 
 /** The taints of medik8s, whose tools fence nodes as well. */
@@ -22,7 +25,7 @@ export function parseNode({ metadata, spec, status }: NodeObject, malformed: Mal
   const { annotations = {}, uid, resourceVersion } = metadata;
   const { taints = [] } = spec ?? {};
   const conditionOf = (type: string) => status?.conditions?.find((one) => one.type === type)?.status;
-  const outOfService = taints.find(({ key }) => key === keys.outOfServiceTaint.key);
+  const isOutOfService = taints.some(({ key }) => key === keys.outOfServiceTaint.key);
   const isExcluded = annotations[keys.fenceNever.key] !== undefined;
   read(keys.fenceNever, metadata, malformed);
   return {
@@ -36,7 +39,7 @@ export function parseNode({ metadata, spec, status }: NodeObject, malformed: Mal
     isReady: conditionOf("Ready") === "True",
     isInMaintenance: conditionOf("MaintenanceInProgress") === "True",
     hasFenceTaint: taints.some(({ key, effect }) => key === keys.fenceTaint.key && effect === keys.fenceTaint.effect),
-    outOfService: outOfService && (ourValue.test(outOfService.value ?? "") ? "ours" : "others"),
+    outOfService: taints.some(isOurOutOfService) ? "ours" : isOutOfService ? "others" : undefined,
     foreignFence: taints.find(({ key }) => foreignFence.test(key))?.key,
     shown: {
       fenceId: annotations[keys.fenceId.key],

@@ -1,7 +1,8 @@
 /** The settings of the agent, and what is wrong with them. */
-import { isNamespaceName, isObjectName } from "../../shared/base/dns-names.ts";
+import { isObjectName } from "../../shared/base/dns-names.ts";
 import { type Environment, parseDuration, setting, type ValuesOf } from "../../shared/base/settings.ts";
 import { longestNodeName } from "../lease-names.ts";
+import { fenceNamespace } from "../settings.ts";
 
 const hourMs = 3_600_000;
 const duration = (text: string) => parseDuration(text, 10, hourMs);
@@ -30,13 +31,7 @@ export const agentSettings = {
     grammar: `the name of a Node, of at most ${longestNodeName} characters`,
     parse: parseNodeName,
   }),
-  namespace: setting({
-    name: "FENCE_NAMESPACE",
-    fallback: "sluice-fencing",
-    meaning: "the namespace of the Leases of fence-node and its agents",
-    grammar: "the name of a namespace",
-    parse: (text: string) => (isNamespaceName(text) ? text : undefined),
-  }),
+  namespace: fenceNamespace,
   host: setting({
     name: "KUBERNETES_SERVICE_HOST",
     fallback: unset,

@@ -134,7 +134,7 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
   ["after a new boot id no pod goes", { record: inPhase("stopped"), node: back }, "recovering", "enter"],
   [
     "after a confirmation Kubernetes is told",
-    { record: inPhase("stopped"), node: { ...tainted, confirmed: "fence-1" } },
+    { record: inPhase("stopped"), node: { ...tainted, confirmed: "fence-1", isReady: false } },
     "stopped",
     "set-out-of-service",
   ],
@@ -206,10 +206,44 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
   ],
   ["the record goes last", { record: inPhase("recovering"), node: clean }, "recovering", "end"],
   [
-    "another machine under the name is not the fenced one that is back",
+    "a Node that is Ready is not told that its pods have ended, though a person says so",
+    {
+      record: { ...inPhase("stopped"), hold: "still-alive" },
+      node: { ...shown("stopped", "still-alive"), confirmed: "fence-1" },
+    },
+    "still-alive",
+  ],
+  [
+    "another machine under the name has the pods once the fenced one is confirmed to be off",
     { record: inPhase("stopped"), node: { ...back, systemUuid: "machine-2", confirmed: "fence-1" } },
-    "stopped",
-    "set-out-of-service",
+    "recovering",
+    "enter",
+  ],
+  [
+    "another machine under the name is no evidence after the confirmation was taken back",
+    { record: inPhase("stopped"), node: { ...back, systemUuid: "machine-2" } },
+    "armed",
+    "enter",
+  ],
+  [
+    "another machine that is Ready under the name ends the fence",
+    { record: inPhase("fenced"), node: { ...back, systemUuid: "machine-2" } },
+    "recovering",
+    "enter",
+  ],
+  [
+    "a Node that names no boot is not back",
+    { record: inPhase("fenced"), node: { ...away("fenced"), bootId: "", isReady: true } },
+    "fenced",
+  ],
+  [
+    "a Node that names no boot is no evidence",
+    {
+      record: { ...armed, hold: "not-armed" },
+      node: { ...shown("armed", "not-armed"), bootId: "" },
+      agent: armedAgent,
+    },
+    "not-armed",
   ],
   [
     "a confirmation does not stand in for a taint of others that was taken back",

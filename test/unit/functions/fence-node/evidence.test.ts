@@ -30,8 +30,32 @@ test("another-machine: the boot id of another machine under the same name is no 
   assert.equal(await world.reconcile(), "another-machine");
   assert.deepEqual(world.taints(), ["sluice.dev/fence"]);
   confirm(world, fenceIdOf(world));
+  assert.equal(await world.reconcile(), "not-marked");
+  assert.deepEqual([world.record(), world.taints()], [undefined, []], "its kubelet has the pods");
+});
+
+test("still-alive: a confirmed node that is Ready keeps its pods until its Node is not Ready", async () => {
+  const world = await armedWorld();
+  confirm(world, fenceIdOf(world));
+  assert.equal(await world.reconcile(), "still-alive");
+  assert.deepEqual(world.taints(), ["sluice.dev/fence"]);
+  world.falls();
+  assert.equal(await world.reconcile(), "evacuating");
+  assert.deepEqual(world.taints(), ["sluice.dev/fence", outOfService]);
+});
+
+test("our out-of-service goes, and that of another client with another effect stays", async () => {
+  const world = await armedWorld();
+  world.falls();
+  confirm(world, fenceIdOf(world));
   await world.reconcile();
-  assert.notEqual(world.record()?.["fence-phase"], "armed");
+  const foreign = { key: outOfService, value: "nodeshutdown", effect: "NoSchedule" };
+  world.setTaints([...(nodeOf(world).spec?.taints ?? []), foreign]);
+  await world.harness.goOn(60_000);
+  assert.equal(await world.reconcile(), "fenced");
+  world.boot("boot-2");
+  await world.reconcile();
+  assert.deepEqual(nodeOf(world).spec?.taints, [foreign]);
 });
 
 test("a confirmation with the id of another fence confirms nothing", async () => {
