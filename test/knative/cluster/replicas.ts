@@ -1,4 +1,5 @@
 /** The Deployment that answers reviews, as it is rendered: its replicas as processes, and its Service before them. */
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
@@ -43,13 +44,19 @@ export class Replicas {
     this.#plain = plain;
   }
 
-  /** Resolves when as many replicas as the Deployment wants listen; they are ready once there is a certificate. */
+  /**
+   * Resolves when as many replicas as the Deployment wants listen; they are ready once there is a certificate. Throws if one
+   * cannot be started, after ending the others, with the last lines of its log.
+   */
   static async start(options: ReplicasOptions): Promise<Replicas> {
     const replicas = new Replicas(options, await TcpProxy.start(), await TcpProxy.start());
     const deployment = options.objects.find((one) => one.kind === "Deployment" && one.metadata.name === name);
     const count = (deployment as { spec?: { replicas?: number } } | undefined)?.spec?.replicas ?? 1;
-    await Promise.all(Array.from({ length: count }, () => replicas.#startOne()));
-    return replicas;
+    const begun = await Promise.allSettled(Array.from({ length: count }, () => replicas.#startOne()));
+    const failed = begun.find((one) => one.status === "rejected");
+    if (failed === undefined) return replicas;
+    await replicas.close();
+    throw failed.reason;
   }
 
   /** Where reviews go. */
@@ -109,7 +116,9 @@ export class Replicas {
     const launched = launch(process.execPath, [program], { env, output: { file } });
     void launched.ended.then(() => releasePorts(port, tlsPort));
     await eventually(`${name} listening`, 30_000, async () => {
-      if (launched.end() !== undefined) throw new Error(`it ended: ${file}`);
+      const end = launched.end();
+      if (end !== undefined)
+        throw new Error(`it ended with ${end.summary}: ${(await readFile(file, "utf8")).slice(-2_000)}`);
       return (await fetch(`http://127.0.0.1:${port}/healthz`)).ok ? true : undefined;
     });
     this.#replicas.push({ process: launched, port, tlsPort });
