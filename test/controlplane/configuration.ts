@@ -1,5 +1,5 @@
-import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 /** Paths in a control plane's folder. */
@@ -118,7 +118,10 @@ async function readIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-/** Writes a kubeconfig as JSON, which is also YAML. It has the CA itself, so that it can be copied elsewhere. */
+/**
+ * Writes a kubeconfig as JSON, which is also YAML. It has the CA itself, so that it can be copied elsewhere. A process that
+ * reads the path meanwhile sees the old file or the new one, and no part of one.
+ */
 export async function writeKubeconfig(
   path: string,
   url: string,
@@ -136,5 +139,8 @@ export async function writeKubeconfig(
     contexts: [{ name, context: { cluster: name, user: name, namespace } }],
     "current-context": name,
   };
-  await writeFile(path, `${JSON.stringify(kubeconfig, undefined, 2)}\n`, { mode: 0o600 });
+  // Replicas that start at once share the file, and one of them reads it while it is written for the next.
+  const whole = `${path}.${randomUUID()}`;
+  await writeFile(whole, `${JSON.stringify(kubeconfig, undefined, 2)}\n`, { mode: 0o600 });
+  await rename(whole, path);
 }
