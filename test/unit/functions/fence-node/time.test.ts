@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { decideTime, type PeerSeen, type TimeView } from "../../../../functions/fence-node/decide-time.ts";
+import { excusingPeers, provingPeers } from "../../../../functions/fence-node/quorum.ts";
+
+/** L 40 s and W 10 s make T 62 s. */
+const peer = (name: string, change: Partial<PeerSeen> = {}): PeerSeen => ({
+  name,
+  hasListedKey: true,
+  contactMs: 62_000,
+  renewals: 12,
+  freshMs: 17_000,
+  ...change,
+});
+const view = (change: Partial<TimeView> = {}): TimeView => ({
+  beganMs: 162_000,
+  endedMs: 163_000,
+  armedMs: 100_000,
+  mode: "armed",
+  isBootOfNode: true,
+  permitLifeMs: 40_000,
+  watchdogMs: 10_000,
+  isReady: false,
+  peers: [peer("b"), peer("c"), peer("d")],
+  observations: [{ beganMs: 146_000, renewals: new Map(["b", "c", "d"].map((name) => [name, 10])) }],
+  ...change,
+});
+const without = (change: Partial<PeerSeen>): TimeView => view({ peers: [peer("b", change)] });
+const noQuorum = { kind: "no-quorum", inContact: 0, needed: 1 } as const;
+
+suite("time as evidence", () => {
+  test("after T = L + 2 W + 2 s with peers in contact the fenced boot is over", () => {
+    assert.deepEqual(decideTime(view()), { kind: "stopped" });
+  });
+
+  test("the time counts from the moment at which this process knew that the fence is armed, to the begin of the observation", () => {
+    assert.deepEqual(decideTime(view({ armedMs: 100_001 })), { kind: "waiting", forMs: 1 });
+    assert.deepEqual(decideTime(view({ armedMs: undefined })), { kind: "waiting", forMs: 62_000 });
+  });
+
+  test("time is no evidence without an armed agent of this boot, a watchdog with a time, a permit and peers", () => {
+    const changes: readonly Partial<TimeView>[] = [
+      { mode: "explicit-only" },
+      { mode: "disarmed" },
+      { mode: undefined },
+      { isBootOfNode: false },
+      { watchdogMs: undefined },
+      { watchdogMs: 0 },
+      { permitLifeMs: undefined },
+      { peers: [] },
+    ];
+    for (const change of changes) assert.deepEqual(decideTime(view(change)), { kind: "no-evidence" });
+  });
+
+  test("a node whose kubelet reports is alive, however long its fence has been armed", () => {
+    assert.deepEqual(decideTime(view({ isReady: true })), { kind: "alive" });
+    assert.deepEqual(decideTime(view({ isReady: true, armedMs: undefined })), { kind: "alive" });
+  });
+
+  test("a peer counts with the listed key, a contact of T, and two renewals since an observation that is fresh", () => {
+    const changes: readonly Partial<PeerSeen>[] = [
+      { hasListedKey: false },
+      { contactMs: 61_999 },
+      { contactMs: undefined },
+      { renewals: 11 },
+      { renewals: undefined },
+      { freshMs: 16_999 },
+      { freshMs: undefined },
+      { name: "unseen" },
+    ];
+    assert.deepEqual(decideTime(without({})), { kind: "stopped" });
+    for (const change of changes) assert.deepEqual(decideTime(without(change)), noQuorum, JSON.stringify(change));
+    assert.deepEqual(decideTime(view({ peers: [peer("b")], observations: [] })), noQuorum);
+  });
+
+  test("one fresh observation of several is enough", () => {
+    const [fresh] = view().observations;
+    const old = { beganMs: 100_000, renewals: new Map([["b", 1]]) };
+    const late = { beganMs: 162_000, renewals: new Map([["b", 12]]) };
+    const observations = fresh === undefined ? [] : [old, fresh, late];
+    assert.deepEqual(decideTime(view({ peers: [peer("b")], observations })), { kind: "stopped" });
+    assert.deepEqual(decideTime(view({ peers: [peer("b")], observations: [old, late] })), noQuorum);
+  });
+
+  test("so many peers are in contact that the others cannot have excused the node", () => {
+    const silent = peer("d", { contactMs: 0 });
+    assert.deepEqual(decideTime(view({ peers: [peer("b"), peer("c"), silent] })), { kind: "stopped" });
+    const verdict = decideTime(view({ peers: [peer("b"), silent, { ...silent, name: "c" }] }));
+    assert.deepEqual(verdict, { kind: "no-quorum", inContact: 1, needed: 2 });
+  });
+
+  test("peers that prove and peers that excuse are one more than all of them, and those that excuse are more than half", () => {
+    assert.deepEqual([1, 2, 3, 4, 5, 12].map(excusingPeers), [1, 2, 2, 3, 3, 7]);
+    assert.deepEqual([1, 2, 3, 4, 5, 12].map(provingPeers), [1, 1, 2, 2, 3, 6]);
+  });
+});
