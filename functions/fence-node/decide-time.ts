@@ -4,7 +4,7 @@
  */
 
 import type { AgentMode } from "../shared/annotations/fencing.ts";
-import { provingPeers } from "./quorum.ts";
+import { provingPeers } from "./decide-quorum.ts";
 
 /** For clocks that run at different speeds, and watchdogs that count whole seconds. */
 const marginMs = 2_000;

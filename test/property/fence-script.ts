@@ -1,5 +1,5 @@
 /** What happens to the network and to processes in one run of the fence model: drawn at random, or drawn around one danger. */
-import { excusingPeers } from "../../functions/fence-node/quorum.ts";
+import { excusingPeers } from "../../functions/fence-node/decide-quorum.ts";
 import type { ModelAgent, ModelCluster } from "./fence-model-agent.ts";
 import { seconds, watchdogSeconds } from "./fence-model-settings.ts";
 

@@ -19,7 +19,7 @@ import { Written } from "./written.ts";
 export interface Caller {
   readonly process: Process;
   readonly role: Role;
-  /** The last view of each group that the process got, by `viewKey`. It may read another view before it writes. */
+  /** The last view of each group that the process got, by `viewKey`. */
   readonly views: ReadonlyMap<string, GroupView>;
 }
 
@@ -36,7 +36,7 @@ export interface LedgerWrite {
   readonly all: readonly Reserved[];
   /** Reservations that no ledger has held before. */
   readonly made: readonly Reserved[];
-  /** The objects behind the last view that the process got. */
+  /** The objects behind the view that the process decided by. */
   readonly seen: SeenView | undefined;
 }
 
@@ -78,6 +78,8 @@ export class Checkers {
   taken = 0;
   readonly #options: CheckersOptions;
   readonly #written = new Written();
+  /** The views that a process had when a patch left it, by the body: a patch may arrive after a later view. */
+  readonly #sentBy = new WeakMap<object, Caller["views"]>();
   #all: readonly Checker[] = [];
 
   constructor(options: CheckersOptions) {
@@ -98,8 +100,11 @@ export class Checkers {
         if (resource === "pods") this.taken++;
         for (const checker of this.#all) checker.onDeletionArrived?.(caller, resource, key, preconditions);
       },
+      onPatchSent: (_, resource, body) => {
+        if (resource === "leases") this.#sentBy.set(body, new Map(caller.views));
+      },
       onPatched: (_, resource, after, body) => {
-        if (resource === "leases") this.#ledgerWritten(caller, after as LeaseObject, decidedBy.get(body));
+        if (resource === "leases") this.#ledgerWritten(caller, after as LeaseObject, body);
         for (const checker of this.#all) checker.onPatched?.(caller, resource, after, body);
       },
       onWritten: (_, verb, resource) => {
@@ -136,8 +141,8 @@ export class Checkers {
     return undefined;
   }
 
-  /** `decided`: the view that the write rests on; undefined: the last view that the process got. */
-  #ledgerWritten(caller: Caller, lease: LeaseObject, decided: GroupView | undefined): void {
+  /** A process that decides several things at the same time says which view the write rests on. */
+  #ledgerWritten(caller: Caller, lease: LeaseObject, body: object): void {
     const { pasts, violate } = this.#options;
     const all = readReservations(lease as never);
     if (all === undefined) {
@@ -148,7 +153,7 @@ export class Checkers {
     this.#written.note(all);
     const group = ledgerGroupOf(lease as never);
     const { namespace = "" } = lease.metadata;
-    const view = decided ?? caller.views.get(viewKey({ namespace, group }));
+    const view = decidedBy.get(body) ?? this.#sentBy.get(body)?.get(viewKey({ namespace, group }));
     const seen = view && pasts.seen(view, namespace);
     for (const checker of this.#all) checker.onLedgerWritten?.({ caller, lease, group, all, made, seen });
   }

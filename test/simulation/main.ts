@@ -9,7 +9,7 @@ import { type SearchOptions, search } from "./search.ts";
 import { simulate } from "./simulation.ts";
 
 const help = `npm run simulate -- [--seeds N] [--seed S] [--workers K] [--only NAME] [--without RULE [--default]]
-                    [--without each --write]
+                    [--without each --write] [--aimed each|NUMBER]
 
   --seeds N        how many seeds to try (default 1000)
   --seed S         the first of them (default 1); alone, it replays this seed and prints its whole history
@@ -21,6 +21,7 @@ const help = `npm run simulate -- [--seeds N] [--seed S] [--workers K] [--only N
   --default        with --without: look in the default plan, and not in the scenario that is aimed at the rule
   --write          with "--without each": write the seeds into found-seeds.json, which the tests try first; a rule
                    that its seed still finds keeps this seed
+  --aimed NUMBER   play the scenario that is aimed at a rule, by its number, and keep every rule; "each" plays all of them
   --verbose        print the history also when nothing is wrong
   --help           this text
 
@@ -28,6 +29,7 @@ Exit code 0: nothing was found; 1: a promise is broken; 2: an option is wrong.`;
 
 interface Options extends SearchOptions {
   readonly without: string | undefined;
+  readonly isEachAimed: boolean;
   readonly verbose: boolean;
   readonly write: boolean;
 }
@@ -40,6 +42,7 @@ const known = {
     seed: text,
     workers: text,
     without: text,
+    aimed: text,
     scenario: text,
     only: text,
     default: flag,
@@ -68,7 +71,7 @@ function readOptions(): Options | undefined {
     console.log(help);
     process.exit(0);
   }
-  const { without, only, scenario = only } = values;
+  const { without, aimed, only, scenario = only } = values;
   const index = removedRules.findIndex(({ rule }) => rule === without);
   const options = {
     seeds: whole("seeds", values.seeds, values.seed === undefined ? 1000 : 1),
@@ -76,6 +79,8 @@ function readOptions(): Options | undefined {
     workers: whole("workers", values.workers, availableParallelism()),
     without,
     removed: index === -1 ? undefined : index,
+    isEachAimed: aimed === "each",
+    ...(aimed === undefined || aimed === "each" ? {} : { aimed: whole("aimed", aimed, 1) - 1 }),
     isDefault: values.default ?? false,
     scenario,
     verbose: values.verbose ?? false,
@@ -83,6 +88,12 @@ function readOptions(): Options | undefined {
   };
   if (without !== undefined && without !== "each" && index === -1)
     mistakes.push(`--without is ${JSON.stringify(without)}, and no scenario takes that rule away`);
+  if ((options.aimed ?? 0) >= removedRules.length)
+    mistakes.push(`--aimed is ${aimed}, and the last scenario that is aimed at a rule is ${removedRules.length}`);
+  if (aimed !== undefined && (without !== undefined || scenario !== undefined || options.isDefault))
+    mistakes.push(
+      "--aimed keeps every rule and names its scenario: --without, --default and --scenario do not go with it",
+    );
   if (options.write && (without !== "each" || options.isDefault || scenario !== undefined))
     mistakes.push("--write goes with --without each alone");
   for (const [option, name] of Object.entries({ only, scenario: values.scenario })) {
@@ -115,7 +126,19 @@ async function takeEachAway(options: Options): Promise<boolean> {
   return missed === 0;
 }
 
-/** Does the same with the plans of the tests, and writes the seeds into the table. A seed that still finds its rule stays. */
+/** Plays the scenario of each rule, and keeps the rule. Resolves to true if no seed breaks a promise. */
+async function playEachAimed(options: Options): Promise<boolean> {
+  let broken = 0;
+  for (const [aimed, { rule, removed: what }] of removedRules.entries()) {
+    const { found, tried } = await search({ ...options, aimed });
+    if (found !== undefined) broken++;
+    const again = `broken, to see it: npm run simulate -- --aimed ${aimed + 1} --seed ${found}`;
+    console.log(`${aimed + 1}, aimed at ${rule} (${what}): ${found === undefined ? `${tried} seeds kept it` : again}`);
+  }
+  return broken === 0;
+}
+
+/** Removes each rule in the plans of the tests, and writes the seeds into the table. A seed that still finds its rule stays. */
 async function writeEach({ seeds }: Options): Promise<boolean> {
   const before = readFoundSeeds();
   const after = new Map<string, number>();
@@ -142,6 +165,7 @@ async function main(): Promise<number> {
   if (options === undefined) return 2;
   if (options.write) return (await writeEach(options)) ? 0 : 1;
   if (options.without === "each") return (await takeEachAway(options)) ? 0 : 1;
+  if (options.isEachAimed) return (await playEachAimed(options)) ? 0 : 1;
   if (options.seeds === 1) return (await replay(options.first, options)) ? 0 : 1;
 
   const startedMs = performance.now();
@@ -155,10 +179,11 @@ async function main(): Promise<number> {
     return 0;
   }
   await replay(found, options);
-  const { without, scenario, isDefault } = options;
+  const { without, aimed, scenario, isDefault } = options;
   const again = [
     `npm run simulate -- --seed ${found}`,
     ...(scenario === undefined ? [] : [`--scenario ${scenario}`]),
+    ...(aimed === undefined ? [] : [`--aimed ${aimed + 1}`]),
     ...(without === undefined ? [] : [`--without ${without}`]),
     ...(isDefault ? ["--default"] : []),
   ].join(" ");

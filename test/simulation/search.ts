@@ -23,7 +23,7 @@ export interface Found {
 }
 
 /** Hands out seeds to workers until all are done, or one is found that breaks a promise. Resolves to that seed, if any. */
-export function search({ seeds, first, workers, removed, isDefault, scenario }: SearchOptions): Promise<Found> {
+export function search({ seeds, first, workers, ...sought }: SearchOptions): Promise<Found> {
   const end = first + seeds;
   let next = first;
   let tried = 0;
@@ -46,7 +46,7 @@ export function search({ seeds, first, workers, removed, isDefault, scenario }: 
           return;
         }
         const count = Math.min(chunk, end - next);
-        worker.send({ first: next, count, removed, isDefault, scenario } satisfies WorkerOrder);
+        worker.send({ ...sought, first: next, count } satisfies WorkerOrder);
         next += count;
       };
       worker.on("message", (report: WorkerReport) => {

@@ -19,6 +19,7 @@ test("a simulated process scales, and sends the options of a deletion, as over a
     oldestRevision: () => world.store.revision,
     observer: {
       onDeleteSent() {},
+      onPatchSent() {},
       onDeleteArrived() {},
       onPatched() {},
       onWritten() {},

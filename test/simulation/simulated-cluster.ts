@@ -72,6 +72,8 @@ export interface CallObserver {
   onDeleteSent(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
   /** Called when the server is about to carry out a deletion. */
   onDeleteArrived(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
+  /** Called when a patch leaves the process. */
+  onPatchSent(replica: string, resource: Resource, body: object): void;
   /** Called when the server has carried out a patch. */
   onPatched(replica: string, resource: Resource, after: object, body: object): void;
   /** Called when the server has carried out a write of any kind. */
@@ -168,6 +170,7 @@ export class SimulatedCluster implements Cluster {
     options?: ObjectCallOptions<S>,
   ): Promise<AnsweredObject<R, S>> {
     const { world, observer, process } = this.#options;
+    if (process.alive) observer.onPatchSent(process.name, resource, body);
     return this.#call("patch", resource, key.name, () => {
       const after = patchIn(world.store, resource, key, body, options);
       observer.onPatched(process.name, resource, after, body);

@@ -1,7 +1,7 @@
 /** What an agent answers a peer that asks for its permit, and whether answers excuse the agent that asked. Pure. */
 
 import type { ArmedFence } from "../../shared/annotations/fencing.ts";
-import { excusingPeers } from "../quorum.ts";
+import { excusingPeers } from "../decide-quorum.ts";
 
 /**
  * - `alive`: no fence is armed for the boot of the agent that asks.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { excusingPeers, provingPeers } from "../../../../functions/fence-node/decide-quorum.ts";
 import { decideTime, type PeerSeen, type TimeView } from "../../../../functions/fence-node/decide-time.ts";
-import { excusingPeers, provingPeers } from "../../../../functions/fence-node/quorum.ts";
 
 /** L 40 s and W 10 s make T 62 s. */
 const peer = (name: string, change: Partial<PeerSeen> = {}): PeerSeen => ({
