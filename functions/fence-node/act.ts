@@ -91,8 +91,16 @@ function entering(
   };
 }
 
-function notedAgent({ uid, resourceVersion, mode = "disarmed" }: AgentSeen): string {
-  return keys.formatNotedAgent({ uid, resourceVersion, mode });
+function notedAgent({
+  uid,
+  resourceVersion,
+  mode = "disarmed",
+  bootId,
+  permitMs,
+  watchdogMs,
+  peers,
+}: AgentSeen): string {
+  return keys.formatNotedAgent({ uid, resourceVersion, mode, bootId, permitMs, watchdogMs, peers });
 }
 
 function shownTexts(fenceId: string | undefined, phase: string | undefined, hold: string | undefined): FenceTexts {

@@ -2,9 +2,10 @@
 
 import { read } from "../shared/annotations/entry.ts";
 import * as keys from "../shared/annotations/fencing.ts";
+import { agentPeers } from "../shared/annotations/fencing-peers.ts";
 import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
-import { recordName } from "./lease-names.ts";
+import { agentName, recordName } from "./lease-names.ts";
 import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /** The one format of records that this version writes and reads. */
@@ -96,13 +97,17 @@ export function recordBody(name: string, { bootId, systemUuid }: NodeSeen, fence
 
 /** Any agent may write any text: what does not parse counts as absent. */
 export function parseAgent({ metadata }: LeaseObject): AgentSeen {
-  const { uid, resourceVersion } = metadata;
+  const { uid, resourceVersion, name } = metadata;
+  const peers = read(agentPeers, metadata) ?? [];
   return {
     uid,
     resourceVersion,
     mode: read(keys.agentMode, metadata),
     why: read(keys.agentWhy, metadata),
     bootId: read(keys.agentBootId, metadata),
+    permitMs: read(keys.agentPermitSeconds, metadata),
+    watchdogMs: read(keys.agentWatchdogSeconds, metadata),
+    peers: peers.some((peer) => agentName(peer.name) === name) ? [] : peers,
     armed: read(keys.fenceArmed, metadata),
   };
 }

@@ -1,6 +1,7 @@
 /** What a decision about a node sees, and what it answers. Pure. */
 
 import type { AgentMode, ArmedFence, FenceEvidence, FencePhase, NotedAgent } from "../shared/annotations/fencing.ts";
+import type { Peer } from "../shared/annotations/fencing-peers.ts";
 
 /** A Node as a GET has it. */
 export interface NodeSeen {
@@ -55,6 +56,11 @@ export interface AgentSeen {
   readonly mode: AgentMode | undefined;
   readonly why: string | undefined;
   readonly bootId: string | undefined;
+  /** Times of its permit and its watchdog, in milliseconds; undefined where the Lease does not say them. */
+  readonly permitMs: number | undefined;
+  readonly watchdogMs: number | undefined;
+  /** Empty where it has none, or a list that does not parse or names its own node. */
+  readonly peers: readonly Peer[];
   readonly armed: ArmedFence | undefined;
 }
 

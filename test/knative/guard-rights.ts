@@ -99,6 +99,10 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/agent-contact-seconds": {},
   "sluice.dev/agent-fresh-seconds": {},
   "sluice.dev/agent-renewals": {},
+  "sluice.dev/agent-peers": {},
+  "sluice.dev/agent-key": {},
+  "sluice.dev/agent-address": {},
+  "sluice.dev/agent-peers-proposed": {},
   "sluice.dev/fence-armed": {},
 };
 

@@ -6,24 +6,31 @@
 import { parseFields } from "../base/fields.ts";
 import { parseTime } from "../clock/durations.ts";
 import { annotationOn, anyText, labelOn, nonEmptyText, oneOf } from "./entry.ts";
+import { agentPeersProposed, formatPeers, type Peer, parsePeers, peerEntries } from "./fencing-peers.ts";
 
 /** How far a fence has got, in this order. */
 export const fencePhases = ["claimed", "armed", "stopped", "evacuating", "fenced", "recovering"] as const;
 export type FencePhase = (typeof fencePhases)[number];
 
 /** What shows that the fenced boot is over. */
-export const fenceEvidences = ["boot-id", "confirmed", "out-of-service"] as const;
+export const fenceEvidences = ["boot-id", "confirmed", "out-of-service", "time"] as const;
 export type FenceEvidence = (typeof fenceEvidences)[number];
 
 /** `armed`: isolation resets the node. `explicit-only`: only a fence does. `disarmed`: an orderly stop has ended the agent. */
 export const agentModes = ["armed", "explicit-only", "disarmed"] as const;
 export type AgentMode = (typeof agentModes)[number];
 
-/** The version of the agent's Lease that arming rests on. */
+/** The version of the agent's Lease that arming rests on, and what it says for evidence by time. */
 export interface NotedAgent {
   readonly uid: string;
   readonly resourceVersion: string;
   readonly mode: AgentMode;
+  readonly bootId: string | undefined;
+  /** Times of its permit and its watchdog, in milliseconds; undefined where the Lease does not say them. */
+  readonly permitMs: number | undefined;
+  readonly watchdogMs: number | undefined;
+  /** Empty where the agent has none. */
+  readonly peers: readonly Peer[];
 }
 
 /** A fence as it stands in the Lease of an agent, and the boot that it is for. */
@@ -33,13 +40,20 @@ export interface ArmedFence {
 }
 
 function parseNotedAgent(text: string): NotedAgent | undefined {
-  const { uid, resourceVersion, mode } = parseFields(text) ?? {};
-  const known = agentModes.find((one) => one === mode);
-  const isWhole = typeof uid === "string" && typeof resourceVersion === "string" && known !== undefined;
-  return isWhole ? { uid, resourceVersion, mode: known } : undefined;
+  const { uid, resourceVersion, mode, bootId, permitMs, watchdogMs, peers = "" } = parseFields(text) ?? {};
+  const knownMode = agentModes.find((one) => one === mode);
+  const list = typeof peers === "string" ? parsePeers(peers) : undefined;
+  const isWhole = typeof uid === "string" && typeof resourceVersion === "string" && knownMode !== undefined;
+  if (!isWhole || list === undefined || !isOptional("string", bootId)) return undefined;
+  if (!isOptional("number", permitMs) || !isOptional("number", watchdogMs)) return undefined;
+  const known = { bootId, permitMs, watchdogMs } as Pick<NotedAgent, "bootId" | "permitMs" | "watchdogMs">;
+  return { uid, resourceVersion, mode: knownMode, ...known, peers: list };
 }
 
-export const formatNotedAgent = (agent: NotedAgent): string => JSON.stringify(agent);
+const isOptional = (type: "string" | "number", value: unknown): boolean => value === undefined || typeof value === type;
+
+export const formatNotedAgent = ({ peers, ...agent }: NotedAgent): string =>
+  JSON.stringify({ ...agent, peers: formatPeers(peers) });
 
 function parseArmed(text: string): ArmedFence | undefined {
   const [, fenceId, bootId] = /^([\w-]{1,64}) ([\w-]{1,64})$/.exec(text) ?? [];
@@ -133,7 +147,7 @@ export const recordSince = inRecord("sluice.dev/fence-since", parseTime, {
 });
 
 export const recordAgent = inRecord("sluice.dev/fence-agent", parseNotedAgent, {
-  grammar: 'JSON: {"uid", "resourceVersion", "mode"}',
+  grammar: 'JSON: {"uid", "resourceVersion", "mode", "bootId", "permitMs", "watchdogMs", "peers"}',
   fallback: "absent or malformed: it is noted anew before the fence is armed",
   meaning: "the version of the agent's Lease that the arming write rests on",
 });
@@ -226,6 +240,7 @@ export const agentEntries = [
   agentContactSeconds,
   agentFreshSeconds,
   agentRenewals,
+  ...peerEntries,
 ] as const;
 
 export const fencingEntries = [
@@ -234,5 +249,6 @@ export const fencingEntries = [
   fenceConfirmed,
   ...recordEntries,
   ...agentEntries,
+  agentPeersProposed,
   fenceArmed,
 ] as const;

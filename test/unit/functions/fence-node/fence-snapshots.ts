@@ -45,9 +45,20 @@ export const agent: AgentSeen = {
   mode: "explicit-only",
   why: "no-peers",
   bootId: "boot-1",
+  permitMs: 40_000,
+  watchdogMs: 10_000,
+  peers: [],
   armed: undefined,
 };
-export const noted = { uid: "agent-uid", resourceVersion: "30", mode: "explicit-only" } as const;
+export const noted = {
+  uid: "agent-uid",
+  resourceVersion: "30",
+  mode: "explicit-only",
+  bootId: "boot-1",
+  permitMs: 40_000,
+  watchdogMs: 10_000,
+  peers: [],
+} as const;
 export const armedAgent: AgentSeen = {
   ...agent,
   resourceVersion: "31",
