@@ -41,6 +41,8 @@ interface Phase {
   readonly isTriedAgain?: boolean;
   /** Whether its files start the server so often that it is built for them first, as the image has it. */
   readonly startsServers?: boolean;
+  /** Its files run beside those of the phase before it, in one queue. Only then is no processor idle while one file ends. */
+  readonly isBeside?: boolean;
   /** Of which Kubernetes their control plane is. Default: what `SLUICE_TEST_KUBERNETES` says, or else the newest. */
   readonly kubernetes?: keyof typeof KUBERNETES;
 }
@@ -53,7 +55,7 @@ const collecting = ["--max-semi-space-size=64", "--single-threaded-gc"];
 /** Part of a processor that stays free while files have time limits: shares are averages, and peaks coincide. */
 const headroom = 0.25;
 
-/** The phases run one after another; the files of a phase run side by side, as many as the processors allow. */
+/** The phases run one after another, and the files of a phase side by side, as many as the processors allow. */
 const phases: readonly Phase[] = [
   {
     name: "unit",
@@ -110,6 +112,7 @@ const phases: readonly Phase[] = [
   },
   {
     name: "oldest Kubernetes",
+    isBeside: true,
     // What is shipped is applied, its policies and match conditions decide, and each account uses its rights.
     kinds: [
       { files: ["test/oldest/**/*.test.ts", "test/chart/install.test.ts"], share: 0.5 },
@@ -171,24 +174,40 @@ interface Work {
 }
 
 /** @param isAlone true if no two files may run side by side */
-function workOf(phase: Phase, isAlone: boolean): Work {
+function workOf(phases: readonly Phase[], isAlone: boolean): Work {
   const jobs = new Map<string, Job>();
-  const waiting: Waiting[] = [];
+  const waiting = phases.flatMap((phase) => waitingOf(phase, jobs));
+  const left = phases.some(({ isTriedAgain }) => isTriedAgain === true) ? headroom : 0;
+  return { queue: new Queue(waiting, isAlone ? 0 : processors - left), jobs };
+}
+
+/** @param jobs gets those of the phase, by name */
+function waitingOf(phase: Phase, jobs: Map<string, Job>): readonly Waiting[] {
   const seen = new Set<string>();
   const env: Job["env"] = phase.kubernetes === undefined ? {} : { SLUICE_TEST_KUBERNETES: phase.kubernetes };
-  for (const { files, share, group, isBatched = false, flags = [] } of phase.kinds) {
+  return phase.kinds.flatMap(({ files, share, group, isBatched = false, flags = [] }) => {
     const own = matching(files).filter((file) => !seen.has(file));
     for (const file of own) seen.add(file);
     const single = (file: string): Job => ({ name: nameIn(phase, file), files: [file] });
-    for (const job of isBatched ? batchesOf(phase.name, own) : own.map(single)) {
+    return (isBatched ? batchesOf(phase.name, own) : own.map(single)).map((job): Waiting => {
       jobs.set(job.name, { ...job, flags, env });
       const cost = costs.get(job.name);
       const tookMs = isBatched ? Number.MAX_VALUE : cost?.tookMs;
-      waiting.push({ file: job.name, tookMs, share: Math.min(processors, cost?.share ?? share), group });
-    }
+      return { file: job.name, tookMs, share: Math.min(processors, cost?.share ?? share), group };
+    });
+  });
+}
+
+/** The phases whose files run in one queue, in their order. */
+function queuedTogether(chosen: readonly Phase[]): readonly (readonly Phase[])[] {
+  const together: Phase[][] = [];
+  for (const phase of chosen) {
+    const last = together.at(-1);
+    const isNext = last !== undefined && last.at(-1) === phases[phases.indexOf(phase) - 1];
+    if (phase.isBeside === true && isNext) last.push(phase);
+    else together.push([phase]);
   }
-  const left = phase.isTriedAgain === true ? headroom : 0;
-  return { queue: new Queue(waiting, isAlone ? 0 : processors - left), jobs };
+  return together;
 }
 
 /** Reports each file when it has ended, and collects its results. */
@@ -279,16 +298,18 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
   const idle = watchIdle();
   const outcomes: Outcome[] = [];
   const again: Outcome[] = [];
-  for (const phase of chosen) {
-    console.log(`\n=== ${phase.name}`);
-    if (phase.startsServers === true)
+  for (const side of queuedTogether(chosen)) {
+    const name = side.map((phase) => phase.name).join(", ");
+    console.log(`\n=== ${name}`);
+    if (side.some(({ startsServers }) => startsServers === true))
       process.env.SLUICE_TEST_SERVER = await buildServer(root, `${root}node_modules/.cache/test-server`);
     const phaseMs = performance.now();
-    const work = workOf(phase, phase.isTriedAgain === true && !(await canRunSideBySide()));
+    const isTriedAgain = side.some((phase) => phase.isTriedAgain === true);
+    const work = workOf(side, isTriedAgain && !(await canRunSideBySide()));
     const ended = await runFiles(work);
     outcomes.push(...ended);
-    console.log(`${phase.name}: ${ended.length} files in ${inSeconds(performance.now() - phaseMs)}`);
-    const failed = phase.isTriedAgain === true ? ended.filter(isFailed).map(({ file }) => file) : [];
+    console.log(`${name}: ${ended.length} files in ${inSeconds(performance.now() - phaseMs)}`);
+    const failed = isTriedAgain ? ended.filter(isFailed).map(({ file }) => file) : [];
     if (failed.length === 0) continue;
     console.log(`\n=== once more, alone: ${failed.join(", ")}`);
     again.push(...(await runAlone(failed, work)));

@@ -5,8 +5,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { after, before, test } from "node:test";
+import type { TestEvent } from "node:test/reporters";
 import { costAfter, readCosts, writeCosts, writeTable } from "./costs.ts";
-import { runQueue } from "./files.ts";
+import { type Ended, runQueue } from "./files.ts";
 import type { Outcome } from "./outcome.ts";
 import { Queue } from "./queue.ts";
 
@@ -18,12 +19,12 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** The outcomes of files with these texts, which one process runs with these flags for Node and these variables. */
-async function playBatch(
+/** How files with these texts end, which one process runs with these flags for Node and these variables. */
+async function playJob(
   texts: readonly string[],
   flags: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
-): Promise<readonly Outcome[]> {
+): Promise<Ended> {
   const files = [];
   for (const text of texts) {
     const path = join(folder, `${++count}.test.mjs`);
@@ -36,11 +37,19 @@ async function playBatch(
   try {
     const queue = new Queue([{ file: "batch", share: 1, tookMs: undefined }], 1);
     const jobs = new Map([["batch", { name: "batch", files, flags, env }]]);
-    for await (const { outcomes } of runQueue(root, queue, jobs)) return outcomes;
+    for await (const ended of runQueue(root, queue, jobs)) return ended;
   } finally {
     if (context !== undefined) process.env.NODE_TEST_CONTEXT = context;
   }
   throw new Error("nothing ended");
+}
+
+async function playBatch(...job: Parameters<typeof playJob>): Promise<readonly Outcome[]> {
+  return (await playJob(...job)).outcomes;
+}
+
+async function playEvents(texts: readonly string[]): Promise<readonly TestEvent[]> {
+  return (await playJob(texts)).events;
 }
 
 /** The outcome of a file with this text. */
@@ -61,6 +70,16 @@ test("passed, skipped and failed tests of a file are counted, including those of
   const { passed, skipped, failures, real, tookMs } = await play(text);
   assert.deepEqual([passed, skipped, failures, real], [2, 1, ["four"], 0]);
   assert.ok(tookMs > 0);
+});
+
+test("the first line of a failed test's error stands below its name", async () => {
+  const text = `test("one", () => { throw new Error("no such pod\\nat all"); });`;
+  const lines = (await playEvents([text])).map(({ type, data }) => [
+    type,
+    data !== undefined && "message" in data ? data.message : "",
+  ]);
+  const failed = lines.findIndex(([type]) => type === "test:fail");
+  assert.deepEqual(lines[failed + 1], ["test:diagnostic", "no such pod"]);
 });
 
 test("a file whose process ends with an error fails, even if all of its tests have passed", async () => {

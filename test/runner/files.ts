@@ -56,13 +56,24 @@ async function runJob(root: string, job: Job): Promise<Ended> {
       execArgv: [...(job.flags ?? []), "--import", `${root}test/ending.ts`],
       env: { ...process.env, ...job.env, SLUICE_TEST_COST: spent },
     })) {
-      if (!isOfRun(event)) events.push(event);
+      if (isOfRun(event)) continue;
+      events.push(event, ...reasonOf(event));
     }
     const tookMs = performance.now() - startedMs;
     return { job, events, outcomes: outcomesOf(root, job, events, tookMs, cpuMsIn(spent)) };
   } finally {
     rmSync(spent, { recursive: true, force: true });
   }
+}
+
+/** The first line of a failed test's error, to be printed below its name: the whole error comes at the end of the run alone. */
+function reasonOf(event: TestEvent): readonly TestEvent[] {
+  if (event.type !== "test:fail" || event.data.details.type === "suite") return [];
+  const { nesting, file, details } = event.data;
+  const { cause = details.error } = details.error;
+  const message = cause instanceof Error ? cause.message : String(cause);
+  const [line = ""] = message.trim().split("\n");
+  return [{ type: "test:diagnostic", data: { nesting, file, message: line, level: "error" } } as TestEvent];
 }
 
 /** Processor time of a test file's process and its children, which the process wrote at its end (`test/ending.ts`). */
