@@ -244,14 +244,16 @@ export class FenceModel implements ModelCluster {
   }
 
   #answerOf(peer: ModelAgent, asking: ModelAgent): PeerAnswer {
-    const isArmed = this.#leaseOf(asking.index).armedBoot === asking.booted;
-    const fence = isArmed ? { fenceId: "fence", bootId: `${asking.booted}` } : undefined;
+    const lease = this.#leaseOf(asking.index);
+    const bootId = `${asking.booted}`;
+    const fence = lease.armedBoot === asking.booted ? { fenceId: "fence", bootId } : undefined;
     return decideAnswer({
       nowMs: this.#now * 1_000,
       startedMs: peer.started * 1_000,
       lastSuccessMs: Number.isFinite(peer.lastSuccess) ? peer.lastSuccess * 1_000 : undefined,
       freshMs: seconds.fresh * 1_000,
-      lease: this.#reaches(peer) ? { fence } : undefined,
+      bootId,
+      lease: this.#reaches(peer) ? { bootId: `${lease.boot}`, fence, hasTaint: true } : "unread",
     });
   }
 

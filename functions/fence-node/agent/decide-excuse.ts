@@ -4,28 +4,51 @@ import type { ArmedFence } from "../../shared/annotations/fencing.ts";
 import { excusingPeers } from "../decide-quorum.ts";
 
 /**
- * - `alive`: no fence is armed for the boot of the agent that asks.
- * - `stop`: one is.
- * - `no-api`: the peer has not reached the API server for longer than X either.
- * - `unknown`: its failure is shorter, so that it shows nothing.
+ * - `alive`: the Lease is of the boot that asks, and no fence is armed for it.
+ * - `stop`: a fence is armed for that boot, and its Node has the taint.
+ * - `no-api`: the peer itself has not reached the API server for longer than X.
+ * - `unknown`: anything else, which shows nothing.
  */
 export type PeerAnswer = "alive" | "stop" | "no-api" | "unknown";
 
-export interface AskedView {
-  /** Times are of the boottime clock of the peer that is asked, in milliseconds. */
+/** The contact of the peer that is asked, when the question came. Times are of its boottime clock, in milliseconds. */
+export interface ContactView {
   readonly nowMs: number;
   /** When its agent started: a new process knows of no failure before that. */
   readonly startedMs: number;
   readonly lastSuccessMs: number | undefined;
   /** For how long one success is contact (X). */
   readonly freshMs: number;
-  /** The Lease of the agent that asks, read after its question came; undefined if the API server did not show it. */
-  readonly lease: { readonly fence: ArmedFence | undefined } | undefined;
 }
 
-export function decideAnswer({ nowMs, startedMs, lastSuccessMs, freshMs, lease }: AskedView): PeerAnswer {
-  if (lease !== undefined) return lease.fence === undefined ? "alive" : "stop";
-  return nowMs - Math.max(startedMs, lastSuccessMs ?? startedMs) > freshMs ? "no-api" : "unknown";
+/** The Lease of the agent that asks, by a read that was sent after its question came. */
+export interface AskedLease {
+  /** The boot that the Lease names. */
+  readonly bootId: string | undefined;
+  /** The fence that is armed for the boot that asks. */
+  readonly fence: ArmedFence | undefined;
+  /** Whether the Node has the taint, by a read of the same kind. Undefined if it was not read, or could not be. */
+  readonly hasTaint: boolean | undefined;
+}
+
+export interface AskedView extends ContactView {
+  /** The boot that asks. */
+  readonly bootId: string;
+  /** `unread`: the read failed, took too long, or there were too many. `missing`: there is no such Lease. */
+  readonly lease: AskedLease | "unread" | "missing";
+}
+
+/** True for a peer whose answer needs no read: it is `no-api`. */
+export function isOutOfContact({ nowMs, startedMs, lastSuccessMs, freshMs }: ContactView): boolean {
+  return nowMs - Math.max(startedMs, lastSuccessMs ?? startedMs) > freshMs;
+}
+
+export function decideAnswer(view: AskedView): PeerAnswer {
+  const { lease, bootId } = view;
+  if (isOutOfContact(view)) return "no-api";
+  if (lease === "unread" || lease === "missing" || lease.bootId !== bootId) return "unknown";
+  if (lease.fence === undefined) return "alive";
+  return lease.hasTaint === true ? "stop" : "unknown";
 }
 
 /**
