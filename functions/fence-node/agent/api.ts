@@ -1,4 +1,4 @@
-/** The four requests of the agent, over Node's own HTTPS: a client library would be most of its memory. */
+/** The requests of the agent to the API server, over Node's own HTTPS: a client library would be most of its memory. */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { Agent as Connections, request } from "node:https";
@@ -21,6 +21,17 @@ interface Call {
   readonly path: string;
   readonly body?: object;
   readonly timeoutMs: number;
+  /** True for what a peer has asked for. */
+  readonly isForPeer?: boolean;
+}
+
+type Reading = Pick<Call, "timeoutMs" | "isForPeer"> & { readonly node: string };
+
+/** Connections for requests of this agent, and others for those of its peers. */
+interface AgentConnections {
+  readonly authority: string;
+  readonly own: Connections;
+  readonly peers: Connections;
 }
 
 export type AgentApiSettings = Pick<AgentSettings, "host" | "port" | "credentials" | "namespace" | "node">;
@@ -29,7 +40,7 @@ export class HttpsApi implements AgentApi {
   readonly #settings: AgentApiSettings;
   readonly #leases: string;
   readonly #lease: string;
-  #connections: { readonly authority: string; readonly pool: Connections } | undefined;
+  #pools: AgentConnections | undefined;
 
   constructor(settings: AgentApiSettings) {
     this.#settings = settings;
@@ -38,7 +49,11 @@ export class HttpsApi implements AgentApi {
   }
 
   readLease(timeoutMs: number): Promise<ApiAnswer<AgentLease>> {
-    return this.#call({ method: "GET", path: `${this.#leases}/${this.#lease}`, timeoutMs }, leaseOf);
+    return this.#readLease({ node: this.#settings.node, timeoutMs, isForPeer: false });
+  }
+
+  readLeaseOf(node: string, timeoutMs: number): Promise<ApiAnswer<AgentLease>> {
+    return this.#readLease({ node, timeoutMs, isForPeer: true });
   }
 
   createLease(annotations: LeaseAnnotations, timeoutMs: number): Promise<ApiAnswer<AgentLease>> {
@@ -55,8 +70,20 @@ export class HttpsApi implements AgentApi {
   }
 
   readNodeTaint(timeoutMs: number): Promise<ApiAnswer<boolean>> {
-    const path = `/api/v1/nodes/${this.#settings.node}`;
-    return this.#call({ method: "GET", path, timeoutMs }, ({ spec }) => hasFenceTaint(fieldsOf(spec)?.taints));
+    return this.#readTaint({ node: this.#settings.node, timeoutMs, isForPeer: false });
+  }
+
+  readTaintOf(node: string, timeoutMs: number): Promise<ApiAnswer<boolean>> {
+    return this.#readTaint({ node, timeoutMs, isForPeer: true });
+  }
+
+  #readLease({ node, ...call }: Reading): Promise<ApiAnswer<AgentLease>> {
+    return this.#call({ method: "GET", path: `${this.#leases}/${agentName(node)}`, ...call }, leaseOf);
+  }
+
+  #readTaint({ node, ...call }: Reading): Promise<ApiAnswer<boolean>> {
+    const path = `/api/v1/nodes/${node}`;
+    return this.#call({ method: "GET", path, ...call }, ({ spec }) => hasFenceTaint(fieldsOf(spec)?.taints));
   }
 
   async #call<T>(
@@ -76,7 +103,7 @@ export class HttpsApi implements AgentApi {
   }
 
   /** Rejects if no whole answer comes in time. Files are read anew for each request, because Kubernetes replaces them. */
-  #send({ method, path, body, timeoutMs }: Call): Promise<{ status: number; text: string }> {
+  #send({ method, path, body, timeoutMs, isForPeer = false }: Call): Promise<{ status: number; text: string }> {
     const { credentials, host, port } = this.#settings;
     const token = readFileSync(join(credentials, "token"), "utf8").trim();
     const sent = body === undefined ? undefined : JSON.stringify(body);
@@ -84,7 +111,7 @@ export class HttpsApi implements AgentApi {
     const signal = AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)));
     const outgoing = request({
       ...{ host, port, method, path, signal },
-      agent: this.#pool(),
+      agent: isForPeer ? this.#connections().peers : this.#connections().own,
       headers: {
         authorization: `Bearer ${token}`,
         accept: "application/json",
@@ -107,13 +134,15 @@ export class HttpsApi implements AgentApi {
     return promise;
   }
 
-  #pool(): Connections {
+  /** Two pools, so that slow reads for peers, for which any host can ask, never keep a renewal waiting. */
+  #connections(): AgentConnections {
     const authority = readFileSync(join(this.#settings.credentials, "ca.crt"), "utf8");
-    if (this.#connections?.authority !== authority) {
-      this.#connections?.pool.destroy();
-      this.#connections = { authority, pool: new Connections({ ca: authority, keepAlive: true, maxSockets: 2 }) };
-    }
-    return this.#connections.pool;
+    if (this.#pools?.authority === authority) return this.#pools;
+    this.#pools?.own.destroy();
+    this.#pools?.peers.destroy();
+    const makePool = () => new Connections({ ca: authority, keepAlive: true, maxSockets: 2 });
+    this.#pools = { authority, own: makePool(), peers: makePool() };
+    return this.#pools;
   }
 }
 

@@ -1,4 +1,7 @@
 /** What the agent gets from outside: the simulation has its own. */
+
+import type { AgentAddress } from "../../shared/annotations/fencing-peers.ts";
+import type { PeerAnswer } from "./decide-excuse.ts";
 import type { ExplicitOnlyReason, LeaseAnnotations } from "./decide-renewal.ts";
 
 /** The boottime clock of the machine, in milliseconds. It also counts the time that the machine is suspended. */
@@ -30,6 +33,35 @@ export interface AgentApi {
   patchLease(base: AgentLease, annotations: LeaseAnnotations, timeoutMs: number): Promise<ApiAnswer<AgentLease>>;
   /** Whether the Node has the taint of a fence. */
   readNodeTaint(timeoutMs: number): Promise<ApiAnswer<boolean>>;
+  /** The Lease of another node's agent. `node` is the name of a Node. */
+  readLeaseOf(node: string, timeoutMs: number): Promise<ApiAnswer<AgentLease>>;
+  /** Whether that Node has the taint of a fence. */
+  readTaintOf(node: string, timeoutMs: number): Promise<ApiAnswer<boolean>>;
+}
+
+/** An agent that is a peer: its Node, the key of its boot, and where it listens. */
+export interface PeerAddress {
+  readonly name: string;
+  readonly publicKey: string;
+  readonly addresses: readonly AgentAddress[];
+}
+
+export interface PeerVerdict {
+  readonly verdict: PeerAnswer;
+  /** The fence that is armed for the boot: present for `stop` alone. */
+  readonly fenceId?: string | undefined;
+}
+
+/** The requests to peers. Each ends within `timeoutMs`, and none rejects. */
+export interface PeerRequests {
+  /** What the peer answers about this boot; undefined unless an answer came that it has signed for this very question. */
+  ask(
+    peer: PeerAddress,
+    question: { readonly node: string; readonly bootId: string },
+    timeoutMs: number,
+  ): Promise<PeerVerdict | undefined>;
+  /** True if the peer has answered, and signed, a request that costs it no call to the API server. */
+  drill(peer: PeerAddress, timeoutMs: number): Promise<boolean>;
 }
 
 /** A watchdog. All of it is synchronous, so that nothing comes between a decision and its write. */

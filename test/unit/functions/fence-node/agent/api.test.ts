@@ -96,6 +96,34 @@ suite("the agent's requests", () => {
     assert.equal(requests[0]?.url, "/api/v1/nodes/node-1");
   });
 
+  test("the Lease and the taint of another node are read for a peer", async () => {
+    begin();
+    assert.deepEqual(await api.readLeaseOf("node-2", timeoutMs), { status: 200, message: "", value: lease });
+    answer = (response) =>
+      response.end(JSON.stringify({ spec: { taints: [{ key: "sluice.dev/fence", effect: "NoSchedule" }] } }));
+    assert.deepEqual(await api.readTaintOf("node-2", timeoutMs), { status: 200, message: "", value: true });
+    assert.deepEqual(
+      requests.map(({ method, url }) => [method, url]),
+      [
+        ["GET", `${leases}/agent-node-2`],
+        ["GET", "/api/v1/nodes/node-2"],
+      ],
+    );
+  });
+
+  test("reads for peers that get no answer keep no request of the agent itself waiting", async () => {
+    begin();
+    const stalled: ServerResponse[] = [];
+    answer = (response) => stalled.push(response);
+    const reads = Array.from({ length: 8 }, (_, index) => api.readLeaseOf(`node-${index}`, timeoutMs));
+    while (stalled.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    answer = (response) => response.end(JSON.stringify({ metadata }));
+    assert.equal((await api.readLease(timeoutMs)).status, 200);
+    assert.ok(stalled.length > 0 && requests.length <= 4, "reads for peers still wait");
+    for (const response of stalled) response.end("{}");
+    assert.equal((await Promise.all(reads)).length, 8);
+  });
+
   test("the token file is read for each request, and a missing one is an answer without a status", async () => {
     begin();
     await api.readLease(timeoutMs);

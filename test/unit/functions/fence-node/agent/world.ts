@@ -46,6 +46,8 @@ export class World {
         createLease: async (annotations) => this.#answer("create", () => this.#create(annotations)),
         patchLease: async (base, annotations) => this.#answer("patch", () => this.#patch(base, annotations)),
         readNodeTaint: async () => this.#answer("node", () => this.isTainted),
+        readLeaseOf: async () => ({ status: 404, message: "not found", value: undefined }),
+        readTaintOf: async () => ({ status: 404, message: "not found", value: undefined }),
       },
       watchdog: {
         check: () => this.time,
