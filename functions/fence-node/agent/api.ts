@@ -126,6 +126,8 @@ export class HttpsApi implements AgentApi {
     });
     const late = () => reject(new Error(`no answer within ${Math.ceil(timeoutMs)} ms`));
     const fail = (error: Error) => (signal.aborted ? late() : reject(error));
+    // A request that waits for a connection has no error before it gets one.
+    signal.addEventListener("abort", late, { once: true });
     outgoing.on("error", fail);
     outgoing.on("response", (answer) => {
       readText(answer).then((text) => resolve({ status: answer.statusCode ?? 0, text }), fail);

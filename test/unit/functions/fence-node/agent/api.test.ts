@@ -114,14 +114,28 @@ suite("the agent's requests", () => {
   test("reads for peers that get no answer keep no request of the agent itself waiting", async () => {
     begin();
     const stalled: ServerResponse[] = [];
-    answer = (response) => stalled.push(response);
-    const reads = Array.from({ length: 8 }, (_, index) => api.readLeaseOf(`node-${index}`, timeoutMs));
-    while (stalled.length === 0) await new Promise((resolve) => setImmediate(resolve));
-    answer = (response) => response.end(JSON.stringify({ metadata }));
-    assert.equal((await api.readLease(timeoutMs)).status, 200);
-    assert.ok(stalled.length > 0 && requests.length <= 4, "reads for peers still wait");
+    answer = (response) => {
+      if (response.req.url === `${leases}/agent-node-1`) response.end(JSON.stringify({ metadata }));
+      else stalled.push(response);
+    };
+    const reads = Array.from({ length: 8 }, () => api.readLeaseOf("node-2", timeoutMs));
+    while (stalled.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal((await api.readLease(2_000)).status, 200);
+    assert.equal(stalled.length, 2, "the other reads wait for a connection");
+    answer = (response) => response.end("{}");
     for (const response of stalled) response.end("{}");
     assert.equal((await Promise.all(reads)).length, 8);
+  });
+
+  test("a request that waits for a connection also ends in time", async () => {
+    begin();
+    const stalled: ServerResponse[] = [];
+    answer = (response) => stalled.push(response);
+    const reads = [api.readLeaseOf("node-2", timeoutMs), api.readLeaseOf("node-3", timeoutMs)];
+    while (stalled.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal((await api.readTaintOf("node-4", 100)).message, "no answer within 100 ms");
+    for (const response of stalled) response.end("{}");
+    await Promise.all(reads);
   });
 
   test("the token file is read for each request, and a missing one is an answer without a status", async () => {
