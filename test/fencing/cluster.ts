@@ -2,6 +2,7 @@
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fingerprintOf } from "../../functions/fence-node/fingerprint.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { follow } from "../controlplane/follow.ts";
@@ -12,6 +13,9 @@ import { Bridge } from "./network.ts";
 export const namespace = "sluice-fencing";
 /** The API has no Node of ours before the kubelets have posted their status. */
 const startTimeoutMs = 60_000;
+/** Kubernetes takes up to half a minute for the pods of a node. */
+const cleanTimeoutMs = 90_000;
+export const outOfService = "node.kubernetes.io/out-of-service";
 
 /** W and the times of the agent, scaled down to about a fifteenth. */
 export const watchdogMs = 1_000;
@@ -20,6 +24,8 @@ const agentTimes = {
   AGENT_RENEW_TIMEOUT: "200ms",
   AGENT_CONTACT_TIMEOUT: "1.2s",
   AGENT_PERMIT: "2.5s",
+  AGENT_PEER_TIMEOUT: "500ms",
+  AGENT_DRILL_EVERY: "1s",
 };
 
 export interface NodeObject {
@@ -70,8 +76,8 @@ export class FencingCluster {
     this.machines = machines;
   }
 
-  /** Resolves when each machine is a Ready Node with an agent. */
-  static async start(count: number): Promise<FencingCluster> {
+  /** Resolves when each machine is a Ready Node with an agent. More settings of the agents may be given. */
+  static async start(count: number, settings: Readonly<Record<string, string>> = {}): Promise<FencingCluster> {
     const bridge = await Bridge.create();
     const folder = mkdtempSync(join(tmpdir(), "sluice-fencing-"));
     const controlPlane = await startControlPlane({
@@ -90,6 +96,7 @@ export class FencingCluster {
       KUBERNETES_SERVICE_PORT: port,
       AGENT_CREDENTIALS: await credentialsOfAgents(api, join(folder, "credentials"), caFile),
       ...agentTimes,
+      ...settings,
     };
     const machines = Array.from({ length: count }, (_, at) => {
       const name = `node-${at + 1}`;
@@ -156,12 +163,63 @@ export class FencingCluster {
     return this.api.get<LeaseObject>(leasePath(`agent-${node}`));
   }
 
+  /** The address of the API server, as the machines know it. */
+  get apiAddress(): string {
+    return this.#bridge.address;
+  }
+
+  /** Proposes all other machines to each agent as its peers, and resolves when all of them are armed. */
+  async armAll(): Promise<void> {
+    const keys = await Promise.all(
+      this.machines.map(async ({ name }) => [name, await this.#fingerprint(name)] as const),
+    );
+    for (const { name } of this.machines) {
+      const peers = keys.filter(([peer]) => peer !== name).map(([peer, print]) => `${peer}=${print}`);
+      await this.patchAgentLease(name, { "sluice.dev/agent-peers-proposed": peers.join(" ") });
+    }
+    await this.untilAllArmed();
+  }
+
+  async untilAllArmed(): Promise<void> {
+    for (const { name } of this.machines) {
+      await eventually(`the agent of ${name} is armed`, startTimeoutMs, async () => {
+        const { metadata } = await this.agentLease(name);
+        return metadata.annotations?.["sluice.dev/agent-mode"] === "armed" ? true : undefined;
+      });
+    }
+  }
+
+  async #fingerprint(node: string): Promise<string> {
+    const { metadata } = await this.agentLease(node);
+    return fingerprintOf(metadata.annotations?.["sluice.dev/agent-key"] ?? "");
+  }
+
   patchNode(name: string, body: object): Promise<NodeObject> {
     return this.api.patch<NodeObject>(`/api/v1/nodes/${name}`, body);
   }
 
   patchAgentLease(node: string, annotations: Readonly<Record<string, string | null>>): Promise<LeaseObject> {
     return this.api.patch<LeaseObject>(leasePath(`agent-${node}`), { metadata: { annotations } });
+  }
+
+  /** Asks for a fence of the node. */
+  mark(node: string): Promise<NodeObject> {
+    return this.patchNode(node, { metadata: { annotations: { "sluice.dev/unhealthy": "disk failed" } } });
+  }
+
+  /** Resolves when nothing of a fence is left (A6). */
+  async untilClean({ name }: Machine): Promise<void> {
+    await eventually(`${name} is clean`, cleanTimeoutMs, async () => {
+      const [node, lease] = await Promise.all([this.node(name), this.agentLease(name)]);
+      const isArmed = lease.metadata.annotations?.["sluice.dev/fence-armed"] !== undefined;
+      return !isArmed && ours(node).length === 0 && !(await this.#hasRecord(name)) ? true : undefined;
+    });
+  }
+
+  async #hasRecord(name: string): Promise<boolean> {
+    const { statusCode, body } = await this.api.send("GET", leasePath(`fence-${name}`));
+    await body.dump();
+    return statusCode !== 404;
   }
 
   /** What the pods have written so far. */
@@ -202,4 +260,13 @@ async function credentialsOfAgents(api: Api, folder: string, caFile: string): Pr
   writeFileSync(join(folder, "token"), status.token);
   copyFileSync(caFile, join(folder, "ca.crt"));
   return folder;
+}
+
+/** What a fence has put on a Node. */
+function ours({ metadata, spec }: NodeObject): readonly string[] {
+  const annotations = Object.keys(metadata.annotations ?? {}).filter((one) => one.startsWith("sluice.dev/"));
+  const taints = (spec.taints ?? [])
+    .map((taint) => taint.key)
+    .filter((one) => one === "sluice.dev/fence" || one === outOfService);
+  return [...annotations, ...taints];
 }

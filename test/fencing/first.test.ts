@@ -4,23 +4,17 @@
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
-import { ApiError, eventually } from "../controlplane/api.ts";
+import { eventually } from "../controlplane/api.ts";
 import { readAudit } from "../controlplane/audit.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
-import { FencingCluster, leasePath, type NodeObject, namespace } from "./cluster.ts";
-import type { Machine } from "./machine.ts";
+import { FencingCluster, type NodeObject, namespace, outOfService } from "./cluster.ts";
 import { skipWithoutNamespaces } from "./network.ts";
+import { Pods } from "./pods.ts";
 
 const timeoutMs = 90_000;
 const key = (name: string) => `sluice.dev/${name}`;
-const outOfService = "node.kubernetes.io/out-of-service";
 const skip = (await skipWithoutControlPlane()) || (await skipWithoutNamespaces());
-
-interface BoundPod {
-  readonly metadata: { readonly uid: string; readonly deletionTimestamp?: string };
-  readonly spec: { readonly nodeName?: string };
-}
 
 /** Of another client: a fence leaves it as it is (A7). */
 const foreign = {
@@ -32,9 +26,12 @@ const foreign = {
 describe("a fence of a node that can be reached, on the real API server", { skip, concurrency: true }, () => {
   let cluster: FencingCluster;
   let server: Server;
+  let pods: Pods;
 
   before(async () => {
-    cluster = await FencingCluster.start(2);
+    // No peer can ask these agents: each is explicit-only, and time is no evidence (F29).
+    cluster = await FencingCluster.start(2, { HOST_IPS: "" });
+    pods = new Pods(cluster);
     const { kubeconfig } = cluster.controlPlane;
     const settings = { FUNCTION: "fence-node", FENCE_NAMESPACE: namespace };
     server = await Server.start({ kubeconfig, namespace, settings });
@@ -51,53 +48,7 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     await cluster?.stop();
   });
 
-  /** A StatefulSet of one pod on a node, or on any. Resolves when the pod runs. */
-  async function startPod(name: string, node?: string): Promise<BoundPod> {
-    const place = node === undefined ? {} : { nodeSelector: { "kubernetes.io/hostname": node } };
-    const spec = {
-      serviceName: name,
-      replicas: 1,
-      selector: { matchLabels: { name } },
-      template: {
-        metadata: { labels: { name } },
-        spec: { ...place, containers: [{ name: "app", image: "app:1" }] },
-      },
-    };
-    const path = "/apis/apps/v1/namespaces/default/statefulsets";
-    await cluster.api.post(path, { apiVersion: "apps/v1", kind: "StatefulSet", metadata: { name }, spec });
-    return eventually(`${name}-0 runs`, timeoutMs, async () => {
-      const pod = await podOf(name);
-      return pod !== undefined && runsOf(name).some(({ uid }) => uid === pod.metadata.uid) ? pod : undefined;
-    });
-  }
-
-  async function podOf(name: string): Promise<BoundPod | undefined> {
-    try {
-      return await cluster.api.get<BoundPod>(`/api/v1/namespaces/default/pods/${name}-0`);
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 404) return undefined;
-      throw error;
-    }
-  }
-
-  const runsOf = (name: string) => cluster.runs.filter(({ pod }) => pod === `default/${name}-0`);
-  const mark = (node: string) =>
-    cluster.patchNode(node, { metadata: { annotations: { [key("unhealthy")]: "disk failed" } } });
-
-  /** Resolves when nothing of the fence is left (A6). */
-  async function untilClean({ name }: Machine): Promise<void> {
-    await eventually(`${name} is clean`, timeoutMs, async () => {
-      const [node, lease] = await Promise.all([cluster.node(name), cluster.agentLease(name)]);
-      const isArmed = lease.metadata.annotations?.[key("fence-armed")] !== undefined;
-      return !isArmed && ours(node).length === 0 && !(await hasRecord(name)) ? true : undefined;
-    });
-  }
-
-  async function hasRecord(name: string): Promise<boolean> {
-    const { statusCode, body } = await cluster.api.send("GET", leasePath(`fence-${name}`));
-    await body.dump();
-    return statusCode !== 404;
-  }
+  const mark = (node: string) => cluster.mark(node);
 
   /** Every state of a Node since it was marked. */
   function statesOf(name: string): readonly NodeObject[] {
@@ -118,13 +69,13 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     const machine = cluster.machine("node-1");
     const { name, bootId } = machine;
     await cluster.patchNode(name, foreign);
-    const pod = await startPod("kept", name);
+    const pod = await pods.start("kept", name);
     await mark(name);
     await eventually("the reset", timeoutMs, async () => (machine.resets.length > 0 ? true : undefined));
-    await untilClean(machine);
+    await cluster.untilClean(machine);
     await cluster.untilUp(machine);
     await eventually("the pod runs again", timeoutMs, async () =>
-      runsOf("kept").some((run) => run.bootId === machine.bootId) ? true : undefined,
+      pods.runsOf("kept").some((run) => run.bootId === machine.bootId) ? true : undefined,
     );
 
     assert.deepEqual(
@@ -132,9 +83,9 @@ describe("a fence of a node that can be reached, on the real API server", { skip
       [["watchdog", bootId]],
       "one reset for one fence (A8)",
     );
-    assert.equal((await podOf("kept"))?.metadata.uid, pod.metadata.uid);
+    assert.equal((await pods.of("kept"))?.metadata.uid, pod.metadata.uid);
     assert.deepEqual(
-      runsOf("kept").map(({ node, uid }) => [node, uid]),
+      pods.runsOf("kept").map(({ node, uid }) => [node, uid]),
       [
         [name, pod.metadata.uid],
         [name, pod.metadata.uid],
@@ -157,7 +108,7 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     const machine = cluster.machine("node-2");
     const { name, bootId } = machine;
     // The pod may run on any machine, and this one gets it first.
-    const pod = await startPodFirstOn("moved", name);
+    const pod = await pods.startFirstOn("moved", name);
     machine.bootsAgain = false;
     await mark(name);
     await eventually("the reset", timeoutMs, async () => (machine.isOn ? undefined : true));
@@ -165,25 +116,21 @@ describe("a fence of a node that can be reached, on the real API server", { skip
       const node = await cluster.node(name);
       return node.metadata.annotations?.[key("fence-hold")] === "not-armed" ? node : undefined;
     });
-    assert.equal((await podOf("moved"))?.metadata.deletionTimestamp, undefined, "no evidence: the pod stays");
+    assert.equal((await pods.of("moved"))?.metadata.deletionTimestamp, undefined, "no evidence: the pod stays");
 
     const confirmed = waiting.metadata.annotations?.[key("fence-id")];
     await cluster.patchNode(name, { metadata: { annotations: { [key("fence-confirmed")]: confirmed } } });
-    const replacement = await eventually("the replacement runs", timeoutMs, async () => {
-      const found = await podOf("moved");
-      const isNew = found !== undefined && found.metadata.uid !== pod.metadata.uid;
-      return isNew && runsOf("moved").some(({ uid }) => uid === found.metadata.uid) ? found : undefined;
-    });
+    const replacement = await pods.replacementOf("moved", pod);
     assert.notEqual(replacement.spec.nodeName, name);
 
     await machine.boot();
-    await untilClean(machine);
+    await cluster.untilClean(machine);
     await cluster.untilUp(machine);
     assert.deepEqual(
       machine.resets.map((reset) => [reset.cause, reset.bootId]),
       [["watchdog", bootId]],
     );
-    assert.equal((await podOf("moved"))?.metadata.uid, replacement.metadata.uid, "it stays where it is");
+    assert.equal((await pods.of("moved"))?.metadata.uid, replacement.metadata.uid, "it stays where it is");
     assert.deepEqual(cluster.overlaps, []);
     for (const { spec, metadata } of statesOf(name)) {
       if (!spec.taints?.some((taint) => taint.key === outOfService)) continue;
@@ -194,23 +141,4 @@ describe("a fence of a node that can be reached, on the real API server", { skip
       assert.equal(metadata.annotations?.[key("fence-confirmed")], confirmed, "and so is the evidence (A2)");
     }
   });
-
-  /** A StatefulSet of one pod that may run anywhere, and whose first pod a node gets: the others are cordoned meanwhile. */
-  async function startPodFirstOn(name: string, node: string): Promise<BoundPod> {
-    const others = cluster.machines.filter((machine) => machine.name !== node);
-    for (const other of others) await cluster.patchNode(other.name, { spec: { unschedulable: true } });
-    const pod = await startPod(name);
-    for (const other of others) await cluster.patchNode(other.name, { spec: { unschedulable: null } });
-    assert.equal(pod.spec.nodeName, node);
-    return pod;
-  }
 });
-
-/** What a fence has put on a Node. */
-function ours({ metadata, spec }: NodeObject): readonly string[] {
-  const annotations = Object.keys(metadata.annotations ?? {}).filter((one) => one.startsWith("sluice.dev/"));
-  const taints = (spec.taints ?? [])
-    .map((taint) => taint.key)
-    .filter((one) => one === key("fence") || one === outOfService);
-  return [...annotations, ...taints];
-}

@@ -122,6 +122,8 @@ export class Machine {
       AGENT_WATCHDOG_SECONDS: String(watchdogMs / 1000),
       AGENT_RESET_FILE: this.resetFile,
       AGENT_RUN_FOLDER: this.#path("run"),
+      AGENT_STATE_FOLDER: this.#path("state"),
+      HOST_IPS: this.address,
       ...agent,
       ...settings,
     });
@@ -143,6 +145,15 @@ export class Machine {
   /** Takes its network away, and all requests get no answer; or gives it back. */
   async setConnected(isConnected: boolean): Promise<void> {
     await this.#running().link.set(isConnected);
+  }
+
+  /** Takes away the way to some addresses alone, or gives it back. A reset gives all back. */
+  async setReaches(addresses: readonly string[], reaches: boolean): Promise<void> {
+    for (const address of addresses) await this.#running().link.setLost(address, !reaches);
+  }
+
+  get address(): string {
+    return this.#options.address;
   }
 
   async close(): Promise<void> {

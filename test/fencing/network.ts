@@ -14,6 +14,8 @@ const network = (third: number) => `198.18.${third}`;
 export interface Link {
   /** Sets the far end up or down. While it is down, packets of the machine are lost without a word. */
   set(isUp: boolean): Promise<void>;
+  /** Loses the packets to one address of the bridge without a word, or no more. */
+  setLost(address: string, isLost: boolean): Promise<void>;
 }
 
 export class Bridge {
@@ -67,7 +69,15 @@ export class Bridge {
     await ip("link", "set", link, "master", this.#name, "up");
     const inside = `ip address add ${address}/24 dev eth0 && ip link set eth0 up && ip link set lo up`;
     await execute("nsenter", ["--target", String(pid), "--net", "sh", "-ec", inside]);
-    return { set: async (isUp) => void (await ip("link", "set", link, isUp ? "up" : "down")) };
+    const inNetwork = (...args: string[]) => execute("nsenter", ["--target", String(pid), "--net", "ip", ...args]);
+    return {
+      set: async (isUp) => void (await ip("link", "set", link, isUp ? "up" : "down")),
+      setLost: async (other, isLost) => {
+        // No machine has this card.
+        const lost = ["replace", other, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"];
+        await inNetwork("neigh", ...(isLost ? lost : ["del", other, "dev", "eth0"]));
+      },
+    };
   }
 
   async remove(): Promise<void> {

@@ -1,10 +1,11 @@
 /**
  * A fence of one node in a cluster whose partitions move: agents, peers, late writes and a function that is killed, in steps of
- * half a second. The rules of evidence, excuse and contact are those that ship. A model without one of them gives the decision
+ * half a second. The rules of evidence, excuse, contact and feeding are those that ship. A model without one of them gives the decision
  * a false view.
  */
 
 import { decideAnswer, isExcused, type PeerAnswer } from "../../functions/fence-node/agent/decide-excuse.ts";
+import { decideFeeding } from "../../functions/fence-node/agent/decide-feeding.ts";
 import { contactAfter } from "../../functions/fence-node/agent/decide-renewal.ts";
 import { decideTime, type EarlierObservation, type PeerSeen } from "../../functions/fence-node/decide-time.ts";
 import type { AgentMode } from "../../functions/shared/annotations/fencing.ts";
@@ -222,7 +223,8 @@ export class FenceModel implements ModelCluster {
   }
 
   #succeed(agent: ModelAgent): void {
-    agent.contact = contactAfter(agent.contact, this.#now * 1_000, seconds.fresh * 1_000);
+    const nowMs = this.#now * 1_000;
+    agent.contact = contactAfter(agent.contact, { sentMs: nowMs, answeredMs: nowMs }, seconds.fresh * 1_000);
     Object.assign(agent, { lastSuccess: this.#now, failures: 0, isArmed: true });
     if (this.#leaseOf(agent.index).armedBoot === agent.booted) agent.isStopping = true;
     else agent.permit = this.#now;
@@ -257,14 +259,24 @@ export class FenceModel implements ModelCluster {
     });
   }
 
-  /** The rule of feeding for an agent that is `armed`; an agent that was told to stop finds the taint on its Node. */
+  /** An agent that has read of the fence finds the taint on its Node. */
   #feed(agent: ModelAgent): void {
     if (this.#isStarved(agent)) {
       this.#reset(agent);
       return;
     }
+    const verdict = decideFeeding({
+      nowMs: this.#now * 1_000,
+      permitMs: agent.permit * 1_000,
+      permitLifeMs: seconds.permitLife * 1_000,
+      isArmed: agent.isArmed,
+      fence: agent.isStopping ? { fenceId: "fence", bootId: `${agent.booted}` } : undefined,
+      isTainted: true,
+      watchdogMs: watchdogSeconds * 1_000,
+      fedMs: agent.fed * 1_000,
+    });
+    if (verdict !== "feed") return;
     const left = seconds.permitLife - (this.#now - agent.permit);
-    if (agent.isArmed && (agent.isStopping || left < 0)) return;
     const pauseChance = agent === this.target ? this.#script.pauseChance(left) : 0.001;
     if (this.random() < pauseChance) agent.pausedUntil = this.#now + this.random() * watchdogSeconds;
     else agent.fed = this.#now;

@@ -1,169 +1,126 @@
 /**
- * The agent: it renews its Lease, feeds the watchdog, and stops to feed it when a fence is armed for this boot.
+ * The agent: it renews its Lease, feeds the watchdog while it has a permit, and stops to feed it when a fence is armed for this
+ * boot.
  *
- * It has no timers of its own. `main.ts` calls {@link Agent.renew} and {@link Agent.tick}.
+ * It has no timers of its own. `main.ts` calls {@link Agent.renew}, {@link Agent.drill} and {@link Agent.tick}.
  */
 
 import { type ArmedFence, fenceArmed, formatArmed } from "../../shared/annotations/fencing.ts";
-import { messageOf } from "../../shared/base/error-message.ts";
-import { decideFeeding, mayDisarm } from "./decide-feeding.ts";
+import { formatAddresses } from "../../shared/annotations/fencing-peers.ts";
+import { isExcused } from "./decide-excuse.ts";
+import type { ExplicitOnlyReason } from "./decide-mode.ts";
 import {
   annotationsOf,
   type Contact,
   contactAfter,
-  type ExplicitOnlyReason,
+  contactMsOf,
   fenceOfBoot,
   type LeaseAnnotations,
 } from "./decide-renewal.ts";
+import { Feeder } from "./feeder.ts";
+import { Mode } from "./mode.ts";
 import type { AgentLease, ApiAnswer, Outside } from "./outside.ts";
+import { createPeerKey, openPeerKey, type PeerKey } from "./peer-key.ts";
+import { Peers } from "./peers.ts";
 import type { AgentSettings } from "./settings.ts";
+import { StateLog } from "./state-log.ts";
 
-const longestTickMs = 1_000;
-const ticksPerWatchdog = 5;
 /** How often one renewal or stop writes again after a conflict. */
 const mostWrites = 5;
+/** So many renewals in a row fail before the agent asks its peers. */
+const failuresBeforePeers = 2;
 
-export type AgentTimes = Pick<AgentSettings, "renewTimeoutMs" | "freshMs" | "permitMs">;
+export type AgentTimes = Pick<
+  AgentSettings,
+  "node" | "hosts" | "peerPort" | "peerTimeoutMs" | "drillEveryMs" | "renewTimeoutMs" | "freshMs" | "permitMs"
+>;
 
 export class Agent {
-  readonly #times: AgentTimes;
+  readonly #settings: AgentTimes;
   readonly #outside: Outside;
+  readonly #notes: StateLog;
+  readonly #feeder: Feeder;
+  readonly #peers: Peers;
+  readonly #mode: Mode;
+  /** Of this boot: peers know its answers by it. */
+  readonly key: PeerKey;
+  /** When this process began: it knows of no success before that. */
+  readonly startedMs: number;
   #permitMs: number | undefined;
   #renewals = 0;
+  #failures = 0;
   /** It is never taken back: no permit is renewed in this boot any more. */
   #fence: ArmedFence | undefined;
   #isTainted = false;
   #contact: Contact | undefined;
   /** As the last answer showed it; undefined if that is unknown. */
   #lease: AgentLease | undefined;
-  #watchdog: number | ExplicitOnlyReason;
-  #isOpen = false;
-  #isDeviceStarted = false;
-  #fedMs: number;
-  #hasReset = false;
   #isStopped = false;
-  /** Messages that were logged, by topic, so that a state is logged once. */
-  readonly #logged = new Map<string, string>();
 
   /** Goes on with what an earlier process of this boot has left, and then needs no API to feed the device. */
-  constructor(times: AgentTimes, outside: Outside) {
-    this.#times = times;
+  constructor(settings: AgentTimes, outside: Outside) {
+    this.#settings = settings;
     this.#outside = outside;
-    this.#fedMs = outside.clock.nowMs();
-    this.#watchdog = outside.watchdog.check();
-    const memory = outside.store.read();
-    if (memory?.bootId !== outside.bootId) return;
-    this.#permitMs = memory.permitMs;
-    this.#renewals = memory.renewals ?? 0;
-    this.#fence = memory.armed === undefined ? undefined : fenceArmed.parse(memory.armed);
-    this.#isTainted = this.#fence !== undefined && memory.isTainted === true;
-    this.#isDeviceStarted = memory.isDeviceStarted === true;
+    this.#notes = new StateLog(outside.log);
+    this.startedMs = outside.clock.nowMs();
+    const { bootId, store } = outside;
+    const read = store.read();
+    const memory = read?.bootId === bootId ? read : undefined;
+    this.#permitMs = memory?.permitMs;
+    this.#renewals = memory?.renewals ?? 0;
+    this.#fence = memory?.armed === undefined ? undefined : fenceArmed.parse(memory.armed);
+    this.#isTainted = this.#fence !== undefined && memory?.isTainted === true;
+    this.key = openPeerKey(memory?.publicKey ?? "", memory?.secret ?? "") ?? createPeerKey();
+    const { node, peerTimeoutMs } = settings;
+    this.#peers = new Peers({ node, bootId, peerTimeoutMs }, outside, memory);
+    this.#mode = new Mode(settings, outside, this.#peers, this.#notes, memory);
+    this.#feeder = new Feeder(outside, this.#notes, memory?.isDeviceStarted === true, () => this.#remember());
   }
 
   /** Milliseconds until the next {@link tick}. */
   get tickMs(): number {
-    return Math.min((this.#watchdogMs ?? Number.POSITIVE_INFINITY) / ticksPerWatchdog, longestTickMs);
+    return this.#feeder.tickMs;
   }
 
-  /** Undefined if there is no watchdog that can be used. */
-  get #watchdogMs(): number | undefined {
-    return typeof this.#watchdog === "number" ? this.#watchdog : undefined;
+  /** When the request was sent that the API server answered last; undefined if it has answered none of this process. */
+  get lastSuccessMs(): number | undefined {
+    return this.#contact?.lastMs;
   }
 
-  /** Decides and writes without an `await` in between, so that a process that stands still starves the device. */
+  /** How old a success may be that is contact, in milliseconds. */
+  get freshMs(): number {
+    return this.#mode.freshMs;
+  }
+
+  /** Decides about the device, and writes to it without an `await` in between. */
   tick(): void {
     if (this.#isStopped) return;
-    const { clock } = this.#outside;
-    const verdict = decideFeeding({
-      nowMs: clock.nowMs(),
-      permitMs: this.#permitMs,
-      permitLifeMs: this.#times.permitMs,
-      fence: this.#fence,
-      isTainted: this.#isTainted,
-      watchdogMs: this.#watchdogMs,
-      fedMs: this.#isDeviceStarted ? this.#fedMs : undefined,
-    });
-    if (verdict === "feed") this.#feed();
-    if (verdict === "starve") this.#starve();
-    if (verdict === "reset") this.#reset();
+    const { isArmed, permitLifeMs } = this.#mode;
+    const [permitMs, fence, isTainted] = [this.#permitMs, this.#fence, this.#isTainted];
+    this.#feeder.tick({ permitMs, permitLifeMs, isArmed, fence, isTainted });
   }
 
-  #feed(): void {
-    if (!this.#isOpen) this.#open();
-    if (!this.#isOpen) return;
-    try {
-      this.#outside.watchdog.feed();
-      this.#fedMs = this.#outside.clock.nowMs();
-      this.#clear("feed");
-    } catch (error) {
-      this.#note("feed", "warn", `the watchdog was not fed: ${messageOf(error)}`);
-    }
-  }
-
-  #starve(): void {
-    this.#note(
-      "stop",
-      "warn",
-      `fence ${this.#fence?.fenceId} is armed for this boot: the watchdog is not fed any more`,
-    );
-    // A device that runs must not be opened again, because that would feed it.
-    if (this.#isDeviceStarted) return;
-    this.#open();
-  }
-
-  #open(): void {
-    const { watchdog, clock } = this.#outside;
-    if (this.#watchdogMs === undefined) this.#watchdog = watchdog.check();
-    if (this.#watchdogMs === undefined) {
-      this.#note("device", "warn", `no watchdog is used: ${this.#watchdog}`);
-      return;
-    }
-    try {
-      watchdog.open();
-      this.#isOpen = true;
-      this.#fedMs = clock.nowMs();
-      this.#note(
-        "device",
-        "info",
-        `the watchdog runs, and resets the machine ${this.#watchdogMs} ms after its last feed`,
-      );
-      this.#isDeviceStarted = true;
-      this.#remember();
-    } catch (error) {
-      this.#watchdog = (error as NodeJS.ErrnoException).code === "EBUSY" ? "watchdog-busy" : "no-watchdog";
-      this.#note("device", "warn", `the watchdog cannot be opened: ${messageOf(error)}`);
-    }
-  }
-
-  #reset(): void {
-    const { reset } = this.#outside;
-    if (this.#hasReset) return;
-    try {
-      if (reset === undefined) throw new Error("AGENT_RESET_FILE is not set");
-      reset();
-      this.#hasReset = true;
-      this.#note("reset", "warn", `fence ${this.#fence?.fenceId}: the machine was reset without its watchdog`);
-    } catch (error) {
-      this.#note("reset", "warn", `the machine cannot be reset without its watchdog: ${messageOf(error)}`);
-    }
-  }
-
-  /** One renewal of the Lease, and of the permit where an answer shows no fence of this boot. Never rejects. */
+  /**
+   * One renewal of the Lease, and of the permit where an answer shows no fence of this boot. Once two have failed in a row, the
+   * agent asks its peers. Never rejects.
+   */
   async renew(): Promise<void> {
     const { clock } = this.#outside;
-    if (this.#isOpen) this.#checkTime();
-    const deadlineMs = clock.nowMs() + this.#times.renewTimeoutMs;
+    this.#feeder.checkTime();
+    const deadlineMs = clock.nowMs() + this.#settings.renewTimeoutMs;
     const leftMs = () => Math.max(1, deadlineMs - clock.nowMs());
+    this.#failures++;
     const isNew = this.#lease === undefined && (await this.#readLease(leftMs)) === "created";
     if (this.#lease !== undefined && !isNew) await this.#writeLease(this.#lease, leftMs);
+    if (this.#failures >= failuresBeforePeers && this.#fence === undefined) await this.#askPeers();
     if (this.#fence !== undefined && !this.#isTainted) await this.#readTaint();
+    this.#mode.noteRenewal(contactMsOf(this.#contact));
     this.#remember();
   }
 
-  /** Reads W again, which the node's own configuration may have changed. */
-  #checkTime(): void {
-    const watchdog = this.#outside.watchdog.check();
-    if (typeof watchdog === "number") this.#watchdog = watchdog;
+  /** Asks each peer whether it is there, where that is due. Before the first success nothing is. Never rejects. */
+  async drill(): Promise<void> {
+    if (this.#contact !== undefined) await this.#mode.drill();
   }
 
   /** Reads the Lease, and creates it if there is none. */
@@ -172,65 +129,112 @@ export class Agent {
     const sentMs = clock.nowMs();
     const read = await api.readLease(leftMs());
     if (read.status !== 404) return this.#noteAnswer(read, sentMs) ? "read" : "failed";
+    const { annotations, isArmed } = this.#compose();
     const createdMs = clock.nowMs();
-    return this.#noteAnswer(await api.createLease(this.#annotations(), leftMs()), createdMs) ? "created" : "failed";
+    if (!this.#noteAnswer(await api.createLease(annotations, leftMs()), createdMs)) return "failed";
+    this.#acknowledge(isArmed);
+    return "created";
   }
 
   /** An API server that can read and not write costs no permit, because a GET follows a refusal. */
   async #writeLease(base: AgentLease, leftMs: () => number): Promise<void> {
     const { api, clock } = this.#outside;
+    const { annotations, isArmed } = this.#compose();
+    // What the API server may know is in force before it knows it, also for a process that takes over.
+    this.#remember();
     const sentMs = clock.nowMs();
-    const answer = await api.patchLease(base, this.#annotations(), leftMs());
+    const answer = await api.patchLease(base, annotations, leftMs());
     if (answer.value !== undefined) this.#renewals++;
     if (answer.value !== undefined || answer.status === 0) {
-      this.#clear("write");
-      this.#noteAnswer(answer, sentMs);
+      this.#notes.clear("write");
+      if (this.#noteAnswer(answer, sentMs)) this.#acknowledge(isArmed);
       return;
     }
     // A conflict is no fault: the function has armed a fence, or an earlier request was carried out late.
     if (answer.status !== 409)
-      this.#note("write", "warn", `the Lease was not renewed: ${answer.status} ${answer.message}`);
+      this.#notes.note("write", "warn", `the Lease was not renewed: ${answer.status} ${answer.message}`);
     await this.#readLease(leftMs);
   }
 
   /** True if the answer shows the Lease. */
   #noteAnswer({ status, message, value }: ApiAnswer<AgentLease>, sentMs: number): boolean {
-    if (value === undefined) this.#note("answer", "warn", `no answer shows the Lease: ${status} ${message}`);
-    else this.#clear("answer");
+    if (value === undefined) this.#notes.note("answer", "warn", `no answer shows the Lease: ${status} ${message}`);
+    else this.#notes.clear("answer");
     // A request without an answer may have been carried out. Then the next one conflicts, and a GET follows.
     if (value !== undefined || status !== 0) this.#lease = value;
     if (value === undefined) return false;
+    this.#failures = 0;
     this.#fence ??= fenceOfBoot(value.annotations, this.#outside.bootId);
     if (this.#fence === undefined) this.#permitMs = sentMs;
-    this.#contact = contactAfter(this.#contact, sentMs, this.#times.freshMs);
+    const answeredMs = this.#outside.clock.nowMs();
+    this.#contact = contactAfter(this.#contact, { sentMs, answeredMs }, this.freshMs);
+    this.#peers.note(value.annotations);
     return true;
   }
 
-  #annotations(mode: "explicit-only" | "disarmed" = "explicit-only"): LeaseAnnotations {
-    const why = typeof this.#watchdog === "number" ? "no-peers" : this.#watchdog;
-    const { permitMs, freshMs, renewTimeoutMs } = this.#times;
+  /** What the next write of the Lease says. From now on it may be in force. A fence leaves all as it is but what counts. */
+  #compose(): { readonly annotations: LeaseAnnotations; readonly isArmed: boolean } {
+    if (this.#fence !== undefined) {
+      return { annotations: this.#annotations(undefined, ""), isArmed: this.#mode.isArmed };
+    }
+    const peers = this.#peers.adopt();
+    const why = this.#mode.next(this.#feeder.watchdog, this.#permitMs !== undefined);
+    return { annotations: this.#annotations(why, peers), isArmed: why === undefined };
+  }
+
+  /** The API server has what the last write named. A fence leaves the mode as it was. */
+  #acknowledge(isArmed: boolean): void {
+    if (this.#fence === undefined) this.#mode.acknowledge(isArmed);
+  }
+
+  #annotations(why: ExplicitOnlyReason | "stopped" | undefined, peers: string): LeaseAnnotations {
+    const { permitMs, freshMs, renewTimeoutMs, hosts = [], peerPort: port } = this.#settings;
     return annotationsOf({
-      mode,
-      why: mode === "disarmed" ? "stopped" : why,
+      mode: why === "stopped" ? "disarmed" : why === undefined ? "armed" : "explicit-only",
+      why,
       bootId: this.#outside.bootId,
       permitLifeMs: permitMs,
-      watchdogMs: this.#watchdogMs,
+      watchdogMs: this.#feeder.watchdogMs,
       freshMs,
       renewTimeoutMs,
       renewals: this.#renewals + 1,
-      contactMs: this.#contact === undefined ? 0 : this.#contact.lastMs - this.#contact.sinceMs,
+      contactMs: contactMsOf(this.#contact),
+      peers,
+      publicKey: this.key.publicKey,
+      addresses: formatAddresses(hosts.map((host) => ({ host, port }))),
       fence: this.#fence,
     });
   }
 
+  /**
+   * An answer that shows no fence is a permit, and so are the answers of most peers that they do not reach the API server either.
+   * A peer that knows of a fence has also seen the taint.
+   */
+  async #askPeers(): Promise<void> {
+    const { clock, bootId } = this.#outside;
+    const sentMs = clock.nowMs();
+    const answers = await this.#peers.ask();
+    const fenceId = [...answers.values()].find(({ verdict }) => verdict === "stop")?.fenceId;
+    if (fenceId !== undefined) {
+      this.#fence = { fenceId, bootId };
+      this.#isTainted = true;
+      return;
+    }
+    const verdicts = new Map([...answers].map(([peer, { verdict }]) => [peer, verdict]));
+    const isAlive = [...verdicts.values()].includes("alive");
+    if (isAlive || isExcused(this.#peers.lists, verdicts)) this.#permitMs = sentMs;
+  }
+
   async #readTaint(): Promise<void> {
-    const { status, message, value } = await this.#outside.api.readNodeTaint(this.#times.renewTimeoutMs);
+    const { status, message, value } = await this.#outside.api.readNodeTaint(this.#settings.renewTimeoutMs);
     const id = this.#fence?.fenceId;
     if (value === true) this.#isTainted = true;
     else if (value === false)
-      this.#note("taint", "warn", `fence ${id} is armed for this boot, but the Node has no taint`);
-    else
-      this.#note("taint", "warn", `fence ${id} is armed for this boot; its Node cannot be read: ${status} ${message}`);
+      this.#notes.note("taint", "warn", `fence ${id} is armed for this boot, but the Node has no taint`);
+    else {
+      const why = `${status} ${message}`;
+      this.#notes.note("taint", "warn", `fence ${id} is armed for this boot; its Node cannot be read: ${why}`);
+    }
   }
 
   /**
@@ -240,35 +244,25 @@ export class Agent {
    * @returns false if the device still runs
    */
   async stop(): Promise<boolean> {
-    const { watchdog, log } = this.#outside;
     const isAcknowledged = this.#fence === undefined && (await this.#writeDisarmed());
     this.#isStopped = true;
-    if (!this.#isOpen) return !this.#isDeviceStarted;
-    const fence = this.#fence;
-    if (!mayDisarm({ isAcknowledged, fence, isNoWayOut: watchdog.isNoWayOut() })) {
-      log("warn", "the watchdog still runs: another agent must take over before it resets the machine");
-      return false;
-    }
-    try {
-      watchdog.disarm();
-    } catch (error) {
-      log("warn", `the watchdog cannot be stopped: ${messageOf(error)}`);
-      return false;
-    }
-    this.#isOpen = false;
-    this.#isDeviceStarted = false;
-    this.#remember();
-    return true;
+    if (isAcknowledged) this.#mode.noteStop();
+    const isDisarmed = this.#feeder.disarm({ isAcknowledged, fence: this.#fence });
+    if (isDisarmed) this.#remember();
+    return isDisarmed;
   }
 
   /** True once the API server has acknowledged it on a Lease that shows no fence of this boot. */
   async #writeDisarmed(): Promise<boolean> {
     const { api, clock, bootId } = this.#outside;
-    const deadlineMs = clock.nowMs() + this.#times.renewTimeoutMs;
+    const deadlineMs = clock.nowMs() + this.#settings.renewTimeoutMs;
     const leftMs = () => Math.max(1, deadlineMs - clock.nowMs());
     for (let writes = 0; writes < mostWrites && this.#lease !== undefined; writes++) {
-      const answer = await api.patchLease(this.#lease, this.#annotations("disarmed"), leftMs());
-      if (answer.value !== undefined) return true;
+      const answer = await api.patchLease(this.#lease, this.#annotations("stopped", this.#peers.adopt()), leftMs());
+      if (answer.value !== undefined) {
+        this.#mode.acknowledge(false);
+        return true;
+      }
       if (answer.status !== 409) return false;
       this.#lease = (await api.readLease(leftMs())).value;
       this.#fence ??= this.#lease === undefined ? undefined : fenceOfBoot(this.#lease.annotations, bootId);
@@ -284,19 +278,11 @@ export class Agent {
       renewals: this.#renewals,
       armed: this.#fence === undefined ? undefined : formatArmed(this.#fence),
       isTainted: this.#isTainted,
-      isDeviceStarted: this.#isDeviceStarted,
+      isDeviceStarted: this.#feeder.isStarted,
+      publicKey: this.key.publicKey,
+      secret: this.key.secret,
+      ...this.#mode.memory,
+      ...this.#peers.memory,
     });
-  }
-
-  /** Logs a message of a topic unless it was the topic's last one. */
-  #note(topic: string, level: "info" | "warn", message: string): void {
-    if (this.#logged.get(topic) === message) return;
-    this.#logged.set(topic, message);
-    this.#outside.log(level, message);
-  }
-
-  /** The topic has nothing to log any more, so that its next message is logged. */
-  #clear(topic: string): void {
-    this.#logged.delete(topic);
   }
 }

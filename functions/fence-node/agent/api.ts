@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { messageOf } from "../../shared/base/error-message.ts";
 import { fieldsOf, parseFields } from "../../shared/base/fields.ts";
 import { agentName } from "../lease-names.ts";
-import { hasFenceTaint, type LeaseAnnotations } from "./decide-renewal.ts";
+import type { OwnNode } from "./decide-mode.ts";
+import { hasFenceTaint, type LeaseAnnotations, ownNodeOf } from "./decide-renewal.ts";
 import type { AgentApi, AgentLease, ApiAnswer } from "./outside.ts";
 import type { AgentSettings } from "./settings.ts";
 
@@ -50,6 +51,10 @@ export class HttpsApi implements AgentApi {
 
   readLease(timeoutMs: number): Promise<ApiAnswer<AgentLease>> {
     return this.#readLease({ node: this.#settings.node, timeoutMs, isForPeer: false });
+  }
+
+  readOwnNode(timeoutMs: number): Promise<ApiAnswer<OwnNode>> {
+    return this.#call({ method: "GET", path: `/api/v1/nodes/${this.#settings.node}`, timeoutMs }, ownNodeOf);
   }
 
   readLeaseOf(node: string, timeoutMs: number): Promise<ApiAnswer<AgentLease>> {

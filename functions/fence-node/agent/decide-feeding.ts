@@ -11,6 +11,8 @@ export interface FeedingView {
   readonly permitMs: number | undefined;
   /** How long a permit lasts (L). */
   readonly permitLifeMs: number;
+  /** The agent behaves as `armed`: a permit that has run out resets the node. */
+  readonly isArmed: boolean;
   /** The fence of this boot, once the agent has read of it; it stays until the end of the boot. */
   readonly fence: ArmedFence | undefined;
   /** True once the agent has read our taint on its Node after it had read of the fence. */
@@ -30,15 +32,15 @@ export interface FeedingView {
 export type FeedingVerdict = "wait" | "feed" | "starve" | "reset";
 
 /**
- * Isolation alone never resets the node of an `explicit-only` agent: without a fence a permit that has run out is no reason to
- * starve. With a fence the permit is not renewed, and the taint on the Node ends it at once.
+ * Isolation alone resets the node of an `armed` agent, and never that of an `explicit-only` one: there a permit that has run out
+ * is no reason to starve. With a fence the permit is not renewed, and the taint on the Node ends it at once.
  */
 export function decideFeeding(view: FeedingView): FeedingVerdict {
-  const { nowMs, permitMs, permitLifeMs, fence, isTainted, watchdogMs, fedMs } = view;
-  if (fence === undefined) return permitMs === undefined ? "wait" : "feed";
-  if (!isTainted) {
+  const { nowMs, permitMs, permitLifeMs, isArmed, fence, isTainted, watchdogMs, fedMs } = view;
+  if (fence === undefined || !isTainted) {
     if (permitMs === undefined) return "wait";
-    if (nowMs - permitMs <= permitLifeMs) return "feed";
+    const isPermitted = nowMs - permitMs <= permitLifeMs;
+    if (isPermitted || (fence === undefined && !isArmed)) return "feed";
   }
   if (watchdogMs === undefined) return "reset";
   return nowMs - (fedMs ?? nowMs) >= overdueTimes * watchdogMs ? "reset" : "starve";

@@ -1,7 +1,9 @@
 /** What one answer about the agent's Lease means, and what the next renewal writes. Pure. */
 
 import * as keys from "../../shared/annotations/fencing.ts";
+import { agentAddresses, agentKey, agentPeers } from "../../shared/annotations/fencing-peers.ts";
 import { fieldsOf } from "../../shared/base/fields.ts";
+import type { ExplicitOnlyReason, OwnNode } from "./decide-mode.ts";
 
 /** Annotations as they came from the API server: any text may stand in them. */
 export type LeaseAnnotations = Readonly<Record<string, string>>;
@@ -20,12 +22,21 @@ export function hasFenceTaint(taints: unknown = []): boolean | undefined {
     .some((taint) => taint?.key === keys.fenceTaint.key && taint.effect === keys.fenceTaint.effect);
 }
 
-/** Why an agent is `explicit-only`: for people. */
-export type ExplicitOnlyReason = "no-peers" | "no-watchdog" | "watchdog-busy" | "watchdog-time-unknown";
+/** What the Node of this machine says for the mode. The annotation excludes it whatever its value is. */
+export function ownNodeOf({ metadata, status }: Readonly<Record<string, unknown>>): OwnNode | undefined {
+  const annotations = fieldsOf(fieldsOf(metadata)?.annotations) ?? {};
+  const conditions = fieldsOf(status)?.conditions ?? [];
+  if (!Array.isArray(conditions)) return undefined;
+  const isInMaintenance = conditions
+    .map(fieldsOf)
+    .some((one) => one?.type === "MaintenanceInProgress" && one.status === "True");
+  return { isExcluded: annotations[keys.fenceNever.key] !== undefined, isInMaintenance };
+}
 
 export interface RenewalView {
   readonly mode: keys.AgentMode;
-  readonly why: ExplicitOnlyReason | "stopped";
+  /** Undefined where the mode is `armed`. */
+  readonly why: ExplicitOnlyReason | "stopped" | undefined;
   readonly bootId: string;
   readonly permitLifeMs: number;
   /** Undefined if there is no watchdog that the agent can use. */
@@ -35,6 +46,10 @@ export interface RenewalView {
   /** How often this boot has renewed, with this renewal. */
   readonly renewals: number;
   readonly contactMs: number;
+  /** The texts of its peers, its key and its addresses. */
+  readonly peers: string;
+  readonly publicKey: string;
+  readonly addresses: string;
   /** The fence that the Lease showed last for this boot. */
   readonly fence: keys.ArmedFence | undefined;
 }
@@ -49,22 +64,38 @@ export function annotationsOf(view: RenewalView): LeaseAnnotations {
   return {
     ...running,
     [keys.agentMode.key]: view.mode,
-    [keys.agentWhy.key]: view.why,
+    [keys.agentWhy.key]: view.why ?? "",
     [keys.agentBootId.key]: view.bootId,
     [keys.agentPermitSeconds.key]: keys.formatSeconds(view.permitLifeMs),
     [keys.agentWatchdogSeconds.key]: keys.formatSeconds(view.watchdogMs ?? 0),
     [keys.agentFreshSeconds.key]: keys.formatSeconds(view.freshMs - view.renewTimeoutMs),
+    [agentPeers.key]: view.peers,
+    [agentKey.key]: view.publicKey,
+    [agentAddresses.key]: view.addresses,
   };
 }
 
-/** A series of successes in which none was older than X when the next one came. */
+/** A series of successes in which none was older than X when the answer to the next one came. */
 export interface Contact {
   readonly sinceMs: number;
+  /** When the request was sent that succeeded last. */
   readonly lastMs: number;
 }
 
-/** The contact after a success at `nowMs`. */
-export function contactAfter(before: Contact | undefined, nowMs: number, freshMs: number): Contact {
-  const isUnbroken = before !== undefined && nowMs - before.lastMs <= freshMs;
-  return { sinceMs: isUnbroken ? before.sinceMs : nowMs, lastMs: nowMs };
+/**
+ * The contact after a success. A series begins with the answer, because the agent answered `no-api` to peers until then, and for
+ * the same reason an answer that comes later than X after the last success begins another one.
+ */
+export function contactAfter(
+  before: Contact | undefined,
+  { sentMs, answeredMs }: { readonly sentMs: number; readonly answeredMs: number },
+  freshMs: number,
+): Contact {
+  const isUnbroken = before !== undefined && answeredMs - before.lastMs <= freshMs;
+  return { sinceMs: isUnbroken ? before.sinceMs : answeredMs, lastMs: sentMs };
+}
+
+/** What a Lease says of the contact, in milliseconds; a series that has only begun is none. */
+export function contactMsOf(contact: Contact | undefined): number {
+  return contact === undefined ? 0 : Math.max(0, contact.lastMs - contact.sinceMs);
 }

@@ -1,7 +1,7 @@
 /** The watchdog as Linux has it: a device that is opened, and files of sysfs that describe it. */
 import { closeSync, constants, openSync, readFileSync, statSync, writeSync } from "node:fs";
 import { basename, join } from "node:path";
-import type { ExplicitOnlyReason } from "./decide-renewal.ts";
+import type { ExplicitOnlyReason } from "./decide-mode.ts";
 import type { Watchdog } from "./outside.ts";
 
 const sysfs = "/sys/class/watchdog";

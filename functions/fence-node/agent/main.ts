@@ -4,40 +4,73 @@ import { join } from "node:path";
 import { sleep } from "../../shared/clock/process-clock.ts";
 import { Agent } from "./agent.ts";
 import { HttpsApi } from "./api.ts";
-import { BootFile } from "./boot-store.ts";
+import { BootFile, storedHistory, storedMemory } from "./boot-store.ts";
 import { WatchdogDevice } from "./device.ts";
 import type { AgentLog } from "./outside.ts";
+import { PeerAnswers } from "./peer-answers.ts";
+import { PeerClient } from "./peer-client.ts";
+import { PeerServer } from "./peer-server.ts";
 import { type AgentSettings, readSettings } from "./settings.ts";
 
 const bootIdFile = "/proc/sys/kernel/random/boot_id";
 const uptimeFile = "/proc/uptime";
 /** What makes the kernel reset the machine at once, without a sync. */
 const resetNow = "b";
+/** How soon an agent tries again to listen on a port that its predecessor still has, in milliseconds. */
+const listenAgainMs = 200;
 
 const log: AgentLog = (level, message) => console.log(JSON.stringify({ level, msg: message }));
 
 /** The clock of `process.hrtime` stands still while the machine is suspended; this one does not. */
 const bootClock = { nowMs: () => Math.round(Number(readFileSync(uptimeFile, "utf8").split(" ")[0]) * 1000) };
 
-function makeAgent(settings: AgentSettings): Agent {
-  const { resetFile, watchdog, watchdogMs, runFolder } = settings;
+function makeAgent(settings: AgentSettings, api: HttpsApi): Agent {
+  const { resetFile, watchdog, watchdogMs, runFolder, stateFolder } = settings;
   return new Agent(settings, {
     bootId: readFileSync(bootIdFile, "utf8").trim(),
     clock: bootClock,
-    api: new HttpsApi(settings),
+    api,
+    peers: new PeerClient(),
     watchdog: new WatchdogDevice(watchdog, watchdogMs),
-    store: new BootFile(join(runFolder, "agent.json"), log),
+    store: new BootFile(join(runFolder, "agent.json"), storedMemory, log),
+    history: new BootFile(join(stateFolder, "agent.json"), storedHistory, log),
     log,
     reset: resetFile === undefined ? undefined : () => writeFileSync(resetFile, resetNow),
   });
 }
 
-/** Until the signal is aborted. A renewal under way ends first. */
-async function renewAgain(agent: Agent, everyMs: number, signal: AbortSignal): Promise<void> {
+/** Waits until the port is free: another agent of this machine has it until it has ended. Undefined once it is stopped. */
+async function listen(port: number, signal: AbortSignal): Promise<PeerServer | undefined> {
+  for (let isNoted = false; !signal.aborted; isNoted = true) {
+    try {
+      return await PeerServer.listen(port);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+      const message = `port ${port} is taken: this agent begins when the agent, or another program, that listens there has ended`;
+      if (!isNoted) log("warn", message);
+      await sleep(listenAgainMs, signal);
+    }
+  }
+  return undefined;
+}
+
+function answerPeers(server: PeerServer, agent: Agent, api: HttpsApi, settings: AgentSettings): void {
+  const { node: name, renewTimeoutMs } = settings;
+  const { key, startedMs } = agent;
+  const answers = new PeerAnswers({
+    ...{ clock: bootClock, api, renewTimeoutMs, startedMs },
+    freshMs: () => agent.freshMs,
+    lastSuccessMs: () => agent.lastSuccessMs,
+  });
+  server.serve({ name, key, answer: (node, bootId) => answers.answer(node, bootId) });
+}
+
+/** Until the signal is aborted. What is under way ends first. */
+async function repeat(act: () => unknown, everyMs: () => number, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const startedMs = bootClock.nowMs();
-    await agent.renew();
-    await sleep(Math.max(0, startedMs + everyMs - bootClock.nowMs()), signal);
+    await act();
+    await sleep(Math.max(0, startedMs + everyMs() - bootClock.nowMs()), signal);
   }
 }
 
@@ -52,12 +85,21 @@ async function run(settings: AgentSettings): Promise<void> {
   const stopping = new AbortController();
   const stopped = new AbortController();
   for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => stopping.abort());
-  const agent = makeAgent(settings);
+  const server = await listen(settings.peerPort, stopping.signal);
+  if (server === undefined) return;
+  const api = new HttpsApi(settings);
+  const agent = makeAgent(settings, api);
+  answerPeers(server, agent, api, settings);
   const ticks = tickAgain(agent, stopped.signal);
-  await renewAgain(agent, settings.renewEveryMs, stopping.signal);
+  const every = () => settings.renewEveryMs;
+  const drills = repeat(() => agent.drill(), every, stopping.signal);
+  await repeat(() => agent.renew(), every, stopping.signal);
+  await drills;
   process.exitCode = (await agent.stop()) ? 0 : 1;
   stopped.abort();
   await ticks;
+  // Last, because a successor begins when the port is free.
+  await server.close();
   // Kept connections would hold the process until the server ends them.
   process.exit();
 }

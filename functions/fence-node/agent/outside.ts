@@ -1,8 +1,9 @@
 /** What the agent gets from outside: the simulation has its own. */
-
 import type { AgentAddress } from "../../shared/annotations/fencing-peers.ts";
+import type { BootHistory } from "./decide-boots.ts";
 import type { PeerAnswer } from "./decide-excuse.ts";
-import type { ExplicitOnlyReason, LeaseAnnotations } from "./decide-renewal.ts";
+import type { ExplicitOnlyReason, OwnNode } from "./decide-mode.ts";
+import type { LeaseAnnotations } from "./decide-renewal.ts";
 
 /** The boottime clock of the machine, in milliseconds. It also counts the time that the machine is suspended. */
 export interface BootClock {
@@ -31,6 +32,8 @@ export interface AgentApi {
   createLease(annotations: LeaseAnnotations, timeoutMs: number): Promise<ApiAnswer<AgentLease>>;
   /** Conditional on the uid and the resourceVersion of `base`. */
   patchLease(base: AgentLease, annotations: LeaseAnnotations, timeoutMs: number): Promise<ApiAnswer<AgentLease>>;
+  /** What the Node of this machine says for the mode. */
+  readOwnNode(timeoutMs: number): Promise<ApiAnswer<OwnNode>>;
   /** Whether the Node has the taint of a fence. */
   readNodeTaint(timeoutMs: number): Promise<ApiAnswer<boolean>>;
   /** The Lease of another node's agent. `node` is the name of a Node. */
@@ -88,13 +91,24 @@ export interface BootMemory {
   readonly isTainted?: boolean | undefined;
   /** True from the start of the device to an orderly stop. */
   readonly isDeviceStarted?: boolean | undefined;
+  /** The agent behaves as `armed`: the API server may have its word for it. */
+  readonly isArmed?: boolean | undefined;
+  /** The times of a permit and of a contact that the API server has acknowledged, in milliseconds. */
+  readonly acknowledgedPermitMs?: number | undefined;
+  readonly acknowledgedFreshMs?: number | undefined;
+  /** The list of peers as it is stored, and as a renewal may have written it. */
+  readonly peers?: string | undefined;
+  readonly wantedPeers?: string | undefined;
+  /** The key of this boot. */
+  readonly publicKey?: string | undefined;
+  readonly secret?: string | undefined;
 }
 
-/** Where that is kept. Neither throws. */
-export interface BootStore {
+/** Where an agent keeps something. Neither throws. */
+export interface BootStore<T> {
   /** Undefined if nothing is there that can be read. */
-  read(): BootMemory | undefined;
-  write(memory: BootMemory): void;
+  read(): T | undefined;
+  write(memory: T): void;
 }
 
 export type AgentLog = (level: "info" | "warn", message: string) => void;
@@ -104,7 +118,9 @@ export interface Outside {
   readonly clock: BootClock;
   readonly api: AgentApi;
   readonly watchdog: Watchdog;
-  readonly store: BootStore;
+  readonly store: BootStore<BootMemory>;
+  readonly history: BootStore<BootHistory>;
+  readonly peers: PeerRequests;
   readonly log: AgentLog;
   /** Resets the machine at once; absent: nothing but the watchdog can. Throws an error of the system. */
   readonly reset?: (() => void) | undefined;

@@ -12,8 +12,8 @@ const secondMs = 1_000;
 export interface PeerAnswersOptions {
   readonly clock: BootClock;
   readonly api: Pick<AgentApi, "readLeaseOf" | "readTaintOf">;
-  /** X, in milliseconds. */
-  readonly freshMs: number;
+  /** For how long one success is contact now (X), in milliseconds. */
+  readonly freshMs: () => number;
   /** The limit of one read, in milliseconds. */
   readonly renewTimeoutMs: number;
   /** When this process started, by the clock. */
@@ -45,7 +45,12 @@ export class PeerAnswers {
   /** Answers one question; `node` is the name of a Node. Rejects only if a request does. */
   async answer(node: string, bootId: string): Promise<PeerVerdict> {
     const { clock, startedMs, freshMs, lastSuccessMs } = this.#options;
-    const contact: ContactView = { nowMs: clock.nowMs(), startedMs, freshMs, lastSuccessMs: lastSuccessMs() };
+    const contact: ContactView = {
+      nowMs: clock.nowMs(),
+      startedMs,
+      freshMs: freshMs(),
+      lastSuccessMs: lastSuccessMs(),
+    };
     const lease = isOutOfContact(contact) ? "unread" : await this.#readLease(node, bootId);
     const verdict = decideAnswer({ ...contact, bootId, lease });
     const fence = typeof lease === "string" ? undefined : lease.fence;

@@ -1,4 +1,6 @@
 /** The settings of the agent, and what is wrong with them. */
+
+import { mostAddresses } from "../../shared/annotations/fencing-peers.ts";
 import { isObjectName } from "../../shared/base/dns-names.ts";
 import { type Environment, parseDuration, setting, type ValuesOf } from "../../shared/base/settings.ts";
 import { longestNodeName } from "../lease-names.ts";
@@ -22,6 +24,13 @@ function parsePort(text: string): number | undefined {
 
 /** An address of IPv4 or IPv6, or a host name. An address of IPv6 has no brackets. */
 const parseHost = (text: string) => (/^[\w.:-]+$/.test(text) ? text : undefined);
+
+/** Addresses of a host, as the downward API has them: with commas. */
+function parseHosts(text: string): readonly string[] | undefined {
+  const hosts = text.split(",");
+  const isAddress = (host: string): boolean => /^([\d.]{7,15}|[\da-fA-F:.]*:[\da-fA-F:.]*)$/.test(host);
+  return hosts.every(isAddress) && hosts.length <= mostAddresses ? hosts : undefined;
+}
 
 export const agentSettings = {
   node: setting({
@@ -84,6 +93,42 @@ export const agentSettings = {
     grammar: pathGrammar,
     parse: path,
   }),
+  stateFolder: setting({
+    name: "AGENT_STATE_FOLDER",
+    fallback: "/var/lib/sluice",
+    meaning: "the folder that holds what a boot leaves to the next one",
+    grammar: pathGrammar,
+    parse: path,
+  }),
+  /** Undefined where no peer can ask this agent. */
+  hosts: setting<readonly string[] | undefined>({
+    name: "HOST_IPS",
+    fallback: unset,
+    meaning: "the addresses of this machine, at which peers ask the agent",
+    grammar: `at most ${mostAddresses} addresses of IPv4 or IPv6 with commas between them`,
+    parse: parseHosts,
+  }),
+  peerPort: setting({
+    name: "AGENT_PORT",
+    fallback: "9843",
+    meaning: "the port at which peers ask the agent; it is also the lock between an old agent and a new one",
+    grammar: "a port from 1 to 65535",
+    parse: parsePort,
+  }),
+  drillEveryMs: setting({
+    name: "AGENT_DRILL_EVERY",
+    fallback: "1m",
+    meaning: "the time between two drills, in which the agent asks each of its peers whether it is there",
+    grammar: durationGrammar,
+    parse: duration,
+  }),
+  peerTimeoutMs: setting({
+    name: "AGENT_PEER_TIMEOUT",
+    fallback: "4s",
+    meaning: "the limit of a question to all peers (Q)",
+    grammar: durationGrammar,
+    parse: duration,
+  }),
   renewEveryMs: setting({
     name: "AGENT_RENEW_EVERY",
     fallback: "5s",
@@ -116,11 +161,14 @@ export const agentSettings = {
 
 export type AgentSettings = ValuesOf<typeof agentSettings>;
 
-const optional: ReadonlySet<string> = new Set([agentSettings.watchdogMs.name, agentSettings.resetFile.name]);
+const optional: ReadonlySet<string> = new Set(
+  [agentSettings.watchdogMs, agentSettings.resetFile, agentSettings.hosts].map(({ name }) => name),
+);
 
 /** Rules over several settings. Each is a message if it is broken. */
-function brokenRules({ renewEveryMs, renewTimeoutMs, freshMs, permitMs }: AgentSettings): string[] {
+function brokenRules({ renewEveryMs, renewTimeoutMs, freshMs, permitMs, peerTimeoutMs }: AgentSettings): string[] {
   const { renewEveryMs: every, renewTimeoutMs: limit, freshMs: fresh, permitMs: permit } = agentSettings;
+  const { peerTimeoutMs: question } = agentSettings;
   const broken: string[] = [];
   const leastFreshMs = 2 * (renewEveryMs + renewTimeoutMs) + renewTimeoutMs;
   if (freshMs < leastFreshMs) {
@@ -128,10 +176,10 @@ function brokenRules({ renewEveryMs, renewTimeoutMs, freshMs, permitMs }: AgentS
       `${fresh.name} is ${freshMs} ms: write at least ${leastFreshMs} ms, twice ${every.name} and three times ${limit.name}, so that a lost renewal does not break the contact`,
     );
   }
-  const leastPermitMs = freshMs + 2 * renewEveryMs + renewTimeoutMs;
+  const leastPermitMs = freshMs + 2 * renewEveryMs + renewTimeoutMs + peerTimeoutMs;
   if (permitMs < leastPermitMs) {
     broken.push(
-      `${permit.name} is ${permitMs} ms: write at least ${leastPermitMs} ms, the sum of ${fresh.name}, twice ${every.name}, and ${limit.name}`,
+      `${permit.name} is ${permitMs} ms: write at least ${leastPermitMs} ms, the sum of ${fresh.name}, twice ${every.name}, ${limit.name} and ${question.name}, so that peers can excuse the node in time`,
     );
   }
   return broken;

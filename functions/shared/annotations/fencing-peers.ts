@@ -47,7 +47,7 @@ export interface AgentAddress {
 }
 
 /** A host has two at most, one of each family; more cost a peer time. */
-const mostAddresses = 4;
+export const mostAddresses = 4;
 
 function parseAddresses(text: string): readonly AgentAddress[] | undefined {
   const addresses = text.split(" ").map((one): AgentAddress => {

@@ -10,8 +10,11 @@ test("a new agent makes its Lease, and says boot, mode, permit, watchdog and con
   assert.deepEqual(world.requests, ["read", "create"]);
   assert.deepEqual(world.lease?.annotations, {
     [key("agent-mode")]: "explicit-only",
-    [key("agent-why")]: "no-peers",
+    [key("agent-why")]: "no-contact",
     [key("agent-boot-id")]: bootId,
+    [key("agent-peers")]: "",
+    [key("agent-key")]: world.memory?.publicKey,
+    [key("agent-address")]: "10.0.0.1:9843",
     [key("agent-permit-seconds")]: "40",
     [key("agent-watchdog-seconds")]: "10",
     [key("agent-fresh-seconds")]: "17",

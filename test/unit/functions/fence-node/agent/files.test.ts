@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { BootFile } from "../../../../../functions/fence-node/agent/boot-store.ts";
+import { BootFile, storedHistory, storedMemory } from "../../../../../functions/fence-node/agent/boot-store.ts";
 import { WatchdogDevice } from "../../../../../functions/fence-node/agent/device.ts";
 import { importsOf, leadsTo, read } from "../../../../support/tree.ts";
 import { armed, bootId } from "./world.ts";
@@ -68,20 +68,38 @@ test("an agent does not wait for the reader of a FIFO", (context) => {
 
 test("what an agent has written of its boot is read again", (context) => {
   const path = join(folderOf(context), "run", "agent.json");
-  const memory = { bootId, permitMs: 1, renewals: 2, armed, isTainted: true, isDeviceStarted: true };
-  new BootFile(path, assert.fail).write(memory);
-  assert.deepEqual(new BootFile(path, assert.fail).read(), memory);
+  const lists = { peers: "", wantedPeers: `b=${"0".repeat(16)}`, publicKey: "p", secret: "s" };
+  const acknowledged = { isArmed: true, acknowledgedPermitMs: 3, acknowledgedFreshMs: 4 };
+  const started = { permitMs: 1, renewals: 2, armed, isTainted: true, isDeviceStarted: true };
+  const memory = { bootId, ...started, ...acknowledged, ...lists };
+  new BootFile(path, storedMemory, assert.fail).write(memory);
+  assert.deepEqual(new BootFile(path, storedMemory, assert.fail).read(), memory);
   assert.deepEqual(JSON.parse(readFileSync(path, "utf8")), memory);
 });
 
 test("no file, rubbish and values of another type are nothing, and the log says so unless there is no file", (context) => {
   const path = join(folderOf(context), "agent.json");
-  assert.equal(new BootFile(path, assert.fail).read(), undefined);
+  assert.equal(new BootFile(path, storedMemory, assert.fail).read(), undefined);
   for (const text of ["", "x", "[]", "{}", "\0", `{"bootId":"${bootId}","permitMs":"1"}`, `{"bootId":1}`]) {
     writeFileSync(path, text);
     const logged: string[] = [];
-    assert.equal(new BootFile(path, (_level, message) => logged.push(message)).read(), undefined, text);
+    assert.equal(new BootFile(path, storedMemory, (_level, message) => logged.push(message)).read(), undefined, text);
     assert.equal(logged.length, 1);
+  }
+});
+
+test("what a boot leaves to the next one is read again, and rubbish is nothing", (context) => {
+  const path = join(folderOf(context), "state", "agent.json");
+  const history = { bootId, shortBoots: 2, state: "armed" } as const;
+  new BootFile(path, storedHistory, assert.fail).write(history);
+  assert.deepEqual(new BootFile(path, storedHistory, assert.fail).read(), history);
+  for (const wrong of [
+    { ...history, state: "x" },
+    { ...history, shortBoots: -1 },
+    { bootId, state: "armed" },
+  ]) {
+    writeFileSync(path, JSON.stringify(wrong));
+    assert.equal(new BootFile(path, storedHistory, () => {}).read(), undefined, JSON.stringify(wrong));
   }
 });
 
@@ -89,7 +107,7 @@ test("a folder that cannot be written is logged once", (context) => {
   const path = join(folderOf(context), "agent.json");
   mkdirSync(`${path}.new`);
   const logged: string[] = [];
-  const file = new BootFile(path, (_level, message) => logged.push(message));
+  const file = new BootFile(path, storedMemory, (_level, message) => logged.push(message));
   file.write({ bootId });
   file.write({ bootId });
   assert.equal(logged.length, 1);

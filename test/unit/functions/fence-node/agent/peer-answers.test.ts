@@ -26,7 +26,7 @@ class Reads {
       readLeaseOf: (node, timeoutMs) => this.#send(`lease ${node}`, timeoutMs, this.#leases),
       readTaintOf: (node, timeoutMs) => this.#send(`taint ${node}`, timeoutMs, this.#taints),
     },
-    ...{ freshMs, renewTimeoutMs, startedMs: 1_000, lastSuccessMs: () => this.lastSuccessMs },
+    ...{ freshMs: () => freshMs, renewTimeoutMs, startedMs: 1_000, lastSuccessMs: () => this.lastSuccessMs },
   });
   readonly #leases: ((answer: ApiAnswer<AgentLease>) => void)[] = [];
   readonly #taints: ((answer: ApiAnswer<boolean>) => void)[] = [];

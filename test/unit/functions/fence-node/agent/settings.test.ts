@@ -18,6 +18,11 @@ test("the defaults of the agent are taken", () => {
     watchdog: "/dev/watchdog",
     watchdogMs: undefined,
     resetFile: undefined,
+    stateFolder: "/var/lib/sluice",
+    hosts: undefined,
+    peerPort: 9843,
+    drillEveryMs: 60_000,
+    peerTimeoutMs: 4_000,
     renewEveryMs: 5_000,
     renewTimeoutMs: 3_000,
     freshMs: 20_000,
@@ -33,15 +38,18 @@ test("times that are shorter than the defaults are taken as long as they fit tog
     AGENT_RENEW_TIMEOUT: "200ms",
     AGENT_CONTACT_TIMEOUT: "1.2s",
     AGENT_PERMIT: "2.5s",
+    AGENT_PEER_TIMEOUT: "500ms",
+    HOST_IPS: "10.0.0.7,fd00::7",
   };
   const settings = readSettings(scaled);
   assert.ok("permitMs" in settings, String(settings));
   assert.deepEqual([settings.permitMs, settings.watchdogMs], [2_500, 1_000]);
+  assert.deepEqual(settings.hosts, ["10.0.0.7", "fd00::7"]);
   assert.deepEqual(readSettings({ ...scaled, AGENT_CONTACT_TIMEOUT: "1199ms" }), [
     "AGENT_CONTACT_TIMEOUT is 1199 ms: write at least 1200 ms, twice AGENT_RENEW_EVERY and three times AGENT_RENEW_TIMEOUT, so that a lost renewal does not break the contact",
   ]);
-  assert.deepEqual(readSettings({ ...scaled, AGENT_PERMIT: "1999ms" }), [
-    "AGENT_PERMIT is 1999 ms: write at least 2000 ms, the sum of AGENT_CONTACT_TIMEOUT, twice AGENT_RENEW_EVERY, and AGENT_RENEW_TIMEOUT",
+  assert.deepEqual(readSettings({ ...scaled, AGENT_PERMIT: "2499ms" }), [
+    "AGENT_PERMIT is 2499 ms: write at least 2500 ms, the sum of AGENT_CONTACT_TIMEOUT, twice AGENT_RENEW_EVERY, AGENT_RENEW_TIMEOUT and AGENT_PEER_TIMEOUT, so that peers can excuse the node in time",
   ]);
 });
 
@@ -59,6 +67,11 @@ const bad: Readonly<Record<string, readonly string[]>> = {
   AGENT_RENEW_TIMEOUT: ["3", "0s"],
   AGENT_CONTACT_TIMEOUT: ["20"],
   AGENT_PERMIT: ["forever"],
+  AGENT_STATE_FOLDER: ["state"],
+  HOST_IPS: ["host", "10.0.0.1, 10.0.0.2", "10.0.0.1,", "1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5"],
+  AGENT_PORT: ["0", "65536", "x"],
+  AGENT_DRILL_EVERY: ["1", "2h"],
+  AGENT_PEER_TIMEOUT: ["4", "0s"],
 };
 
 test("each malformed setting is named with its value and its grammar, in one line", () => {
