@@ -1,14 +1,17 @@
 /** Whether the fenced boot is over. Each kind of evidence is enough, and none of them is a sum of time-outs. Pure. */
 
 import { type FenceEvidence, fenceConfirmed } from "../shared/annotations/fencing.ts";
+import { decideTime, type TimeView } from "./decide-time.ts";
 import type { NodeSeen, RecordSeen } from "./snapshot.ts";
 
 export type EvidenceVerdict =
   | { readonly kind: "stopped"; readonly by: FenceEvidence; readonly message: string }
   | { readonly kind: "blocked"; readonly guard: string; readonly message: string }
+  | { readonly kind: "waiting"; readonly message: string; readonly forMs: number }
   | { readonly kind: "none" };
 
-export function decideEvidence(node: NodeSeen, record: RecordSeen): EvidenceVerdict {
+/** @param time undefined where time is no evidence for the fence */
+export function decideEvidence(node: NodeSeen, record: RecordSeen, time: TimeView | undefined): EvidenceVerdict {
   const isSameMachine = node.systemUuid === record.systemUuid;
   if (isBack(node, record)) {
     return { kind: "stopped", by: "boot-id", message: "its Node reports another boot id" };
@@ -23,9 +26,37 @@ export function decideEvidence(node: NodeSeen, record: RecordSeen): EvidenceVerd
       message: "another client has put the taint out-of-service on its Node",
     };
   }
-  if (isSameMachine) return { kind: "none" };
+  if (isSameMachine) return time === undefined ? { kind: "none" } : evidenceOf(time);
   const message = `another machine has registered under its name: its boot id is no evidence, and ${fenceConfirmed.key} ends the fence`;
   return { kind: "blocked", guard: "another-machine", message };
+}
+
+const confirmInstead = `${fenceConfirmed.key} ends the fence once a person knows that the machine is off`;
+
+function evidenceOf(view: TimeView): EvidenceVerdict {
+  const verdict = decideTime(view);
+  switch (verdict.kind) {
+    case "no-evidence":
+      return { kind: "none" };
+    case "waiting": {
+      const seconds = Math.ceil(verdict.forMs / 1_000);
+      return { kind: "waiting", forMs: verdict.forMs, message: `time is evidence in ${seconds} s at the earliest` };
+    }
+    case "alive": {
+      const message = `its fence has been armed for long enough, and its Node is Ready: it has not stopped. Reset it by hand; ${confirmInstead}`;
+      return { kind: "blocked", guard: "still-alive", message };
+    }
+    case "no-quorum": {
+      const { inContact, needed } = verdict;
+      const message = `${inContact} of its ${view.peers.length} peers have been in contact with the API server all the while, and ${needed} must be: the others may have excused it. The fence goes on when the partition ends; ${confirmInstead}`;
+      return { kind: "blocked", guard: "quorum", message };
+    }
+    case "stopped": {
+      const { afterMs, inContact } = verdict;
+      const message = `its fence has been armed for ${afterMs / 1_000} s, and ${inContact} of its ${view.peers.length} peers were in contact with the API server all the while`;
+      return { kind: "stopped", by: "time", message };
+    }
+  }
 }
 
 /** True where the same machine runs another boot than the one that is fenced: its kubelet has its pods. */

@@ -53,12 +53,17 @@ export function decideArmed(snapshot: FenceSnapshot, record: RecordSeen): FenceV
     const message = `the Node ${name} was deleted, and pods are bound to it: the fence ends when it registers again, or when they are gone`;
     return onRecord(wait("node-gone", message, blockedRequeueMs));
   }
-  const evidence = decideEvidence(node, record);
+  const evidence = decideEvidence(node, record, snapshot.time);
   if (evidence.kind === "stopped")
     return enter(record, "stopped", `${name} has stopped: ${evidence.message}`, evidence.by);
   if (!node.hasFenceTaint) return tainting(name, node, record);
   if (agent !== undefined && !isArmedFor(agent, record)) return arming(name, agent, record);
-  if (evidence.kind === "blocked") return onRecord(wait(evidence.guard, evidence.message, armedRequeueMs));
+  if (evidence.kind === "blocked")
+    return onRecord(wait(evidence.guard, `${name}: ${evidence.message}`, armedRequeueMs));
+  if (evidence.kind === "waiting") {
+    const message = `the fence of ${name} is armed, and ${evidence.message}`;
+    return wait("armed", message, Math.min(armedRequeueMs, evidence.forMs));
+  }
   return waitingForEvidence(name, agent);
 }
 
@@ -72,7 +77,7 @@ function waitingForEvidence(name: string, agent: AgentSeen | undefined): FenceVe
 }
 
 /** True where this fence stands in the Lease of the agent that it was armed for. */
-function isArmedFor(agent: AgentSeen | undefined, { fenceId, bootId, agent: noted }: RecordSeen): boolean {
+export function isArmedFor(agent: AgentSeen | undefined, { fenceId, bootId, agent: noted }: RecordSeen): boolean {
   const { armed } = agent ?? {};
   return armed?.fenceId === fenceId && armed.bootId === bootId && agent?.uid === noted?.uid;
 }

@@ -50,12 +50,13 @@ export interface TimeView {
 
 /**
  * - `no-evidence`: time never is evidence for this fence.
- * - `alive`: a kubelet that reports runs.
  * - `waiting`: for at least so long.
+ * - `alive`: a kubelet that reports runs.
  * - `no-quorum`: peers that are not in contact may have excused the node.
  */
 export type TimeVerdict =
-  | { readonly kind: "stopped" | "no-evidence" | "alive" }
+  | { readonly kind: "no-evidence" | "alive" }
+  | { readonly kind: "stopped"; readonly afterMs: number; readonly inContact: number }
   | { readonly kind: "waiting"; readonly forMs: number }
   | { readonly kind: "no-quorum"; readonly inContact: number; readonly needed: number };
 
@@ -65,12 +66,14 @@ export function decideTime(view: TimeView): TimeVerdict {
   const durationMs = fenceDurationMs(view);
   if (mode !== "armed" || !isBootOfNode || durationMs === undefined || peers.length === 0)
     return { kind: "no-evidence" };
-  if (view.isReady) return { kind: "alive" };
   const forMs = durationMs - (view.beganMs - (armedMs ?? view.beganMs));
   if (forMs > 0) return { kind: "waiting", forMs };
+  if (view.isReady) return { kind: "alive" };
   const inContact = peers.filter((peer) => isInContact(peer, view, durationMs)).length;
   const needed = provingPeers(peers.length);
-  return inContact >= needed ? { kind: "stopped" } : { kind: "no-quorum", inContact, needed };
+  return inContact >= needed
+    ? { kind: "stopped", afterMs: durationMs, inContact }
+    : { kind: "no-quorum", inContact, needed };
 }
 
 /** T = L + 2 W + 2 s: the last permit, a write of the watchdog that was paused after its check, and the watchdog itself. */

@@ -8,8 +8,10 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
+import { lastedMs } from "../shared/kubernetes/lasted.ts";
 import { needsBound } from "./decide.ts";
 import { agentName, recordName } from "./lease-names.ts";
+import { observeTime } from "./observe-time.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
@@ -52,21 +54,24 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
   const { cluster } = context;
   const namespace = fencingNamespace(context);
   const malformed: Malformed[] = [];
+  const beganMs = lastedMs(cluster);
   // The record first: a Node that is read after it is no older than what the record says of it.
   const lease = await find(cluster, "leases", { namespace, name: recordName(key.name) });
-  const [object, agent] = await Promise.all([
+  const [object, agentLease] = await Promise.all([
     find(cluster, "nodes", key),
     find(cluster, "leases", { namespace, name: agentName(key.name) }),
   ]);
   const record = lease && parseRecord(lease);
   const node = object && parseNode(object, malformed);
+  const agent = agentLease && parseAgent(agentLease);
   const fenceId = record === undefined || record === "unreadable" ? "" : record.fenceId;
   const snapshot: FenceSnapshot = {
     nowMs: cluster.serverTimeMs(),
     name: key.name,
     node,
     record,
-    agent: agent && parseAgent(agent),
+    agent,
+    time: await observeTime(context, key, { node, record, agent, beganMs, namespace }),
     bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
     newFenceId: randomUUID(),
   };

@@ -2,6 +2,7 @@
 
 import type { AgentMode, ArmedFence, FenceEvidence, FencePhase, NotedAgent } from "../shared/annotations/fencing.ts";
 import type { Peer } from "../shared/annotations/fencing-peers.ts";
+import type { TimeView } from "./decide-time.ts";
 
 /** A Node as a GET has it. */
 export interface NodeSeen {
@@ -73,6 +74,8 @@ export interface FenceSnapshot {
   /** `unreadable`: there is one that this version cannot read. */
   readonly record: RecordSeen | "unreadable" | undefined;
   readonly agent: AgentSeen | undefined;
+  /** What time shows of an armed fence; undefined where it is no evidence for it. */
+  readonly time: TimeView | undefined;
   /** Pods that are bound to the node and have to go, and VolumeAttachments of it. Empty where they need not be known. */
   readonly bound: readonly string[];
   /** The id of a fence that begins now. */

@@ -1,7 +1,7 @@
 /**
  * A fence of one node in a cluster whose partitions move: agents, peers, late writes and a function that is killed, in steps of
- * half a second. The rules of evidence, excuse, contact and feeding are those that ship. A model without one of them gives the decision
- * a false view.
+ * half a second. The rules of evidence, excuse, contact and feeding are those that ship. A model without one of
+ * them gives the decision a false view.
  */
 
 import { decideAnswer, isExcused, type PeerAnswer } from "../../functions/fence-node/agent/decide-excuse.ts";

@@ -12,6 +12,7 @@ import {
   lackOf,
   type PodObject,
 } from "../kubernetes/cluster.ts";
+import { lastedMs } from "../kubernetes/lasted.ts";
 import {
   decideStandBy,
   describePod,
@@ -122,11 +123,6 @@ function dueInMs(cluster: Lister, { listedMs, failure, seen }: Scope): number {
   if (listedMs === undefined) return 0;
   const gone = [...seen.values()].flatMap((one) => (one.gone === undefined ? [] : [one.gone.sinceMs]));
   return Math.min(listedMs + listEveryMs - nowMs, ...gone.map((ms) => ms + goneForMs - lastedMs(cluster)));
-}
-
-/** Time that the machine slept through is no time in which other processes saw anything. */
-function lastedMs(cluster: Lister): number {
-  return cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
 }
 
 /** Never rejects. */

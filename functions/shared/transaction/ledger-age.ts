@@ -5,6 +5,7 @@ import { clockSkewMs } from "../clock/skew.ts";
 import type { Context } from "../contract/context.ts";
 import { type Wait, wait } from "../contract/verdict.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
+import { lastedMs } from "../kubernetes/lasted.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
@@ -89,9 +90,4 @@ export function isLongKnown(
 ): boolean {
   const sinceMs = noteIn(knownClaims, cluster, `${namespace} ${group} ${id} ${stampMs}`);
   return sinceMs + ledgerNewMs <= lastedMs(cluster) || cluster.serverTimeMs() - stampMs >= oldForSureMs;
-}
-
-/** What a ledger ages by: a wall clock that is set forward makes none of them old. */
-function lastedMs(cluster: Cluster): number {
-  return cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
 }

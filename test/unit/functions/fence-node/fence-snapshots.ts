@@ -80,6 +80,7 @@ export function decided(changes: Partial<FenceSnapshot>): FenceVerdict {
     node: marked,
     record: undefined,
     agent,
+    time: undefined,
     bound: [],
     newFenceId: "fence-1",
   };
