@@ -77,6 +77,7 @@ async function readFrom<T>({ host, port }: AgentAddress, call: PeerCall, read: R
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const outgoing = request({ host, port, path, signal, agent: false, maxHeaderSize: mostHeaderBytes });
   // An answer that changes the protocol ends the connection without an error.
+  signal.addEventListener("abort", () => reject(new Error("no answer in time")), { once: true });
   outgoing.on("error", reject);
   outgoing.on("response", (answer) => {
     bodyOf(answer)
