@@ -1,6 +1,7 @@
 /** What is done in a fence: each step is one write, on condition that its object is as it was read. */
 
 import * as keys from "../shared/annotations/fencing.ts";
+import { agentPeersProposed, formatPeers } from "../shared/annotations/fencing-peers.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
@@ -52,7 +53,7 @@ async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
     case "note-agent":
       return patchRecord(attempt, step.record, { [keys.recordAgent.key]: notedAgent(step.agent) });
     case "arm":
-      return patchAgent(attempt, step.agent, keys.formatArmed(step.record));
+      return patchAgent(attempt, step.agent, { [keys.fenceArmed.key]: keys.formatArmed(step.record) });
     case "enter":
       return patchRecord(attempt, step.record, entering(context, step));
     case "note-hold":
@@ -69,7 +70,9 @@ async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
     case "clean-node":
       return cleanNode(attempt, step.keepsMark);
     case "disarm":
-      return patchAgent(attempt, step.agent, null);
+      return patchAgent(attempt, step.agent, { [keys.fenceArmed.key]: null });
+    case "propose":
+      return patchAgent(attempt, step.agent, { [agentPeersProposed.key]: formatPeers(step.peers) });
     case "end": {
       const { uid, resourceVersion } = step.record;
       return context.cluster.delete("leases", leaseKey(context, recordName(key.name)), { uid, resourceVersion });
@@ -148,13 +151,13 @@ function patchRecord(
   return context.cluster.patch("leases", leaseKey(context, recordName(key.name)), body, { notAfterMs });
 }
 
-/** Under the revision that was read: the agent can have changed neither its mode nor its boot since. */
+/** Under the revision that was read: the agent can have changed neither its mode nor its boot nor its peers since. */
 function patchAgent(
   { context, key, notAfterMs }: FenceAttempt,
   { uid, resourceVersion }: AgentSeen,
-  armed: string | null,
+  annotations: FenceTexts,
 ): Promise<unknown> {
-  const body = { metadata: { uid, resourceVersion, annotations: { [keys.fenceArmed.key]: armed } } };
+  const body = { metadata: { uid, resourceVersion, annotations } };
   return context.cluster.patch("leases", leaseKey(context, agentName(key.name)), body, { notAfterMs });
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
+import { formatPeers } from "../shared/annotations/fencing-peers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
@@ -39,12 +40,23 @@ const phases: Readonly<Record<FencePhase, (snapshot: FenceSnapshot, record: Reco
   recovering: decideRecovering,
 };
 
-/** The node has no record: it gets one if it has the mark, and otherwise loses what a fence may have left. */
+/**
+ * The node has no record: it gets one if it has the mark, and otherwise loses what a fence may have left, and its agent gets
+ * peers.
+ */
 function decideUnclaimed(snapshot: FenceSnapshot): FenceVerdict {
   const verdict = decideBeginning(snapshot);
-  const leftover =
-    verdict.step === undefined ? decideLeftover(snapshot, { fenceId: undefined, keepsMark: true }) : undefined;
-  return leftover === undefined ? verdict : { ...verdict, ...leftover, guard: "cleaning" };
+  if (verdict.step !== undefined) return verdict;
+  const leftover = decideLeftover(snapshot, { fenceId: undefined, keepsMark: true });
+  return leftover === undefined ? (decidePeers(snapshot) ?? verdict) : { ...verdict, ...leftover, guard: "cleaning" };
+}
+
+/** Never while the node has a record: the fence counts by the peers that the agent had when it was armed. */
+function decidePeers({ agent, proposal, name }: FenceSnapshot): FenceVerdict | undefined {
+  if (agent === undefined || proposal === undefined) return undefined;
+  if (formatPeers(agent.proposed ?? agent.peers) === formatPeers(proposal)) return undefined;
+  const message = `${proposal.length} peers are proposed to the agent of ${name}`;
+  return { guard: "proposing", message, step: { kind: "propose", agent, peers: proposal }, requeueAfterMs: undefined };
 }
 
 function decideBeginning({ node, name }: FenceSnapshot): FenceVerdict {

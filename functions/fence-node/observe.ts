@@ -15,6 +15,7 @@ import { observeTime } from "./observe-time.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
+import { proposalFor, surveyAgents } from "./survey-agents.ts";
 
 export const name = "fence-node";
 
@@ -35,7 +36,7 @@ export function fencingNamespace(context: Context): string {
 
 const nodeKey = (node: string): ObjectRef => ({ resource: "nodes", namespace: "", name: node });
 
-/** The nodes that have the mark or a record. Throws ClusterError. */
+/** The nodes that have the mark or a record, or whose agents should have other peers. Throws ClusterError. */
 export async function listKeys(context: Context): Promise<readonly ObjectRef[]> {
   const { cluster } = context;
   const namespace = fencingNamespace(context);
@@ -45,7 +46,8 @@ export async function listKeys(context: Context): Promise<readonly ObjectRef[]> 
   ]);
   const marked = nodes.items.filter(({ metadata }) => metadata.annotations?.[unhealthy.key] !== undefined);
   const recorded = records.items.map(({ metadata }) => metadata.name.replace(/^fence-/, ""));
-  const names = new Set([...marked.map(({ metadata }) => metadata.name), ...recorded]);
+  const proposed = await surveyAgents(context, namespace, nodes.items);
+  const names = new Set([...marked.map(({ metadata }) => metadata.name), ...recorded, ...proposed]);
   return [...names].map(nodeKey);
 }
 
@@ -71,6 +73,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     node,
     record,
     agent,
+    proposal: proposalFor(context, key.name),
     time: await observeTime(context, key, { node, record, agent, beganMs, namespace }),
     bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
     newFenceId: randomUUID(),

@@ -2,7 +2,7 @@
 
 import { read } from "../shared/annotations/entry.ts";
 import * as keys from "../shared/annotations/fencing.ts";
-import { agentPeers } from "../shared/annotations/fencing-peers.ts";
+import { agentPeers, agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
 import { agentName, recordName } from "./lease-names.ts";
@@ -108,6 +108,7 @@ export function parseAgent({ metadata }: LeaseObject): AgentSeen {
     permitMs: read(keys.agentPermitSeconds, metadata),
     watchdogMs: read(keys.agentWatchdogSeconds, metadata),
     peers: peers.some((peer) => agentName(peer.name) === name) ? [] : peers,
+    proposed: read(agentPeersProposed, metadata),
     armed: read(keys.fenceArmed, metadata),
   };
 }

@@ -62,6 +62,8 @@ export interface AgentSeen {
   readonly watchdogMs: number | undefined;
   /** Empty where it has none, or a list that does not parse or names its own node. */
   readonly peers: readonly Peer[];
+  /** Undefined where none are proposed, or a list that does not parse. */
+  readonly proposed: readonly Peer[] | undefined;
   readonly armed: ArmedFence | undefined;
 }
 
@@ -76,6 +78,8 @@ export interface FenceSnapshot {
   readonly agent: AgentSeen | undefined;
   /** What time shows of an armed fence; undefined where it is no evidence for it. */
   readonly time: TimeView | undefined;
+  /** The peers that the agent should have; undefined where it has them, or where this process does not know it. */
+  readonly proposal: readonly Peer[] | undefined;
   /** Pods that are bound to the node and have to go, and VolumeAttachments of it. Empty where they need not be known. */
   readonly bound: readonly string[];
   /** The id of a fence that begins now. */
@@ -99,6 +103,7 @@ export type FenceStep =
   | { readonly kind: "remove-out-of-service"; readonly node: NodeSeen }
   | { readonly kind: "clean-node"; readonly node: NodeSeen; readonly keepsMark: boolean }
   | { readonly kind: "disarm"; readonly agent: AgentSeen }
+  | { readonly kind: "propose"; readonly agent: AgentSeen; readonly peers: readonly Peer[] }
   | { readonly kind: "end"; readonly record: RecordSeen };
 
 export interface FenceVerdict {

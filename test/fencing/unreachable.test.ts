@@ -50,6 +50,32 @@ describe("a fence of a node that nothing reaches, on the real API server", { ski
       (await causeOf(machine)) === guard ? true : undefined,
     );
 
+  // First, because a node that was reset has another key, and its peers know it only after the next survey.
+  test("a part in which the nodes excuse each other: no evidence comes until the partition ends (F7)", async () => {
+    const machine = cluster.machine("node-2");
+    const part = cluster.machines.filter(({ name }) => name !== "node-4");
+    const outside = cluster.machine("node-4");
+    const pod = await pods.start("excused", machine.name);
+    const cut = async (isCut: boolean) => {
+      for (const one of part) await one.setReaches([cluster.apiAddress, outside.address], !isCut);
+    };
+    const resets = () => cluster.machines.flatMap((one) => one.resets).length;
+    const before = resets();
+    await cut(true);
+    await cluster.mark(machine.name);
+    await waitsFor(machine, "quorum");
+    assert.equal(resets(), before, "most peers of each node do not reach the API server either");
+    assert.equal((await pods.of("excused"))?.metadata.deletionTimestamp, undefined);
+    const { bootId } = machine;
+    await cut(false);
+    await cluster.untilClean(machine);
+    await cluster.untilUp(machine);
+    assert.equal(resets(), before + 1, "the node reads its fence, and nothing else is reset");
+    assert.notEqual(machine.bootId, bootId);
+    assert.equal((await pods.of("excused"))?.metadata.uid, pod.metadata.uid, "after a new boot id nothing is deleted");
+    assert.deepEqual(cluster.overlaps, []);
+  });
+
   test("by time: the node is cut off and stays off, and the pod runs elsewhere without a word of a person (F3)", async () => {
     const machine = cluster.machine("node-1");
     const { name, bootId } = machine;
@@ -78,31 +104,5 @@ describe("a fence of a node that nothing reaches, on the real API server", { ski
     await cluster.untilClean(machine);
     await cluster.untilUp(machine);
     assert.equal((await pods.of("cut"))?.metadata.uid, replacement.metadata.uid, "it stays where it is");
-    await cluster.untilAllArmed();
-  });
-
-  test("a part in which the nodes excuse each other: no evidence comes until the partition ends (F7)", async () => {
-    const machine = cluster.machine("node-2");
-    const part = cluster.machines.filter(({ name }) => name !== "node-4");
-    const outside = cluster.machine("node-4");
-    const pod = await pods.start("excused", machine.name);
-    const cut = async (isCut: boolean) => {
-      for (const one of part) await one.setReaches([cluster.apiAddress, outside.address], !isCut);
-    };
-    const resets = () => cluster.machines.flatMap((one) => one.resets).length;
-    const before = resets();
-    await cut(true);
-    await cluster.mark(machine.name);
-    await waitsFor(machine, "quorum");
-    assert.equal(resets(), before, "most peers of each node do not reach the API server either");
-    assert.equal((await pods.of("excused"))?.metadata.deletionTimestamp, undefined);
-    const { bootId } = machine;
-    await cut(false);
-    await cluster.untilClean(machine);
-    await cluster.untilUp(machine);
-    assert.equal(resets(), before + 1, "the node reads its fence, and nothing else is reset");
-    assert.notEqual(machine.bootId, bootId);
-    assert.equal((await pods.of("excused"))?.metadata.uid, pod.metadata.uid, "after a new boot id nothing is deleted");
-    assert.deepEqual(cluster.overlaps, []);
   });
 });

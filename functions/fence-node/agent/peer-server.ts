@@ -6,7 +6,7 @@ import type { PeerKey } from "./peer-key.ts";
 import { formatHere, formatVerdict, type PeerQuestion, parseQuestion, signatureHeader } from "./peer-messages.ts";
 
 /** Any further connection is closed at once. */
-export const mostConnections = 32;
+export const mostConnections = 64;
 /** The most bytes of the path and the headers of a request. */
 const mostHeaderBytes = 4096;
 /** How long a request may take to arrive, and how long its connection may then be quiet, each in milliseconds. */

@@ -48,6 +48,7 @@ export const agent: AgentSeen = {
   permitMs: 40_000,
   watchdogMs: 10_000,
   peers: [],
+  proposed: undefined,
   armed: undefined,
 };
 export const noted = {
@@ -81,6 +82,7 @@ export function decided(changes: Partial<FenceSnapshot>): FenceVerdict {
     record: undefined,
     agent,
     time: undefined,
+    proposal: undefined,
     bound: [],
     newFenceId: "fence-1",
   };

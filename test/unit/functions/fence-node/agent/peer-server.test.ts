@@ -238,7 +238,7 @@ suite("clients that mean an agent's server harm", () => {
     });
   });
 
-  test("no more than 32 connections are open, and a further one is closed at once", async () => {
+  test("no more than 64 connections are open, and a further one is closed at once", async () => {
     await serving(async ({ port }) => {
       const sockets = await Promise.all(Array.from({ length: mostConnections }, () => open(port)));
       assert.equal(await readAll(await open(port)), "");

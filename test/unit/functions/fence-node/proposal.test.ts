@@ -1,0 +1,80 @@
+/** Which peers are proposed: the rules of one list, and what holds for all lists of drawn clusters. */
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { decideProposals, type SurveyedAgent } from "../../../../functions/fence-node/decide-proposal.ts";
+import { formatPeers, type Peer } from "../../../../functions/shared/annotations/fencing-peers.ts";
+
+const print = (at: number) => at.toString(16).padStart(16, "0");
+const agentOf = (at: number, change: Partial<SurveyedAgent> = {}): SurveyedAgent => ({
+  name: `node-${String(at).padStart(3, "0")}`,
+  zone: "",
+  isControlPlane: false,
+  fingerprint: print(at),
+  isSeenRenewing: true,
+  silentMs: 5_000,
+  peers: [],
+  ...change,
+});
+const cluster = (count: number, change: (at: number) => Partial<SurveyedAgent> = () => ({})) =>
+  Array.from({ length: count }, (_, at) => agentOf(at, change(at)));
+/** The agents after each has adopted what is proposed to it. */
+const adopted = (agents: readonly SurveyedAgent[]): readonly SurveyedAgent[] => {
+  const proposals = decideProposals(agents);
+  return agents.map((agent) => ({ ...agent, peers: proposals.get(agent.name) ?? agent.peers }));
+};
+const namesOf = (peers: readonly Peer[]) =>
+  peers.map(({ name }) => Number(name.slice(5))).sort((one, other) => one - other);
+const peersOf = (agents: readonly SurveyedAgent[], at: number) => namesOf(agents[at]?.peers ?? []);
+
+suite("the peers that are proposed", () => {
+  test("in a small cluster each node gets all others, with the keys of their Leases", () => {
+    const agents = adopted(cluster(3));
+    assert.equal(formatPeers(agents[0]?.peers ?? []), `node-001=${print(1)} node-002=${print(2)}`);
+    assert.equal(decideProposals(agents).size, 0, "nothing is proposed twice");
+  });
+
+  test("an agent that was not seen to renew, or is silent, or cannot be asked is no new peer", () => {
+    for (const change of [{ isSeenRenewing: false }, { silentMs: 60_000 }, { fingerprint: undefined }]) {
+      const agents = adopted(cluster(3, (at) => (at === 1 ? change : {})));
+      assert.deepEqual(peersOf(agents, 0), [2], JSON.stringify(change));
+      assert.deepEqual(peersOf(agents, 1), [0, 2], "it gets peers itself");
+    }
+  });
+
+  test("a peer stays until it has been silent for two minutes, is gone, or has another key", () => {
+    const agents = adopted(cluster(4));
+    const later = (change: Partial<SurveyedAgent>) =>
+      adopted(agents.map((agent, at) => (at === 1 ? { ...agent, ...change } : agent)));
+    assert.deepEqual(peersOf(later({ silentMs: 119_999, isSeenRenewing: false }), 0), [1, 2, 3]);
+    assert.deepEqual(peersOf(later({ silentMs: 120_000 }), 0), [2, 3]);
+    assert.deepEqual(peersOf(adopted(agents.filter((_, at) => at !== 1)), 0), [2, 3]);
+    const restarted = later({ fingerprint: print(99) })[0]?.peers.find(({ name }) => name === "node-001");
+    assert.equal(restarted?.fingerprint, print(99));
+  });
+
+  test("a control-plane node is a peer only where no other node is one, and there are two", () => {
+    const first = { isControlPlane: true };
+    assert.deepEqual(peersOf(adopted(cluster(4, (at) => (at === 0 ? first : {}))), 1), [2, 3]);
+    assert.deepEqual(peersOf(adopted(cluster(4, (at) => (at === 0 ? first : {}))), 0), [1, 2, 3]);
+    assert.deepEqual(peersOf(adopted(cluster(2, (at) => (at === 0 ? first : {}))), 1), [], "a single one has no peers");
+    assert.deepEqual(peersOf(adopted(cluster(3, () => first)), 1), [0, 2]);
+    assert.deepEqual(peersOf(adopted(cluster(3, (at) => (at < 2 ? first : {}))), 2), [0, 1], "the only other node");
+  });
+
+  test("at most a third is of its own zone where there are others, and without others all may be", () => {
+    const zones = adopted(cluster(30, (at) => ({ zone: at < 20 ? "a" : "b" })));
+    const own = peersOf(zones, 0).filter((at) => at < 20);
+    const others = peersOf(zones, 0).filter((at) => at >= 20);
+    assert.ok(own.length <= others.length / 2, `${own.length} and ${others.length}`);
+    const alone = adopted(cluster(30, (at) => ({ zone: at < 29 ? "a" : "b" })));
+    assert.deepEqual(peersOf(alone, 0), [29], "one elsewhere allows none of its own");
+    assert.equal(peersOf(adopted(cluster(30, () => ({ zone: "a" }))), 0).length, 12);
+  });
+
+  test("a node that joins takes no place in a full list", () => {
+    const agents = adopted(cluster(40, (at) => ({ zone: "abc"[at % 3] ?? "" })));
+    const more = adopted([...agents, agentOf(40, { zone: "b" })]);
+    for (const at of agents.keys()) assert.deepEqual(peersOf(more, at), peersOf(agents, at), `${at}`);
+    assert.equal(peersOf(more, 40).length, 12);
+  });
+});
