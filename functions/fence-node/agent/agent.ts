@@ -95,7 +95,8 @@ export class Agent {
   /** Decides about the device, and writes to it without an `await` in between. */
   tick(): void {
     if (this.#isStopped) return;
-    const { isArmed, permitLifeMs } = this.#mode;
+    const { isArmed } = this.#mode;
+    const permitLifeMs = this.#mode.permitLifeMs(this.#feeder.watchdogMs);
     const [permitMs, fence, isTainted] = [this.#permitMs, this.#fence, this.#isTainted];
     this.#feeder.tick({ permitMs, permitLifeMs, isArmed, fence, isTainted });
   }
@@ -169,6 +170,7 @@ export class Agent {
     const answeredMs = this.#outside.clock.nowMs();
     this.#contact = contactAfter(this.#contact, { sentMs, answeredMs }, this.freshMs);
     this.#peers.note(value.annotations);
+    this.#mode.note(value.annotations);
     return true;
   }
 

@@ -5,7 +5,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { messageOf } from "../../shared/base/error-message.ts";
-import { type Fields, parseFields } from "../../shared/base/fields.ts";
+import { type Fields, fieldsOf, parseFields } from "../../shared/base/fields.ts";
 import type { BootHistory } from "./decide-boots.ts";
 import type { AgentLog, BootMemory, BootStore } from "./outside.ts";
 
@@ -65,10 +65,10 @@ const isText = (value: unknown) => value === undefined || typeof value === "stri
 export const storedMemory: StoredFile<BootMemory> = {
   unwritten: "an agent that is started again in this boot needs the API first",
   parse(fields) {
-    const { bootId, permitMs, renewals, acknowledgedPermitMs, acknowledgedFreshMs, ...more } = fields ?? {};
+    const { bootId, permitMs, renewals, storedTimes = {}, ...more } = fields ?? {};
     const { armed, peers, wantedPeers, publicKey, secret, isTainted, isDeviceStarted, isArmed } = more;
     const isWhole =
-      [permitMs, renewals, acknowledgedPermitMs, acknowledgedFreshMs].every(isCount) &&
+      [permitMs, renewals, ...Object.values(fieldsOf(storedTimes) ?? { storedTimes: "no fields" })].every(isCount) &&
       [isTainted, isDeviceStarted, isArmed].every(isFlag) &&
       [armed, peers, wantedPeers, publicKey, secret].every(isText);
     return typeof bootId === "string" && isWhole ? (fields as unknown as BootMemory) : undefined;

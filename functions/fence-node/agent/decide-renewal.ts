@@ -22,6 +22,34 @@ export function hasFenceTaint(taints: unknown = []): boolean | undefined {
     .some((taint) => taint?.key === keys.fenceTaint.key && taint.effect === keys.fenceTaint.effect);
 }
 
+/** Times as a Lease has them, in milliseconds; absent where it has none. */
+export interface StoredTimes {
+  readonly permitMs?: number | undefined;
+  /** 0 where there is no watchdog. */
+  readonly watchdogMs?: number | undefined;
+  /** How old an observation may be against which renewals show contact (X - A). */
+  readonly freshMs?: number | undefined;
+}
+
+/** What a fence may count by: what the Lease has of a boot. */
+export function modeOfLease(annotations: LeaseAnnotations): {
+  readonly bootId: string | undefined;
+  readonly isArmed: boolean;
+  readonly times: StoredTimes;
+} {
+  const parsed = <T>({ key, parse }: { readonly key: string; parse(text: string): T | undefined }): T | undefined =>
+    parse(annotations[key] ?? "");
+  return {
+    bootId: parsed(keys.agentBootId),
+    isArmed: parsed(keys.agentMode) === "armed",
+    times: {
+      permitMs: parsed(keys.agentPermitSeconds),
+      watchdogMs: parsed(keys.agentWatchdogSeconds),
+      freshMs: parsed(keys.agentFreshSeconds),
+    },
+  };
+}
+
 /** What the Node of this machine says for the mode. The annotation excludes it whatever its value is. */
 export function ownNodeOf({ metadata, status }: Readonly<Record<string, unknown>>): OwnNode | undefined {
   const annotations = fieldsOf(fieldsOf(metadata)?.annotations) ?? {};

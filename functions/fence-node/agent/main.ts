@@ -85,7 +85,10 @@ async function run(settings: AgentSettings): Promise<void> {
   const stopping = new AbortController();
   const stopped = new AbortController();
   for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => stopping.abort());
-  const server = await listen(settings.peerPort, stopping.signal);
+  const server = await listen(settings.peerPort, stopping.signal).catch((error: Error) => {
+    log("warn", `port ${settings.peerPort} cannot be used: ${error.message}`);
+    process.exitCode = 1;
+  });
   if (server === undefined) return;
   const api = new HttpsApi(settings);
   const agent = makeAgent(settings, api);

@@ -2,6 +2,7 @@
 
 import { type BootHistory, historyAfter, historyAfterStop, historyOfBoot } from "./decide-boots.ts";
 import { type ExplicitOnlyReason, type OwnNode, whyExplicitOnly } from "./decide-mode.ts";
+import { type LeaseAnnotations, modeOfLease, type StoredTimes } from "./decide-renewal.ts";
 import type { BootMemory, Outside } from "./outside.ts";
 import type { Peers } from "./peers.ts";
 import type { AgentSettings } from "./settings.ts";
@@ -18,17 +19,16 @@ export class Mode {
   #node: OwnNode | undefined;
   #drilledMs: number | undefined;
   #history: BootHistory;
-  /** Undefined until the API server has acknowledged some in this boot. */
-  #acknowledged: { readonly permitMs: number; readonly freshMs: number } | undefined;
+  /** As the Lease has them. A fence counts by these until the API server shows others. */
+  #stored: StoredTimes;
 
   constructor(times: ModeTimes, outside: Outside, peers: Peers, notes: StateLog, memory: BootMemory | undefined) {
     this.#times = times;
     this.#outside = outside;
     this.#peers = peers;
     this.#notes = notes;
-    const { isArmed = false, acknowledgedPermitMs: permitMs, acknowledgedFreshMs: freshMs } = memory ?? {};
-    this.#isArmed = isArmed;
-    this.#acknowledged = permitMs === undefined || freshMs === undefined ? undefined : { permitMs, freshMs };
+    this.#isArmed = memory?.isArmed === true;
+    this.#stored = memory?.storedTimes ?? {};
     this.#history = historyOfBoot(outside.history.read(), outside.bootId);
   }
 
@@ -37,22 +37,34 @@ export class Mode {
     return this.#isArmed;
   }
 
-  /** How long a permit lasts, in milliseconds: the shorter of two times while the API server may know either. */
-  get permitLifeMs(): number {
-    return Math.min(this.#times.permitMs, this.#acknowledged?.permitMs ?? Number.POSITIVE_INFINITY);
+  /**
+   * How long a permit lasts, in milliseconds: no longer than the Lease has it. A watchdog that fires later than the Lease has it
+   * shortens the permit by twice the difference, because a fence waits for the permit and for two times of the watchdog.
+   */
+  permitLifeMs(watchdogMs: number | undefined): number {
+    const { permitMs = Number.POSITIVE_INFINITY, watchdogMs: storedMs = 0 } = this.#stored;
+    const laterMs = storedMs === 0 || watchdogMs === undefined ? 0 : Math.max(0, watchdogMs - storedMs);
+    return Math.min(this.#times.permitMs, permitMs) - 2 * laterMs;
   }
 
-  /** How old a success may be that is contact, in milliseconds: the longer of two times while the API server may know either. */
+  /** How old a success may be that is contact, in milliseconds: no less than the Lease has it. */
   get freshMs(): number {
-    return Math.max(this.#times.freshMs, this.#acknowledged?.freshMs ?? 0);
+    return Math.max(this.#times.freshMs, (this.#stored.freshMs ?? 0) + this.#times.renewTimeoutMs);
   }
 
-  get memory(): Pick<BootMemory, "isArmed" | "acknowledgedPermitMs" | "acknowledgedFreshMs"> {
-    return {
-      isArmed: this.#isArmed,
-      acknowledgedPermitMs: this.#acknowledged?.permitMs,
-      acknowledgedFreshMs: this.#acknowledged?.freshMs,
-    };
+  get memory(): Pick<BootMemory, "isArmed" | "storedTimes"> {
+    return { isArmed: this.#isArmed, storedTimes: this.#stored };
+  }
+
+  /**
+   * The API server shows the Lease. What it says of this boot is in force, also where this process does not remember that it was
+   * written.
+   */
+  note(annotations: LeaseAnnotations): void {
+    const stored = modeOfLease(annotations);
+    if (stored.bootId !== this.#outside.bootId) return;
+    if (stored.isArmed) this.#isArmed = true;
+    this.#stored = stored.times;
   }
 
   /**
@@ -74,14 +86,13 @@ export class Mode {
     return why;
   }
 
-  /** The API server has acknowledged a write of a mode, and of the times of this process. */
+  /** The API server has acknowledged a write of a mode. */
   acknowledge(isArmed: boolean): void {
     if (isArmed)
       this.#notes.note("mode", "info", "the mode is armed: without the API server and peers the node is reset");
     else if (this.#isArmed)
       this.#notes.note("mode", "warn", "the mode is explicit-only: a fence alone resets the node");
     this.#isArmed = isArmed;
-    this.#acknowledged = { permitMs: this.#times.permitMs, freshMs: this.#times.freshMs };
   }
 
   /** Asks each peer whether it is there, once a minute and when others are proposed; and reads the Node. Never rejects. */

@@ -3,7 +3,7 @@ import type { AgentAddress } from "../../shared/annotations/fencing-peers.ts";
 import type { BootHistory } from "./decide-boots.ts";
 import type { PeerAnswer } from "./decide-excuse.ts";
 import type { ExplicitOnlyReason, OwnNode } from "./decide-mode.ts";
-import type { LeaseAnnotations } from "./decide-renewal.ts";
+import type { LeaseAnnotations, StoredTimes } from "./decide-renewal.ts";
 
 /** The boottime clock of the machine, in milliseconds. It also counts the time that the machine is suspended. */
 export interface BootClock {
@@ -93,9 +93,8 @@ export interface BootMemory {
   readonly isDeviceStarted?: boolean | undefined;
   /** The agent behaves as `armed`: the API server may have its word for it. */
   readonly isArmed?: boolean | undefined;
-  /** The times of a permit and of a contact that the API server has acknowledged, in milliseconds. */
-  readonly acknowledgedPermitMs?: number | undefined;
-  readonly acknowledgedFreshMs?: number | undefined;
+  /** The times that the Lease has of this boot. */
+  readonly storedTimes?: StoredTimes | undefined;
   /** The list of peers as it is stored, and as a renewal may have written it. */
   readonly peers?: string | undefined;
   readonly wantedPeers?: string | undefined;

@@ -200,6 +200,29 @@ suite("the permit of an armed agent", () => {
     assert.deepEqual([modeOf(world), whyOf(world)], ["explicit-only", "peers-silent"]);
   });
 
+  test("a process that remembers nothing of its boot is armed once its Lease says so", async () => {
+    const { world } = await armedAgent();
+    world.memory = undefined;
+    const successor = world.agent();
+    await successor.renew();
+    assert.equal(modeOf(world), "armed");
+    world.takeDevice();
+    world.cutOff();
+    await world.run(successor, 100);
+    assert.ok(world.takeDevice().length < 60);
+  });
+
+  test("a watchdog that fires later than the Lease has it shortens the permit by twice the difference", async () => {
+    const { world, agent } = await armedAgent();
+    world.cutOff();
+    world.time = watchdogMs + 10_000;
+    const permitMs = world.memory?.permitMs ?? 0;
+    const startMs = world.nowMs;
+    await world.run(agent, 100);
+    const fed = world.takeDevice().length;
+    assert.ok(fed <= (permitMs + times.permitMs - 20_000 - startMs) / 1_000 + 2, `${fed}`);
+  });
+
   test("a longer permit counts once it is acknowledged, and a shorter one at once", async () => {
     const { world } = await armedAgent();
     world.cutOff();

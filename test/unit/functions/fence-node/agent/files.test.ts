@@ -69,7 +69,7 @@ test("an agent does not wait for the reader of a FIFO", (context) => {
 test("what an agent has written of its boot is read again", (context) => {
   const path = join(folderOf(context), "run", "agent.json");
   const lists = { peers: "", wantedPeers: `b=${"0".repeat(16)}`, publicKey: "p", secret: "s" };
-  const acknowledged = { isArmed: true, acknowledgedPermitMs: 3, acknowledgedFreshMs: 4 };
+  const acknowledged = { isArmed: true, storedTimes: { permitMs: 3, watchdogMs: 5, freshMs: 4 } };
   const started = { permitMs: 1, renewals: 2, armed, isTainted: true, isDeviceStarted: true };
   const memory = { bootId, ...started, ...acknowledged, ...lists };
   new BootFile(path, storedMemory, assert.fail).write(memory);
@@ -80,7 +80,17 @@ test("what an agent has written of its boot is read again", (context) => {
 test("no file, rubbish and values of another type are nothing, and the log says so unless there is no file", (context) => {
   const path = join(folderOf(context), "agent.json");
   assert.equal(new BootFile(path, storedMemory, assert.fail).read(), undefined);
-  for (const text of ["", "x", "[]", "{}", "\0", `{"bootId":"${bootId}","permitMs":"1"}`, `{"bootId":1}`]) {
+  for (const text of [
+    "",
+    "x",
+    "[]",
+    "{}",
+    "\0",
+    `{"bootId":"${bootId}","permitMs":"1"}`,
+    `{"bootId":1}`,
+    `{"bootId":"b","storedTimes":1}`,
+    `{"bootId":"b","storedTimes":{"permitMs":"1"}}`,
+  ]) {
     writeFileSync(path, text);
     const logged: string[] = [];
     assert.equal(new BootFile(path, storedMemory, (_level, message) => logged.push(message)).read(), undefined, text);
