@@ -26,7 +26,7 @@ export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen)
   if (hasAnotherBoot(node, record)) return enter(record, "recovering", `another machine is called ${name} now`);
   if (node.outOfService !== undefined) return enter(record, "evacuating", `Kubernetes deletes the pods of ${name}`);
   if (node.isReady) {
-    const message = `${name} is confirmed to be off, and its Node is Ready: its pods stay as long as it is`;
+    const message = `there is evidence that ${name} has stopped (${record.evidence}), and its Node is Ready: its pods stay as long as it is`;
     return onRecord(wait("still-alive", message, evacuatingRequeueMs));
   }
   const message = `${name} gets the taint out-of-service: Kubernetes deletes its pods, and detaches their volumes`;

@@ -8,14 +8,13 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
-import { lastedMs } from "../shared/kubernetes/lasted.ts";
 import { needsBound } from "./decide.ts";
 import { agentName, recordName } from "./lease-names.ts";
-import { observeTime } from "./observe-time.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
 import { proposalFor, surveyAgents } from "./survey-agents.ts";
+import { beginOf, readTime } from "./time-view.ts";
 
 export const name = "fence-node";
 
@@ -56,7 +55,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
   const { cluster } = context;
   const namespace = fencingNamespace(context);
   const malformed: Malformed[] = [];
-  const beganMs = lastedMs(cluster);
+  const began = beginOf(cluster);
   // The record first: a Node that is read after it is no older than what the record says of it.
   const lease = await find(cluster, "leases", { namespace, name: recordName(key.name) });
   const [object, agentLease] = await Promise.all([
@@ -74,7 +73,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     record,
     agent,
     proposal: proposalFor(context, key.name),
-    time: await observeTime(context, key, { node, record, agent, beganMs, namespace }),
+    time: await readTime(context, { key, namespace }, began, { node, record, agent }),
     bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
     newFenceId: randomUUID(),
   };

@@ -15,6 +15,21 @@ export interface LedgerCopy {
   atMs: number;
 }
 
+/**
+ * A fence that a process of `fence-node` knows to be armed. Times are of a clock that counts nothing that only the wall clock
+ * has shown.
+ */
+export interface KnownArmed {
+  /** The fence, its record, and the version of the agent's Lease that arming rests on. */
+  readonly identity: string;
+  /** The end of the first observation that showed it armed. Every later one has shown it as well. */
+  readonly sinceMs: number;
+  /** How much only the wall clock had shown at the last observation. */
+  readonly skippedMs: number;
+  /** When each began, and the renewals of each peer, the oldest first. */
+  readonly observations: readonly { readonly beganMs: number; readonly renewals: ReadonlyMap<string, number> }[];
+}
+
 /** What one function remembers of a group, or of another key, between reconciles. Losing it costs requests, never safety. */
 export interface GroupMemory {
   /** To be read and changed through `ledger-copy.ts`. */
@@ -41,6 +56,8 @@ export interface GroupMemory {
   readonly knownSince: Map<string, number>;
   /** Since when this process has known zones that have joined, by name and uid, by the monotonic clock. */
   readonly joinedSince: Map<string, number>;
+  /** The fence of a node, as long as it is armed; absent: this process begins to count. */
+  knownArmed?: KnownArmed | undefined;
   /** Identities of the Events that this process has sent. */
   readonly sentEvents: Set<string>;
 }
