@@ -171,11 +171,20 @@ export class FencingCluster {
   /** Proposes all other machines to each agent as its peers, and resolves when all of them are armed. */
   async armAll(): Promise<void> {
     const keys = await Promise.all(
-      this.machines.map(async ({ name }) => [name, await this.#fingerprint(name)] as const),
+      this.machines.map(async ({ name }) => [name, fingerprintOf(await this.keyOf(name))] as const),
     );
     for (const { name } of this.machines) {
       const peers = keys.filter(([peer]) => peer !== name).map(([peer, print]) => `${peer}=${print}`);
       await this.patchAgentLease(name, { "sluice.dev/agent-peers-proposed": peers.join(" ") });
+    }
+    for (const { name } of this.machines) {
+      await eventually(`the agent of ${name} has its peers`, startTimeoutMs, async () => {
+        const { annotations } = (await this.agentLease(name)).metadata;
+        const [has, proposed] = ["agent-peers", "agent-peers-proposed"].map(
+          (key) => annotations?.[`sluice.dev/${key}`],
+        );
+        return has === proposed ? true : undefined;
+      });
     }
     await this.untilAllArmed();
   }
@@ -189,9 +198,9 @@ export class FencingCluster {
     }
   }
 
-  async #fingerprint(node: string): Promise<string> {
-    const { metadata } = await this.agentLease(node);
-    return fingerprintOf(metadata.annotations?.["sluice.dev/agent-key"] ?? "");
+  /** The public key of an agent. */
+  async keyOf(node: string): Promise<string> {
+    return (await this.agentLease(node)).metadata.annotations?.["sluice.dev/agent-key"] ?? "";
   }
 
   patchNode(name: string, body: object): Promise<NodeObject> {

@@ -130,9 +130,14 @@ export class Machine {
     return boot.agent;
   }
 
-  async signalAgent(signal: NodeJS.Signals): Promise<Launched> {
+  /** The agent that was started last. */
+  get agent(): Launched {
     const { agent } = this.#running();
     if (agent === undefined) throw new Error(`${this.name} has no agent`);
+    return agent;
+  }
+
+  async signalAgent(signal: NodeJS.Signals, agent = this.agent): Promise<Launched> {
     process.kill(await childOf(agent), signal);
     return agent;
   }

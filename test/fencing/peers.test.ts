@@ -61,27 +61,65 @@ describe("agents with peers, on machines beside the real API server", { skip, co
     assert.deepEqual(resetsOf(cluster.machines), []);
   });
 
+  test("a new agent waits beside the old one, takes over what it knows, and is armed again: nothing is reset (F30)", async () => {
+    const machine = cluster.machine("node-1");
+    const old = machine.agent;
+    const successor = machine.startAgent();
+    await eventually("the successor waits", timeoutMs, async () =>
+      successor.printed().stdout.includes("port 9843 is taken") ? true : undefined,
+    );
+    await fed(5, machine);
+    const before = await cluster.keyOf(machine.name);
+    await machine.signalAgent("SIGTERM", old);
+    assert.equal((await old.ended).code, 0);
+    await fed(5, machine);
+    await cluster.untilAllArmed();
+    assert.equal(await cluster.keyOf(machine.name), before, "its peers know it by the same key");
+    assert.deepEqual(resetsOf(cluster.machines), []);
+  });
+
+  test("a part in which each node has at most half of its peers is reset, and the rest goes on (F6)", async () => {
+    const part = [cluster.machine("node-1"), cluster.machine("node-2")];
+    const rest = cluster.machine("node-3");
+    const boots = part.map(({ bootId }) => bootId);
+    for (const machine of part) await machine.setReaches([cluster.apiAddress, rest.address], false);
+    for (const machine of part) {
+      await eventually(`the reset of ${machine.name}`, timeoutMs, async () =>
+        machine.resets.length > 0 ? true : undefined,
+      );
+    }
+    for (const machine of part) await cluster.untilUp(machine);
+    await cluster.armAll();
+    assert.deepEqual(
+      resetsOf(cluster.machines).map((reset) => [reset.cause, reset.bootId]),
+      boots.map((bootId) => ["watchdog", bootId]),
+    );
+  });
+
   test("a node that reaches nothing is reset by its watchdog once its permit has run out, and its peers are not (F3)", async () => {
-    const machine = cluster.machine("node-2");
+    const machine = cluster.machine("node-3");
     const { bootId } = machine;
+    const before = resetsOf(cluster.machines).length;
     await machine.setConnected(false);
     await eventually("the reset", timeoutMs, async () => (machine.resets.length > 0 ? true : undefined));
     await armAgain(machine);
     assert.deepEqual(
-      resetsOf(cluster.machines).map((reset) => [reset.cause, reset.bootId]),
+      machine.resets.map((reset) => [reset.cause, reset.bootId]),
       [["watchdog", bootId]],
     );
+    assert.equal(resetsOf(cluster.machines).length, before + 1);
   });
 
   test("cut off the API server, a fenced node is stopped by what its peers have read (F2)", async () => {
-    const machine = cluster.machine("node-3");
+    const machine = cluster.machine("node-1");
     const { bootId } = machine;
     const before = resetsOf(cluster.machines).length;
+    const own = machine.resets.length;
     await machine.setReaches([cluster.apiAddress], false);
     await fed(10, machine);
     await cluster.patchNode(machine.name, { spec: { taints: [{ key: key("fence"), effect: "NoSchedule" }] } });
     await cluster.patchAgentLease(machine.name, { [key("fence-armed")]: `${randomUUID()} ${bootId}` });
-    await eventually("the reset", timeoutMs, async () => (machine.resets.length > 0 ? true : undefined));
+    await eventually("the reset", timeoutMs, async () => (machine.resets.length > own ? true : undefined));
     await cluster.patchNode(machine.name, { spec: { taints: [] } });
     await cluster.untilUp(machine);
     assert.equal(resetsOf(cluster.machines).length, before + 1);
