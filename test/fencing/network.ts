@@ -41,7 +41,17 @@ export class Bridge {
     );
     if (free === undefined) throw new Error("no network is free for a bridge");
     const bridge = new Bridge(`slb${process.pid}`, free);
-    await ip("link", "add", bridge.#name, "type", "bridge");
+    // Without an address of its own a bridge takes that of a port, and another one when that machine is reset: the others would
+    // send what is for the API server to the old address for half a minute.
+    const own = [
+      "add",
+      bridge.#name,
+      "address",
+      `02:01:00:00:00:${free.toString(16).padStart(2, "0")}`,
+      "type",
+      "bridge",
+    ];
+    await ip("link", ...own);
     await ip("address", "add", `${bridge.address}/24`, "dev", bridge.#name);
     await ip("link", "set", bridge.#name, "up");
     return bridge;
