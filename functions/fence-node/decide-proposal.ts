@@ -36,7 +36,9 @@ export function decideProposals(agents: readonly SurveyedAgent[]): ReadonlyMap<s
   for (const agent of order) {
     const { usable } = poolOf(agent);
     const kept = agent.peers.flatMap((peer) => usable.get(formatPeers([peer])) ?? []);
-    draft.set(agent, spread(agent, kept.filter(draft.isFree), []));
+    // Any client that may write a Lease may have written a list that names its own node: the agent would never take it over.
+    const others = kept.filter((peer) => peer !== agent && draft.isFree(peer));
+    draft.set(agent, spread(agent, others, []));
   }
   for (const [at, agent] of order.entries()) {
     const list = draft.listOf(agent);
@@ -133,7 +135,8 @@ class Draft {
 
 /**
  * The list with more peers: from the zones that have fewest in it, and at most a third of its own zone, because a zone that is
- * cut off as a whole must not excuse its nodes. Without other zones all may be of its own.
+ * cut off as a whole must not excuse its nodes. Where no agent of another zone is free, all may be of its own: a fence is then
+ * possible for a node that is cut off alone.
  */
 function spread(
   { zone: own }: SurveyedAgent,

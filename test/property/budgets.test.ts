@@ -42,9 +42,10 @@ const object = fc.oneof(
 );
 
 test("any object is either a usable budget, or a field and a message that names it", () => {
-  let budgets = 0;
+  let [runs, budgets] = [0, 0];
   fc.assert(
     fc.property(object, fc.string(), (given, podName) => {
+      runs++;
       const parsed = parseZoneBudget(given);
       if ("field" in parsed) {
         assert.ok(parsed.message.startsWith(parsed.field), parsed.message);
@@ -58,7 +59,8 @@ test("any object is either a usable budget, or a field and a message that names 
     }),
     { numRuns: 3_000 },
   );
-  assert.ok(budgets > 300, `${budgets} of them were budgets`);
+  // A share, because the mutation run draws fewer.
+  assert.ok(budgets > runs / 10, `${budgets} of ${runs} were budgets`);
 });
 
 const handler = validateZoneBudget.open(undefined as never);

@@ -34,9 +34,10 @@ function stateOf(writes: readonly Write[], isDelivered: (one: Write) => boolean)
 const sorted = (state: ReadonlyMap<string, Thing>) => [...state.values()].sort((a, b) => a.name.localeCompare(b.name));
 
 test("a newer list repairs what a watch has lost, and an older one undoes nothing that the watch has delivered", () => {
-  let [mended, older] = [0, 0];
+  let [runs, mended, older] = [0, 0, 0];
   fc.assert(
     fc.property(history, ({ writes, reached, listedAt }) => {
+      runs++;
       const before = stateOf(writes.slice(0, reached), ({ lost }) => !lost);
       const list = stateOf(writes.slice(0, listedAt), () => true);
       const listed = [...list.values()];
@@ -71,5 +72,6 @@ test("a newer list repairs what a watch has lost, and an older one undoes nothin
     }),
     { numRuns: 5_000 },
   );
-  assert.ok(mended > 500 && older > 500, `${mended} ${older}`);
+  // A share, because the mutation run draws fewer.
+  assert.ok(mended > runs / 10 && older > runs / 10, `${mended} and ${older} of ${runs}`);
 });

@@ -21,9 +21,10 @@ const ports = fc.oneof(
 const paths = fc.oneof(fc.webPath(), names, fc.string({ unit: "binary", maxLength: 20 }));
 
 test("a call goes to the host, port and path that its names make, or is refused", () => {
-  let sent = 0;
+  let [runs, sent] = [0, 0];
   fc.assert(
     fc.property(names, names, names, ports, paths, (pod, service, namespace, portText, pathText) => {
+      runs++;
       const [port, path] = [parsePort(portText), parsePath(pathText)];
       if (port === undefined || path === undefined) return;
       const address: PodAddress = { scheme: "http", pod, service, namespace, group: "g", port };
@@ -40,7 +41,8 @@ test("a call goes to the host, port and path that its names make, or is refused"
     }),
     { numRuns: 5_000, seed: 1 },
   );
-  assert.ok(sent > 100, `${sent}`);
+  // A share, because the mutation run draws fewer.
+  assert.ok(sent > runs / 50, `${sent} of ${runs}`);
 });
 
 test("a valid port is written back unchanged", () => {

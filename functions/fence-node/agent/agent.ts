@@ -141,8 +141,6 @@ export class Agent {
   async #writeLease(base: AgentLease, leftMs: () => number): Promise<void> {
     const { api, clock } = this.#outside;
     const { annotations, isArmed } = this.#compose();
-    // What the API server may know is in force before it knows it, also for a process that takes over.
-    this.#remember();
     const sentMs = clock.nowMs();
     const answer = await api.patchLease(base, annotations, leftMs());
     if (answer.value !== undefined) this.#renewals++;
@@ -174,13 +172,17 @@ export class Agent {
     return true;
   }
 
-  /** What the next write of the Lease says. From now on it may be in force. A fence leaves all as it is but what counts. */
+  /**
+   * What the next write of the Lease says. What the API server may know is in force before it knows it, also for a process that
+   * takes over. A fence leaves all as it is but what shows that the agent runs.
+   */
   #compose(): { readonly annotations: LeaseAnnotations; readonly isArmed: boolean } {
     if (this.#fence !== undefined) {
       return { annotations: this.#annotations(undefined, ""), isArmed: this.#mode.isArmed };
     }
     const peers = this.#peers.adopt();
     const why = this.#mode.next(this.#feeder.watchdog, this.#permitMs !== undefined);
+    this.#remember();
     return { annotations: this.#annotations(why, peers), isArmed: why === undefined };
   }
 

@@ -24,14 +24,14 @@ export function historyOfBoot(before: BootHistory | undefined, bootId: string): 
   return { bootId, shortBoots: before.state === "over" ? 0 : before.shortBoots + more, state: "unarmed" };
 }
 
-/** The history after a renewal. */
+/** The history after a renewal: the same object where nothing changes. */
 export function historyAfter(
   history: BootHistory,
   { isArmed, contactMs }: { readonly isArmed: boolean; readonly contactMs: number },
 ): BootHistory {
   if (history.state === "over") return history;
   if (contactMs >= longContactMs) return { ...history, shortBoots: 0, state: "over" };
-  return isArmed ? { ...history, state: "armed" } : history;
+  return isArmed && history.state === "unarmed" ? { ...history, state: "armed" } : history;
 }
 
 /** The history after an orderly stop. */

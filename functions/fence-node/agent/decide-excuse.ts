@@ -46,7 +46,7 @@ export function isOutOfContact({ nowMs, startedMs, lastSuccessMs, freshMs }: Con
 export function decideAnswer(view: AskedView): PeerAnswer {
   const { lease, bootId } = view;
   if (isOutOfContact(view)) return "no-api";
-  if (lease === "unread" || lease === "missing" || lease.bootId !== bootId) return "unknown";
+  if (typeof lease === "string" || lease.bootId !== bootId) return "unknown";
   if (lease.fence === undefined) return "alive";
   return lease.hasTaint === true ? "stop" : "unknown";
 }

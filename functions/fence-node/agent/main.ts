@@ -74,13 +74,6 @@ async function repeat(act: () => unknown, everyMs: () => number, signal: AbortSi
   }
 }
 
-async function tickAgain(agent: Agent, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    agent.tick();
-    await sleep(agent.tickMs, signal);
-  }
-}
-
 async function run(settings: AgentSettings): Promise<void> {
   const stopping = new AbortController();
   const stopped = new AbortController();
@@ -93,7 +86,11 @@ async function run(settings: AgentSettings): Promise<void> {
   const api = new HttpsApi(settings);
   const agent = makeAgent(settings, api);
   answerPeers(server, agent, api, settings);
-  const ticks = tickAgain(agent, stopped.signal);
+  const ticks = repeat(
+    () => agent.tick(),
+    () => agent.tickMs,
+    stopped.signal,
+  );
   const every = () => settings.renewEveryMs;
   const drills = repeat(() => agent.drill(), every, stopping.signal);
   await repeat(() => agent.renew(), every, stopping.signal);

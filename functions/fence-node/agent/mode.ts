@@ -120,9 +120,7 @@ export class Mode {
 
   #writeHistory(history: BootHistory): void {
     if (history === this.#history) return;
-    const { bootId, shortBoots, state } = this.#history;
-    const isEqual = history.bootId === bootId && history.shortBoots === shortBoots && history.state === state;
     this.#history = history;
-    if (!isEqual) this.#outside.history.write(history);
+    this.#outside.history.write(history);
   }
 }

@@ -71,6 +71,60 @@ suite("the peers that are proposed", () => {
     assert.equal(peersOf(adopted(cluster(30, () => ({ zone: "a" }))), 0).length, 12);
   });
 
+  test("no agent is a peer of more than 24 nodes, however few there are", () => {
+    const agents = adopted(cluster(100, (at) => (at < 50 ? {} : { fingerprint: undefined })));
+    const asked = Map.groupBy(
+      agents.flatMap(({ peers }) => namesOf(peers)),
+      (at) => at,
+    );
+    assert.deepEqual(new Set([...asked.values()].map(({ length }) => length)), new Set([24]));
+    assert.equal(decideProposals(agents).size, 0);
+  });
+
+  test("each zone but the own one gives as many peers, and each agent gets about as many nodes", () => {
+    const agents = adopted(cluster(60, (at) => ({ zone: "abcd"[Math.floor(at / 15)] ?? "" })));
+    for (const [at, { peers }] of agents.entries()) {
+      const zones = Map.groupBy(namesOf(peers), (peer) => Math.floor(peer / 15));
+      assert.ok(!zones.has(Math.floor(at / 15)), "there are enough elsewhere");
+      assert.deepEqual(
+        [...zones.values()].map(({ length }) => length),
+        [4, 4, 4],
+        `${at}`,
+      );
+    }
+    const asked = Map.groupBy(
+      agents.flatMap(({ peers }) => namesOf(peers)),
+      (at) => at,
+    );
+    const counts = [...asked.values()].map(({ length }) => length);
+    assert.ok(Math.min(...counts) >= 9 && Math.max(...counts) <= 15, counts.join());
+  });
+
+  test("peers of the own zone keep their places when other zones get agents, up to a third", () => {
+    const alone = adopted(cluster(20, () => ({ zone: "a" })));
+    const more = [
+      ...alone,
+      ...cluster(40)
+        .slice(20)
+        .map((agent) => ({ ...agent, zone: "b" })),
+    ];
+    const own = peersOf(adopted(more), 0).filter((at) => at < 20);
+    assert.equal(own.length, 4);
+    assert.ok(own.every((at) => peersOf(alone, 0).includes(at)));
+  });
+
+  test("where all agents of other zones are asked by 24, a list is of its own zone", () => {
+    const agents = adopted(cluster(100, (at) => ({ zone: at < 98 ? "a" : "b" })));
+    assert.ok(agents.some((_, at) => at < 98 && peersOf(agents, at).length === 12));
+    assert.ok(agents.every(({ peers }) => peers.length > 0));
+  });
+
+  test("a list that names its own node loses it", () => {
+    const wrong = [{ name: "node-000", fingerprint: print(0) }];
+    const agents = adopted(cluster(3, (at) => (at === 0 ? { peers: wrong } : {})));
+    assert.deepEqual(peersOf(agents, 0), [1, 2]);
+  });
+
   test("a node that joins takes no place in a full list", () => {
     const agents = adopted(cluster(40, (at) => ({ zone: "abc"[at % 3] ?? "" })));
     const more = adopted([...agents, agentOf(40, { zone: "b" })]);

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { decideEvidence } from "../../../../functions/fence-node/decide-evidence.ts";
 import { excusingPeers, provingPeers } from "../../../../functions/fence-node/decide-quorum.ts";
 import { decideTime, type PeerSeen, type TimeView } from "../../../../functions/fence-node/decide-time.ts";
+import { armed, tainted } from "./fence-snapshots.ts";
 
 /** L 40 s and W 10 s make T 62 s. */
 const peer = (name: string, change: Partial<PeerSeen> = {}): PeerSeen => ({
@@ -72,6 +74,15 @@ suite("time as evidence", () => {
     assert.equal(decideTime(without({})).kind, "stopped");
     for (const change of changes) assert.deepEqual(decideTime(without(change)), noQuorum, JSON.stringify(change));
     assert.deepEqual(decideTime(view({ peers: [peer("b")], observations: [] })), noQuorum);
+  });
+
+  test("the message of the wait has the seconds that are left, rounded up", () => {
+    const verdict = decideEvidence(tainted, armed, view({ armedMs: 141_500 }));
+    assert.deepEqual(verdict, {
+      kind: "waiting",
+      forMs: 41_500,
+      message: "time is evidence in 42 s at the earliest",
+    });
   });
 
   test("one fresh observation of several is enough", () => {

@@ -182,6 +182,21 @@ suite("the permit of an armed agent", () => {
     assert.match(world.memory?.peers ?? "", /^b=/, "the next process needs both as well");
   });
 
+  test("what a new Lease may name is remembered before it is sent", async () => {
+    const { world, agent } = await armedAgent();
+    const list = world.propose("d", "e", "f");
+    await agent.renew();
+    await agent.drill();
+    world.lease = undefined;
+    const remembered: (string | undefined)[] = [];
+    world.before = (request) => {
+      if (request === "create") remembered.push(world.memory?.wantedPeers);
+    };
+    await agent.renew();
+    assert.deepEqual(remembered, [list]);
+    assert.equal(peersOf(world), list);
+  });
+
   test("a list that names the node itself, or does not parse, is not adopted", async () => {
     const { world, agent, list } = await armedAgent();
     for (const text of [`node-1=${"0".repeat(16)} ${list}`, "x", `${list} ${list}`]) {

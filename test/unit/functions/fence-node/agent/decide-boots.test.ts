@@ -23,7 +23,10 @@ test("another process of the boot goes on with its history", () => {
 test("a renewal notes that the boot is armed, and an hour of contact that it is no part of a loop", () => {
   const unarmed = before("unarmed");
   assert.equal(historyAfter(unarmed, { isArmed: false, contactMs: 3_599_999 }), unarmed);
-  assert.deepEqual(historyAfter(unarmed, { isArmed: true, contactMs: 3_599_999 }), before("armed"));
+  const armed = historyAfter(unarmed, { isArmed: true, contactMs: 3_599_999 });
+  assert.deepEqual(armed, before("armed"));
+  assert.equal(historyAfter(armed, { isArmed: true, contactMs: 0 }), armed, "nothing is to be written");
+  assert.equal(historyAfter(armed, { isArmed: false, contactMs: 0 }), armed, "it was armed");
   const over = historyAfter(before("armed"), { isArmed: true, contactMs: 3_600_000 });
   assert.deepEqual(over, before("over", 0));
   assert.equal(historyAfter(over, { isArmed: true, contactMs: 0 }), over, "a lost contact does not shorten the boot");
