@@ -8,7 +8,7 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { readDockerfile } from "../support/dockerfile.ts";
+import { readImage } from "../support/dockerfile.ts";
 import { Plugin, runProgram } from "../support/plugin.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
@@ -143,7 +143,8 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       podAnnotations: { "example.com/ballast": "x".repeat(5_000) },
     });
     await waitForGroupReady(controlPlane, large, { timeoutMs: 300_000 });
-    const settings = await settingsOfImage();
+    const { environment, flags } = await readImage();
+    const settings = { ...environment, NODE_OPTIONS: flags.join(" ") };
     const server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace: "large", settings });
     t.after(() => server.stop());
     await server.ready();
@@ -337,16 +338,6 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.deepEqual(offered.stdout.trim().split("\n"), ["budget:/x", "ingester", "store", ":4"]);
   });
 });
-
-/** What the image gives its server besides the program: its environment, and the flags for Node. */
-async function settingsOfImage(): Promise<Record<string, string>> {
-  const { steps = [] } = readDockerfile(await readFile(join(root, "Dockerfile"), "utf8")).at(-1) ?? {};
-  const environment = steps.flatMap((step) => (step.kind === "environment" ? Object.entries(step.variables) : []));
-  const words = steps.flatMap((step) => (step.kind === "entrypoint" ? step.command : []));
-  const flags = words.filter((word) => word.startsWith("--"));
-  assert.ok(environment.length > 0 && flags.length > 0);
-  return { ...Object.fromEntries(environment), NODE_OPTIONS: flags.join(" ") };
-}
 
 /** A kubeconfig that impersonates a user who may read pods and nothing else. */
 function viewerOf({ url, token, caFile }: ControlPlane): object {

@@ -1,4 +1,6 @@
 /** Reads a Dockerfile as far as ours needs it. Anything unknown is an error, so that no step is silently left out. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 
 export type Step =
   | { readonly kind: "workdir"; readonly path: string }
@@ -51,6 +53,22 @@ export function readDockerfile(text: string, args: Readonly<Record<string, strin
     stage.steps.push(step);
   }
   return stages;
+}
+
+/** The last stage of our own Dockerfile, which is the image: what it gives its server besides the program. */
+export async function readImage(): Promise<{
+  readonly environment: Readonly<Record<string, string>>;
+  /** For Node. */
+  readonly flags: readonly string[];
+}> {
+  const text = await readFile(join(import.meta.dirname, "../../Dockerfile"), "utf8");
+  const { steps = [] } = readDockerfile(text).at(-1) ?? {};
+  const environment = Object.assign({}, ...steps.map((step) => (step.kind === "environment" ? step.variables : {})));
+  const words = steps.flatMap((step) => (step.kind === "entrypoint" ? step.command : []));
+  const flags = words.filter((word) => word.startsWith("--"));
+  if (Object.keys(environment).length === 0 || flags.length === 0)
+    throw new Error("the image gives its server nothing");
+  return { environment, flags };
 }
 
 function baseOf(values: ReadonlyMap<string, string>, argument: string): string {
