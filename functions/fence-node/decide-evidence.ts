@@ -4,9 +4,17 @@ import { type FenceEvidence, fenceConfirmed } from "../shared/annotations/fencin
 import { decideTime, type TimeView } from "./decide-time.ts";
 import type { NodeSeen, RecordSeen } from "./snapshot.ts";
 
+/**
+ * A Node that is Ready for so long after the time is over has not been reset, in milliseconds. It is longer than Kubernetes takes
+ * to notice that a kubelet is silent.
+ */
+const silentAfterMs = 300_000;
+
+/** `watchdog-silent`: the watchdog did not reset the node, so that time can be evidence no more. */
 export type EvidenceVerdict =
   | { readonly kind: "stopped"; readonly by: FenceEvidence; readonly message: string }
   | { readonly kind: "blocked"; readonly guard: string; readonly message: string }
+  | { readonly kind: "watchdog-silent" }
   | { readonly kind: "waiting"; readonly message: string; readonly forMs: number }
   | { readonly kind: "none" };
 
@@ -43,6 +51,7 @@ function evidenceOf(view: TimeView): EvidenceVerdict {
       return { kind: "waiting", forMs: verdict.forMs, message: `time is evidence in ${seconds} s at the earliest` };
     }
     case "alive": {
+      if (verdict.overMs >= silentAfterMs) return { kind: "watchdog-silent" };
       const message = `its fence has been armed for long enough, and its Node is Ready: it has not stopped. Reset it by hand; ${confirmInstead}`;
       return { kind: "blocked", guard: "still-alive", message };
     }

@@ -57,20 +57,40 @@ export function decideArmed(snapshot: FenceSnapshot, record: RecordSeen): FenceV
   if (evidence.kind === "stopped")
     return enter(record, "stopped", `${name} has stopped: ${evidence.message}`, evidence.by);
   if (!node.hasFenceTaint) return tainting(name, node, record);
-  if (agent !== undefined && !isArmedFor(agent, record)) return arming(name, agent, record);
+  if (agent !== undefined && !isArmedFor(agent, record)) return arming(name, distrusted(agent, record), record);
+  if (evidence.kind === "watchdog-silent" && agent !== undefined) return distrusting(name, agent, record);
   if (evidence.kind === "blocked")
     return onRecord(wait(evidence.guard, `${name}: ${evidence.message}`, armedRequeueMs));
   if (evidence.kind === "waiting") {
     const message = `the fence of ${name} is armed, and ${evidence.message}`;
     return wait("armed", message, Math.min(armedRequeueMs, evidence.forMs));
   }
-  return waitingForEvidence(name, agent);
+  return waitingForEvidence(name, agent, record);
 }
 
-function waitingForEvidence(name: string, agent: AgentSeen | undefined): FenceVerdict {
+/**
+ * The record says that time is no evidence. Otherwise this node would count as reset once it is cut off, while its watchdog does
+ * nothing.
+ */
+function distrusting(name: string, agent: AgentSeen, record: RecordSeen): FenceVerdict {
+  const message = `the watchdog of ${name} has not reset it: time is no evidence for it any more`;
+  const step = { kind: "note-agent", record, agent: { ...agent, mode: "explicit-only" } } as const;
+  return { guard: "still-alive", message, step, requeueAfterMs: undefined };
+}
+
+/** An armed fence is armed again without a word that it has lost. */
+function distrusted(agent: AgentSeen, { agent: noted }: RecordSeen): AgentSeen {
+  return noted?.mode === "explicit-only" ? { ...agent, mode: noted.mode } : agent;
+}
+
+function waitingForEvidence(name: string, agent: AgentSeen | undefined, { agent: noted }: RecordSeen): FenceVerdict {
   const ends = `The fence ends when the Node reports another boot id, or when ${fenceConfirmed.key} has its id`;
   if (agent === undefined)
     return onRecord(wait("no-agent", `${name} has no agent that could reset it. ${ends}`, armedRequeueMs));
+  if (agent.mode === "armed" && noted?.mode === "explicit-only") {
+    const message = `the watchdog of ${name} did not reset it in time, so that time is no evidence. ${ends}`;
+    return onRecord(wait("not-armed", message, armedRequeueMs));
+  }
   const why = agent.why === undefined ? "" : ` (${agent.why})`;
   const message = `the agent of ${name} says that it is ${agent.mode ?? "in no mode that is known"}${why}, so that time is no evidence. ${ends}`;
   return onRecord(wait("not-armed", message, armedRequeueMs));

@@ -51,11 +51,12 @@ export interface TimeView {
 /**
  * - `no-evidence`: time never is evidence for this fence.
  * - `waiting`: for at least so long.
- * - `alive`: a kubelet that reports runs.
+ * - `alive`: a kubelet that reports runs, though the time has been over for so long.
  * - `no-quorum`: peers that are not in contact may have excused the node.
  */
 export type TimeVerdict =
-  | { readonly kind: "no-evidence" | "alive" }
+  | { readonly kind: "no-evidence" }
+  | { readonly kind: "alive"; readonly overMs: number }
   | { readonly kind: "stopped"; readonly afterMs: number; readonly inContact: number }
   | { readonly kind: "waiting"; readonly forMs: number }
   | { readonly kind: "no-quorum"; readonly inContact: number; readonly needed: number };
@@ -66,9 +67,9 @@ export function decideTime(view: TimeView): TimeVerdict {
   const durationMs = fenceDurationMs(view);
   if (mode !== "armed" || !isBootOfNode || durationMs === undefined || peers.length === 0)
     return { kind: "no-evidence" };
-  const forMs = durationMs - (view.beganMs - (armedMs ?? view.beganMs));
-  if (forMs > 0) return { kind: "waiting", forMs };
-  if (view.isReady) return { kind: "alive" };
+  const overMs = view.beganMs - (armedMs ?? view.beganMs) - durationMs;
+  if (overMs < 0) return { kind: "waiting", forMs: -overMs };
+  if (view.isReady) return { kind: "alive", overMs };
   const inContact = peers.filter((peer) => isInContact(peer, view, durationMs)).length;
   const needed = provingPeers(peers.length);
   return inContact >= needed

@@ -174,6 +174,31 @@ test("still-alive: a node whose kubelet reports gets no evidence by time", async
   assert.deepEqual(peers.world.taints(), ["sluice.dev/fence"]);
 });
 
+test("a node that is Ready five minutes after T gets no evidence by time once it is cut off, nor after it is armed again", async () => {
+  const peers = await peerWorld();
+  const { store } = peers.world.harness.world;
+  peers.world.boot("boot-1");
+  assert.equal(await peers.goOn(durationMs + 300_000 - 2 * stepMs), "still-alive");
+  assert.equal(await peers.goOn(5 * stepMs), "not-armed");
+  assert.match(peers.world.harness.events.join(), /watchdog of a-0 did not reset it/);
+  peers.world.falls();
+  assert.equal(await peers.goOn(2 * durationMs), "not-armed");
+  store.patch("leases", agent, { metadata: { annotations: { "sluice.dev/fence-armed": null } } });
+  assert.equal(await peers.goOn(2 * durationMs), "not-armed");
+  assert.ok(peers.world.armed());
+  peers.restart();
+  assert.equal(await peers.goOn(2 * durationMs), "not-armed");
+});
+
+test("a node that stopped in time and is Ready for a while all the same gets its evidence", async () => {
+  const peers = await peerWorld();
+  peers.world.boot("boot-1");
+  assert.equal(await peers.goOn(durationMs + 200_000), "still-alive");
+  peers.world.falls();
+  await peers.goOn(2 * stepMs);
+  assert.equal(evidenceOf(peers), "time");
+});
+
 test("a fence that another client has disarmed is armed again, and T begins anew", async () => {
   const peers = await peerWorld();
   await peers.goOn(durationMs - 2 * stepMs);
