@@ -5,10 +5,11 @@
 
 import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
 import { formatPeers } from "../shared/annotations/fencing-peers.ts";
+import { decideRelease } from "./decide-brakes.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
-import { longestNodeName } from "./lease-names.ts";
+import { isReservedName, longestNodeName, slotsName } from "./lease-names.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen, ShownFence } from "./snapshot.ts";
 
 /** True where the pods and the VolumeAttachments of the node have to be known. */
@@ -24,6 +25,9 @@ export function decide(snapshot: FenceSnapshot): FenceVerdict {
     return { guard: "record-unreadable", message, step: undefined, requeueAfterMs: blockedRequeueMs };
   }
   if (record === undefined) return decideUnclaimed(snapshot);
+  const hasEvidence = record.phase !== "claimed" && record.phase !== "armed";
+  const release = hasEvidence ? decideRelease(snapshot, record) : undefined;
+  if (release !== undefined) return release;
   const verdict = phases[record.phase](snapshot, record);
   return verdict.step === undefined ? withNotes(snapshot, record, verdict) : verdict;
 }
@@ -62,6 +66,12 @@ function decidePeers({ agent, proposal, name }: FenceSnapshot): FenceVerdict | u
 function decideBeginning({ node, name }: FenceSnapshot): FenceVerdict {
   if (node?.mark === undefined) return idle("not-marked", `${name} has no mark`);
   if (node.isNever) return idle("never-fenced", `${name} has the mark, and ${fenceNever.key} excludes it`);
+  if (isReservedName(name)) {
+    return idle(
+      "name-reserved",
+      `a Node cannot be fenced as ${name}: the Lease ${slotsName} has the slots of all fences`,
+    );
+  }
   if (name.length > longestNodeName) {
     const message = `the name of ${name} has more than ${longestNodeName} characters: its agent can have no Lease`;
     return idle("name-too-long", message);

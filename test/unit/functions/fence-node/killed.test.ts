@@ -54,6 +54,7 @@ for (const way of ["comes back", "stays off"] as const) {
       await reconcile(world);
       assert.equal(store.find("pods", pod)?.metadata.uid === uid, way === "comes back", `killed after ${count}`);
       assert.deepEqual([world.record(), world.armed(), world.taints(), world.texts()], [undefined, undefined, [], {}]);
+      assert.deepEqual(world.slots()?.slots, [], `killed after ${count}`);
       assert.ok(store.find("nodes", { namespace: "", name: node.name }));
       if (!wasKilled()) break;
       killed++;
