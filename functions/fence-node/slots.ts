@@ -30,7 +30,7 @@ const listed = new WeakMap<Cluster, ListedNodes>();
 
 export type BrakesNeed = Pick<FenceSnapshot, "name" | "node" | "record" | "nowMs">;
 
-/** Throws ClusterError. */
+/** Reads nothing for an armed fence, which is reconciled every few seconds: no brake is about it. Throws ClusterError. */
 export async function readBrakes(
   { cluster }: Pick<Context, "cluster">,
   { fenceNamespace: namespace, ...settings }: BrakeSettings & { readonly fenceNamespace: string },
@@ -38,7 +38,7 @@ export async function readBrakes(
 ): Promise<BrakesView> {
   const { record, name, nowMs } = need;
   const nothing = { settings, slots: missingSlots, ended: new Set<string>(), nodes: undefined, stranded: [] };
-  if (typeof record !== "object") return nothing;
+  if (typeof record !== "object" || record.phase === "armed") return nothing;
   const lease = await find(cluster, "leases", { namespace, name: slotsName });
   const slots = lease === undefined ? missingSlots : parseSlotsLease(lease);
   if (record.phase !== "claimed") {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { seededRandom } from "../fake-cluster/random.ts";
 import { type DrawnNodes, type RemovedOfSlots, SlotsWorld } from "./fence-slots-world.ts";
 
-const runs = 16;
+const runs = 12;
 
 /** Three to six marked nodes, one in three of them dead. */
 function drawnNodes(seed: number): DrawnNodes {

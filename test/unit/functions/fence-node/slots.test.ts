@@ -87,6 +87,21 @@ test("a slot of a fence whose record is gone counts for nothing, and goes with t
   assert.deepEqual(takers(world), ["b-1"]);
 });
 
+test("a slot counts while the record of its fence has no evidence, or cannot be read", async () => {
+  const patched = async (texts: Readonly<Record<string, string>>) => {
+    const world = fiveNodes(await armedWorld());
+    storeOf(world).patch("leases", record, { metadata: { annotations: texts } });
+    mark(world, "b-1");
+    await reconcileOther(world, "b-1");
+    return takers(world);
+  };
+  assert.deepEqual(await patched({}), ["a-0"]);
+  assert.deepEqual(await patched({ "sluice.dev/format": "2" }), ["a-0"]);
+  for (const phase of ["stopped", "evacuating", "fenced", "recovering"])
+    assert.deepEqual(await patched({ "sluice.dev/fence-phase": phase }), ["b-1"], phase);
+  assert.deepEqual(await patched({ "sluice.dev/fence-id": "a-later-fence" }), ["b-1"]);
+});
+
 test("a slot that another client writes for no fence, or far ahead, keeps no fence from going on", async () => {
   for (const takenMs of [1, 8.64e15]) {
     const world = nodeWorld();
@@ -231,4 +246,40 @@ test("a node that is silent again in its new boot is fenced for that boot, with 
   world.boot("boot-3");
   assert.equal(await world.reconcile(), "not-marked");
   assert.deepEqual([world.record(), world.taints(), world.texts(), takers(world)], [undefined, [], {}, []]);
+});
+
+test("a node that is silent in its new boot is not fenced again for mirror pods, nor for pods that tolerate its taint", async () => {
+  const tolerations = [{ key: "sluice.dev/fence", operator: "Exists" }];
+  const mirror = { annotations: { "kubernetes.io/config.mirror": "x" } };
+  for (const [guard, metadata, given] of [
+    ["not-ready", mirror, []],
+    ["not-ready", {}, tolerations],
+    ["boot-unclear", {}, []],
+  ] as const) {
+    const world = await armedWorld();
+    const store = storeOf(world);
+    for (const { metadata: of } of store.list("pods").items) store.delete("pods", of, { gracePeriodSeconds: 0 });
+    const spec = { nodeName: node.name, tolerations: given, containers: [{ name: "c", image: "i" }] };
+    store.create("pods", "db", { metadata: { name: "alone", ...metadata }, spec });
+    world.boot("boot-2", false);
+    assert.equal(await world.reconcile(), "not-ready");
+    await world.harness.goOn(61_000);
+    assert.equal(await world.reconcile(), guard, JSON.stringify([metadata, given]));
+  }
+});
+
+test("a node is silent since its condition says so, and not since it came back", async () => {
+  const world = await armedWorld();
+  world.boot("boot-2", false);
+  await world.reconcile();
+  await world.harness.goOn(61_000);
+  const since = (ms: number) => {
+    const lastTransitionTime = new Date(world.harness.timeline.nowMs() - ms).toISOString();
+    const status = { conditions: [{ type: "Ready", status: "Unknown", lastTransitionTime }] };
+    storeOf(world).patch("nodes", { namespace: "", name: node.name }, { status }, "status");
+  };
+  since(50_000);
+  assert.equal(await world.reconcile(), "not-ready");
+  since(62_000);
+  assert.equal(await world.reconcile(), "boot-unclear");
 });
