@@ -1,7 +1,7 @@
 /** A fence until there is evidence that the fenced boot is over: it is claimed, the Node tainted, the agent armed. Pure. */
 
 import { fenceConfirmed, fenceTaint } from "../shared/annotations/fencing.ts";
-import { decideRelease, decideSlot } from "./decide-brakes.ts";
+import { decideSlot } from "./decide-brakes.ts";
 import { decideEvidence, isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
@@ -100,7 +100,9 @@ function tainting(name: string, node: NodeSeen, record: RecordSeen): FenceVerdic
 
 /** The mark stays where there is one: it asks for another fence, or for one that is not wanted now. */
 function takeBack(snapshot: FenceSnapshot, record: RecordSeen, why: string): FenceVerdict {
-  const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: true }) ??
-    decideRelease(snapshot, record) ?? { message: "its record goes", step: { kind: "end", record } };
+  const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: true }) ?? {
+    message: "its record goes",
+    step: { kind: "end", record },
+  };
   return { guard: "taking-back", message: `${why}: ${message}`, step, requeueAfterMs: undefined };
 }

@@ -18,17 +18,19 @@ export function needsBound({ record, node }: Pick<FenceSnapshot, "record" | "nod
   return record.phase === "evacuating" || (record.phase === "armed" && node === undefined);
 }
 
-export function decide(snapshot: FenceSnapshot): FenceVerdict {
+/** @param isReleaseRefused the API server does not let the fence give its slot back: the fence goes on with it */
+export function decide(snapshot: FenceSnapshot, isReleaseRefused = false): FenceVerdict {
   const { record, name } = snapshot;
   if (record === "unreadable") {
     const message = `this version of Sluice cannot read the record of the fence of ${name}, and leaves it as it is`;
     return { guard: "record-unreadable", message, step: undefined, requeueAfterMs: blockedRequeueMs };
   }
   if (record === undefined) return decideUnclaimed(snapshot);
+  const release = isReleaseRefused ? undefined : decideRelease(snapshot, record);
   const hasEvidence = record.phase !== "claimed" && record.phase !== "armed";
-  const release = hasEvidence ? decideRelease(snapshot, record) : undefined;
-  if (release !== undefined) return release;
+  if (release !== undefined && hasEvidence) return release;
   const verdict = phases[record.phase](snapshot, record);
+  if (release !== undefined && verdict.step?.kind === "end") return release;
   return verdict.step === undefined ? withNotes(snapshot, record, verdict) : verdict;
 }
 

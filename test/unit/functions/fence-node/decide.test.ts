@@ -40,7 +40,7 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
   ["a record of another version stays as it is", { record: "unreadable" }, "record-unreadable"],
   ["without a record the taint of a fence goes", { node: { ...tainted, mark: undefined } }, "cleaning", "clean-node"],
   ["without a record the agent's Lease names no fence", { node: clean, agent: armedAgent }, "cleaning", "disarm"],
-  ["a mark that goes gives the slot back first", { record: claimed, node: clean }, "taking-back", "release-slot"],
+  ["a mark that goes gives the slot back first", { record: claimed, node: clean }, "releasing", "release-slot"],
   [
     "a mark that goes takes the fence back",
     { record: claimed, node: clean, brakes: brakesWith() },

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fenceNode } from "../../../../functions/fence-node/function.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
-import { played } from "../../shared/reconcile/harness.ts";
+import { played, refused } from "../../shared/reconcile/harness.ts";
 import { agent, armedWorld, fenceIdOf, fencing, type NodeWorld, node, nodeWorld, record, slots } from "./node-world.ts";
 
 const others = ["b-1", "c-2", "d-3", "e-4"];
@@ -138,6 +138,16 @@ test("a text that does not parse, or of another format, is not written over, and
 test("a Lease that becomes unreadable after a fence took its slot keeps it from nothing", async () => {
   const world = await armedWorld();
   writeSlots(world, "rubbish");
+  world.boot("boot-2");
+  assert.equal(await world.reconcile(), "not-marked");
+  assert.deepEqual([world.record(), world.armed(), world.taints()], [undefined, undefined, []]);
+});
+
+test("a fence that the API server does not let give its slot back ends all the same", async () => {
+  const world = await armedWorld();
+  world.harness.interfere = ({ verb, given: [resource, key] }) => {
+    if (verb === "patch" && resource === "leases" && (key as { name: string }).name === slots.name) throw refused(403);
+  };
   world.boot("boot-2");
   assert.equal(await world.reconcile(), "not-marked");
   assert.deepEqual([world.record(), world.armed(), world.taints()], [undefined, undefined, []]);
