@@ -14,7 +14,8 @@ import {
 } from "../shared/reconcile/reconcile-object.ts";
 import { agentName, recordName } from "./lease-names.ts";
 import { type FenceObservation, fencingNamespace, name } from "./observe.ts";
-import { isOurOutOfService, outOfServiceValue, recordBody } from "./record.ts";
+import { beginningTexts, isOurOutOfService, outOfServiceValue, recordBody } from "./record.ts";
+import { writeSlots } from "./slots.ts";
 import type { AgentSeen, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
 
 export type FenceAttempt = ObjectAttempt<FenceObservation, FenceVerdict>;
@@ -67,6 +68,17 @@ async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
       ]);
     case "remove-out-of-service":
       return patchNode(attempt, {}, (taints) => taints.filter((one) => !isOurOutOfService(one)));
+    case "empty-node":
+      return patchNode(attempt, {}, (taints) => [...taints.filter(isNotOurs), keys.fenceTaint, keys.emptyingTaint]);
+    case "fence-again": {
+      const { newFenceId, nowMs } = observed.snapshot;
+      const before = { [keys.fenceHold.key]: null, [keys.recordAgent.key]: null, [keys.recordEvidence.key]: null };
+      return patchRecord(attempt, step.record, { ...before, ...beginningTexts(step.node, newFenceId, nowMs) });
+    }
+    case "take-slot":
+    case "release-slot":
+    case "note-storm":
+      return writeSlots(attempt, fencingNamespace(context), step);
     case "clean-node":
       return cleanNode(attempt, step.keepsMark);
     case "disarm":
@@ -168,6 +180,7 @@ const reasons: Readonly<Record<string, { readonly type: "Normal" | "Warning"; re
   evacuating: { type: "Normal", reason: eventReasons.fenceEvacuating },
   stuck: { type: "Warning", reason: eventReasons.fenceStuck },
   "never-fenced": { type: "Warning", reason: eventReasons.fenceRefused },
+  "name-reserved": { type: "Warning", reason: eventReasons.fenceRefused },
   "name-too-long": { type: "Warning", reason: eventReasons.fenceRefused },
   "record-unreadable": { type: "Warning", reason: eventReasons.fenceWaiting },
 };

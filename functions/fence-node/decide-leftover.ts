@@ -27,7 +27,7 @@ export function decideLeftover(
   return { message: `no fence is armed for the agent of ${name} any more`, step: { kind: "disarm", agent } };
 }
 
-function hasTraces({ hasFenceTaint, shown, outOfService }: NodeSeen): boolean {
+function hasTraces({ hasFenceTaint, isEmptied, shown, outOfService }: NodeSeen): boolean {
   const isShown = shown.fenceId !== undefined || shown.phase !== undefined || shown.hold !== undefined;
-  return hasFenceTaint || isShown || outOfService === "ours";
+  return hasFenceTaint || isEmptied || isShown || outOfService === "ours";
 }

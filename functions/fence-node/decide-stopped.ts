@@ -2,8 +2,9 @@
 
 import { hasAnotherBoot, isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
+import { decideRelapse } from "./decide-relapse.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
-import { enter, onRecord, wait } from "./verdicts.ts";
+import { enter, namesOf, onRecord, wait } from "./verdicts.ts";
 
 /** How often a node is reconciled whose pods are going, in milliseconds. */
 const evacuatingRequeueMs = 3_000;
@@ -11,8 +12,6 @@ const evacuatingRequeueMs = 3_000;
 const awayRequeueMs = 10_000;
 /** Pods and VolumeAttachments that take longer than this to go are named, in milliseconds. */
 const stuckAfterMs = 300_000;
-/** So many names stand in a message. */
-const mostNames = 5;
 
 /**
  * After a new boot id nothing is deleted: the kubelet has its pods. Otherwise Kubernetes is told that they have ended, as long
@@ -70,6 +69,8 @@ export function decideFenced({ node, name }: FenceSnapshot, record: RecordSeen):
 /** The Node is cleaned once it is Ready, then the agent's Lease, and the record goes last. */
 export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name } = snapshot;
+  const relapse = decideRelapse(snapshot, record);
+  if (relapse !== undefined) return relapse;
   if (node?.mark !== undefined && !node.isReady) {
     return wait("not-ready", `${name} is back and not Ready: the taint keeps new pods away`, awayRequeueMs);
   }
@@ -78,9 +79,4 @@ export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): F
     step: { kind: "end", record },
   };
   return { guard: "recovering", message, step, requeueAfterMs: undefined };
-}
-
-function namesOf(names: readonly string[]): string {
-  const shown = names.slice(0, mostNames).join(", ");
-  return names.length <= mostNames ? shown : `${shown} and ${names.length - mostNames} more`;
 }

@@ -1,6 +1,7 @@
 /** A fence until there is evidence that the fenced boot is over: it is claimed, the Node tainted, the agent armed. Pure. */
 
 import { fenceConfirmed, fenceTaint } from "../shared/annotations/fencing.ts";
+import { decideSlot } from "./decide-brakes.ts";
 import { decideEvidence, isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
@@ -23,7 +24,8 @@ export function decideClaimed(snapshot: FenceSnapshot, record: RecordSeen): Fenc
   if (isBack(node, record))
     return enter(record, "stopped", `${name} was started anew before its fence was armed`, "boot-id");
   const blocked = blockedBefore(name, node);
-  if (blocked !== undefined) return blocked;
+  const braked = blocked ?? decideSlot(snapshot, record);
+  if (braked !== undefined) return braked;
   if (!node.hasFenceTaint) return tainting(name, node, record);
   if (agent === undefined) return enter(record, "armed", `${name} has no agent that could reset it`);
   const isUnclear = agent.bootId !== record.bootId && snapshot.nowMs < record.sinceMs + bootsDifferForMs;

@@ -5,10 +5,11 @@
 
 import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
 import { formatPeers } from "../shared/annotations/fencing-peers.ts";
+import { decideRelease } from "./decide-brakes.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
-import { longestNodeName } from "./lease-names.ts";
+import { isReservedName, longestNodeName, slotsName } from "./lease-names.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen, ShownFence } from "./snapshot.ts";
 
 /** True where the pods and the VolumeAttachments of the node have to be known. */
@@ -17,14 +18,19 @@ export function needsBound({ record, node }: Pick<FenceSnapshot, "record" | "nod
   return record.phase === "evacuating" || (record.phase === "armed" && node === undefined);
 }
 
-export function decide(snapshot: FenceSnapshot): FenceVerdict {
+/** @param isReleaseRefused the API server does not let the fence give its slot back: the fence goes on with it */
+export function decide(snapshot: FenceSnapshot, isReleaseRefused = false): FenceVerdict {
   const { record, name } = snapshot;
   if (record === "unreadable") {
     const message = `this version of Sluice cannot read the record of the fence of ${name}, and leaves it as it is`;
     return { guard: "record-unreadable", message, step: undefined, requeueAfterMs: blockedRequeueMs };
   }
   if (record === undefined) return decideUnclaimed(snapshot);
+  const release = isReleaseRefused ? undefined : decideRelease(snapshot, record);
+  const hasEvidence = record.phase !== "claimed" && record.phase !== "armed";
+  if (release !== undefined && hasEvidence) return release;
   const verdict = phases[record.phase](snapshot, record);
+  if (release !== undefined && verdict.step?.kind === "end") return release;
   return verdict.step === undefined ? withNotes(snapshot, record, verdict) : verdict;
 }
 
@@ -62,6 +68,12 @@ function decidePeers({ agent, proposal, name }: FenceSnapshot): FenceVerdict | u
 function decideBeginning({ node, name }: FenceSnapshot): FenceVerdict {
   if (node?.mark === undefined) return idle("not-marked", `${name} has no mark`);
   if (node.isNever) return idle("never-fenced", `${name} has the mark, and ${fenceNever.key} excludes it`);
+  if (isReservedName(name)) {
+    return idle(
+      "name-reserved",
+      `a Node cannot be fenced as ${name}: the Lease ${slotsName} has the slots of all fences`,
+    );
+  }
   if (name.length > longestNodeName) {
     const message = `the name of ${name} has more than ${longestNodeName} characters: its agent can have no Lease`;
     return idle("name-too-long", message);

@@ -1,5 +1,6 @@
 import * as keys from "../shared/annotations/fencing.ts";
 import { agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
+import { fenceSlots } from "../shared/annotations/fencing-slots.ts";
 import { pathsOf } from "../shared/annotations/paths.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
@@ -32,14 +33,14 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
       group: "coordination.k8s.io",
       resource: "leases",
       verbs: ["get", "list", "create", "patch", "delete"],
-      changes: pathsOf(...keys.recordEntries, keys.fenceArmed, agentPeersProposed),
+      changes: pathsOf(...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots),
     },
     { group: "", resource: "events", verbs: ["create"], scope: "default" },
   ],
   // It takes no pod of a group: Kubernetes does, once the node has stopped.
   standsBy: false,
   reads: [keys.unhealthy, keys.fenceNever, keys.fenceConfirmed, ...keys.agentEntries],
-  writes: [...keys.recordEntries, keys.fenceArmed, agentPeersProposed],
+  writes: [...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots],
   settings,
   reconcile,
 };

@@ -6,19 +6,22 @@ import type { Malformed } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
+import type { NodeObject } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
+import { isMirror, tolerates } from "./bound-pods.ts";
+import { brakeSettings } from "./brake-settings.ts";
 import { needsBound } from "./decide.ts";
-import { agentName, recordName } from "./lease-names.ts";
+import { agentName, isReservedName, recordName } from "./lease-names.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
+import { readBrakes } from "./slots.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
 import { proposalFor, surveyAgents } from "./survey-agents.ts";
 import { beginOf, readTime } from "./time-view.ts";
 
 export const name = "fence-node";
 
-export const settings = { fenceNamespace };
+export const settings = { fenceNamespace, ...brakeSettings };
 
 /** A node as it was read, and what a decision makes of it. */
 export interface FenceObservation {
@@ -57,7 +60,9 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
   const malformed: Malformed[] = [];
   const began = beginOf(cluster);
   // The record first: a Node that is read after it is no older than what the record says of it.
-  const lease = await find(cluster, "leases", { namespace, name: recordName(key.name) });
+  const lease = isReservedName(key.name)
+    ? undefined
+    : await find(cluster, "leases", { namespace, name: recordName(key.name) });
   const [object, agentLease] = await Promise.all([
     find(cluster, "nodes", key),
     find(cluster, "leases", { namespace, name: agentName(key.name) }),
@@ -66,8 +71,15 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
   const node = object && parseNode(object, malformed);
   const agent = agentLease && parseAgent(agentLease);
   const fenceId = record === undefined || record === "unreadable" ? "" : record.fenceId;
+  const nowMs = cluster.serverTimeMs();
+  const brakes = await readBrakes(context, valuesOf(settings, context.settings), {
+    name: key.name,
+    node,
+    record,
+    nowMs,
+  });
   const snapshot: FenceSnapshot = {
-    nowMs: cluster.serverTimeMs(),
+    nowMs,
     name: key.name,
     node,
     record,
@@ -75,6 +87,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     proposal: proposalFor(context, key.name),
     time: await readTime(context, { key, namespace }, began, { node, record, agent }),
     bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
+    brakes,
     newFenceId: randomUUID(),
   };
   return { snapshot, object, malformed };
@@ -86,26 +99,12 @@ async function listBound({ cluster }: Context, node: string, fenceId: string): P
     cluster.list("pods", { nodeName: node }),
     cluster.list("volumeattachments", {}),
   ]);
-  const going = pods.items.filter((pod) => !isMirror(pod) && !tolerates(pod, outOfServiceValue(fenceId)));
+  const going = pods.items.filter(
+    (pod) => !isMirror(pod) && !tolerates(pod, { ...outOfServiceTaint, value: outOfServiceValue(fenceId) }),
+  );
   const attached = attachments.items.filter(({ spec }) => spec?.nodeName === node);
   return [
     ...going.map(({ metadata }) => `pod ${metadata.namespace}/${metadata.name}`),
     ...attached.map(({ metadata }) => `VolumeAttachment ${metadata.name}`),
   ].sort();
-}
-
-/** A kubelet shows a static pod of its own under this annotation: no client can delete the pod itself. */
-function isMirror({ metadata }: PodObject): boolean {
-  return metadata.annotations?.["kubernetes.io/config.mirror"] !== undefined;
-}
-
-/** True for a pod that stays for ever on a Node with our taint `out-of-service`. */
-function tolerates({ spec }: PodObject, value: string): boolean {
-  const { key, effect } = outOfServiceTaint;
-  return (spec?.tolerations ?? []).some((one: Toleration) => {
-    const isOfKey = one.key === undefined || one.key === "" ? one.operator === "Exists" : one.key === key;
-    const isOfEffect = one.effect === undefined || one.effect === "" || one.effect === effect;
-    const isOfValue = one.operator === "Exists" || (one.value ?? "") === value;
-    return isOfKey && isOfEffect && isOfValue && one.tolerationSeconds === undefined;
-  });
 }

@@ -14,8 +14,10 @@ const refusedForMs = 10_000;
 const fenceReconciler: ObjectReconciler<FenceObservation, FenceVerdict> = {
   name,
   refusedForMs,
+  // A slot that stays is free all the same once its record is gone, and after 10 minutes.
+  dispensable: "release-slot",
   observe,
-  decide: ({ snapshot }) => decide(snapshot),
+  decide: ({ snapshot }, isRefused) => decide(snapshot, isRefused),
   record: recordVerdict,
   carryOut,
 };

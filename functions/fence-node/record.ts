@@ -4,6 +4,7 @@ import { read } from "../shared/annotations/entry.ts";
 import * as keys from "../shared/annotations/fencing.ts";
 import { agentPeers, agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
+import { parseTime } from "../shared/clock/durations.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
 import { agentName, recordName } from "./lease-names.ts";
 import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
@@ -18,6 +19,9 @@ export const isOurOutOfService = ({ key, value = "" }: Taint): boolean =>
   key === keys.outOfServiceTaint.key && ourValue.test(value);
 export const outOfServiceValue = (fenceId: string): string => `sluice-${fenceId}`;
 
+const isTaint = (wanted: { readonly key: string; readonly effect: string }) => (one: Taint) =>
+  one.key === wanted.key && one.effect === wanted.effect;
+
 /** The taints of medik8s, whose tools fence nodes as well. */
 const foreignFence = /^remediation\.medik8s\.io\//;
 
@@ -25,7 +29,8 @@ const foreignFence = /^remediation\.medik8s\.io\//;
 export function parseNode({ metadata, spec, status }: NodeObject, malformed: Malformed[] = []): NodeSeen {
   const { annotations = {}, uid, resourceVersion } = metadata;
   const { taints = [] } = spec ?? {};
-  const conditionOf = (type: string) => status?.conditions?.find((one) => one.type === type)?.status;
+  const conditionOf = (type: string) => status?.conditions?.find((one) => one.type === type);
+  const ready = conditionOf("Ready");
   const isOutOfService = taints.some(({ key }) => key === keys.outOfServiceTaint.key);
   const isExcluded = annotations[keys.fenceNever.key] !== undefined;
   read(keys.fenceNever, metadata, malformed);
@@ -37,9 +42,12 @@ export function parseNode({ metadata, spec, status }: NodeObject, malformed: Mal
     confirmed: read(keys.fenceConfirmed, metadata),
     bootId: status?.nodeInfo?.bootID ?? "",
     systemUuid: status?.nodeInfo?.systemUUID ?? "",
-    isReady: conditionOf("Ready") === "True",
-    isInMaintenance: conditionOf("MaintenanceInProgress") === "True",
-    hasFenceTaint: taints.some(({ key, effect }) => key === keys.fenceTaint.key && effect === keys.fenceTaint.effect),
+    isReady: ready?.status === "True",
+    isUnknown: ready?.status === "Unknown",
+    unknownSinceMs: ready?.status === "Unknown" ? parseTime(ready.lastTransitionTime ?? "") : undefined,
+    isInMaintenance: conditionOf("MaintenanceInProgress")?.status === "True",
+    hasFenceTaint: taints.some(isTaint(keys.fenceTaint)),
+    isEmptied: taints.some(isTaint(keys.emptyingTaint)),
     outOfService: taints.some(isOurOutOfService) ? "ours" : isOutOfService ? "others" : undefined,
     foreignFence: taints.find(({ key }) => foreignFence.test(key))?.key,
     shown: {
@@ -75,22 +83,26 @@ export function parseRecord({ metadata }: LeaseObject): RecordSeen | "unreadable
   };
 }
 
+/** What a record says of a fence that begins: which boot of which machine it is to end. */
+export function beginningTexts({ bootId, systemUuid }: NodeSeen, fenceId: string, nowMs: number) {
+  return {
+    [keys.fenceId.key]: fenceId,
+    [keys.fencePhase.key]: "claimed",
+    [keys.recordSince.key]: new Date(nowMs).toISOString(),
+    [keys.recordBootId.key]: bootId,
+    [keys.recordMachine.key]: systemUuid,
+  };
+}
+
 /** The Lease that claims a Node for one fence: the API server accepts one create of that name. */
-export function recordBody(name: string, { bootId, systemUuid }: NodeSeen, fenceId: string, nowMs: number): object {
+export function recordBody(name: string, node: NodeSeen, fenceId: string, nowMs: number): object {
   return {
     apiVersion: "coordination.k8s.io/v1",
     kind: "Lease",
     metadata: {
       name: recordName(name),
       labels: { [keys.fenceRecord.key]: "true" },
-      annotations: {
-        [ledgerFormat.key]: knownFormat,
-        [keys.fenceId.key]: fenceId,
-        [keys.fencePhase.key]: "claimed",
-        [keys.recordSince.key]: new Date(nowMs).toISOString(),
-        [keys.recordBootId.key]: bootId,
-        [keys.recordMachine.key]: systemUuid,
-      },
+      annotations: { [ledgerFormat.key]: knownFormat, ...beginningTexts(node, fenceId, nowMs) },
     },
   };
 }

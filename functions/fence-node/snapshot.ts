@@ -2,6 +2,8 @@
 
 import type { AgentMode, ArmedFence, FenceEvidence, FencePhase, NotedAgent } from "../shared/annotations/fencing.ts";
 import type { Peer } from "../shared/annotations/fencing-peers.ts";
+import type { FenceSlots } from "../shared/annotations/fencing-slots.ts";
+import type { BrakesView, SlotsSeen } from "./brakes-view.ts";
 import type { TimeView } from "./decide-time.ts";
 
 /** A Node as a GET has it. */
@@ -17,8 +19,14 @@ export interface NodeSeen {
   readonly bootId: string;
   readonly systemUuid: string;
   readonly isReady: boolean;
+  /** Its condition Ready is Unknown: its kubelet has fallen silent. */
+  readonly isUnknown: boolean;
+  /** Since when it is in that state, in milliseconds since the epoch; undefined where the condition has no time. */
+  readonly unknownSinceMs: number | undefined;
   readonly isInMaintenance: boolean;
   readonly hasFenceTaint: boolean;
+  /** It has our taint also with the effect NoExecute. */
+  readonly isEmptied: boolean;
   /** Which client has put the taint `out-of-service` on it; undefined where it has none. */
   readonly outOfService: "ours" | "others" | undefined;
   /** The key of a taint by which another tool fences it; undefined where there is none. */
@@ -82,11 +90,20 @@ export interface FenceSnapshot {
   readonly proposal: readonly Peer[] | undefined;
   /** Pods that are bound to the node and have to go, and VolumeAttachments of it. Empty where they need not be known. */
   readonly bound: readonly string[];
+  readonly brakes: BrakesView;
   /** The id of a fence that begins now. */
   readonly newFenceId: string;
 }
 
+/** A write of the Lease of the slots, under the version that was read; without one it is made. */
+export interface SlotsStep {
+  readonly kind: "take-slot" | "release-slot" | "note-storm";
+  readonly lease: SlotsSeen["lease"];
+  readonly contents: FenceSlots;
+}
+
 export type FenceStep =
+  | SlotsStep
   | { readonly kind: "claim"; readonly node: NodeSeen }
   | { readonly kind: "taint"; readonly node: NodeSeen; readonly record: RecordSeen }
   | { readonly kind: "note-agent"; readonly record: RecordSeen; readonly agent: AgentSeen }
@@ -101,6 +118,8 @@ export type FenceStep =
   | { readonly kind: "show"; readonly node: NodeSeen; readonly shown: ShownFence }
   | { readonly kind: "set-out-of-service"; readonly node: NodeSeen; readonly fenceId: string }
   | { readonly kind: "remove-out-of-service"; readonly node: NodeSeen }
+  | { readonly kind: "empty-node"; readonly node: NodeSeen }
+  | { readonly kind: "fence-again"; readonly record: RecordSeen; readonly node: NodeSeen }
   | { readonly kind: "clean-node"; readonly node: NodeSeen; readonly keepsMark: boolean }
   | { readonly kind: "disarm"; readonly agent: AgentSeen }
   | { readonly kind: "propose"; readonly agent: AgentSeen; readonly peers: readonly Peer[] }

@@ -22,7 +22,8 @@ const foreign = {
   spec: { taints: [{ key: "example.com/slow", effect: "PreferNoSchedule" }] },
 };
 
-// Each has a machine of its own. The first one is back long before it gets what has to leave the second one.
+// Each has a machine of its own. The first one is fenced once the second one is confirmed, and is back long before it gets what
+// has to leave the second one.
 describe("a fence of a node that can be reached, on the real API server", { skip, concurrency: true }, () => {
   let cluster: FencingCluster;
   let server: Server;
@@ -33,7 +34,8 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     cluster = await FencingCluster.start(2, { HOST_IPS: "" });
     pods = new Pods(cluster);
     const { kubeconfig } = cluster.controlPlane;
-    const settings = { FUNCTION: "fence-node", FENCE_NAMESPACE: namespace };
+    // One of two nodes is more than a storm, and the second one has to wait for its slot alone.
+    const settings = { FUNCTION: "fence-node", FENCE_NAMESPACE: namespace, FENCE_STORM: "100%" };
     server = await Server.start({ kubeconfig, namespace, settings });
   });
 
@@ -49,6 +51,11 @@ describe("a fence of a node that can be reached, on the real API server", { skip
   });
 
   const mark = (node: string) => cluster.mark(node);
+  const waitsFor = (name: string, guard: string) =>
+    eventually(`${name} waits for ${guard}`, timeoutMs, async () => {
+      const node = await cluster.node(name);
+      return node.metadata.annotations?.[key("fence-hold")] === guard ? node : undefined;
+    });
 
   /** Every state of a Node since it was marked. */
   function statesOf(name: string): readonly NodeObject[] {
@@ -70,6 +77,8 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     const { name, bootId } = machine;
     await cluster.patchNode(name, foreign);
     const pod = await pods.start("kept", name);
+    // The other fence has the one slot, until a person confirms it.
+    await waitsFor("node-2", "not-armed");
     await mark(name);
     await eventually("the reset", timeoutMs, async () => (machine.resets.length > 0 ? true : undefined));
     await cluster.untilClean(machine);
@@ -92,6 +101,9 @@ describe("a fence of a node that can be reached, on the real API server", { skip
       ],
     );
     const states = statesOf(name);
+    const waiting = states.filter(({ metadata }) => metadata.annotations?.[key("fence-hold")] === "budget");
+    assert.ok(waiting.length > 0, "it waits for its slot (A4)");
+    assert.ok(!waiting.some(({ spec }) => spec.taints?.some((taint) => taint.key === key("fence"))), "untouched");
     assert.ok(states.some(({ spec }) => spec.taints?.some((taint) => taint.key === key("fence"))));
     assert.ok(!states.some(({ spec }) => spec.taints?.some((taint) => taint.key === outOfService)), "A3");
     const deletions = await Array.fromAsync(readAudit(cluster.controlPlane.auditLog));
@@ -112,10 +124,8 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     machine.bootsAgain = false;
     await mark(name);
     await eventually("the reset", timeoutMs, async () => (machine.isOn ? undefined : true));
-    const waiting = await eventually("a fence that waits", timeoutMs, async () => {
-      const node = await cluster.node(name);
-      return node.metadata.annotations?.[key("fence-hold")] === "not-armed" ? node : undefined;
-    });
+    const waiting = await waitsFor(name, "not-armed");
+    await waitsFor("node-1", "budget");
     assert.equal((await pods.of("moved"))?.metadata.deletionTimestamp, undefined, "no evidence: the pod stays");
 
     const confirmed = waiting.metadata.annotations?.[key("fence-id")];

@@ -104,6 +104,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/agent-address": {},
   "sluice.dev/agent-peers-proposed": {},
   "sluice.dev/fence-armed": {},
+  "sluice.dev/fence-slots": {},
 };
 
 /** What no version knows yet, and what is not ours. */

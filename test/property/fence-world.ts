@@ -80,7 +80,8 @@ export class FenceWorld implements MachineWorld {
     const cluster = this.#watched(createWorldCluster(this.world));
     const cache = createListReader(cluster, undefined);
     const common = { reporter: silentReporter, mode: "act", namespaces: undefined, memoryOf: createMemory() } as const;
-    return { cluster, cache, protocol, ...common };
+    // In these partitions most nodes are not Ready, and the brake would keep the fence from being armed among them.
+    return { cluster, cache, protocol, ...common, settings: { fenceStormPercent: 100 } };
   }
 
   /** At the write that lets the pods start elsewhere, the fenced boot must be over. */

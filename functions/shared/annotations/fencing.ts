@@ -7,6 +7,7 @@ import { parseFields } from "../base/fields.ts";
 import { parseTime } from "../clock/durations.ts";
 import { annotationOn, anyText, labelOn, nonEmptyText, oneOf } from "./entry.ts";
 import { agentPeersProposed, formatPeers, type Peer, parsePeers, peerEntries } from "./fencing-peers.ts";
+import { fenceSlots } from "./fencing-slots.ts";
 
 /** How far a fence has got, in this order. */
 export const fencePhases = ["claimed", "armed", "stopped", "evacuating", "fenced", "recovering"] as const;
@@ -214,6 +215,8 @@ export const fenceArmed = inAgentLease("sluice.dev/fence-armed", parseArmed, {
 
 /** The taint of a fence on its Node. It keeps new pods away. */
 export const fenceTaint = { key: fenceKey, effect: "NoSchedule" } as const;
+/** Stands beside it on a Node that was fenced too often: Kubernetes moves its pods away. */
+export const emptyingTaint = { key: fenceKey, effect: "NoExecute" } as const;
 /** Tells Kubernetes that the pods of a Node have ended. Ours has the id of the fence as its value. */
 export const outOfServiceTaint = { key: "node.kubernetes.io/out-of-service", effect: "NoExecute" } as const;
 
@@ -251,4 +254,5 @@ export const fencingEntries = [
   ...agentEntries,
   agentPeersProposed,
   fenceArmed,
+  fenceSlots,
 ] as const;

@@ -1,4 +1,6 @@
 /** Snapshots of a node and of its fence, for tests of decisions. */
+import { brakeSettings } from "../../../../functions/fence-node/brake-settings.ts";
+import type { BrakesView } from "../../../../functions/fence-node/brakes-view.ts";
 import { decide } from "../../../../functions/fence-node/decide.ts";
 import type {
   AgentSeen,
@@ -7,6 +9,8 @@ import type {
   NodeSeen,
   RecordSeen,
 } from "../../../../functions/fence-node/snapshot.ts";
+import { type FenceSlots, noSlots } from "../../../../functions/shared/annotations/fencing-slots.ts";
+import { valuesOf } from "../../../../functions/shared/base/settings.ts";
 
 export const shownNothing = { fenceId: undefined, phase: undefined, hold: undefined };
 export const clean: NodeSeen = {
@@ -18,8 +22,11 @@ export const clean: NodeSeen = {
   bootId: "boot-1",
   systemUuid: "machine-1",
   isReady: true,
+  isUnknown: false,
+  unknownSinceMs: undefined,
   isInMaintenance: false,
   hasFenceTaint: false,
+  isEmptied: false,
   outOfService: undefined,
   foreignFence: undefined,
   shown: shownNothing,
@@ -72,6 +79,21 @@ export const inPhase = (phase: RecordSeen["phase"], evidence: RecordSeen["eviden
   evidence,
 });
 
+export const brakeDefaults = valuesOf(brakeSettings);
+
+/** Free brakes, with these slots in the Lease. */
+export function brakesWith(contents: Partial<FenceSlots> = {}, changes: Partial<BrakesView> = {}): BrakesView {
+  const lease = { uid: "slots-uid", resourceVersion: "40" };
+  const slots = { lease, contents: { ...noSlots, ...contents } };
+  return { settings: brakeDefaults, slots, ended: new Set(), nodes: [], stranded: [], ...changes };
+}
+
+/** The slot that a claimed or armed fence has. */
+function withOwnSlot(record: FenceSnapshot["record"]): BrakesView {
+  if (typeof record !== "object" || !["claimed", "armed"].includes(record.phase)) return brakesWith();
+  return brakesWith({ slots: [{ fenceId: record.fenceId, node: "n", takenMs: record.sinceMs }] });
+}
+
 export function decided(changes: Partial<FenceSnapshot>): FenceVerdict {
   const { record } = changes;
   const sinceMs = typeof record === "object" ? record.sinceMs : 1_000_000;
@@ -84,6 +106,7 @@ export function decided(changes: Partial<FenceSnapshot>): FenceVerdict {
     time: undefined,
     proposal: undefined,
     bound: [],
+    brakes: withOwnSlot(record),
     newFenceId: "fence-1",
   };
   return decide({ ...around, ...changes });

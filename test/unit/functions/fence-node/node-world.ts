@@ -8,6 +8,7 @@ import { Harness, namespace, played } from "../../shared/reconcile/harness.ts";
 export const fencing = "sluice-fencing";
 export const node: ObjectRef = { resource: "nodes", namespace: "", name: "a-0" };
 export const record = { namespace: fencing, name: "fence-a-0" };
+export const slots = { namespace: fencing, name: "fence-slots" };
 export const agent = { namespace: fencing, name: "agent-a-0" };
 export const pod = { namespace, name: "group-a-0" };
 export const machine = "machine-1";
@@ -28,6 +29,8 @@ export interface NodeWorld {
   taints(): readonly string[];
   /** The same of the record; undefined where there is none. */
   record(): Readonly<Record<string, string>> | undefined;
+  /** The Lease of the slots; undefined where there is none, or no text in it. */
+  slots(): { readonly slots: readonly { readonly fenceId: string; readonly node: string }[] } | undefined;
   /** What the agent is told. */
   armed(): string | undefined;
   /** The kubelet of the machine reports this boot. */
@@ -74,6 +77,10 @@ export function nodeWorld(given: { readonly isAgentless?: boolean } = {}): NodeW
     record() {
       const lease = store.find("leases", record);
       return lease && textsOf(lease.metadata.annotations);
+    },
+    slots() {
+      const text = store.find("leases", slots)?.metadata.annotations?.["sluice.dev/fence-slots"];
+      return text === undefined ? undefined : JSON.parse(text);
     },
     armed: () => store.find("leases", agent)?.metadata.annotations?.["sluice.dev/fence-armed"],
     boot(bootId, isReady = true, systemUuid = machine) {

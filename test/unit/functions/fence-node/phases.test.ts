@@ -11,6 +11,7 @@ import {
   outOfService,
   pod,
   record,
+  slots,
 } from "./node-world.ts";
 
 const store = (world: ReturnType<typeof nodeWorld>) => world.harness.world.store;
@@ -26,7 +27,7 @@ test("a marked node gets the record first, then the taint, and only then the fen
   world.annotate({ "sluice.dev/unhealthy": "disk failed" });
   assert.equal(await world.reconcile(), "not-armed");
   const written = world.harness.acts.map(({ action }) => action);
-  assert.deepEqual(written, ["claim", "taint", "note-agent", "arm", "enter", "note-hold", "show"]);
+  assert.deepEqual(written, ["claim", "take-slot", "taint", "note-agent", "arm", "enter", "note-hold", "show"]);
   const id = fenceIdOf(world);
   assert.equal(world.armed(), `${id} ${firstBoot}`);
   assert.deepEqual(world.taints(), ["sluice.dev/fence"]);
@@ -85,6 +86,7 @@ test("a sweep finds a node by its mark, and a record whose Node is gone", async 
   assert.deepEqual(await keys(), [{ resource: "nodes", namespace: "", name: "a-0" }]);
   store(world).delete("leases", record, {});
   store(world).delete("leases", agent, {});
+  store(world).delete("leases", slots, {});
   assert.deepEqual(await keys(), []);
   assert.equal(store(world).list("leases", { namespace: fencing }).items.length, 0);
 });

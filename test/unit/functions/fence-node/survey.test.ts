@@ -25,7 +25,9 @@ class Surveyed {
 
   constructor() {
     for (const name of names.slice(1)) {
+      const status = { conditions: [{ type: "Ready", status: "True" }] };
       this.#store.create("nodes", "", { metadata: { name } });
+      this.#store.patch("nodes", { namespace: "", name }, { status }, "status");
       this.#store.create("leases", fencing, { metadata: { name: `agent-${name}` } });
     }
     for (const name of names) this.write(name, { "agent-key": keyOf(name), "agent-address": "10.0.0.1:9843" });

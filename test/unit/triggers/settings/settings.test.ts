@@ -49,6 +49,10 @@ test("an empty environment is valid, and serves the process's own namespace", ()
     skipLabelFinalizer: "keep",
     volumeHold: "keep",
     fenceNamespace: "sluice-fencing",
+    fenceMaxConcurrent: 1,
+    fenceStormPercent: 40,
+    fenceStormCooldownMs: 300_000,
+    fenceMostPerHour: 3,
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,
@@ -228,4 +232,33 @@ test("the wait of an eviction is a duration or 0, and a malformed or negative on
       `EVICTION_WAIT is "${text}"; write 0, or a Go duration of at most 1h, such as 8s`,
     ]);
   }
+});
+
+test("the brakes of fences are whole numbers, a percentage and a duration, and what is none of that is reported", () => {
+  const brakes = (environment: Environment) => {
+    const { fenceMaxConcurrent, fenceStormPercent, fenceStormCooldownMs, fenceMostPerHour } = valid(environment);
+    return [fenceMaxConcurrent, fenceStormPercent, fenceStormCooldownMs, fenceMostPerHour];
+  };
+  const least = { FENCE_MAX_CONCURRENT: "1", FENCE_STORM: "0%", FENCE_STORM_COOLDOWN: "0", FENCE_MOST_PER_HOUR: "1" };
+  const most = {
+    FENCE_MAX_CONCURRENT: "100",
+    FENCE_STORM: "100%",
+    FENCE_STORM_COOLDOWN: "1h",
+    FENCE_MOST_PER_HOUR: "20",
+  };
+  assert.deepEqual(
+    [brakes(least), brakes(most)],
+    [
+      [1, 0, 0, 1],
+      [100, 100, 3_600_000, 20],
+    ],
+  );
+  const wrong = {
+    FENCE_MAX_CONCURRENT: ["0", "101", "-1", "1.5", "two"],
+    FENCE_STORM: ["40", "101%", "-1%", "4.5%", "%"],
+    FENCE_STORM_COOLDOWN: ["5", "-1s", "61m", "soon"],
+    FENCE_MOST_PER_HOUR: ["0", "21", "three"],
+  };
+  for (const [name, texts] of Object.entries(wrong))
+    for (const text of texts) assert.match(mistakesOf({ [name]: text }).join(), new RegExp(`^${name} is "`), text);
 });

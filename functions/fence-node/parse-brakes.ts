@@ -1,0 +1,31 @@
+/** What the objects say that the brakes rest on: the Lease of the slots, and each Node of a list. Pure. */
+
+import { read } from "../shared/annotations/entry.ts";
+import { unhealthy } from "../shared/annotations/fencing.ts";
+import { fenceSlots, noSlots } from "../shared/annotations/fencing-slots.ts";
+import { ledgerFormat } from "../shared/annotations/table.ts";
+import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
+import type { ClusterNode, SlotsSeen } from "./brakes-view.ts";
+import { knownFormat } from "./record.ts";
+
+/** A Lease without the text counts as one that was just made. */
+export function parseSlotsLease({ metadata }: LeaseObject): SlotsSeen {
+  const { uid, resourceVersion, annotations } = metadata;
+  const lease = { uid, resourceVersion };
+  if (annotations?.[fenceSlots.key] === undefined) return { lease, contents: noSlots };
+  const contents = read(ledgerFormat, metadata) === knownFormat ? read(fenceSlots, metadata) : undefined;
+  return { lease, contents: contents ?? "unreadable" };
+}
+
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane";
+
+/** @param recorded the names of the nodes that have a record */
+export function parseClusterNode({ metadata, status }: NodeObject, recorded: ReadonlySet<string>): ClusterNode {
+  return {
+    name: metadata.name,
+    isReady: status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true,
+    isMarked: read(unhealthy, metadata) !== undefined,
+    isControlPlane: metadata.labels?.[controlPlaneLabel] !== undefined,
+    hasRecord: recorded.has(metadata.name),
+  };
+}
