@@ -8,7 +8,7 @@ export const clusterReconciler: ObjectReconciler<ClusterObservation, ClusterVerd
   name,
   refusedForMs: 15_000,
   // Blocks also keep volumes without our finalizer.
-  dispensable: "protect",
+  dispensable: ["protect"],
   observe,
   decide: ({ snapshot }, isProtectionRefused) => decide({ ...snapshot, isProtectionRefused }),
   async record(attempt) {

@@ -35,11 +35,11 @@ export interface ObjectReconciler<Observation, Verdict extends ObjectVerdict> {
   readonly name: string;
   /** How soon to reconcile again after the API server has refused a write, in milliseconds. */
   readonly refusedForMs: number;
-  /** The kind of step without which the reconcile goes on when it is refused; absent: a refusal ends it. */
-  readonly dispensable?: NonNullable<Verdict["step"]>["kind"];
+  /** The kinds of steps without which the reconcile goes on when one is refused; absent: a refusal ends it. */
+  readonly dispensable?: readonly NonNullable<Verdict["step"]>["kind"][];
   /** All of it by reads of now. Throws ClusterError. */
   observe(context: Context, key: ObjectRef): Promise<Observation>;
-  /** `isRefused`: the reconcile goes on without its dispensable step. */
+  /** `isRefused`: the reconcile goes on without its dispensable steps. */
   decide(observed: Observation, isRefused: boolean): Verdict;
   /** Says what the verdict says before anything is done. Any answer but "told" ends this attempt. Throws ClusterError. */
   record(attempt: ObjectAttempt<Observation, Verdict>): Promise<WriteResult | "told">;
@@ -76,7 +76,7 @@ export async function reconcileObject<Observation, Verdict extends ObjectVerdict
     if (became !== "refused") continue;
     const message = `the API server does not take a write: ${verdict.message}`;
     reportObjectVerdict(context, name, key, { ...verdict, guard: "owner-refused", message });
-    if (dispensable === undefined || verdict.step?.kind !== dispensable)
+    if (verdict.step === undefined || dispensable?.includes(verdict.step.kind) !== true)
       return { requeueAfterMs: refusedForMs, pendingActs: undefined };
     isRefused = true;
   }

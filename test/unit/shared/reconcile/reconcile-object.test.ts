@@ -42,7 +42,7 @@ async function reconcileOnce({ verdicts, eventResult, written = "done", mode = "
   const reconciler: ObjectReconciler<number, ObjectVerdict> = {
     name: "play",
     refusedForMs: 9_000,
-    dispensable: "luxury",
+    dispensable: ["luxury"],
     async observe() {
       nowMs += readMs;
       return rounds++;
