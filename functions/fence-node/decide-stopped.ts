@@ -1,5 +1,6 @@
 /** A fence after the evidence: the pods go elsewhere unless the machine is back, and the Node is given back. Pure. */
 
+import { decideDeletion } from "./decide-deletion.ts";
 import { hasAnotherBoot, isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
@@ -19,7 +20,8 @@ const mostNames = 5;
  * as the evidence stands: a person may take a confirmation back, and another client its taint. A Node that is Ready is not told
  * so, because Kubernetes would detach volumes that its kubelet still has mounted.
  */
-export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
+export function decideStopped(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  const { node, name, deletion } = snapshot;
   if (isBack(node, record)) return enter(record, "recovering", `${name} is back with another boot: its pods stay`);
   if (node === undefined) return enter(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
   if (isTakenBack(node, record)) return enter(record, "armed", `what showed that ${name} had stopped was taken back`);
@@ -29,6 +31,7 @@ export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen)
     const message = `there is evidence that ${name} has stopped (${record.evidence}), and its Node is Ready: its pods stay as long as it is`;
     return onRecord(wait("still-alive", message, evacuatingRequeueMs));
   }
+  if (deletion?.isAsked) return decideDeletion(snapshot, record, node, deletion);
   const message = `${name} gets the taint out-of-service: Kubernetes deletes its pods, and detaches their volumes`;
   const step = { kind: "set-out-of-service", node, fenceId: record.fenceId } as const;
   return { guard: "stopped", message, step, requeueAfterMs: undefined };

@@ -9,6 +9,7 @@ import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { NodeObject, PodObject, Toleration } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { needsBound } from "./decide.ts";
+import { deletionView } from "./deletion.ts";
 import { agentName, recordName } from "./lease-names.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
@@ -75,6 +76,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     proposal: proposalFor(context, key.name),
     time: await readTime(context, { key, namespace }, began, { node, record, agent }),
     bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
+    deletion: deletionView(object, record, malformed),
     newFenceId: randomUUID(),
   };
   return { snapshot, object, malformed };

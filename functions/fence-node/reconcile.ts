@@ -5,6 +5,7 @@ import type { ObjectRef } from "../shared/contract/keys.ts";
 import { type ObjectReconciler, reconcileObject } from "../shared/reconcile/reconcile-object.ts";
 import { carryOut, recordVerdict } from "./act.ts";
 import { decide } from "./decide.ts";
+import { refusableSteps } from "./deletion.ts";
 import { type FenceObservation, name, observe } from "./observe.ts";
 import type { FenceVerdict } from "./snapshot.ts";
 
@@ -15,7 +16,8 @@ const fenceReconciler: ObjectReconciler<FenceObservation, FenceVerdict> = {
   name,
   refusedForMs,
   observe,
-  decide: ({ snapshot }) => decide(snapshot),
+  dispensable: refusableSteps,
+  decide: ({ snapshot }, isRefused) => decide({ ...snapshot, isRefused }),
   record: recordVerdict,
   carryOut,
 };

@@ -1,4 +1,4 @@
-/** A process that ends after any of its writes leaves a fence that the next process goes on with (invariants A2, A3 and A6). */
+/** A process that ends after any of its writes leaves a fence that the next one goes on with (invariants A2, A3, A5 and A6). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { firstBoot, type NodeWorld, node, nodeWorld, outOfService, pod } from "./node-world.ts";
@@ -28,32 +28,80 @@ async function reconcile(world: NodeWorld): Promise<void> {
   }
 }
 
-const tainted = { key: outOfService, effect: "NoExecute" };
+const confirm = (world: NodeWorld) =>
+  world.annotate({ "sluice.dev/fence-confirmed": world.record()?.["fence-id"] ?? "" });
 
-for (const way of ["comes back", "stays off"] as const) {
+/** What happens to the node once its fence is armed, until its machine comes back. */
+const ways: Readonly<Record<string, (world: NodeWorld, when: string) => Promise<void>>> = {
+  async "comes back"() {},
+  async "stays off"(world, when) {
+    world.falls();
+    confirm(world);
+    await reconcile(world);
+    assert.deepEqual(world.taints().includes(outOfService), true, when);
+    await world.harness.goOn(60_000);
+    await reconcile(world);
+    assert.equal(world.record()?.["fence-phase"], "fenced", when);
+  },
+  async "is deleted and made again"(world, when) {
+    const { store } = world.harness.world;
+    const key = { namespace: "", name: node.name };
+    const { uid } = store.get("nodes", key).metadata;
+    const checks = watchDeletion(world, when);
+    world.annotate({ "sluice.dev/fence-strategy": "node-deletion", "example.com/note": "kept" });
+    world.falls();
+    confirm(world);
+    await reconcile(world);
+    assert.equal(store.find("nodes", key), undefined, when);
+    await world.harness.goOn(120_000);
+    await reconcile(world);
+    const restored = store.get("nodes", key);
+    assert.notEqual(restored.metadata.uid, uid, when);
+    assert.equal(restored.metadata.annotations?.["example.com/note"], "kept", when);
+    assert.equal(world.record()?.["fence-phase"], "recovering", when);
+    assert.equal(checks.deletions, 1, when);
+    world.annotate({ "sluice.dev/fence-strategy": null });
+  },
+};
+
+/** At each write of a Node or a record: a Node that is gone had our taint and evidence, and its record has the backup. */
+function watchDeletion(world: NodeWorld, when: string): { readonly deletions: number } {
+  const { store } = world.harness.world;
+  const checks = { deletions: 0 };
+  const check = () => {
+    if (store.find("nodes", { namespace: "", name: node.name }) !== undefined) return;
+    assert.match(world.record()?.["node-backup"] ?? "", /"example.com\/note":"kept"/, when);
+    assert.equal(world.record()?.["fence-evidence"], "confirmed", when);
+  };
+  store.onChange("leases", check);
+  store.onChange("nodes", ({ current, final }) => {
+    check();
+    if (current !== undefined) return;
+    checks.deletions++;
+    const { taints = [] } = final.spec ?? {};
+    assert.deepEqual([...taints.map(({ key }) => key)], ["sluice.dev/fence"], when);
+  });
+  return checks;
+}
+
+for (const [way, play] of Object.entries(ways)) {
   test(`a fence of a node that ${way} ends clean if the process is killed after any of its writes`, async () => {
     let killed = 0;
     for (let count = 0; count < 40; count++) {
+      const when = `killed after ${count}`;
       const world = nodeWorld();
       const { store } = world.harness.world;
       const { uid } = store.get("pods", pod).metadata;
       const wasKilled = killAfter(world, count);
       world.annotate({ "sluice.dev/unhealthy": "disk failed" });
       await reconcile(world);
-      assert.match(world.armed() ?? "", new RegExp(` ${firstBoot}$`), `killed after ${count}`);
-      if (way === "stays off") {
-        world.falls();
-        world.annotate({ "sluice.dev/fence-confirmed": world.record()?.["fence-id"] ?? "" });
-        await reconcile(world);
-        assert.deepEqual(world.taints().includes(tainted.key), true, `killed after ${count}`);
-        await world.harness.goOn(60_000);
-        await reconcile(world);
-        assert.equal(world.record()?.["fence-phase"], "fenced", `killed after ${count}`);
-      }
+      assert.match(world.armed() ?? "", new RegExp(` ${firstBoot}$`), when);
+      await play(world, when);
       world.boot("boot-2");
       await reconcile(world);
-      assert.equal(store.find("pods", pod)?.metadata.uid === uid, way === "comes back", `killed after ${count}`);
-      assert.deepEqual([world.record(), world.armed(), world.taints(), world.texts()], [undefined, undefined, [], {}]);
+      assert.equal(store.find("pods", pod)?.metadata.uid === uid, way === "comes back", when);
+      assert.deepEqual([world.record(), world.armed(), world.taints()], [undefined, undefined, []], when);
+      assert.deepEqual(world.texts(), {}, when);
       assert.ok(store.find("nodes", { namespace: "", name: node.name }));
       if (!wasKilled()) break;
       killed++;
