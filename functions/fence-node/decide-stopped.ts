@@ -74,7 +74,10 @@ export function decideFenced({ node, name }: FenceSnapshot, record: RecordSeen):
 export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name } = snapshot;
   if (node?.mark !== undefined && !node.isReady) {
-    return wait("not-ready", `${name} is back and not Ready: the taint keeps new pods away`, awayRequeueMs);
+    const why = node.hasFenceTaint
+      ? "is back and not Ready: the taint keeps new pods away"
+      : "has not been Ready since";
+    return wait("not-ready", `${name} ${why}`, awayRequeueMs);
   }
   const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: false }) ?? {
     message: `the fence of ${name} has ended`,

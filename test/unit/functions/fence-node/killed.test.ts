@@ -1,22 +1,35 @@
-/** A process that ends after any of its writes leaves a fence that the next one goes on with (invariants A2, A3, A5 and A6). */
+/** A fence goes on after a process that ended after any of its writes, and beside a second one (invariants A2, A3, A5 and A6). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { fenceNode } from "../../../../functions/fence-node/function.ts";
+import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { firstBoot, type NodeWorld, node, nodeWorld, outOfService, pod } from "./node-world.ts";
 
 const writing = new Set(["create", "patch", "delete"]);
 
-/** Ends the process after its `count`th write; every later process runs to its end. */
-function killAfter({ harness }: NodeWorld, count: number): () => boolean {
+/** What happens after a write: the process ends, and the next one goes on; or a second one runs to its end before the next write. */
+const troubles: Readonly<Record<string, (world: NodeWorld) => Promise<void>>> = {
+  async "the process is killed"() {
+    throw new Error("the process was killed");
+  },
+  async "a second process runs"({ harness }) {
+    const context = { ...harness.context, memoryOf: createMemory() };
+    await fenceNode.reconcile(context, node, { sweep: false });
+  },
+};
+
+/** Troubles the process after its `count`th write; every later process runs to its end. */
+function troubleAfter(world: NodeWorld, count: number, trouble: (world: NodeWorld) => Promise<void>): () => boolean {
   let writes = 0;
-  let isKilled = false;
-  harness.interfere = ({ verb, given: [resource] }) => {
-    if (isKilled || !writing.has(verb) || resource === "events") return;
+  let isOver = false;
+  world.harness.interfere = async ({ verb, given: [resource] }) => {
+    if (isOver || !writing.has(verb) || resource === "events") return;
     writes++;
     if (writes <= count) return;
-    isKilled = true;
-    throw new Error("the process was killed");
+    isOver = true;
+    await trouble(world);
   };
-  return () => isKilled;
+  return () => isOver;
 }
 
 async function reconcile(world: NodeWorld): Promise<void> {
@@ -85,27 +98,29 @@ function watchDeletion(world: NodeWorld, when: string): { readonly deletions: nu
 }
 
 for (const [way, play] of Object.entries(ways)) {
-  test(`a fence of a node that ${way} ends clean if the process is killed after any of its writes`, async () => {
-    let killed = 0;
-    for (let count = 0; count < 40; count++) {
-      const when = `killed after ${count}`;
-      const world = nodeWorld();
-      const { store } = world.harness.world;
-      const { uid } = store.get("pods", pod).metadata;
-      const wasKilled = killAfter(world, count);
-      world.annotate({ "sluice.dev/unhealthy": "disk failed" });
-      await reconcile(world);
-      assert.match(world.armed() ?? "", new RegExp(` ${firstBoot}$`), when);
-      await play(world, when);
-      world.boot("boot-2");
-      await reconcile(world);
-      assert.equal(store.find("pods", pod)?.metadata.uid === uid, way === "comes back", when);
-      assert.deepEqual([world.record(), world.armed(), world.taints()], [undefined, undefined, []], when);
-      assert.deepEqual(world.texts(), {}, when);
-      assert.ok(store.find("nodes", { namespace: "", name: node.name }));
-      if (!wasKilled()) break;
-      killed++;
-    }
-    assert.ok(killed >= 10 && killed < 40, `${killed} kills`);
-  });
+  for (const [what, trouble] of Object.entries(troubles)) {
+    test(`a fence of a node that ${way} ends clean if ${what} after any of its writes`, async () => {
+      let troubled = 0;
+      for (let count = 0; count < 40; count++) {
+        const when = `${what} after ${count}`;
+        const world = nodeWorld();
+        const { store } = world.harness.world;
+        const { uid } = store.get("pods", pod).metadata;
+        const isTroubled = troubleAfter(world, count, trouble);
+        world.annotate({ "sluice.dev/unhealthy": "disk failed" });
+        await reconcile(world);
+        assert.match(world.armed() ?? "", new RegExp(` ${firstBoot}$`), when);
+        await play(world, when);
+        world.boot("boot-2");
+        await reconcile(world);
+        assert.equal(store.find("pods", pod)?.metadata.uid === uid, way === "comes back", when);
+        assert.deepEqual([world.record(), world.armed(), world.taints()], [undefined, undefined, []], when);
+        assert.deepEqual(world.texts(), {}, when);
+        assert.ok(store.find("nodes", { namespace: "", name: node.name }));
+        if (!isTroubled()) break;
+        troubled++;
+      }
+      assert.ok(troubled >= 10 && troubled < 40, `${troubled} times`);
+    });
+  }
 }
