@@ -7,7 +7,7 @@ import { firstBoot, type NodeWorld, node, nodeWorld, outOfService, pod } from ".
 
 const writing = new Set(["create", "patch", "delete"]);
 
-/** What happens after a write: the process ends, and the next one goes on; or a second one runs to its end before the next write. */
+/** What happens after a write: the process ends, and the next one goes on; or a second one runs to its end. */
 const troubles: Readonly<Record<string, (world: NodeWorld) => Promise<void>>> = {
   async "the process is killed"() {
     throw new Error("the process was killed");
