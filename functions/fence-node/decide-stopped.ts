@@ -74,9 +74,7 @@ export function decideFenced({ node, name }: FenceSnapshot, record: RecordSeen):
 export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name } = snapshot;
   if (node?.mark !== undefined && !node.isReady) {
-    const why = node.hasFenceTaint
-      ? "is back and not Ready: the taint keeps new pods away"
-      : "has not been Ready since";
+    const why = node.hasFenceTaint ? "is back and not Ready: the taint keeps new pods away" : "is not Ready yet";
     return wait("not-ready", `${name} ${why}`, awayRequeueMs);
   }
   const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: false }) ?? {

@@ -170,6 +170,13 @@ test("the waits of a deletion name what they wait for, and when the node is reco
   assert.match(left.message, /1 pods are bound to it: pod db\/a-0$/);
 });
 
+test("a Node that was made again and is not Ready is not taken for one with our taint", () => {
+  const record = inPhase("recovering");
+  const messageOf = (hasFenceTaint: boolean) => decided({ record, node: { ...down, hasFenceTaint } }).message;
+  assert.equal(messageOf(false), "n is not Ready yet");
+  assert.match(messageOf(true), /the taint keeps new pods away$/);
+});
+
 test("pods are listed while a deleted Node is gone", () => {
   assert.equal(needsBound({ record: deleted, node: undefined }), true);
   assert.equal(needsBound({ record: deleted, node: down }), false);
