@@ -151,6 +151,20 @@ test("a Node that another client deletes before it is backed up is not made agai
   assert.deepEqual([nodeOf(world), world.record()], [undefined, undefined]);
 });
 
+test("a Node that is gone once its backup is written is made again, because any process may have deleted it", async () => {
+  const world = await confirmedWorld();
+  let isGone = false;
+  world.harness.interfere = ({ verb, given: [resource] }) => {
+    if (verb !== "delete" || resource !== "nodes" || isGone) return;
+    isGone = true;
+    storeOf(world).delete("nodes", key, {});
+  };
+  assert.equal(await world.reconcile(), "deleted");
+  await world.harness.goOn(120_000);
+  assert.equal(await world.reconcile(), "not-ready");
+  isKept(world);
+});
+
 test("a strategy that changes before the Node is deleted counts", async () => {
   const world = await confirmedWorld();
   world.harness.interfere = ({ verb, given: [resource] }) => {
