@@ -12,6 +12,7 @@ import {
   reportWrite,
   type WriteResult,
 } from "../shared/reconcile/reconcile-object.ts";
+import { textsOfDeletion, writeNode } from "./deletion.ts";
 import { agentName, recordName } from "./lease-names.ts";
 import { type FenceObservation, fencingNamespace, name } from "./observe.ts";
 import { beginningTexts, isOurOutOfService, outOfServiceValue, recordBody } from "./record.ts";
@@ -79,6 +80,10 @@ async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
     case "release-slot":
     case "note-storm":
       return writeSlots(attempt, fencingNamespace(context), step);
+    case "delete-node":
+    case "restore-node":
+    case "complete-node":
+      return writeNode(context.cluster, key, step, attempt.notAfterMs);
     case "clean-node":
       return cleanNode(attempt, step.keepsMark);
     case "disarm":
@@ -93,14 +98,12 @@ async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
 }
 
 /** The phase, since when, and what was waited for before it goes. Evidence that was taken back goes as well. */
-function entering(
-  { cluster }: Context,
-  { phase, evidence }: Extract<FenceStep, { readonly kind: "enter" }>,
-): FenceTexts {
+function entering({ cluster }: Context, step: Extract<FenceStep, { readonly kind: "enter" }>): FenceTexts {
+  const { phase, evidence } = step;
   return {
     [keys.fencePhase.key]: phase,
     [keys.recordSince.key]: new Date(cluster.serverTimeMs()).toISOString(),
-    [keys.fenceHold.key]: null,
+    ...textsOfDeletion(step),
     ...(evidence === undefined ? {} : { [keys.recordEvidence.key]: evidence }),
     ...(phase === "armed" ? { [keys.recordEvidence.key]: null } : {}),
   };
@@ -178,6 +181,8 @@ const reasons: Readonly<Record<string, { readonly type: "Normal" | "Warning"; re
   armed: { type: "Normal", reason: eventReasons.fenceArmed },
   stopped: { type: "Normal", reason: eventReasons.fenceStopped },
   evacuating: { type: "Normal", reason: eventReasons.fenceEvacuating },
+  deleting: { type: "Normal", reason: eventReasons.nodeDeleted },
+  restored: { type: "Normal", reason: eventReasons.nodeRestored },
   stuck: { type: "Warning", reason: eventReasons.fenceStuck },
   "never-fenced": { type: "Warning", reason: eventReasons.fenceRefused },
   "name-reserved": { type: "Warning", reason: eventReasons.fenceRefused },

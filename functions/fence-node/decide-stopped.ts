@@ -1,5 +1,6 @@
 /** A fence after the evidence: the pods go elsewhere unless the machine is back, and the Node is given back. Pure. */
 
+import { decideDeletion } from "./decide-deletion.ts";
 import { hasAnotherBoot, isBack } from "./decide-evidence.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideRelapse } from "./decide-relapse.ts";
@@ -18,7 +19,8 @@ const stuckAfterMs = 300_000;
  * as the evidence stands: a person may take a confirmation back, and another client its taint. A Node that is Ready is not told
  * so, because Kubernetes would detach volumes that its kubelet still has mounted.
  */
-export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
+export function decideStopped(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  const { node, name, deletion } = snapshot;
   if (isBack(node, record)) return enter(record, "recovering", `${name} is back with another boot: its pods stay`);
   if (node === undefined) return enter(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
   if (isTakenBack(node, record)) return enter(record, "armed", `what showed that ${name} had stopped was taken back`);
@@ -28,6 +30,7 @@ export function decideStopped({ node, name }: FenceSnapshot, record: RecordSeen)
     const message = `there is evidence that ${name} has stopped (${record.evidence}), and its Node is Ready: its pods stay as long as it is`;
     return onRecord(wait("still-alive", message, evacuatingRequeueMs));
   }
+  if (deletion?.isAsked) return decideDeletion(snapshot, record, node, deletion);
   const message = `${name} gets the taint out-of-service: Kubernetes deletes its pods, and detaches their volumes`;
   const step = { kind: "set-out-of-service", node, fenceId: record.fenceId } as const;
   return { guard: "stopped", message, step, requeueAfterMs: undefined };
@@ -72,7 +75,8 @@ export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): F
   const relapse = decideRelapse(snapshot, record);
   if (relapse !== undefined) return relapse;
   if (node?.mark !== undefined && !node.isReady) {
-    return wait("not-ready", `${name} is back and not Ready: the taint keeps new pods away`, awayRequeueMs);
+    const why = node.hasFenceTaint ? "is back and not Ready: the taint keeps new pods away" : "is not Ready yet";
+    return wait("not-ready", `${name} ${why}`, awayRequeueMs);
   }
   const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: false }) ?? {
     message: `the fence of ${name} has ended`,

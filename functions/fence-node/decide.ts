@@ -6,6 +6,7 @@
 import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
 import { formatPeers } from "../shared/annotations/fencing-peers.ts";
 import { decideRelease } from "./decide-brakes.ts";
+import { decideDeleted, decideDeleting } from "./decide-deletion.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
@@ -15,7 +16,8 @@ import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen, ShownFence } fr
 /** True where the pods and the VolumeAttachments of the node have to be known. */
 export function needsBound({ record, node }: Pick<FenceSnapshot, "record" | "node">): boolean {
   if (typeof record !== "object") return false;
-  return record.phase === "evacuating" || (record.phase === "armed" && node === undefined);
+  const { phase } = record;
+  return phase === "evacuating" || (node === undefined && (phase === "armed" || phase === "deleted"));
 }
 
 /** @param isReleaseRefused the API server does not let the fence give its slot back: the fence goes on with it */
@@ -42,6 +44,8 @@ const phases: Readonly<Record<FencePhase, (snapshot: FenceSnapshot, record: Reco
   armed: decideArmed,
   stopped: decideStopped,
   evacuating: decideEvacuating,
+  deleting: decideDeleting,
+  deleted: decideDeleted,
   fenced: decideFenced,
   recovering: decideRecovering,
 };

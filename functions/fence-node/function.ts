@@ -1,4 +1,5 @@
 import * as keys from "../shared/annotations/fencing.ts";
+import { fenceStrategy } from "../shared/annotations/fencing-deletion.ts";
 import { agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { fenceSlots } from "../shared/annotations/fencing-slots.ts";
 import { pathsOf } from "../shared/annotations/paths.ts";
@@ -39,7 +40,7 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
   ],
   // It takes no pod of a group: Kubernetes does, once the node has stopped.
   standsBy: false,
-  reads: [keys.unhealthy, keys.fenceNever, keys.fenceConfirmed, ...keys.agentEntries],
+  reads: [keys.unhealthy, keys.fenceNever, fenceStrategy, keys.fenceConfirmed, ...keys.agentEntries],
   writes: [...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots],
   settings,
   reconcile,

@@ -11,6 +11,7 @@ import { find } from "../shared/kubernetes/find.ts";
 import { isMirror, tolerates } from "./bound-pods.ts";
 import { brakeSettings } from "./brake-settings.ts";
 import { needsBound } from "./decide.ts";
+import { deletionView } from "./deletion.ts";
 import { agentName, isReservedName, recordName } from "./lease-names.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
@@ -88,6 +89,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     time: await readTime(context, { key, namespace }, began, { node, record, agent }),
     bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
     brakes,
+    deletion: deletionView(object, record, malformed),
     newFenceId: randomUUID(),
   };
   return { snapshot, object, malformed };

@@ -5,6 +5,7 @@ import type { ObjectRef } from "../shared/contract/keys.ts";
 import { type ObjectReconciler, reconcileObject } from "../shared/reconcile/reconcile-object.ts";
 import { carryOut, recordVerdict } from "./act.ts";
 import { decide } from "./decide.ts";
+import { refusableSteps } from "./deletion.ts";
 import { type FenceObservation, name, observe } from "./observe.ts";
 import type { FenceVerdict } from "./snapshot.ts";
 
@@ -15,9 +16,10 @@ const fenceReconciler: ObjectReconciler<FenceObservation, FenceVerdict> = {
   name,
   refusedForMs,
   // A slot that stays is free all the same once its record is gone, and after 10 minutes.
-  dispensable: "release-slot",
+  dispensable: ["release-slot", ...refusableSteps],
   observe,
-  decide: ({ snapshot }, isRefused) => decide(snapshot, isRefused),
+  decide: ({ snapshot }, refused) =>
+    decide({ ...snapshot, isRefused: refusableSteps.some((kind) => refused.has(kind)) }, refused.has("release-slot")),
   record: recordVerdict,
   carryOut,
 };

@@ -2,6 +2,7 @@
 
 import { read } from "../shared/annotations/entry.ts";
 import * as keys from "../shared/annotations/fencing.ts";
+import { nodeBackup } from "../shared/annotations/fencing-deletion.ts";
 import { agentPeers, agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import { parseTime } from "../shared/clock/durations.ts";
@@ -68,7 +69,9 @@ export function parseRecord({ metadata }: LeaseObject): RecordSeen | "unreadable
   const systemUuid = read(keys.recordMachine, metadata);
   const isKnown = read(ledgerFormat, metadata) === knownFormat;
   const isWhole = fenceId !== undefined && phase !== undefined && sinceMs !== undefined;
-  if (!isKnown || !isWhole || bootId === undefined || systemUuid === undefined) return "unreadable";
+  const backup = read(nodeBackup, metadata);
+  const isLost = backup === undefined && (phase === "deleting" || phase === "deleted");
+  if (!isKnown || !isWhole || isLost || bootId === undefined || systemUuid === undefined) return "unreadable";
   return {
     uid,
     resourceVersion,
@@ -80,6 +83,7 @@ export function parseRecord({ metadata }: LeaseObject): RecordSeen | "unreadable
     hold: read(keys.fenceHold, metadata),
     agent: read(keys.recordAgent, metadata),
     evidence: read(keys.recordEvidence, metadata),
+    ...(backup === undefined ? {} : { backup }),
   };
 }
 

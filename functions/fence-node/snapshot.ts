@@ -1,10 +1,12 @@
 /** What a decision about a node sees, and what it answers. Pure. */
 
 import type { AgentMode, ArmedFence, FenceEvidence, FencePhase, NotedAgent } from "../shared/annotations/fencing.ts";
+import type { NodeBackup } from "../shared/annotations/fencing-deletion.ts";
 import type { Peer } from "../shared/annotations/fencing-peers.ts";
 import type { FenceSlots } from "../shared/annotations/fencing-slots.ts";
 import type { BrakesView, SlotsSeen } from "./brakes-view.ts";
 import type { TimeView } from "./decide-time.ts";
+import type { DeletionView, NodePatch } from "./node-backup.ts";
 
 /** A Node as a GET has it. */
 export interface NodeSeen {
@@ -55,6 +57,8 @@ export interface RecordSeen {
   readonly hold: string | undefined;
   readonly agent: NotedAgent | undefined;
   readonly evidence: FenceEvidence | undefined;
+  /** Present from before the Node is deleted until it is there again. */
+  readonly backup?: NodeBackup;
 }
 
 /** The Lease of the agent on the node. */
@@ -91,6 +95,10 @@ export interface FenceSnapshot {
   /** Pods that are bound to the node and have to go, and VolumeAttachments of it. Empty where they need not be known. */
   readonly bound: readonly string[];
   readonly brakes: BrakesView;
+  /** What a deletion of the Node rests on; absent where there is no Node. */
+  readonly deletion?: DeletionView | undefined;
+  /** The API server has refused in this reconcile to delete or to make the Node; absent: it has not. */
+  readonly isRefused?: boolean;
   /** The id of a fence that begins now. */
   readonly newFenceId: string;
 }
@@ -113,6 +121,10 @@ export type FenceStep =
       readonly record: RecordSeen;
       readonly phase: FencePhase;
       readonly evidence?: FenceEvidence;
+      /** What the Node can be made again from: it comes into the record. */
+      readonly backup?: NodeBackup;
+      /** Absent: nothing holds the fence in its new phase. */
+      readonly hold?: string;
     }
   | { readonly kind: "note-hold"; readonly record: RecordSeen; readonly hold: string | undefined }
   | { readonly kind: "show"; readonly node: NodeSeen; readonly shown: ShownFence }
@@ -120,6 +132,9 @@ export type FenceStep =
   | { readonly kind: "remove-out-of-service"; readonly node: NodeSeen }
   | { readonly kind: "empty-node"; readonly node: NodeSeen }
   | { readonly kind: "fence-again"; readonly record: RecordSeen; readonly node: NodeSeen }
+  | { readonly kind: "delete-node"; readonly backup: NodeBackup }
+  | { readonly kind: "restore-node"; readonly backup: NodeBackup }
+  | { readonly kind: "complete-node"; readonly node: NodeSeen; readonly lack: NodePatch }
   | { readonly kind: "clean-node"; readonly node: NodeSeen; readonly keepsMark: boolean }
   | { readonly kind: "disarm"; readonly agent: AgentSeen }
   | { readonly kind: "propose"; readonly agent: AgentSeen; readonly peers: readonly Peer[] }

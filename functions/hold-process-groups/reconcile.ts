@@ -8,9 +8,9 @@ export const clusterReconciler: ObjectReconciler<ClusterObservation, ClusterVerd
   name,
   refusedForMs: 15_000,
   // Blocks also keep volumes without our finalizer.
-  dispensable: "protect",
+  dispensable: ["protect"],
   observe,
-  decide: ({ snapshot }, isProtectionRefused) => decide({ ...snapshot, isProtectionRefused }),
+  decide: ({ snapshot }, refused) => decide({ ...snapshot, isProtectionRefused: refused.has("protect") }),
   async record(attempt) {
     await recordEvents(attempt);
     return "told";

@@ -256,7 +256,60 @@ const collections: readonly Case[] = [
   },
 ];
 
-export const nodeCases: readonly Case[] = [...objects, ...reports, ...bound, ...evictions, ...collections];
+const replacements: readonly Case[] = [
+  {
+    name: "a Node is deleted in the version that was read: a status in between refuses the deletion with 409",
+    async run(fixture) {
+      const { cluster } = fixture;
+      const key = { namespace: "", name: await createOwnNode(fixture) };
+      const { uid, resourceVersion } = (await cluster.get("nodes", key)).metadata;
+      await cluster.patch("nodes", key, { status: { nodeInfo: { bootID: "boot" } } }, { subresource: "status" });
+      const error = await rejection(cluster.delete("nodes", key, { uid, resourceVersion }));
+      assert.deepEqual([error.code, error.reason], [409, "Conflict"]);
+      const changed = await cluster.get("nodes", key);
+      await cluster.delete("nodes", key, { uid, resourceVersion: changed.metadata.resourceVersion });
+      assert.equal((await rejection(cluster.get("nodes", key))).code, 404);
+      assert.equal((await rejection(cluster.delete("nodes", key, { uid, resourceVersion }))).code, 404);
+    },
+  },
+  {
+    name: "a Node is made with labels, annotations, taints, cordon, ranges and provider, and only where none has its name",
+    async run({ cluster, namespace }) {
+      const name = `${namespace}-node`;
+      const key = { namespace: "", name };
+      const texts = { "test.sluice.dev/a": "1" };
+      const range = "10.9.8.0/24";
+      const ranges = { podCIDR: range, podCIDRs: [range], providerID: `test:///${name}` };
+      const spec = { ...ranges, unschedulable: true, taints: [noExecute] };
+      const body = { apiVersion: "v1", kind: "Node", metadata: { name, labels: texts, annotations: texts }, spec };
+      const made = await cluster.create("nodes", "", body);
+      const error = await rejection(cluster.create("nodes", "", { ...body, metadata: { name } }));
+      assert.deepEqual([error.code, error.reason], [409, "AlreadyExists"]);
+      const { metadata, spec: found = {} } = await cluster.get("nodes", key);
+      assert.equal(metadata.uid, made.metadata.uid);
+      assert.deepEqual(
+        [metadata.labels?.["test.sluice.dev/a"], metadata.annotations?.["test.sluice.dev/a"]],
+        ["1", "1"],
+      );
+      const { podCIDR, podCIDRs, providerID, unschedulable, taints = [] } = found;
+      assert.deepEqual([{ podCIDR, podCIDRs, providerID }, unschedulable], [ranges, true]);
+      assert.deepEqual(
+        taints.filter(({ key }) => key === noExecute.key),
+        [noExecute],
+      );
+      await cluster.delete("nodes", key, { uid: metadata.uid });
+    },
+  },
+];
+
+export const nodeCases: readonly Case[] = [
+  ...objects,
+  ...reports,
+  ...replacements,
+  ...bound,
+  ...evictions,
+  ...collections,
+];
 
 /** A Node for this case only. */
 async function createOwnNode({ cluster, namespace }: Fixture, ready = "True", suffix = "node"): Promise<string> {

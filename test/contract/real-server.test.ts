@@ -16,6 +16,7 @@ import { Api } from "../controlplane/api.ts";
 import { type ControlPlane, findAssets, startControlPlane } from "../controlplane/controlplane.ts";
 import { kubeconfigText } from "../support/kubeconfig.ts";
 import { rejection } from "../support/rejection.ts";
+import { grantNormalRights, replaceNode } from "./node-deletion.ts";
 
 const userAgent = "sluice/0.0.0 (real-server)";
 const namespace = "default";
@@ -160,6 +161,17 @@ describe("real API server only", { skip }, () => {
     const [refused, message] = await guardOf([]);
     assert.equal(refused, "ledger-refused");
     assert.match(message ?? "", /with 422: Lease\S* "sluice-filled" is invalid: metadata\.annotations: Too long: /);
+  });
+
+  test("not-permitted: a Node of the strategy node-deletion stays without the right, and with it is deleted and made again", async () => {
+    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "sluice-fencing" } });
+    const limited = await connectAsServiceAccount("fencing");
+    try {
+      await grantNormalRights(api, "fencing");
+      await replaceNode(cluster, limited);
+    } finally {
+      await limited.close();
+    }
   });
 
   async function connectAsServiceAccount(name: string): Promise<KubernetesCluster> {

@@ -81,6 +81,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   // On Nodes, and in Leases of the fencing namespace, for which no manifest ships a policy yet.
   "sluice.dev/fence": {},
   "sluice.dev/unhealthy": {},
+  "sluice.dev/fence-strategy": {},
   "sluice.dev/fence-confirmed": {},
   "sluice.dev/fence-phase": {},
   "sluice.dev/fence-id": {},
@@ -91,6 +92,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/fence-since": {},
   "sluice.dev/fence-agent": {},
   "sluice.dev/fence-evidence": {},
+  "sluice.dev/node-backup": {},
   "sluice.dev/agent-mode": {},
   "sluice.dev/agent-why": {},
   "sluice.dev/agent-boot-id": {},

@@ -178,20 +178,25 @@ export class SimulatedMachine {
   /** The kubelet: it posts the boot, and that it is ready. */
   async #postStatus(): Promise<void> {
     if (!this.reachesApi) return;
+    const { store } = this.#of.world;
+    const key = { namespace: "", name: this.name };
+    // A kubelet makes its Node only when it starts.
+    const isThere = store.find("nodes", key) !== undefined;
+    if (!isThere && this.#registered === this.bootId) return;
+    if (!isThere) store.create("nodes", "", { metadata: { name: this.name } });
+    this.#registered = this.bootId;
     const nodeInfo = { bootID: this.bootId, systemUUID: `machine-${this.name}` };
-    this.#of.world.store.patch(
-      "nodes",
-      { namespace: "", name: this.name },
-      { status: { nodeInfo, ...readiness(true) } },
-      "status",
-    );
+    store.patch("nodes", key, { status: { nodeInfo, ...readiness(true) } }, "status");
     const postedMs = this.#of.timeline.nowMs();
     this.lastPostMs = postedMs;
     this.#of.timeline.after(8_000, () => {
-      if (this.lastPostMs !== postedMs) return;
-      this.#of.world.store.patch("nodes", { namespace: "", name: this.name }, { status: readiness(false) }, "status");
+      if (this.lastPostMs !== postedMs || store.find("nodes", key) === undefined) return;
+      store.patch("nodes", key, { status: readiness(false) }, "status");
     });
   }
+
+  /** The boot whose kubelet has registered. */
+  #registered = "";
 
   lastPostMs = 0;
 

@@ -7,14 +7,16 @@ const runs = 250;
 const seedOf = (run: number): number => (run * 2_654_435_761) >>> 0;
 
 test("no pod of a fenced node starts elsewhere while its boot runs, and each fence ends clean after the partitions", async (context) => {
-  let evacuations = 0;
+  let [evacuations, deletions] = [0, 0];
   for (let run = 1; run <= runs; run++) {
-    const { isBroken, isClean, evidence } = await new FenceWorld(seedOf(run)).run();
+    const { isBroken, isClean, isDeleted, evidence } = await new FenceWorld(seedOf(run)).run();
     assert.equal(isBroken, false, `run ${run}: the fenced boot ran while its pods could start elsewhere`);
     assert.equal(isClean, true, `run ${run}: the fence does not end`);
     if (evidence === "time") evacuations++;
+    if (isDeleted) deletions++;
   }
-  context.diagnostic(`${evacuations} evacuations by time`);
+  context.diagnostic(`${evacuations} evacuations by time, ${deletions} of them by a deletion of the Node`);
+  assert.ok(deletions > runs / 10, `${deletions} deletions of ${runs} runs show little`);
   assert.ok(evacuations > runs / 5, `${evacuations} evacuations of ${runs} runs show little`);
 });
 

@@ -1,6 +1,7 @@
 /** One fence in virtual time: the shipped function and the shipped agents of five machines, while partitions move. */
 import assert from "node:assert/strict";
 import { fenceNode } from "../../functions/fence-node/function.ts";
+import type { FenceStrategy } from "../../functions/shared/annotations/fencing-deletion.ts";
 import { createListReader } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
@@ -20,6 +21,8 @@ export interface FenceOutcome {
   /** When the pods could start elsewhere the fenced boot still ran. */
   readonly isBroken: boolean;
   readonly evidence: string | undefined;
+  /** The Node was deleted for the fence. */
+  readonly isDeleted: boolean;
   /** Nothing of the fence is left in the end, after the partitions have ended. */
   readonly isClean: boolean;
 }
@@ -35,15 +38,18 @@ export class FenceWorld implements MachineWorld {
   readonly machines: readonly SimulatedMachine[];
   readonly removed: RemovedOfFence | undefined;
   isApiDown = false;
+  readonly #strategy: FenceStrategy;
   readonly #startMs = this.timeline.nowMs();
   #context: Context;
   #isBroken = false;
   #evidence: string | undefined;
+  #isDeleted = false;
   #reads = 0;
 
   constructor(seed: number, removed?: RemovedOfFence) {
     this.random = randomOf(seed);
     this.removed = removed;
+    this.#strategy = seed % 2 === 0 ? "out-of-service" : "node-deletion";
     const count = 3 + Math.floor(this.random() * 4);
     this.machines = Array.from({ length: count }, (_, at) => new SimulatedMachine(`node-${at}`, this));
     for (const { name } of this.machines) this.world.store.create("nodes", "", { metadata: { name } });
@@ -62,9 +68,10 @@ export class FenceWorld implements MachineWorld {
     void this.#again(10_000, () => this.#tick());
     this.timeline.after(armedAtMs, () => this.#beginTroubles());
     this.timeline.after(peaceAtMs, () => this.#makePeace());
-    const isClean = () => this.#nowMs > peaceAtMs + 30_000 && this.#record() === undefined;
+    const isThere = () => this.world.store.find("nodes", { namespace: "", name: this.#target.name }) !== undefined;
+    const isClean = () => this.#nowMs > peaceAtMs + 30_000 && this.#record() === undefined && isThere();
     await this.timeline.run(() => this.#isBroken || isClean() || this.#nowMs > endsAtMs);
-    return { isBroken: this.#isBroken, evidence: this.#evidence, isClean: isClean() };
+    return { isBroken: this.#isBroken, evidence: this.#evidence, isDeleted: this.#isDeleted, isClean: isClean() };
   }
 
   get #nowMs(): number {
@@ -98,6 +105,12 @@ export class FenceWorld implements MachineWorld {
         const { spec } = body as { spec?: { taints?: readonly { key: string }[] } };
         if (spec?.taints?.some((taint) => taint.key === outOfService)) this.#check();
         return after;
+      },
+      delete: async (resource, ...given) => {
+        await cluster.delete(resource, ...given);
+        if (resource !== "nodes") return;
+        this.#isDeleted = true;
+        this.#check();
       },
     });
   }
@@ -153,7 +166,8 @@ export class FenceWorld implements MachineWorld {
     this.#target.group = random() < 0.3 ? 0 : 1;
     this.#target.isCutOff = this.#target.group === 0;
     this.timeline.after(random() * (random() < 0.5 ? 3_000 : 20_000), () => {
-      const body = { metadata: { annotations: { "sluice.dev/unhealthy": "silent" } } };
+      const annotations = { "sluice.dev/unhealthy": "silent", "sluice.dev/fence-strategy": this.#strategy };
+      const body = { metadata: { annotations } };
       this.world.store.patch("nodes", { namespace: "", name: this.#target.name }, body);
     });
     for (let atMs = random() * 30_000; atMs < peaceAtMs - armedAtMs; atMs += 5_000 + random() * 40_000) {

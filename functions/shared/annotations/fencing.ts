@@ -6,11 +6,21 @@
 import { parseFields } from "../base/fields.ts";
 import { parseTime } from "../clock/durations.ts";
 import { annotationOn, anyText, labelOn, nonEmptyText, oneOf } from "./entry.ts";
+import { fenceStrategy, nodeBackup } from "./fencing-deletion.ts";
 import { agentPeersProposed, formatPeers, type Peer, parsePeers, peerEntries } from "./fencing-peers.ts";
 import { fenceSlots } from "./fencing-slots.ts";
 
-/** How far a fence has got, in this order. */
-export const fencePhases = ["claimed", "armed", "stopped", "evacuating", "fenced", "recovering"] as const;
+/** How far a fence has got, in this order. A Node whose strategy is `node-deletion` is deleted instead of evacuated. */
+export const fencePhases = [
+  "claimed",
+  "armed",
+  "stopped",
+  "evacuating",
+  "deleting",
+  "deleted",
+  "fenced",
+  "recovering",
+] as const;
 export type FencePhase = (typeof fencePhases)[number];
 
 /** What shows that the fenced boot is over. */
@@ -231,6 +241,7 @@ export const recordEntries = [
   recordSince,
   recordAgent,
   recordEvidence,
+  nodeBackup,
 ] as const;
 
 /** What an agent says in its Lease. */
@@ -249,6 +260,7 @@ export const agentEntries = [
 export const fencingEntries = [
   unhealthy,
   fenceNever,
+  fenceStrategy,
   fenceConfirmed,
   ...recordEntries,
   ...agentEntries,

@@ -56,6 +56,8 @@ export const eventReasons = {
   fenceStopped: "FenceStopped",
   fenceEvacuating: "FenceEvacuating",
   fenceStuck: "FenceStuck",
+  nodeDeleted: "NodeDeleted",
+  nodeRestored: "NodeRestored",
   fenceRefused: "FenceRefused",
   fenceDone: "FenceDone",
 } as const;

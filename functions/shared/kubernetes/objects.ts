@@ -231,6 +231,9 @@ export interface NodeObject {
   readonly metadata: Metadata;
   readonly spec?: {
     readonly unschedulable?: boolean;
+    readonly podCIDR?: string;
+    readonly podCIDRs?: readonly string[];
+    readonly providerID?: string;
     readonly taints?: readonly { readonly key: string; readonly value?: string; readonly effect: string }[];
   };
   readonly status?: {

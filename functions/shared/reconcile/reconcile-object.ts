@@ -35,12 +35,12 @@ export interface ObjectReconciler<Observation, Verdict extends ObjectVerdict> {
   readonly name: string;
   /** How soon to reconcile again after the API server has refused a write, in milliseconds. */
   readonly refusedForMs: number;
-  /** The kind of step without which the reconcile goes on when it is refused; absent: a refusal ends it. */
-  readonly dispensable?: NonNullable<Verdict["step"]>["kind"];
+  /** The kinds of steps without which the reconcile goes on when one is refused; absent: a refusal ends it. */
+  readonly dispensable?: readonly NonNullable<Verdict["step"]>["kind"][];
   /** All of it by reads of now. Throws ClusterError. */
   observe(context: Context, key: ObjectRef): Promise<Observation>;
-  /** `isRefused`: the reconcile goes on without its dispensable step. */
-  decide(observed: Observation, isRefused: boolean): Verdict;
+  /** `refused`: the kinds of dispensable steps without which the reconcile goes on. */
+  decide(observed: Observation, refused: ReadonlySet<string>): Verdict;
   /** Says what the verdict says before anything is done. Any answer but "told" ends this attempt. Throws ClusterError. */
   record(attempt: ObjectAttempt<Observation, Verdict>): Promise<WriteResult | "told">;
   /** Throws ClusterError where the API server was not there, having tried all of it. */
@@ -64,21 +64,21 @@ export async function reconcileObject<Observation, Verdict extends ObjectVerdict
   key: ObjectRef,
 ): Promise<ReconcileResult> {
   const { name, refusedForMs, dispensable } = reconciler;
-  let isRefused = false;
+  const refused = new Set<string>();
   for (let rounds = 0; rounds < maxRounds; rounds++) {
     const notAfterMs = context.cluster.monotonicMs() + actOnReadWithinMs;
     const observed = await reconciler.observe(context, key);
-    const verdict = reconciler.decide(observed, isRefused);
+    const verdict = reconciler.decide(observed, refused);
     reportObjectVerdict(context, name, key, verdict);
     const became = await act(reconciler, { context, key, observed, verdict, notAfterMs });
     if (became === "idle")
-      return { requeueAfterMs: isRefused ? refusedForMs : verdict.requeueAfterMs, pendingActs: undefined };
+      return { requeueAfterMs: refused.size > 0 ? refusedForMs : verdict.requeueAfterMs, pendingActs: undefined };
     if (became !== "refused") continue;
     const message = `the API server does not take a write: ${verdict.message}`;
     reportObjectVerdict(context, name, key, { ...verdict, guard: "owner-refused", message });
-    if (dispensable === undefined || verdict.step?.kind !== dispensable)
+    if (verdict.step === undefined || dispensable?.includes(verdict.step.kind) !== true)
       return { requeueAfterMs: refusedForMs, pendingActs: undefined };
-    isRefused = true;
+    refused.add(verdict.step.kind);
   }
   return { requeueAfterMs: contendedObjectMs, pendingActs: undefined };
 }

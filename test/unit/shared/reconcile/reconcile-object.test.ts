@@ -42,12 +42,12 @@ async function reconcileOnce({ verdicts, eventResult, written = "done", mode = "
   const reconciler: ObjectReconciler<number, ObjectVerdict> = {
     name: "play",
     refusedForMs: 9_000,
-    dispensable: "luxury",
+    dispensable: ["luxury"],
     async observe() {
       nowMs += readMs;
       return rounds++;
     },
-    decide: (read, isRefused) => (isRefused ? waits : (verdicts[read] ?? verdicts.at(-1) ?? waits)),
+    decide: (read, refused) => (refused.has("luxury") ? waits : (verdicts[read] ?? verdicts.at(-1) ?? waits)),
     async record() {
       history.push("announce");
       return eventResult ?? "told";
