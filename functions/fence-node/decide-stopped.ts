@@ -1,6 +1,7 @@
 /** A fence after the evidence: the pods go elsewhere unless the machine is back, and the Node is given back. Pure. */
 
 import { hasAnotherBoot, isBack } from "./decide-evidence.ts";
+import { decideReturning, decideSettling, decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 import { enter, onRecord, wait } from "./verdicts.ts";
@@ -51,6 +52,8 @@ export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): F
       ? enter(record, "recovering", `${name} is back with another boot`)
       : enter(record, "fenced", `no pod is bound to ${name} any more`);
   }
+  const settling = decideSettling(snapshot, undefined);
+  if (settling?.step !== undefined) return settling;
   const left = `${bound.length} are left on ${name}: ${namesOf(bound)}`;
   if (nowMs < record.sinceMs + stuckAfterMs) return wait("evacuating", left, evacuatingRequeueMs);
   const message = `${left}. They have not gone for ${stuckAfterMs / 60_000} minutes: look for their finalizers`;
@@ -58,25 +61,39 @@ export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): F
 }
 
 /** The pods run elsewhere. The machine may come back, or a person takes the mark away. */
-export function decideFenced({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
+export function decideFenced(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  const { node, name } = snapshot;
   if (node === undefined) return enter(record, "recovering", `the Node ${name} is gone`);
   if (node.mark === undefined) return enter(record, "recovering", `the mark of ${name} was removed`);
   if (hasAnotherBoot(node, record) && node.isReady)
     return enter(record, "recovering", `${name} is back with another boot`);
+  const settling = decideSettling(snapshot, record.sinceMs);
+  if (settling?.step !== undefined) return settling;
   const message = `${name} is down, and its pods may run elsewhere. The fence ends when it is back, or when its mark is removed`;
-  return wait("fenced", message, awayRequeueMs);
+  return wait("fenced", message, settling?.requeueAfterMs ?? awayRequeueMs);
 }
 
-/** The Node is cleaned once it is Ready, then the agent's Lease, and the record goes last. */
+/**
+ * The Node is cleaned once it is Ready, then the claims of its pods leave the ledgers, then the agent's Lease is cleaned, and the
+ * record goes last. A mark that comes while claims settle asks for another fence: they go at once.
+ */
 export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name } = snapshot;
-  if (node?.mark !== undefined && !node.isReady) {
+  const isCleaned = record.settlingMs !== undefined;
+  const isMarkedAnew = isCleaned && node?.mark !== undefined;
+  const returning = decideReturning(snapshot, record);
+  if (returning !== undefined) return returning;
+  if (node?.mark !== undefined && !node.isReady && !isMarkedAnew) {
     return wait("not-ready", `${name} is back and not Ready: the taint keeps new pods away`, awayRequeueMs);
   }
-  const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: false }) ?? {
-    message: `the fence of ${name} has ended`,
-    step: { kind: "end", record },
-  };
+  const leftover = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: isMarkedAnew });
+  const settling = isMarkedAnew ? decideWithdrawing(snapshot) : decideSettling(snapshot, record.settlingMs);
+  if (leftover?.step?.kind !== "clean-node" && settling !== undefined) {
+    if (settling.step !== undefined || isCleaned) return { guard: "settling", requeueAfterMs: undefined, ...settling };
+    const message = `${name} is given back: the claims of its pods have to settle`;
+    return { guard: "recovering", message, step: { kind: "note-settling", record }, requeueAfterMs: undefined };
+  }
+  const { message, step } = leftover ?? { message: `the fence of ${name} has ended`, step: { kind: "end", record } };
   return { guard: "recovering", message, step, requeueAfterMs: undefined };
 }
 

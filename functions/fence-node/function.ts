@@ -3,6 +3,7 @@ import { agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { pathsOf } from "../shared/annotations/paths.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { ledgerNeeds, ledgerReads, ledgerWrites } from "./ledger-rights.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";
 
@@ -26,7 +27,7 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
         ...pathsOf(keys.fenceId, keys.fencePhase, keys.fenceHold, keys.fenceConfirmed, keys.unhealthy),
       ],
     },
-    { group: "", resource: "pods", verbs: ["list"], scope: "every-namespace" },
+    { group: "", resource: "pods", verbs: ["get", "list"], scope: "every-namespace" },
     { group: "storage.k8s.io", resource: "volumeattachments", verbs: ["list"] },
     {
       group: "coordination.k8s.io",
@@ -34,12 +35,13 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
       verbs: ["get", "list", "create", "patch", "delete"],
       changes: pathsOf(...keys.recordEntries, keys.fenceArmed, agentPeersProposed),
     },
+    ...ledgerNeeds,
     { group: "", resource: "events", verbs: ["create"], scope: "default" },
   ],
   // It takes no pod of a group: Kubernetes does, once the node has stopped.
   standsBy: false,
-  reads: [keys.unhealthy, keys.fenceNever, keys.fenceConfirmed, ...keys.agentEntries],
-  writes: [...keys.recordEntries, keys.fenceArmed, agentPeersProposed],
+  reads: [keys.unhealthy, keys.fenceNever, keys.fenceConfirmed, ...keys.agentEntries, ...ledgerReads],
+  writes: [...keys.recordEntries, keys.fenceArmed, agentPeersProposed, ...ledgerWrites],
   settings,
   reconcile,
 };

@@ -72,6 +72,7 @@ export function parseRecord({ metadata }: LeaseObject): RecordSeen | "unreadable
     hold: read(keys.fenceHold, metadata),
     agent: read(keys.recordAgent, metadata),
     evidence: read(keys.recordEvidence, metadata),
+    settlingMs: read(keys.recordSettling, metadata),
   };
 }
 

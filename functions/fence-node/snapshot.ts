@@ -3,6 +3,7 @@
 import type { AgentMode, ArmedFence, FenceEvidence, FencePhase, NotedAgent } from "../shared/annotations/fencing.ts";
 import type { Peer } from "../shared/annotations/fencing-peers.ts";
 import type { TimeView } from "./decide-time.ts";
+import type { LedgerStep, LedgersSeen } from "./ledgers-seen.ts";
 
 /** A Node as a GET has it. */
 export interface NodeSeen {
@@ -47,6 +48,8 @@ export interface RecordSeen {
   readonly hold: string | undefined;
   readonly agent: NotedAgent | undefined;
   readonly evidence: FenceEvidence | undefined;
+  /** Since when its Node is given back and claims of it have to settle, by the same clock; undefined before that. */
+  readonly settlingMs: number | undefined;
 }
 
 /** The Lease of the agent on the node. */
@@ -82,11 +85,15 @@ export interface FenceSnapshot {
   readonly proposal: readonly Peer[] | undefined;
   /** Pods that are bound to the node and have to go, and VolumeAttachments of it. Empty where they need not be known. */
   readonly bound: readonly string[];
+  /** The claims of fences of the node; undefined where they need not be known. */
+  readonly ledgers: LedgersSeen | undefined;
   /** The id of a fence that begins now. */
   readonly newFenceId: string;
 }
 
 export type FenceStep =
+  | LedgerStep
+  | { readonly kind: "note-settling"; readonly record: RecordSeen }
   | { readonly kind: "claim"; readonly node: NodeSeen }
   | { readonly kind: "taint"; readonly node: NodeSeen; readonly record: RecordSeen }
   | { readonly kind: "note-agent"; readonly record: RecordSeen; readonly agent: AgentSeen }

@@ -91,6 +91,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/fence-since": {},
   "sluice.dev/fence-agent": {},
   "sluice.dev/fence-evidence": {},
+  "sluice.dev/fence-settling": {},
   "sluice.dev/agent-mode": {},
   "sluice.dev/agent-why": {},
   "sluice.dev/agent-boot-id": {},

@@ -57,5 +57,6 @@ export const eventReasons = {
   fenceEvacuating: "FenceEvacuating",
   fenceStuck: "FenceStuck",
   fenceRefused: "FenceRefused",
+  fenceUnannounced: "FenceUnannounced",
   fenceDone: "FenceDone",
 } as const;

@@ -38,6 +38,7 @@ export const claimed: RecordSeen = {
   hold: undefined,
   agent: undefined,
   evidence: undefined,
+  settlingMs: undefined,
 };
 export const agent: AgentSeen = {
   uid: "agent-uid",
@@ -83,6 +84,7 @@ export function decided(changes: Partial<FenceSnapshot>): FenceVerdict {
     agent,
     time: undefined,
     proposal: undefined,
+    ledgers: undefined,
     bound: [],
     newFenceId: "fence-1",
   };
