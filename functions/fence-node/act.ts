@@ -55,7 +55,7 @@ async function write(attempt: FenceAttempt, step: Exclude<FenceStep, LedgerStep>
     case "note-hold":
       return patchRecord(attempt, step.record, { [keys.fenceHold.key]: step.hold ?? null });
     case "note-settling":
-      return patchRecord(attempt, step.record, { [keys.recordSettling.key]: now(context) });
+      return patchRecord(attempt, step.record, { [keys.recordSettling.key]: now(context, step.record.sinceMs) });
     case "show":
       return patchNode(attempt, shownTexts(step.shown.fenceId, step.shown.phase, step.shown.hold));
     case "set-out-of-service":
@@ -92,7 +92,9 @@ function entering(
   };
 }
 
-const now = ({ cluster }: Pick<Context, "cluster">): string => new Date(cluster.serverTimeMs()).toISOString();
+/** By the API server's clock, and no earlier than it was: a clock may be set back. */
+const now = ({ cluster }: Pick<Context, "cluster">, leastMs = 0): string =>
+  new Date(Math.max(leastMs, cluster.serverTimeMs())).toISOString();
 
 function notedAgent({
   uid,

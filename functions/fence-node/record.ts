@@ -72,8 +72,13 @@ export function parseRecord({ metadata }: LeaseObject): RecordSeen | "unreadable
     hold: read(keys.fenceHold, metadata),
     agent: read(keys.recordAgent, metadata),
     evidence: read(keys.recordEvidence, metadata),
-    settlingMs: read(keys.recordSettling, metadata),
+    settlingMs: settlingOf(phase, sinceMs, read(keys.recordSettling, metadata)),
   };
+}
+
+/** Of this phase alone: the record may be of a fence that began anew. */
+function settlingOf(phase: keys.FencePhase, sinceMs: number, settlingMs: number | undefined): number | undefined {
+  return phase === "recovering" && settlingMs !== undefined && settlingMs >= sinceMs ? settlingMs : undefined;
 }
 
 /** The Lease that claims a Node for one fence: the API server accepts one create of that name. */

@@ -136,11 +136,9 @@ export function ledgerGroupsOf(statefulSet: StatefulSet, budgets: readonly Store
   const { namespace, group, podLabels, scaling, question } = statefulSet;
   const selecting = budgets.filter((budget) => budget.namespace === namespace && selects(budget, podLabels));
   const isKept = scaling?.preparesDownscale || question !== undefined;
-  return [
-    ...(group === undefined ? [] : [{ namespace, group }]),
-    ...(isKept && selecting.length === 0 ? [groupKeyOf(statefulSet)] : []),
-    ...selecting.map(({ name }) => groupKeyOf(statefulSet, name)),
-  ];
+  if (group !== undefined) return [{ namespace, group }];
+  if (selecting.length === 0) return isKept ? [groupKeyOf(statefulSet)] : [];
+  return selecting.map(({ name }) => groupKeyOf(statefulSet, name));
 }
 
 /** The StatefulSets of a namespace, as a view of one group has them. */

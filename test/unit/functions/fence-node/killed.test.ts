@@ -1,32 +1,8 @@
 /** A process that ends after any of its writes leaves a fence that the next process goes on with (invariants A2, A3 and A6). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { firstBoot, type NodeWorld, node, nodeWorld, outOfService, pod } from "./node-world.ts";
-
-const writing = new Set(["create", "patch", "delete"]);
-
-/** Ends the process after its `count`th write; every later process runs to its end. */
-function killAfter({ harness }: NodeWorld, count: number): () => boolean {
-  let writes = 0;
-  let isKilled = false;
-  harness.interfere = ({ verb, given: [resource] }) => {
-    if (isKilled || !writing.has(verb) || resource === "events") return;
-    writes++;
-    if (writes <= count) return;
-    isKilled = true;
-    throw new Error("the process was killed");
-  };
-  return () => isKilled;
-}
-
-async function reconcile(world: NodeWorld): Promise<void> {
-  try {
-    await world.reconcile();
-  } catch (error) {
-    assert.match(String(error), /the process was killed/);
-    await world.reconcile();
-  }
-}
+import { killAfter, reconcile } from "./kills.ts";
+import { firstBoot, node, nodeWorld, outOfService, pod } from "./node-world.ts";
 
 const tainted = { key: outOfService, effect: "NoExecute" };
 
