@@ -127,7 +127,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     countsAs: "members-down",
     guard: "zone-losing-node",
     purpose: "a node that failed",
-    ends: "when each member is back and ready, elsewhere or with new containers on the node that has started anew, or its StatefulSet does not want it any more",
+    ends: "when each member is back and ready, elsewhere or with new containers, or its StatefulSet does not want it any more",
     mayStandMs: anHourMs,
     // Its pods end by their grace period before the new ones can have their names.
     chosenMs: (claim, zone) => returningMs(claim, zone) + (zone?.graceMs ?? 0),
