@@ -141,6 +141,8 @@ type Reached =
 
 /** What the API server refuses to write may be written in a moment, or by another account: such a ledger is waited for. */
 const passedGuards: readonly string[] = ["ledger-unreadable", "ledger-full", "ledger-unwritable"];
+/** The API server makes no ledger in a namespace that ends. Its last pods may be those on the node: waiting would never end. */
+const isOfEndingNamespace = /because it is being terminated/;
 
 /** Opens a ledger, and sees whether it takes the claims that it lacks. Throws what is no answer of the API server. */
 async function reach(
@@ -161,16 +163,22 @@ async function reach(
     checkClaims(observed, { out: claims, into: claims });
     return refusedOf(context, key) ?? { kind: "open", observed, claims, readMs };
   } catch (error) {
-    const unusable = waitForLedger(error);
-    const away = { kind: "away", requeueAfterMs: awayRequeueMs } as const;
-    if (unusable !== undefined)
-      return passedGuards.includes(unusable.guard)
-        ? { kind: "passed", why: unusable.message }
-        : { ...away, why: unusable.message };
-    if (error instanceof Conflict) return { ...away, why: "other clients are writing it" };
-    if (error instanceof ClusterError) return { ...away, why: error.message };
-    throw error;
+    return whyNot(error);
   }
+}
+
+/** Throws what is no answer of the API server. */
+function whyNot(error: unknown): Reached {
+  const unusable = waitForLedger(error);
+  const away = { kind: "away", requeueAfterMs: awayRequeueMs } as const;
+  if (unusable !== undefined) {
+    const { guard, message: why } = unusable;
+    const isPassed = passedGuards.includes(guard) || isOfEndingNamespace.test(why);
+    return isPassed ? { kind: "passed", why } : { ...away, why };
+  }
+  if (error instanceof Conflict) return { ...away, why: "other clients are writing it" };
+  if (error instanceof ClusterError) return { ...away, why: error.message };
+  throw error;
 }
 
 /** A write of it that the API server has refused a moment ago. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fenceNode } from "../../../../functions/fence-node/function.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
-import { namespace } from "../../shared/reconcile/harness.ts";
+import { namespace, refused } from "../../shared/reconcile/harness.ts";
 import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { first, governedWorld, ledgerOf, second } from "./governed-world.ts";
 import { fenceIdOf, fencing, pod, record } from "./node-world.ts";
@@ -125,4 +125,17 @@ test("each call about the objects of groups is a right of the function, in every
   const ofGroups = ["create leases", "get leases", "get pods", "get statefulsets", "list leases", "list pods"];
   for (const one of [...ofGroups, "list statefulsets", "list zoneawarepoddisruptionbudgets", "patch leases"])
     assert.ok(used.includes(one), `${one} is not needed`);
+});
+
+test("a ledger that cannot be made because its namespace ends is passed by, because its last pods may be those on the node", async () => {
+  const world = await governedWorld();
+  world.harness.world.store.delete("leases", ledgerOf(first.group), {});
+  world.harness.interfere = ({ verb, given: [resource, at] }) => {
+    if (verb === "create" && resource === "leases" && at === namespace)
+      throw refused(403, "unable to create new content in namespace db because it is being terminated");
+  };
+  world.annotate(mark);
+  assert.equal(await world.reconcile(), "not-armed");
+  assert.equal(world.claims(second.group).length, 1);
+  assert.ok(world.harness.events.some((one) => one.startsWith("FenceUnannounced a-0: the ledger of db/first")));
 });
