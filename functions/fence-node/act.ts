@@ -6,20 +6,15 @@ import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
 import type { NodeObject } from "../shared/kubernetes/cluster.ts";
-import {
-  describeRefusal,
-  type ObjectAttempt,
-  reportWrite,
-  type WriteResult,
-} from "../shared/reconcile/reconcile-object.ts";
+import { describeRefusal, reportWrite, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
 import { textsOfDeletion, writeNode } from "./deletion.ts";
 import { agentName, recordName } from "./lease-names.ts";
-import { type FenceObservation, fencingNamespace, name } from "./observe.ts";
+import { carryOutInLedger, isAboutLedger } from "./ledger-writes.ts";
+import type { LedgerStep } from "./ledgers-seen.ts";
+import { type FenceAttempt, fencingNamespace, name } from "./observe.ts";
 import { beginningTexts, isOurOutOfService, outOfServiceValue, recordBody } from "./record.ts";
 import { writeSlots } from "./slots.ts";
-import type { AgentSeen, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
-
-export type FenceAttempt = ObjectAttempt<FenceObservation, FenceVerdict>;
+import type { AgentSeen, FenceStep, RecordSeen } from "./snapshot.ts";
 
 type Taints = NonNullable<NonNullable<NodeObject["spec"]>["taints"]>;
 /** By key; null removes an annotation. */
@@ -27,6 +22,7 @@ type FenceTexts = Readonly<Record<string, string | null>>;
 
 /** Sends the write of one step. Throws ClusterError where trying again later can help. */
 export async function carryOut(attempt: FenceAttempt, step: FenceStep): Promise<WriteResult> {
+  if (isAboutLedger(step)) return carryOutInLedger(attempt, step);
   const { context, key, verdict } = attempt;
   return reportWrite(
     context,
@@ -39,7 +35,7 @@ export async function carryOut(attempt: FenceAttempt, step: FenceStep): Promise<
   );
 }
 
-async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
+async function write(attempt: FenceAttempt, step: Exclude<FenceStep, LedgerStep>): Promise<unknown> {
   const { context, key, observed } = attempt;
   switch (step.kind) {
     case "claim": {
@@ -60,6 +56,8 @@ async function write(attempt: FenceAttempt, step: FenceStep): Promise<unknown> {
       return patchRecord(attempt, step.record, entering(context, step));
     case "note-hold":
       return patchRecord(attempt, step.record, { [keys.fenceHold.key]: step.hold ?? null });
+    case "note-settling":
+      return patchRecord(attempt, step.record, { [keys.recordSettling.key]: now(context, step.record.sinceMs) });
     case "show":
       return patchNode(attempt, shownTexts(step.shown.fenceId, step.shown.phase, step.shown.hold));
     case "set-out-of-service":
@@ -102,12 +100,16 @@ function entering({ cluster }: Context, step: Extract<FenceStep, { readonly kind
   const { phase, evidence } = step;
   return {
     [keys.fencePhase.key]: phase,
-    [keys.recordSince.key]: new Date(cluster.serverTimeMs()).toISOString(),
+    [keys.recordSince.key]: now({ cluster }),
     ...textsOfDeletion(step),
     ...(evidence === undefined ? {} : { [keys.recordEvidence.key]: evidence }),
     ...(phase === "armed" ? { [keys.recordEvidence.key]: null } : {}),
   };
 }
+
+/** By the API server's clock, and no earlier than it was: a clock may be set back. */
+const now = ({ cluster }: Pick<Context, "cluster">, leastMs = 0): string =>
+  new Date(Math.max(leastMs, cluster.serverTimeMs())).toISOString();
 
 function notedAgent({
   uid,
@@ -201,6 +203,13 @@ export async function recordVerdict(attempt: FenceAttempt): Promise<"told"> {
   const fenceId = record === undefined || record === "unreadable" ? "" : record.fenceId;
   if (how !== undefined)
     await recordNodeEvent(attempt, how, `${guard}: ${message}`, `${fenceId} ${how.reason} ${guard}`);
+  for (const passed of observed.snapshot.ledgers?.passed ?? [])
+    await recordNodeEvent(
+      attempt,
+      { type: "Warning", reason: eventReasons.fenceUnannounced },
+      passed,
+      `${fenceId} ${passed}`,
+    );
   for (const { message: wrong } of observed.malformed) {
     await recordNodeEvent(attempt, { type: "Warning", reason: eventReasons.malformed }, wrong, wrong);
   }

@@ -2,6 +2,7 @@
 
 import { decideDeletion } from "./decide-deletion.ts";
 import { hasAnotherBoot, isBack } from "./decide-evidence.ts";
+import { decideReturning, decideSettling, decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideRelapse } from "./decide-relapse.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
@@ -53,6 +54,8 @@ export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): F
       ? enter(record, "recovering", `${name} is back with another boot`)
       : enter(record, "fenced", `no pod is bound to ${name} any more`);
   }
+  const settling = decideSettling(snapshot, undefined);
+  if (settling?.step !== undefined) return settling;
   const left = `${bound.length} are left on ${name}: ${namesOf(bound)}`;
   if (nowMs < record.sinceMs + stuckAfterMs) return wait("evacuating", left, evacuatingRequeueMs);
   const message = `${left}. They have not gone for ${stuckAfterMs / 60_000} minutes: look for their finalizers`;
@@ -60,27 +63,56 @@ export function decideEvacuating(snapshot: FenceSnapshot, record: RecordSeen): F
 }
 
 /** The pods run elsewhere. The machine may come back, or a person takes the mark away. */
-export function decideFenced({ node, name }: FenceSnapshot, record: RecordSeen): FenceVerdict {
+export function decideFenced(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  const { node, name } = snapshot;
   if (node === undefined) return enter(record, "recovering", `the Node ${name} is gone`);
   if (node.mark === undefined) return enter(record, "recovering", `the mark of ${name} was removed`);
   if (hasAnotherBoot(node, record) && node.isReady)
     return enter(record, "recovering", `${name} is back with another boot`);
+  const settling = decideSettling(snapshot, record.sinceMs);
+  if (settling?.step !== undefined) return settling;
   const message = `${name} is down, and its pods may run elsewhere. The fence ends when it is back, or when its mark is removed`;
-  return wait("fenced", message, awayRequeueMs);
+  return wait("fenced", message, settling?.requeueAfterMs ?? awayRequeueMs);
 }
 
-/** The Node is cleaned once it is Ready, then the agent's Lease, and the record goes last. */
+/**
+ * The Node is given back once it is Ready. A mark that comes while claims settle asks for another fence: this one waits for
+ * nothing any more.
+ */
 export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
+  const isMarkedAnew = record.settlingMs !== undefined && snapshot.node?.mark !== undefined;
+  const waiting = decideReturning(snapshot, record) ?? (isMarkedAnew ? undefined : notWell(snapshot, record));
+  return waiting ?? givingBack(snapshot, record, isMarkedAnew);
+}
+
+/** A marked node that is back, and stays as it is: claims that have settled go meanwhile. Undefined where it may recover. */
+function notWell(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict | undefined {
   const { node, name } = snapshot;
   const relapse = decideRelapse(snapshot, record);
-  if (relapse !== undefined) return relapse;
-  if (node?.mark !== undefined && !node.isReady) {
-    const why = node.hasFenceTaint ? "is back and not Ready: the taint keeps new pods away" : "is not Ready yet";
-    return wait("not-ready", `${name} ${why}`, awayRequeueMs);
+  if (relapse !== undefined) return settlingBefore(relapse, decideSettling(snapshot, record.sinceMs));
+  if (node?.mark === undefined || node.isReady) return undefined;
+  const why = node.hasFenceTaint ? "is back and not Ready: the taint keeps new pods away" : "is not Ready yet";
+  // The pods of a Node that was made again run elsewhere, as those of a fenced one.
+  const sinceMs = record.evidence === "boot-id" ? undefined : record.sinceMs;
+  return settlingBefore(wait("not-ready", `${name} ${why}`, awayRequeueMs), decideSettling(snapshot, sinceMs));
+}
+
+/** A fence that waits lets the claims go that have settled meanwhile. */
+function settlingBefore(verdict: FenceVerdict, settling: FenceVerdict | undefined): FenceVerdict {
+  return verdict.step === undefined && settling?.step !== undefined ? settling : verdict;
+}
+
+/** The Node is cleaned, then the claims of its pods leave the ledgers, then the agent's Lease is cleaned. The record goes last. */
+function givingBack(snapshot: FenceSnapshot, record: RecordSeen, isMarkedAnew: boolean): FenceVerdict {
+  const { name } = snapshot;
+  const leftover = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: isMarkedAnew });
+  const settling = isMarkedAnew ? decideWithdrawing(snapshot) : decideSettling(snapshot, record.settlingMs);
+  if (leftover?.step?.kind !== "clean-node" && settling !== undefined) {
+    const isBegun = settling.step !== undefined || record.settlingMs !== undefined;
+    if (isBegun) return { guard: "settling", requeueAfterMs: undefined, ...settling };
+    const message = `${name} is given back: the claims of its pods have to settle`;
+    return { guard: "recovering", message, step: { kind: "note-settling", record }, requeueAfterMs: undefined };
   }
-  const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: false }) ?? {
-    message: `the fence of ${name} has ended`,
-    step: { kind: "end", record },
-  };
+  const { message, step } = leftover ?? { message: `the fence of ${name} has ended`, step: { kind: "end", record } };
   return { guard: "recovering", message, step, requeueAfterMs: undefined };
 }

@@ -3,6 +3,7 @@
 import { fenceConfirmed, fenceTaint } from "../shared/annotations/fencing.ts";
 import { decideSlot } from "./decide-brakes.ts";
 import { decideEvidence, isBack } from "./decide-evidence.ts";
+import { decideAnnouncing, decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 import { enter, onRecord, wait } from "./verdicts.ts";
@@ -24,8 +25,8 @@ export function decideClaimed(snapshot: FenceSnapshot, record: RecordSeen): Fenc
   if (isBack(node, record))
     return enter(record, "stopped", `${name} was started anew before its fence was armed`, "boot-id");
   const blocked = blockedBefore(name, node);
-  const braked = blocked ?? decideSlot(snapshot, record);
-  if (braked !== undefined) return braked;
+  const before = blocked ?? decideSlot(snapshot, record) ?? decideAnnouncing(snapshot, record);
+  if (before !== undefined) return before;
   if (!node.hasFenceTaint) return tainting(name, node, record);
   if (agent === undefined) return enter(record, "armed", `${name} has no agent that could reset it`);
   const isUnclear = agent.bootId !== record.bootId && snapshot.nowMs < record.sinceMs + bootsDifferForMs;
@@ -120,9 +121,11 @@ function tainting(name: string, node: NodeSeen, record: RecordSeen): FenceVerdic
 
 /** The mark stays where there is one: it asks for another fence, or for one that is not wanted now. */
 function takeBack(snapshot: FenceSnapshot, record: RecordSeen, why: string): FenceVerdict {
-  const { message, step } = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: true }) ?? {
-    message: "its record goes",
-    step: { kind: "end", record },
-  };
+  const leftover = () => decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: true });
+  const { message, step } = decideWithdrawing(snapshot) ??
+    leftover() ?? {
+      message: "its record goes",
+      step: { kind: "end", record },
+    };
   return { guard: "taking-back", message: `${why}: ${message}`, step, requeueAfterMs: undefined };
 }

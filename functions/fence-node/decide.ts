@@ -7,6 +7,7 @@ import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
 import { formatPeers } from "../shared/annotations/fencing-peers.ts";
 import { decideRelease } from "./decide-brakes.ts";
 import { decideDeleted, decideDeleting } from "./decide-deletion.ts";
+import { decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
@@ -57,7 +58,7 @@ const phases: Readonly<Record<FencePhase, (snapshot: FenceSnapshot, record: Reco
 function decideUnclaimed(snapshot: FenceSnapshot): FenceVerdict {
   const verdict = decideBeginning(snapshot);
   if (verdict.step !== undefined) return verdict;
-  const leftover = decideLeftover(snapshot, { fenceId: undefined, keepsMark: true });
+  const leftover = decideWithdrawing(snapshot) ?? decideLeftover(snapshot, { fenceId: undefined, keepsMark: true });
   return leftover === undefined ? (decidePeers(snapshot) ?? verdict) : { ...verdict, ...leftover, guard: "cleaning" };
 }
 
@@ -98,6 +99,8 @@ function withNotes(snapshot: FenceSnapshot, record: RecordSeen, verdict: FenceVe
   const { node } = snapshot;
   const { hold } = verdict;
   if (hold !== record.hold) return { ...verdict, step: { kind: "note-hold", record, hold } };
+  // What its Node shows is taken away before the claims of a fence settle.
+  if (record.settlingMs !== undefined) return verdict;
   const shown: ShownFence = { fenceId: record.fenceId, phase: record.phase, hold };
   if (node === undefined || isShown(node, shown)) return verdict;
   return { ...verdict, step: { kind: "show", node, shown } };

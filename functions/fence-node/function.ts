@@ -5,6 +5,7 @@ import { fenceSlots } from "../shared/annotations/fencing-slots.ts";
 import { pathsOf } from "../shared/annotations/paths.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { ledgerNeeds, ledgerReads, ledgerWrites } from "./ledger-rights.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";
 
@@ -28,7 +29,7 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
         ...pathsOf(keys.fenceId, keys.fencePhase, keys.fenceHold, keys.fenceConfirmed, keys.unhealthy),
       ],
     },
-    { group: "", resource: "pods", verbs: ["list"], scope: "every-namespace" },
+    { group: "", resource: "pods", verbs: ["get", "list"], scope: "every-namespace" },
     { group: "storage.k8s.io", resource: "volumeattachments", verbs: ["list"] },
     {
       group: "coordination.k8s.io",
@@ -36,12 +37,13 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
       verbs: ["get", "list", "create", "patch", "delete"],
       changes: pathsOf(...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots),
     },
+    ...ledgerNeeds,
     { group: "", resource: "events", verbs: ["create"], scope: "default" },
   ],
   // It takes no pod of a group: Kubernetes does, once the node has stopped.
   standsBy: false,
-  reads: [keys.unhealthy, keys.fenceNever, fenceStrategy, keys.fenceConfirmed, ...keys.agentEntries],
-  writes: [...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots],
+  reads: [keys.unhealthy, keys.fenceNever, fenceStrategy, keys.fenceConfirmed, ...keys.agentEntries, ...ledgerReads],
+  writes: [...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots, ...ledgerWrites],
   settings,
   reconcile,
 };

@@ -1,22 +1,24 @@
 /** What is read of a node and its fence, all of it by GETs and LISTs of now: an event is only a hint. */
 
 import { randomUUID } from "node:crypto";
-import { fenceRecord, outOfServiceTaint, unhealthy } from "../shared/annotations/fencing.ts";
+import { fenceId as fenceIdEntry, fenceRecord, outOfServiceTaint, unhealthy } from "../shared/annotations/fencing.ts";
 import type { Malformed } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { NodeObject } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
+import type { ObjectAttempt } from "../shared/reconcile/reconcile-object.ts";
 import { isMirror, tolerates } from "./bound-pods.ts";
 import { brakeSettings } from "./brake-settings.ts";
 import { needsBound } from "./decide.ts";
 import { deletionView } from "./deletion.ts";
 import { agentName, isReservedName, recordName } from "./lease-names.ts";
+import { type ClaimWrite, readLedgers } from "./ledgers.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
 import { readBrakes } from "./slots.ts";
-import type { FenceSnapshot } from "./snapshot.ts";
+import type { FenceSnapshot, FenceVerdict } from "./snapshot.ts";
 import { proposalFor, surveyAgents } from "./survey-agents.ts";
 import { beginOf, readTime } from "./time-view.ts";
 
@@ -30,7 +32,11 @@ export interface FenceObservation {
   /** Undefined where it is gone. */
   readonly object: NodeObject | undefined;
   readonly malformed: readonly Malformed[];
+  /** The ledger that a step announces the fence in; absent: there is none. */
+  readonly nextWrite?: ClaimWrite | undefined;
 }
+
+export type FenceAttempt = ObjectAttempt<FenceObservation, FenceVerdict>;
 
 /** The namespace in which the Leases of fences and agents are. */
 export function fencingNamespace(context: Context): string {
@@ -79,6 +85,8 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     record,
     nowMs,
   });
+  const anchor = { resource: "leases", namespace, name: recordName(key.name), annotation: fenceIdEntry.key };
+  const ledgers = await readLedgers(context, { by: name, node: key.name, anchor }, { record, node });
   const snapshot: FenceSnapshot = {
     nowMs,
     name: key.name,
@@ -90,9 +98,10 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
     brakes,
     deletion: deletionView(object, record, malformed),
+    ledgers: ledgers?.seen,
     newFenceId: randomUUID(),
   };
-  return { snapshot, object, malformed };
+  return { snapshot, object, malformed, nextWrite: ledgers?.nextWrite };
 }
 
 /** The pods that are bound to a node and have to go, and its VolumeAttachments, by name. Throws ClusterError. */

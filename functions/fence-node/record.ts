@@ -83,6 +83,7 @@ export function parseRecord({ metadata }: LeaseObject): RecordSeen | "unreadable
     hold: read(keys.fenceHold, metadata),
     agent: read(keys.recordAgent, metadata),
     evidence: read(keys.recordEvidence, metadata),
+    settlingMs: settlingOf(phase, sinceMs, read(keys.recordSettling, metadata)),
     ...(backup === undefined ? {} : { backup }),
   };
 }
@@ -96,6 +97,11 @@ export function beginningTexts({ bootId, systemUuid }: NodeSeen, fenceId: string
     [keys.recordBootId.key]: bootId,
     [keys.recordMachine.key]: systemUuid,
   };
+}
+
+/** Of this phase alone: the record may be of a fence that began anew. */
+function settlingOf(phase: keys.FencePhase, sinceMs: number, settlingMs: number | undefined): number | undefined {
+  return phase === "recovering" && settlingMs !== undefined && settlingMs >= sinceMs ? settlingMs : undefined;
 }
 
 /** The Lease that claims a Node for one fence: the API server accepts one create of that name. */

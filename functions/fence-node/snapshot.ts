@@ -6,6 +6,7 @@ import type { Peer } from "../shared/annotations/fencing-peers.ts";
 import type { FenceSlots } from "../shared/annotations/fencing-slots.ts";
 import type { BrakesView, SlotsSeen } from "./brakes-view.ts";
 import type { TimeView } from "./decide-time.ts";
+import type { LedgerStep, LedgersSeen } from "./ledgers-seen.ts";
 import type { DeletionView, NodePatch } from "./node-backup.ts";
 
 /** A Node as a GET has it. */
@@ -59,6 +60,8 @@ export interface RecordSeen {
   readonly evidence: FenceEvidence | undefined;
   /** Present from before the Node is deleted until it is there again. */
   readonly backup?: NodeBackup;
+  /** Since when its Node is given back and claims of it have to settle, by the same clock; undefined before that. */
+  readonly settlingMs: number | undefined;
 }
 
 /** The Lease of the agent on the node. */
@@ -99,6 +102,8 @@ export interface FenceSnapshot {
   readonly deletion?: DeletionView | undefined;
   /** The API server has refused in this reconcile to delete or to make the Node; absent: it has not. */
   readonly isRefused?: boolean;
+  /** The claims of fences of the node; undefined where they need not be known. */
+  readonly ledgers: LedgersSeen | undefined;
   /** The id of a fence that begins now. */
   readonly newFenceId: string;
 }
@@ -112,6 +117,8 @@ export interface SlotsStep {
 
 export type FenceStep =
   | SlotsStep
+  | LedgerStep
+  | { readonly kind: "note-settling"; readonly record: RecordSeen }
   | { readonly kind: "claim"; readonly node: NodeSeen }
   | { readonly kind: "taint"; readonly node: NodeSeen; readonly record: RecordSeen }
   | { readonly kind: "note-agent"; readonly record: RecordSeen; readonly agent: AgentSeen }

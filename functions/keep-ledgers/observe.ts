@@ -3,15 +3,14 @@
 import { claims, lastDownscales, lastRemoval, ledgerEntries, looks, verdicts } from "../shared/annotations/table.ts";
 import { listBudgets } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/governing.ts";
+import { ledgerGroupsOf, parseStoredBudget } from "../shared/groups/governing.ts";
 import type { LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { listLedgerLeases } from "../shared/ledger/lease.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
 import { longestGapMs } from "../shared/suspension/looks.ts";
 import { observeGroup } from "../shared/transaction/observe-group.ts";
-import { groupKeyOf } from "../shared/workloads/group-key.ts";
-import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { LedgerState } from "./decide.ts";
 
 export const name = "keep-ledgers";
@@ -29,21 +28,9 @@ export async function listGroups({ cluster, namespaces }: Context): Promise<Read
       cluster.list("statefulsets", namespace === undefined ? {} : { namespace }),
     ]);
     const stored = budgets.map(parseStoredBudget);
-    for (const key of items.flatMap((item) => groupsOf(parseStatefulSet(item), stored))) put(key);
+    for (const key of items.flatMap((item) => ledgerGroupsOf(parseStatefulSet(item), stored))) put(key);
   }
   return groups;
-}
-
-/** The groups that a StatefulSet is in. One that is alone needs a ledger where its size is kept, or its pods are asked. */
-function groupsOf(statefulSet: StatefulSet, budgets: readonly StoredBudget[]): readonly GroupKey[] {
-  const { namespace, group, podLabels, scaling, question } = statefulSet;
-  const selecting = budgets.filter((budget) => budget.namespace === namespace && selects(budget, podLabels));
-  const isKept = scaling?.preparesDownscale || question !== undefined;
-  return [
-    ...(group === undefined ? [] : [{ namespace, group }]),
-    ...(isKept && selecting.length === 0 ? [groupKeyOf(statefulSet)] : []),
-    ...selecting.map(({ name }) => groupKeyOf(statefulSet, name)),
-  ];
 }
 
 /** The Leases of all ledgers, of which some may be of groups that have vanished. Throws ClusterError. */

@@ -63,6 +63,8 @@ export class Kubelet {
   /** Pods that run whatever their image: the rest of their planned start has no effect. */
   readonly #healed = new Set<string>();
   readonly #lostNodes = new Set<string>();
+  /** How often each node has come back: containers of another boot are others. */
+  readonly #boots = new Map<string, number>();
   readonly #goneNodes = new Set<string>();
 
   constructor(options: KubeletOptions) {
@@ -143,6 +145,7 @@ export class Kubelet {
   /** Brings a node back: its pods run, and those that were deleted meanwhile go. */
   recoverNode(nodeName: string): void {
     if (this.#goneNodes.has(nodeName) || !this.#lostNodes.delete(nodeName)) return;
+    this.#boots.set(nodeName, (this.#boots.get(nodeName) ?? 0) + 1);
     for (const pod of this.#podsOn(nodeName)) {
       if (pod.metadata.deletionTimestamp !== undefined) this.#planEnd(pod);
       else this.#planStart(pod);
@@ -217,8 +220,18 @@ export class Kubelet {
 
   #running(pod: StoredPod): PodStatus {
     const startedAt = rfc3339(this.#timeline.nowMs());
-    const containerStatuses = pod.spec.containers.map(({ name, image }) => {
-      return { name, image, ready: true, started: true, restartCount: 0, state: { running: { startedAt } } };
+    const boot = this.#boots.get(pod.spec.nodeName ?? "") ?? 0;
+    const containerStatuses = pod.spec.containers.map(({ name, image }, index) => {
+      const containerID = `containerd://${boot}x${index}x${pod.metadata.uid}`;
+      return {
+        name,
+        image,
+        containerID,
+        ready: true,
+        started: true,
+        restartCount: 0,
+        state: { running: { startedAt } },
+      };
     });
     const conditions = this.#conditions(pod, "True");
     return { ...pod.status, phase: "Running", startTime: this.#startTimeOf(pod), conditions, containerStatuses };

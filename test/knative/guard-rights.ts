@@ -93,6 +93,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/fence-agent": {},
   "sluice.dev/fence-evidence": {},
   "sluice.dev/node-backup": {},
+  "sluice.dev/fence-settling": {},
   "sluice.dev/agent-mode": {},
   "sluice.dev/agent-why": {},
   "sluice.dev/agent-boot-id": {},

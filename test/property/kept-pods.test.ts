@@ -7,7 +7,7 @@ import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { KeptPods } from "../../functions/shared/kubernetes/trim-pod.ts";
 import { isOperator } from "../../functions/shared/standby/decide-other-operator.ts";
 import { parseVolumeUser } from "../../functions/shared/volumes/members.ts";
-import { parsePod } from "../../functions/shared/workloads/pods.ts";
+import { containerIdsOf, parsePod } from "../../functions/shared/workloads/pods.ts";
 
 /** Few values each, so that neighbours are often equal, or nearly so. */
 const one = <T>(...values: readonly T[]) => fc.constantFrom(...values);
@@ -29,7 +29,10 @@ const state = one(
   { waiting: { reason: "ContainerCreating" } },
 );
 const containers = fc.array(
-  some({ name: text, ready: fc.boolean(), restartCount: fc.nat(3), state, image: one("app:1"), lastState: state }),
+  some({
+    ...{ name: text, containerID: one("containerd://a", "containerd://b"), ready: fc.boolean() },
+    ...{ restartCount: fc.nat(3), state, image: one("app:1"), lastState: state },
+  }),
   { maxLength: 3 },
 );
 const specified = fc.array(some({ name: text, image: one("app:1", "grafana/rollout-operator:v1") }), { maxLength: 2 });
@@ -88,6 +91,7 @@ const read = (object: PodObject) => ({
   tolerates: object.spec?.tolerations?.map(({ key, operator, value, effect, tolerationSeconds }) => {
     return [key, operator, value, effect, tolerationSeconds];
   }),
+  containerIds: containerIdsOf(object),
   restarts: object.status?.containerStatuses?.map(({ name, restartCount }) => [name, restartCount]),
 });
 

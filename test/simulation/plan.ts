@@ -131,6 +131,8 @@ export interface PlannedClaims {
   readonly lies?: boolean;
   /** True: fenced nodes also have pods of the second group, which has takers of its own. */
   readonly spansGroups?: boolean;
+  /** True: two processes of the shipped function fence nodes that users mark, in place of processes that make such claims. */
+  readonly fences?: boolean;
 }
 
 export interface PlannedScaling {

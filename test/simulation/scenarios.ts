@@ -1,6 +1,6 @@
 /** Plans that make one kind of trouble likely, with every rule kept: each seed of them must keep every promise. */
 import { claimingAnywhere } from "./claims/anywhere.ts";
-import { asked, asking, claiming, fencing } from "./claims/scenarios.ts";
+import { asked, asking, claiming, fencing, fencingShipped } from "./claims/scenarios.ts";
 import type { Draw } from "./draw.ts";
 import { standing } from "./other-operator/scenarios.ts";
 import type { Plan } from "./plan.ts";
@@ -116,6 +116,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   asked: (plan) => asked(plan),
   /** Fences of nodes that have pods of two groups. */
   fencing: (plan) => fencing(plan),
+  /** The same by the shipped function. */
+  "fencing-shipped": (plan) => fencingShipped(plan),
   /** Sizes that follow, mirror and wait for pods that are told, beside rollouts and drains. */
   scaling: (plan, draw) => scaling(plan, draw),
   /** Owners whose pods have stop hooks that wait for a label, deleted and stopped in every way. */

@@ -169,6 +169,12 @@ export const recordEvidence = inRecord("sluice.dev/fence-evidence", oneOf(fenceE
   meaning: "what showed that the fenced boot is over",
 });
 
+export const recordSettling = inRecord("sluice.dev/fence-settling", parseTime, {
+  grammar: "a time as in RFC 3339",
+  fallback: "absent or malformed: it is noted anew once the Node is given back",
+  meaning: "since when the claims of a fence have to settle, by the API server's clock: they go 10 minutes later",
+});
+
 export const agentMode = inAgentLease("sluice.dev/agent-mode", oneOf(agentModes), {
   grammar: agentModes.join(", "),
   fallback: "the fence counts on nothing that the agent says",
@@ -242,6 +248,7 @@ export const recordEntries = [
   recordAgent,
   recordEvidence,
   nodeBackup,
+  recordSettling,
 ] as const;
 
 /** What an agent says in its Lease. */

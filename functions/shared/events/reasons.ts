@@ -59,5 +59,6 @@ export const eventReasons = {
   nodeDeleted: "NodeDeleted",
   nodeRestored: "NodeRestored",
   fenceRefused: "FenceRefused",
+  fenceUnannounced: "FenceUnannounced",
   fenceDone: "FenceDone",
 } as const;

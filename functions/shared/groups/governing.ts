@@ -4,7 +4,7 @@ import { mostEntries } from "../annotations/bounds.ts";
 import { rolloutGroup } from "../annotations/table.ts";
 import { fieldsOf } from "../base/fields.ts";
 import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
-import { budgetOfGroup, readGroup } from "../workloads/group-key.ts";
+import { budgetOfGroup, groupKeyOf, readGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet, ZoneWorkload } from "../workloads/statefulsets.ts";
 import type { Labels } from "./pod-disruption-budget.ts";
@@ -126,6 +126,19 @@ export function isMember(
     (selects(stored, statefulSet.podLabels) || hasPods?.(statefulSet, stored) === true);
   if (group.kind === "statefulset") return statefulSet.name === group.name && !budgets.some(isGovernedBy);
   return budgets.some((stored) => stored.name === group.name && isGovernedBy(stored));
+}
+
+/**
+ * The groups whose ledgers are about a StatefulSet. One that is alone needs a ledger where its size is kept, or its pods are
+ * asked.
+ */
+export function ledgerGroupsOf(statefulSet: StatefulSet, budgets: readonly StoredBudget[]): readonly GroupKey[] {
+  const { namespace, group, podLabels, scaling, question } = statefulSet;
+  const selecting = budgets.filter((budget) => budget.namespace === namespace && selects(budget, podLabels));
+  const isKept = scaling?.preparesDownscale || question !== undefined;
+  if (group !== undefined) return [{ namespace, group }];
+  if (selecting.length === 0) return isKept ? [groupKeyOf(statefulSet)] : [];
+  return selecting.map(({ name }) => groupKeyOf(statefulSet, name));
 }
 
 /** The StatefulSets of a namespace, as a view of one group has them. */

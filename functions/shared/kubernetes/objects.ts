@@ -74,6 +74,8 @@ export interface Toleration {
 
 export interface ContainerStatus {
   readonly name?: string;
+  /** Such as `containerd://0123…`: a container that is started anew has another one. */
+  readonly containerID?: string;
   readonly ready?: boolean;
   readonly restartCount?: number;
   readonly state?: {

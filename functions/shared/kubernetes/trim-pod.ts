@@ -111,9 +111,10 @@ export class KeptPods {
   }
 
   #containers(all: PodStatus["containerStatuses"]): PodStatus["containerStatuses"] {
-    return all?.map(({ name, ready, restartCount, state }, index) => {
+    return all?.map(({ name, containerID, ready, restartCount, state }, index) => {
       return {
         name: this.#text(`container ${index}`, name),
+        containerID,
         ready,
         restartCount,
         state: state && this.#state(state),

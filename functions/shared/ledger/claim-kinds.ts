@@ -24,6 +24,8 @@ export interface ClaimedObjects {
   readonly statefulSet: StatefulSet | undefined;
   /** The pods that stand at its ordinals, by ordinal. */
   readonly pods: ReadonlyMap<number, Pod>;
+  /** The ids of the containers that those pods run, by ordinal, as `containerIdsOf` gives them; absent: not known. */
+  readonly containers?: ReadonlyMap<number, readonly string[]>;
   /** The uids of the volume claims that it names and that are there, by name. */
   readonly volumes: ReadonlyMap<string, string>;
   /** Whether the anchor is there and names this claim; false for a claim without one. */
@@ -125,11 +127,12 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     countsAs: "members-down",
     guard: "zone-losing-node",
     purpose: "a node that failed",
-    ends: "when each member is back elsewhere and ready, or its StatefulSet does not want it any more",
+    ends: "when each member is back and ready, elsewhere or with new containers, or its StatefulSet does not want it any more",
     mayStandMs: anHourMs,
     // Its pods end by their grace period before the new ones can have their names.
     chosenMs: (claim, zone) => returningMs(claim, zone) + (zone?.graceMs ?? 0),
-    isSettled: (claim, where, nowMs) => membersAreBack(claim, where, nowMs, isAnother),
+    isSettled: (claim, where, nowMs) =>
+      membersAreBack(claim, where, nowMs, (pod, uid) => isAnother(pod, uid) || runsAnew(claim, where, pod, uid)),
     isAbandoned: isUnanchored,
     undoes: () => [],
   },
@@ -162,6 +165,25 @@ function membersAreBack(
 /** True for another pod than the claim names at that ordinal; false if it names none. */
 function isAnother(pod: Pod, uid: string | undefined): boolean {
   return uid !== undefined && pod.uid !== uid;
+}
+
+/** The phase of a claim of a node that reports another boot than when it failed: its kubelet has the pods. */
+export const returnedPhase = "returned";
+
+/**
+ * True for the pod that the claim names once its node has returned, and the pod runs none of the containers that it ran then.
+ * Until its kubelet reports that, the pod is shown as it was before.
+ */
+function runsAnew(
+  { phase, containers = {} }: KnownClaim,
+  where: ClaimedObjects,
+  pod: Pod,
+  uid: string | undefined,
+): boolean {
+  const before = containers[pod.name];
+  const now = where.containers?.get(pod.ordinal) ?? [];
+  if (phase !== returnedPhase || pod.uid !== uid || before === undefined) return false;
+  return now.length > 0 && !now.some((id) => before.includes(id));
 }
 
 /** The members that the StatefulSet wants. As ranges, because a user may have asked for 2^31 of them. */

@@ -53,7 +53,7 @@ export interface ToldAt {
 
 /** The content of a claim, as its own function writes it. */
 export interface ClaimContent {
-  /** Unique in its ledger. One fence is announced under one id in several ledgers. */
+  /** Unique in its ledger. Several claims of one anchor begin with its text, and go on with a slash: {@link isNamedBy}. */
   readonly id: string;
   readonly kind: KindName;
   /** The name of a StatefulSet. */
@@ -67,6 +67,8 @@ export interface ClaimContent {
    * one that is ready since another time was not so in between. No two clocks are compared.
    */
   readonly readyMs?: Readonly<Record<string, number>>;
+  /** What identified the containers of its pods when it was made, by pod name, as `containerIdsOf` gives it. */
+  readonly containers?: Readonly<Record<string, readonly string[]>>;
   /** The function that made it: the only one that changes or drops it. */
   readonly by: string;
   /** When it was made or renewed, by the API server's clock in milliseconds since the epoch. */
@@ -115,6 +117,11 @@ export function parseClaims(text: string, unreadable: Unreadable): Claim[] {
 /** The annotation that holds them. */
 export function formatClaims(claims: readonly Claim[]): string {
   return claims.map(({ line }) => line).join("\n");
+}
+
+/** True for the claim that an anchor names by this text, and for each of several that share the anchor: `TEXT/ZONE`. */
+export function isNamedBy({ id }: Pick<ClaimContent, "id">, text: string | undefined): boolean {
+  return text !== undefined && text !== "" && (id === text || id.startsWith(`${text}/`));
 }
 
 /** Separates the claims of one function from all others. */
@@ -172,12 +179,15 @@ function parseContent(
     terms: needed("terms", only(isTerms)),
     ...optional("uids", (value) => parseTable(value, isNonEmptyName)),
     ...optional("readyMs", (value) => parseTable(value, isTime)),
+    ...optional("containers", (value) => parseTable(value, isNames)),
     // Rule R10a: an undone scale-down is found by its age; the ends of all other kinds are shown only by their anchors.
     ...(stated.kind === "scale-down" ? optional("anchor", parseAnchor) : { anchor: needed("anchor", parseAnchor) }),
     ...optional("toldAt", parseToldAt),
     ...optional("undoneMs", time),
   };
 }
+
+const isNames = (value: unknown): value is readonly string[] => Array.isArray(value) && value.every(isNonEmptyName);
 
 /** A parser of one kind of value: undefined for anything else. */
 function only<T>(isValue: (value: unknown) => value is T): (value: unknown) => T | undefined {

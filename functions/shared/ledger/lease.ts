@@ -62,6 +62,14 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Sto
  * that is gone or another one) means that the world is to be read again; code 0 that the write may or may not have happened.
  */
 export async function writeLedger(cluster: Cluster, ledger: StoredLedger, change: LedgerChange): Promise<StoredLedger> {
+  const annotations = annotationsToWrite(ledger, change);
+  const body = { metadata: { uid: ledger.uid, resourceVersion: ledger.resourceVersion, annotations } };
+  const written = await cluster.patch("leases", { namespace: ledger.key.namespace, name: ledger.name }, body);
+  return parseLedger(ledger.key, written);
+}
+
+/** What such a write sends. Throws {@link LedgerUnwritable} and {@link LedgerFull} as it does. */
+export function annotationsToWrite(ledger: Ledger, change: LedgerChange): Readonly<Record<string, string>> {
   const { refusals, verdicts } = isFarBelowBound(ledger, change) ? change : fitting(ledger, change);
   const annotations = {
     [keys.ledgerFormat.key]: knownFormat,
@@ -76,9 +84,7 @@ export async function writeLedger(cluster: Cluster, ledger: StoredLedger, change
     [keys.verdicts.key]: escapeControls(JSON.stringify(verdicts)),
   };
   readFirst(ledger, change, annotations);
-  const body = { metadata: { uid: ledger.uid, resourceVersion: ledger.resourceVersion, annotations } };
-  const written = await cluster.patch("leases", { namespace: ledger.key.namespace, name: ledger.name }, body);
-  return parseLedger(ledger.key, written);
+  return annotations;
 }
 
 function timesOf({ lastDownscales, looks, lastRemovalMs }: LedgerTimes): Readonly<Record<string, string>> {

@@ -11,12 +11,20 @@ import { isMember, selects } from "../groups/governing.ts";
 import type { Departed } from "../groups/refuse-claim.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
 import { find } from "../kubernetes/find.ts";
-import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
+import { isNamedBy, type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
 import { isGoing, type ReservedPodState } from "../ledger/settling.ts";
 import { isOwnerGroup, readGroup } from "../workloads/group-key.ts";
-import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../workloads/pods.ts";
+import {
+  containerIdsOf,
+  isAvailable,
+  isStanding,
+  type Pod,
+  parsePod,
+  podNameOf,
+  statefulSetNameOf,
+} from "../workloads/pods.ts";
 import { type GroupKey, isWanted, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
 /**
@@ -194,20 +202,23 @@ export async function readClaimedObjects(
     cluster.list("pods", { namespace }),
     hasAnchor(cluster, namespace, claim),
   ]);
-  const pods = items
-    .map(parsePod)
-    .filter(({ name, ordinal }) => statefulSetNameOf(name) === claim.zone && namesOrdinal(claim, ordinal));
-  return { statefulSet, pods: new Map(pods.map((pod) => [pod.ordinal, pod])), volumes, isAnchored };
+  const named = items
+    .map((object) => ({ pod: parsePod(object), ids: containerIdsOf(object) }))
+    .filter(({ pod }) => statefulSetNameOf(pod.name) === claim.zone && namesOrdinal(claim, pod.ordinal));
+  const pods = new Map(named.map(({ pod }) => [pod.ordinal, pod]));
+  const containers = new Map(named.map(({ pod, ids }) => [pod.ordinal, ids]));
+  return { statefulSet, pods, containers, volumes, isAnchored };
 }
 
 /**
  * Rule R10a: true while the anchor is there and names the claim. One of a type that a later version knows cannot be read here: it
  * is taken to be there. Throws ClusterError.
  */
-async function hasAnchor(cluster: Cluster, ledgers: string, { id, anchor }: KnownClaim): Promise<boolean> {
+async function hasAnchor(cluster: Cluster, ledgers: string, claim: KnownClaim): Promise<boolean> {
+  const { anchor } = claim;
   if (anchor === undefined) return false;
   const { resource, namespace = ledgers, name, annotation } = anchor;
   if (!isKnown(resource)) return true;
   const object = await find(cluster, resource, { namespace, name });
-  return object?.metadata.annotations?.[annotation] === id;
+  return isNamedBy(claim, object?.metadata.annotations?.[annotation]);
 }

@@ -7,7 +7,7 @@ import type { Wait } from "../contract/verdict.ts";
 import type { LeaseObject } from "../kubernetes/cluster.ts";
 import { type Claim, changeClaim, type KnownClaim, madeBy, type OrdinalRange, parseClaims } from "../ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
-import { groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
+import { annotationsToWrite, groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes, type Refusal } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey, ZoneWorkload } from "../workloads/statefulsets.ts";
@@ -75,15 +75,20 @@ interface ClaimChange extends LedgerTimes {
  * Changes claims by one conditional write. Resolves to the moment of the monotonic clock until which a function may act on it
  * (rule R9). Throws as `writeChange` does.
  */
-export async function writeClaims(
-  context: Context,
-  observed: GroupObservation,
-  { out, into, ...times }: ClaimChange,
-): Promise<number> {
-  const others = observed.ledger.claims.filter((claim) => !out.some(({ id }) => id === claim.id));
+export async function writeClaims(context: Context, observed: GroupObservation, change: ClaimChange): Promise<number> {
   const sentMs = context.cluster.monotonicMs();
-  await writeChange(context, observed, changeOf(observed, { claims: [...others, ...into], ...times }));
+  await writeChange(context, observed, changeOfClaims(observed, change));
   return sentMs + actWithinMs;
+}
+
+/** Throws LedgerFull or LedgerUnwritable where {@link writeClaims} would, and sends nothing. */
+export function checkClaims(observed: GroupObservation, change: ClaimChange): void {
+  annotationsToWrite(observed.ledger, changeOfClaims(observed, change));
+}
+
+function changeOfClaims(observed: GroupObservation, { out, into, ...times }: ClaimChange): LedgerChange {
+  const others = observed.ledger.claims.filter((claim) => !out.some(({ id }) => id === claim.id));
+  return changeOf(observed, { claims: [...others, ...into], ...times });
 }
 
 /**

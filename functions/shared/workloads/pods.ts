@@ -141,6 +141,17 @@ function firstStuckReason(containers: readonly ContainerStatus[] = []): string |
   return undefined;
 }
 
+/** Ids in a ledger are cut to as many characters as container runtimes show, and differ nevertheless. */
+const shownIdCharacters = 12;
+
+/** The first 12 characters of the id of each container of a pod, without the name of the runtime; a pod that waits has none. */
+export function containerIdsOf({ status }: Pick<PodObject, "status">): readonly string[] {
+  return (status?.containerStatuses ?? []).flatMap(({ containerID = "" }) => {
+    const id = containerID.replace(/^[^/]*:\/\//, "").slice(0, shownIdCharacters);
+    return id === "" ? [] : [id];
+  });
+}
+
 /**
  * Not terminating. A pod that has ended exists as well, unless it is being deleted, because its StatefulSet may adopt it again.
  */

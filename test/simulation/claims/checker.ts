@@ -7,7 +7,7 @@
  * so. D2: no pod that stays still believes that it leaves.
  */
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import type { SeenView } from "../../support/checkers/ledger-write.ts";
 import type { Past } from "../../support/checkers/past.ts";
@@ -31,9 +31,11 @@ interface Raw {
   readonly by?: string;
   readonly members?: string;
   readonly uids?: Readonly<Record<string, string>>;
+  readonly containers?: Readonly<Record<string, readonly string[]>>;
   readonly terms?: string;
   readonly anchor?: {
     readonly resource: "pods" | "leases" | "persistentvolumeclaims";
+    readonly namespace?: string;
     readonly name: string;
     readonly annotation?: string;
   };
@@ -74,6 +76,7 @@ export const shippedTakers: ReadonlyMap<string, string> = new Map([
   ["releaser", "prepare-downscale"],
   ["suspender", "suspend-group"],
   ["collector", "gc-suspended-groups"],
+  ["fencer", "fence-node"],
 ]);
 /** A review joins the claim that a change belongs to, also that of another function, and renews its stamp (rule R19). */
 const joiner = "prepare-downscale";
@@ -329,19 +332,32 @@ export class ClaimsChecker implements Checker {
     }
     const back = pods.filter((pod) => {
       const isSame = uids[pod.metadata.name] === pod.metadata.uid;
-      return isUp(pod) && (!isSame || (claim.kind === "process" && (upSinceMs(pod) ?? 0) >= firstMs - 1_000));
+      const runsAnew = claim.containers !== undefined && !runsOneOf(pod, claim.containers[pod.metadata.name]);
+      return (
+        isUp(pod) && (!isSame || runsAnew || (claim.kind === "process" && (upSinceMs(pod) ?? 0) >= firstMs - 1_000))
+      );
     });
     const wanted = set === undefined ? [] : ordinalsOf(claim).filter((ordinal) => wantsOrdinal(set, ordinal));
     return back.length === pods.length && pods.length >= wanted.length;
   }
 
   #isAnchored({ anchor, id }: Raw): boolean {
-    const { world, namespace } = this.#options;
+    const { world } = this.#options;
     if (anchor === undefined) return false;
-    const object = world.store.find(anchor.resource, { namespace, name: anchor.name });
+    const { namespace = this.#options.namespace, name } = anchor;
+    const object = world.store.find(anchor.resource, { namespace, name });
     if (object === undefined || (anchor.resource === "persistentvolumeclaims" && isLost(object))) return false;
-    return object.metadata.annotations?.[anchor.annotation ?? why] === id;
+    // Several claims of one fence share its record.
+    return object.metadata.annotations?.[anchor.annotation ?? why] === id.split("/")[0];
   }
+}
+
+/** True for a pod that runs one of the containers with these beginnings of their ids. */
+function runsOneOf({ status }: StoredPod, ids: readonly string[] = []): boolean {
+  const running = (status.containerStatuses ?? []).map(({ containerID = "" }) =>
+    containerID.replace("containerd://", ""),
+  );
+  return ids.some((id) => running.some((one) => one.startsWith(id)));
 }
 
 /**

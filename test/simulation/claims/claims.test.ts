@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { Plan } from "../plan.ts";
 import { simulate } from "../simulation.ts";
 import { claimingAnywhere } from "./anywhere.ts";
-import { asked, asking, claiming, fencing } from "./scenarios.ts";
+import { asked, asking, claiming, fencing, fencingShipped } from "./scenarios.ts";
 
 const happenings = [
   /claims \{"id":"scale-down-/,
@@ -86,5 +86,10 @@ test("rollouts and evictions that ask each pod first lose no quorum, however lat
 
 test("a fence of two groups stands in both ledgers before it is carried out, wherever its process is killed (R23)", () => {
   const inTwo = [/claims \{.+ in group$/, /claims \{.+ in other$/, /fences [a-c]-\d/, /taker-\d+ is killed/, /is over/];
-  return happens("fencing", fencing, 40, inTwo);
+  return happens("fencing", fencing, 32, inTwo);
+});
+
+test("the shipped function announces each fence in both ledgers before a machine resets itself, and leaves nothing of it (R23, A6, K6)", () => {
+  const fenced = [/marks [a-c]-\d/, /resets itself$/, /resets itself and stays off/, /machines.+ is back/];
+  return happens("fencing-shipped", fencingShipped, 6, [...fenced, /fencer-\d+ is killed/, /zone-losing-node/]);
 });

@@ -16,6 +16,7 @@ import { askPods, QuorumChecker } from "./asked.ts";
 import { ClaimsChecker } from "./checker.ts";
 import { FenceChecker } from "./fences.ts";
 import { MovesChecker } from "./moves.ts";
+import { fenceOn, Machines } from "./shipped-fences.ts";
 import { SizeReviews } from "./sizes.ts";
 import { shippedRules, Taker, takerName, takerOf, volumeOf } from "./taker.ts";
 
@@ -71,6 +72,16 @@ export class Claims implements Actor {
     const takers = kinds.map((kind): Role => {
       return { ...taker, name: takerName, count: 2, open: (connection) => this.#open(kind, connection) };
     });
+    const fencer: Role = { ...taker, name: "fencer", count: 2, open: (connection) => this.#openFencer(connection) };
+    if (plan.claims?.fences === true) {
+      takers.push(fencer);
+      const { draw, isFaulty, log } = run;
+      const everyMs = plan.claims.everyMs;
+      const onFenced = (...fenced: Parameters<FenceChecker["onFenced"]>) => this.#fences.onFenced(...fenced);
+      const options = { world, draw, namespace, isActive: isFaulty, everyMs, onFenced };
+      const machines = new Machines({ ...options, log: (what) => log("machines", what) });
+      this.checkers = [...this.checkers, { invariants: ["L1"], missing: () => machines.missing() }];
+    }
     const later: Role = { ...taker, name: "later", count: 1, open: (connection) => this.#openLater(connection) };
     this.roles = plan.versions?.laterKind === true ? [...takers, later] : takers;
     if (kinds.includes("volume")) this.#keepVolumes();
@@ -122,6 +133,21 @@ export class Claims implements Actor {
       log: (what) => log(process.name, what),
     });
     void taker.run();
+  }
+
+  #openFencer({ cluster, cache }: Connection): undefined {
+    const { draw } = this.#run;
+    const memoryOf = createMemory();
+    const context = {
+      cluster,
+      cache,
+      protocol,
+      reporter: silentReporter,
+      mode: "act",
+      namespaces: undefined,
+      memoryOf,
+    } as const;
+    void fenceOn(context, draw, 3_000);
   }
 
   /** Starts a process of a later version, which claims by a kind that no other process knows. */

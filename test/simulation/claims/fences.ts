@@ -163,7 +163,8 @@ export class FenceChecker implements Checker {
     const claims = text.split("\n").filter((line) => line !== "");
     return claims.flatMap((line) => {
       const { id, kind, anchor } = JSON.parse(line);
-      return kind === "node" ? [{ id, node: String(anchor.name).replace("fence-", "") }] : [];
+      // The shipped function has a claim for each StatefulSet, called FENCE/STATEFULSET.
+      return kind === "node" ? [{ id: id.split("/")[0], node: String(anchor.name).replace("fence-", "") }] : [];
     });
   }
 

@@ -67,3 +67,12 @@ export function fencing(plan: Plan, changes: Partial<Plan> = {}): Plan {
     ...changes,
   });
 }
+
+/** The same by the shipped function, whose processes are killed after any write. Machines reset themselves, or stay off. */
+export function fencingShipped(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return fencing(plan, {
+    claims: { kinds: [], everyMs: 10_000, isForeign: false, spansGroups: true, fences: true },
+    every: { ...never, crash: 30_000, evict: 8_000, changeTemplate: 60_000 },
+    ...changes,
+  });
+}

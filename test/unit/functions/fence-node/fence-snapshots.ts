@@ -45,6 +45,7 @@ export const claimed: RecordSeen = {
   hold: undefined,
   agent: undefined,
   evidence: undefined,
+  settlingMs: undefined,
 };
 export const agent: AgentSeen = {
   uid: "agent-uid",
@@ -105,6 +106,7 @@ export function decided(changes: Partial<FenceSnapshot>): FenceVerdict {
     agent,
     time: undefined,
     proposal: undefined,
+    ledgers: undefined,
     bound: [],
     brakes: withOwnSlot(record),
     newFenceId: "fence-1",

@@ -1,47 +1,8 @@
 /** A fence goes on after a process that ended after any of its writes, and beside a second one (invariants A2, A3, A5 and A6). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fenceNode } from "../../../../functions/fence-node/function.ts";
-import { createMemory } from "../../../../functions/shared/contract/memory.ts";
+import { killAfter, reconcile, troubleAfter, troubles } from "./kills.ts";
 import { agent, firstBoot, type NodeWorld, node, nodeWorld, outOfService, pod } from "./node-world.ts";
-
-const writing = new Set(["create", "patch", "delete"]);
-
-async function kill(): Promise<never> {
-  throw new Error("the process was killed");
-}
-
-/** What happens after a write: the process ends, and the next one goes on; or a second one runs to its end. */
-const troubles: Readonly<Record<string, (world: NodeWorld) => Promise<void>>> = {
-  "the process is killed": kill,
-  async "a second process runs"({ harness }) {
-    const context = { ...harness.context, memoryOf: createMemory() };
-    await fenceNode.reconcile(context, node, { sweep: false });
-  },
-};
-
-/** Troubles the process after its `count`th write; every later process runs to its end. */
-function troubleAfter(world: NodeWorld, count: number, trouble: (world: NodeWorld) => Promise<void>): () => boolean {
-  let writes = 0;
-  let isOver = false;
-  world.harness.interfere = async ({ verb, given: [resource] }) => {
-    if (isOver || !writing.has(verb) || resource === "events") return;
-    writes++;
-    if (writes <= count) return;
-    isOver = true;
-    await trouble(world);
-  };
-  return () => isOver;
-}
-
-async function reconcile(world: NodeWorld): Promise<void> {
-  try {
-    await world.reconcile();
-  } catch (error) {
-    assert.match(String(error), /the process was killed/);
-    await world.reconcile();
-  }
-}
 
 const confirm = (world: NodeWorld) =>
   world.annotate({ "sluice.dev/fence-confirmed": world.record()?.["fence-id"] ?? "" });
@@ -138,7 +99,7 @@ test("a node that is silent in its new boot is fenced again and ends clean if th
     await world.harness.goOn(61_000);
     const annotations = { "sluice.dev/agent-boot-id": "boot-2" };
     world.harness.world.store.patch("leases", agent, { metadata: { annotations } });
-    const wasKilled = troubleAfter(world, count, kill);
+    const wasKilled = killAfter(world, count);
     await reconcile(world);
     assert.match(world.armed() ?? "", / boot-2$/, `killed after ${count}`);
     assert.deepEqual(world.slots()?.slots.length, 1, `killed after ${count}`);
@@ -159,7 +120,7 @@ test("a node that was fenced too often is emptied and ends clean if the process 
     const settings = { fenceMostPerHour: 1 };
     world.annotate({ "sluice.dev/unhealthy": "disk failed" });
     await world.reconcile({ settings });
-    const wasKilled = troubleAfter(world, count, kill);
+    const wasKilled = killAfter(world, count);
     world.boot("boot-2");
     await reconcile(world);
     assert.deepEqual(world.taints(), ["sluice.dev/fence", "sluice.dev/fence"], `killed after ${count}`);

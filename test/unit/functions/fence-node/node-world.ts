@@ -48,9 +48,19 @@ const textsOf = (annotations: Readonly<Record<string, string>> = {}) =>
       .map(([key, text]) => [key.replace(ours, ""), text]),
   );
 
-/** @param given.isAgentless the node has no agent */
-export function nodeWorld(given: { readonly isAgentless?: boolean } = {}): NodeWorld {
-  const harness = new Harness({ zones: ["a"], replicas: 1 });
+interface Given {
+  /** The node has no agent. */
+  readonly isAgentless?: boolean;
+  /** Its pod is of a group, which has a ledger; absent: it is of none. */
+  readonly zones?: readonly string[];
+}
+
+export function nodeWorld(given: Given = {}): NodeWorld {
+  const harness = new Harness({ zones: given.zones ?? ["a"], replicas: 1 });
+  if (given.zones === undefined) {
+    const labels = { "rollout-group": null };
+    harness.world.store.patch("statefulsets", { namespace, name: "group-a" }, { metadata: { labels } });
+  }
   const { store } = harness.world;
   const key = { namespace: "", name: node.name };
   const statusOf = (bootID: string, isReady: boolean, systemUUID = machine) => ({

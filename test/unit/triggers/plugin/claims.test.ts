@@ -44,7 +44,7 @@ test("the JSON has every field of a claim, and of a claim of an unknown kind tho
     at: "2026-01-01T00:09:59.000Z",
     since: "2026-01-01T00:09:59.000Z",
     anchor: { object: "leases/why", annotation: "example.dev/claim" },
-    ends: "when each member is back elsewhere and ready, or its StatefulSet does not want it any more",
+    ends: "when each member is back and ready, elsewhere or with new containers, or its StatefulSet does not want it any more",
   });
   assert.deepEqual([claims[1]?.kind, claims[1]?.guard, claims[1]?.members], ["later", "zone-claim-unknown", null]);
   assert.match((await sluice(harness, "why group")).out, /^group-b +later +- +- +by the function of a later version/m);
