@@ -8,7 +8,7 @@ import { recordOnce } from "../shared/events/recorder.ts";
 import type { NodeObject } from "../shared/kubernetes/cluster.ts";
 import { describeRefusal, reportWrite, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
 import { textsOfDeletion, writeNode } from "./deletion.ts";
-import { agentName, recordName } from "./lease-names.ts";
+import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
 import { carryOutInLedger, isAboutLedger } from "./ledger-writes.ts";
 import type { LedgerStep } from "./ledgers-seen.ts";
 import { type FenceAttempt, fencingNamespace, name } from "./observe.ts";

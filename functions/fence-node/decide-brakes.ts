@@ -2,7 +2,7 @@
 
 import type { FenceSlot, FenceSlots } from "../shared/annotations/fencing-slots.ts";
 import type { BrakesView, ClusterNode } from "./brakes-view.ts";
-import { slotsName } from "./lease-names.ts";
+import { slotsName } from "../shared/annotations/fencing-leases.ts";
 import type { FenceSnapshot, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
 import { namesOf, onRecord, wait } from "./verdicts.ts";
 

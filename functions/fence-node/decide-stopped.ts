@@ -102,7 +102,7 @@ function settlingBefore(verdict: FenceVerdict, settling: FenceVerdict | undefine
   return verdict.step === undefined && settling?.step !== undefined ? settling : verdict;
 }
 
-/** The Node is cleaned, then the claims of its pods leave the ledgers, then the agent's Lease is cleaned. The record goes last. */
+/** The Node is cleaned, the claims of its pods leave the ledgers, the agent's Lease is cleaned, and the record goes last. */
 function givingBack(snapshot: FenceSnapshot, record: RecordSeen, isMarkedAnew: boolean): FenceVerdict {
   const { name } = snapshot;
   const leftover = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: isMarkedAnew });

@@ -11,7 +11,7 @@ import { decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
-import { isReservedName, longestNodeName, slotsName } from "./lease-names.ts";
+import { isReservedName, longestNodeName, slotsName } from "../shared/annotations/fencing-leases.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen, ShownFence } from "./snapshot.ts";
 
 /** True where the pods and the VolumeAttachments of the node have to be known. */

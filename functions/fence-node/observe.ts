@@ -13,7 +13,7 @@ import { isMirror, tolerates } from "./bound-pods.ts";
 import { brakeSettings } from "./brake-settings.ts";
 import { needsBound } from "./decide.ts";
 import { deletionView } from "./deletion.ts";
-import { agentName, isReservedName, recordName } from "./lease-names.ts";
+import { agentName, isReservedName, recordName } from "../shared/annotations/fencing-leases.ts";
 import { type ClaimWrite, readLedgers } from "./ledgers.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";

@@ -7,7 +7,7 @@ import { agentPeers, agentPeersProposed } from "../shared/annotations/fencing-pe
 import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
-import { agentName, recordName } from "./lease-names.ts";
+import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
 import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /** The one format of records that this version writes and reads. */

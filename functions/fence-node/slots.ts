@@ -12,7 +12,7 @@ import type { BrakeSettings } from "./brake-settings.ts";
 import { type BrakesView, type ClusterNode, missingSlots } from "./brakes-view.ts";
 import { decideSlot, hasSlot } from "./decide-brakes.ts";
 import { isUnknownAgain } from "./decide-relapse.ts";
-import { recordName, slotsName } from "./lease-names.ts";
+import { recordName, slotsName } from "../shared/annotations/fencing-leases.ts";
 import { parseClusterNode, parseSlotsLease } from "./parse-brakes.ts";
 import { knownFormat, parseRecord } from "./record.ts";
 import type { FenceSnapshot, SlotsStep } from "./snapshot.ts";

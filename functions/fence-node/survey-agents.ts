@@ -14,7 +14,7 @@ import type { Cluster, LeaseObject, Metadata } from "../shared/kubernetes/cluste
 import { lastedMs } from "../shared/kubernetes/lasted.ts";
 import { decideProposals, type SurveyedAgent } from "./decide-proposal.ts";
 import { fingerprintOf } from "./fingerprint.ts";
-import { nodeOfAgent } from "./lease-names.ts";
+import { nodeOfAgent } from "../shared/annotations/fencing-leases.ts";
 
 /** The time between two surveys of one process, in milliseconds. */
 const surveyEveryMs = 60_000;

@@ -12,7 +12,7 @@ import { lastedMs } from "../shared/kubernetes/lasted.ts";
 import { isArmedFor } from "./decide-stopping.ts";
 import type { PeerSeen, TimeView } from "./decide-time.ts";
 import { fingerprintOf } from "./fingerprint.ts";
-import { agentName } from "./lease-names.ts";
+import { agentName } from "../shared/annotations/fencing-leases.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
 
 /** So many observations are remembered. They are spread over the time in which one of them may count. */

@@ -5,6 +5,7 @@ import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
+import { functionSettings } from "../table.ts";
 
 export interface ApiServerOptions {
   /** Undefined: the namespace of the kubeconfig's context. */
@@ -15,8 +16,8 @@ export interface ApiServerOptions {
 
 /** A command that shows something, and writes nothing. */
 export interface ShowArguments extends ApiServerOptions {
-  readonly command: "why" | "suspended";
-  /** A group, or for `suspended` also a StatefulSet; undefined: all of the namespace. */
+  readonly command: "why" | "suspended" | "fenced";
+  /** A group, or for `suspended` also a StatefulSet, for `fenced` a Node; undefined: all there are. */
   readonly name: string | undefined;
   /** `text`, or one of {@link outputs}. */
   readonly output: string;
@@ -41,12 +42,35 @@ export interface Recover extends WriteOptions {
   readonly cluster: string | undefined;
 }
 
-export type Command = ShowArguments | ReleaseArguments | Recover | { readonly command: "help" };
+export interface FenceArguments extends ApiServerOptions {
+  readonly command: "fence";
+  readonly node: string;
+  /** What the mark says. */
+  readonly reason: string;
+  readonly dryRun: boolean;
+}
+
+export interface ConfirmArguments extends ApiServerOptions {
+  readonly command: "confirm";
+  readonly node: string;
+  readonly dryRun: boolean;
+}
+
+export type Command =
+  | ShowArguments
+  | ReleaseArguments
+  | Recover
+  | FenceArguments
+  | ConfirmArguments
+  | { readonly command: "help" };
 
 /** A command, or a message about the mistake in its command line. */
 type ReadCommand = Command | { readonly mistake: string };
 
-export const commands = ["why", "release", "suspended", "recover"] as const;
+export const commands = ["why", "release", "suspended", "recover", "fence", "fenced", "confirm"] as const;
+
+/** The mark of a node for which no reason is given. */
+const usualReason = "kubectl sluice fence";
 
 /** The word before the name of a FoundationDBCluster and the process groups of it to recover. */
 export const processGroups = "process-groups";
@@ -58,18 +82,29 @@ export const options = {
   context: { type: "string" },
   wait: { type: "boolean" },
   "dry-run": { type: "boolean" },
+  reason: { type: "string" },
+  yes: { type: "boolean" },
   help: { type: "boolean", short: "h" },
 } as const;
 
 /** The values of `--output`, by command. */
-export const outputs: Readonly<Record<string, readonly string[]>> = { why: ["json"], suspended: ["json", "yaml"] };
+export const outputs: Readonly<Record<string, readonly string[]>> = {
+  why: ["json"],
+  suspended: ["json", "yaml"],
+  fenced: ["json", "yaml"],
+};
 
 /** Options that only some commands have. */
 export const owners: Readonly<Record<string, readonly string[]>> = {
   output: Object.keys(outputs),
   wait: ["release", "recover"],
-  "dry-run": ["release", "recover"],
+  "dry-run": ["release", "recover", "fence", "confirm"],
+  reason: ["fence"],
+  yes: ["confirm"],
 };
+
+const unconfirmed =
+  "confirm ends what keeps the pods of the node from starting elsewhere: if the machine still runs, they run twice. Write --yes once you have seen that it is off";
 
 export function readCommandLine(argv: readonly string[]): ReadCommand {
   let parsed: ReturnType<typeof parse>;
@@ -89,11 +124,11 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
   const command = commands.find((one) => one === word);
   if (command === undefined) {
     const what = word === undefined ? "there is no command" : `there is no command ${JSON.stringify(word)}`;
-    return { mistake: `${what}: write why, release, suspended or recover` };
+    return { mistake: `${what}: write ${namesOf(commands, "or")}` };
   }
   const foreign = given.find((name) => owners[name]?.includes(command) === false);
   if (foreign !== undefined)
-    return { mistake: `--${foreign} belongs to ${owners[foreign]?.join(" and ")}, not to ${command}` };
+    return { mistake: `--${foreign} belongs to ${namesOf(owners[foreign] ?? [])}, not to ${command}` };
   const { namespace, kubeconfig, context, output = "text", wait = false, "dry-run": dryRun = false } = values;
   if (namespace !== undefined && !isNamespaceName(namespace)) {
     return { mistake: `--namespace is ${JSON.stringify(namespace)}, which is no name of a namespace` };
@@ -102,13 +137,20 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
   switch (command) {
     case "why":
     case "suspended":
+    case "fenced":
       return readShow(command, names, { ...place, output });
     case "release":
       return readRelease(names, { ...place, wait, dryRun });
     case "recover":
       return readRecover(names, { ...place, wait, dryRun });
+    case "fence":
+    case "confirm":
+      return readNode(command, names, { ...place, ...values, dryRun });
   }
 }
+
+const namesOf = (names: readonly string[], last: "and" | "or" = "and"): string =>
+  names.length < 2 ? names.join() : `${names.slice(0, -1).join(", ")} ${last} ${names.at(-1)}`;
 
 function parse(argv: readonly string[]) {
   return parseArgs({ args: [...argv], options, allowPositionals: true, tokens: true });
@@ -120,7 +162,10 @@ function readShow(
   options: Omit<ShowArguments, "command" | "name">,
 ): ReadCommand {
   const [name, ...more] = names;
-  if (more.length > 0) return { mistake: `${command} takes one GROUP or none; given: ${names.length}` };
+  if (more.length > 0)
+    return {
+      mistake: `${command} takes one ${command === "fenced" ? "NODE" : "GROUP"} or none; given: ${names.length}`,
+    };
   const known = outputs[command] ?? [];
   if (options.output !== "text" && !known.includes(options.output)) {
     return { mistake: `--output is ${JSON.stringify(options.output)}; write ${known.join(" or ")}, or leave it out` };
@@ -148,6 +193,20 @@ function readRecover(names: readonly string[], options: WriteOptions): ReadComma
   return { command: "recover", ...options, names: ids, cluster };
 }
 
+function readNode(
+  command: "fence" | "confirm",
+  names: readonly string[],
+  given: ApiServerOptions & { readonly dryRun: boolean; readonly reason?: string; readonly yes?: boolean },
+): ReadCommand {
+  const [node] = names;
+  if (node === undefined || names.length > 1) return { mistake: `${command} takes one NODE; given: ${names.length}` };
+  if (!isObjectName(node)) return { mistake: `${JSON.stringify(node)} is no name of a Node` };
+  const { namespace, kubeconfig, context, dryRun, reason = usualReason, yes = false } = given;
+  const options = { namespace, kubeconfig, context, node, dryRun };
+  if (command === "confirm") return yes ? { command, ...options } : { mistake: unconfirmed };
+  return reason.trim() === "" ? { mistake: "--reason is empty" } : { command, ...options, reason };
+}
+
 /**
  * The namespace where none is given, in a pod of Sluice: one that its server serves.
  *
@@ -159,13 +218,17 @@ export function namespaceInPod(setting: string | undefined, own: string): string
   return served.includes(own) ? own : (served.find(isNamespaceName) ?? own);
 }
 
-export const help = `Says why pods of a group wait, removes a reservation that no function can act on any more, and brings back suspended volumes.
+export const help = `Says why pods of a group wait, removes a reservation that no function can act on any more, brings back suspended
+volumes, and fences nodes.
 
   kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
   kubectl sluice suspended [GROUP] [-n NAMESPACE] [-o json|yaml]
   kubectl sluice recover CLAIM... | GROUP [-n NAMESPACE] [--wait] [--dry-run]
   kubectl sluice recover process-groups CLUSTER ID... [-n NAMESPACE] [--wait] [--dry-run]
+  kubectl sluice fence NODE [--reason TEXT] [--dry-run]
+  kubectl sluice fenced [NODE] [-n NAMESPACE] [-o json|yaml]
+  kubectl sluice confirm NODE --yes [-n NAMESPACE] [--dry-run]
 
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
 which the ZoneAwarePodDisruptionBudget NAME selects.
@@ -185,18 +248,25 @@ recover brings the pods of suspended volume claims back, each with the same volu
 Sluice carries it out. Past the point of no return it refuses, and says how the volume itself is saved. CLUSTER is a
 FoundationDBCluster, and each ID a process group of it, such as storage-1.
 
-  -n, --namespace NAMESPACE  not given: that of the kubeconfig's context; in a pod of Sluice one that it serves
-  -o, --output json          for why and suspended: everything, for programs; suspended knows yaml, too. All times are
-                             RFC 3339 by the API server's clock
+fence marks a node that does not answer: fence-node resets it, waits for evidence that it has stopped, and lets its pods start
+elsewhere. fenced lists the fences, what each of them waits for, and the agents that do not reset their node by themselves.
+confirm is that evidence, by your word: write it once you have seen that the machine is off, and never before.
+
+  -n, --namespace NAMESPACE  not given: that of the kubeconfig's context; in a pod of Sluice one that it serves; for fenced and
+                             confirm that of the agents' Leases, ${functionSettings.fenceNamespace.fallback}
+  -o, --output json          for why, suspended and fenced: everything, for programs; the latter two know yaml, too. All times
+                             are RFC 3339 by the API server's clock
       --wait                 for release: wait until it can, or until the reservation has ended; for recover: until the
                              pods are ready; Ctrl-C ends it
-      --dry-run              for release and recover: say what would be done, and write nothing
+      --dry-run              for commands that write: say what would be done, and write nothing
+      --reason TEXT          for fence: what the mark says; not given: ${usualReason}
+      --yes                  for confirm: the machine is off
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one
   -h, --help
 
 The Tab key offers commands, groups, pods and volume claims where kubectl_complete-sluice is on PATH beside this program.
 
-Exit codes: 0 it has said or done what you asked; 1 it refuses, there is no such group, reservation or claim, a right is
+Exit codes: 0 it has said or done what you asked; 1 it refuses, there is no such group, reservation, claim or node, a right is
 missing, or the API server is away; 2 the command line or the kubeconfig is wrong, or Node is too old.
 `;

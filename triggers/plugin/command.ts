@@ -11,6 +11,7 @@ import { type Cluster, ClusterError, type LeaseObject } from "../../functions/sh
 import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger/lease.ts";
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
+import { functionSettings } from "../table.ts";
 import {
   type ApiServerOptions,
   type Command,
@@ -21,6 +22,8 @@ import {
   type ShowArguments,
 } from "./arguments.ts";
 import { complete, noFiles, readWritten } from "./completion.ts";
+import { confirmNode, markNode, NotFenced } from "./fence.ts";
+import { formatFences, inspectFences } from "./fences.ts";
 import { createShadow, type GroupInspection, inspect, isUnknown, readInspection } from "./inspection.ts";
 import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
@@ -77,7 +80,9 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
     return 2;
   }
   try {
-    const namespace = command.namespace ?? connection.namespace;
+    const isOfFences = command.command === "fenced" || command.command === "confirm";
+    const namespace =
+      command.namespace ?? (isOfFences ? functionSettings.fenceNamespace.fallback : connection.namespace);
     return await carryOut(connection.cluster, namespace, command, terminal);
   } catch (error) {
     terminal.err(messageFor(error));
@@ -115,6 +120,11 @@ async function offer(typed: readonly string[], { connect, out }: Terminal): Prom
         const groups = new Set(claims.flatMap(({ group }) => group ?? []));
         return { claims: claims.map(({ claim }) => claim), groups: [...groups] };
       },
+      async nodes() {
+        const { shadow } = await find();
+        const { items } = await shadow.cluster.list("nodes", {});
+        return items.map(({ metadata }) => metadata.name);
+      },
     });
     out(offered.map((word) => `${escapeControls(word)}\n`).join(""));
   } catch {
@@ -141,6 +151,12 @@ async function carryOut(
       return clear(cluster, namespace, command, terminal);
     case "recover":
       return bringBack(cluster, namespace, command, terminal);
+    case "fenced":
+      return printFences(cluster, namespace, command, terminal);
+    case "fence":
+      return printDone(markNode(cluster, command), terminal);
+    case "confirm":
+      return printDone(confirmNode(cluster, namespace, command), terminal);
   }
 }
 
@@ -155,6 +171,27 @@ async function printSuspended(
   else if (output === "yaml") out(dump(list, { lineWidth: -1 }));
   else if (list.claims.length > 0) out(formatSuspended(list, emphasize));
   else err(`no volume claim is suspended in namespace ${namespace}${name === undefined ? "" : ` for ${name}`}`);
+  return 0;
+}
+
+async function printFences(
+  cluster: Cluster,
+  namespace: string,
+  { name, output }: ShowArguments,
+  { out, err, emphasize }: Terminal,
+): Promise<ExitCode> {
+  const list = escapeTexts(await inspectFences(cluster, namespace, name));
+  if (name !== undefined && list.nodes === 0 && list.fences.length === 0)
+    throw new NotFound(`there is no Node ${name}`);
+  if (output === "json") out(`${JSON.stringify(list, undefined, 2)}\n`);
+  else if (output === "yaml") out(dump(list, { lineWidth: -1 }));
+  else out(formatFences(list, emphasize));
+  if (list.fences.length === 0) err(name === undefined ? "no node is fenced or marked" : `${name} is not fenced`);
+  return 0;
+}
+
+async function printDone(done: Promise<string>, { out }: Terminal): Promise<ExitCode> {
+  out(`${escapeControls(await done)}\n`);
   return 0;
 }
 
@@ -174,7 +211,7 @@ async function bringBack(
 }
 
 function messageFor(error: unknown): string {
-  if (error instanceof NotFound || error instanceof NotReleased) return error.message;
+  if (error instanceof NotFound || error instanceof NotReleased || error instanceof NotFenced) return error.message;
   if (!(error instanceof ClusterError)) throw error;
   const { code, reason, message } = error;
   const [firstLine] = message.split("\n");

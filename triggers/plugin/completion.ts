@@ -12,6 +12,7 @@ export interface Names {
   reserved(group: string): Promise<readonly string[]>;
   /** Suspended volume claims, with the groups of these. */
   suspended(): Promise<{ readonly claims: readonly string[]; readonly groups: readonly string[] }>;
+  nodes(): Promise<readonly string[]>;
 }
 
 /** `ShellCompDirectiveNoFileComp` of spf13/cobra, whose words kubectl reads: nothing of this is a file's name. */
@@ -81,6 +82,10 @@ async function namesFor(command: string, given: readonly string[], names: Names)
       const keywords = given.length === 0 ? [processGroups] : [];
       return [...keywords, ...claims, ...groups].filter((name) => !given.includes(name));
     }
+    case "fence":
+    case "fenced":
+    case "confirm":
+      return group === undefined ? names.nodes() : [];
     default:
       return [];
   }

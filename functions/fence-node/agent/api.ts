@@ -5,7 +5,7 @@ import { Agent as Connections, request } from "node:https";
 import { join } from "node:path";
 import { messageOf } from "../../shared/base/error-message.ts";
 import { fieldsOf, parseFields } from "../../shared/base/fields.ts";
-import { agentName } from "../lease-names.ts";
+import { agentName } from "../../shared/annotations/fencing-leases.ts";
 import type { OwnNode } from "./decide-mode.ts";
 import { hasFenceTaint, type LeaseAnnotations, ownNodeOf } from "./decide-renewal.ts";
 import type { AgentApi, AgentLease, ApiAnswer } from "./outside.ts";

@@ -3,7 +3,7 @@
 import { fenceArmed } from "../../shared/annotations/fencing.ts";
 import { isObjectName } from "../../shared/base/dns-names.ts";
 import { type Fields, parseFields } from "../../shared/base/fields.ts";
-import { longestNodeName } from "../lease-names.ts";
+import { longestNodeName } from "../../shared/annotations/fencing-leases.ts";
 import type { PeerAnswer } from "./decide-excuse.ts";
 
 /** The header with the signature of the bytes of the body, by the key of the agent that answers. */

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { lackingClaims, type ZoneOnNode } from "../../../../functions/fence-node/decide-ledgers.ts";
 import type { ClaimSeen, LedgersSeen } from "../../../../functions/fence-node/ledgers-seen.ts";
 import type { FenceSnapshot } from "../../../../functions/fence-node/snapshot.ts";
-import { armedAgent, away, back, claimed, clean, decided, inPhase, marked } from "./fence-snapshots.ts";
+import { armedAgent, away, back, brakesWith, claimed, clean, decided, inPhase, marked } from "./fence-snapshots.ts";
 
 const [a, b] = [
   { namespace: "db", group: "a" },
@@ -90,6 +90,36 @@ test("while pods go, claims that have settled go as well, and no other ones howe
     outcome({ record, node, bound: ["pod db/a-0"], nowMs: record.sinceMs + 60 * minutes, ...ledgers({ claims }) });
   assert.deepEqual(at([claim(a), claim(b, { isSettled: true })]), ["settling", "take-claims", "b"]);
   assert.deepEqual(at([claim(a)]), ["stuck", 3_000]);
+});
+
+test("while a node that is back is not Ready its claims go as they settle; of one that was made again all go after 10 minutes", () => {
+  const recovering = inPhase("recovering");
+  const [settled, open] = [claim(a, { isSettled: true, isReturned: true }), claim(b, { isReturned: true })];
+  const node = { ...back, isReady: false };
+  const at = (evidence: "boot-id" | "time", claims: readonly ClaimSeen[], minutesLater: number) =>
+    outcome({
+      record: { ...recovering, evidence },
+      node,
+      nowMs: recovering.sinceMs + minutesLater * minutes,
+      ...ledgers({ claims }),
+    });
+  assert.deepEqual(at("boot-id", [settled, open], 0), ["settling", "take-claims", "a"]);
+  assert.equal(at("boot-id", [open], 60)[0], "not-ready");
+  assert.equal(at("time", [open], 9)[0], "not-ready");
+  assert.deepEqual(at("time", [open], 10), ["settling", "take-claims", "b"]);
+});
+
+test("while a node that was emptied stays out, its claims go as they settle, and after 10 minutes all of them", () => {
+  const record = inPhase("recovering");
+  const brakes = brakesWith({ fencedMs: new Map([["n", [1, 2, 3].map((ago) => record.sinceMs - ago)]]) });
+  const emptied = { record, brakes, node: { ...back, isEmptied: true } };
+  const at = (claims: readonly ClaimSeen[], minutesLater: number) =>
+    outcome({ ...emptied, nowMs: record.sinceMs + minutesLater * minutes, ...ledgers({ claims }) });
+  const [settled, open] = [claim(a, { isSettled: true, isReturned: true }), claim(b, { isReturned: true })];
+  assert.deepEqual(outcome({ ...emptied, node: back, ...ledgers({ claims: [settled] }) }), ["loop", "empty-node"]);
+  assert.deepEqual(at([settled, open], 0), ["settling", "take-claims", "a"]);
+  assert.equal(at([open], 9)[0], "loop");
+  assert.deepEqual(at([open], 10), ["settling", "take-claims", "b"]);
 });
 
 test("a mark that comes while claims settle ends the fence at once, and stays", () => {

@@ -34,6 +34,16 @@ test("suspended takes one group or none and prints JSON or YAML; recover takes a
   assert.deepEqual(read("recover process-groups orders storage-1 storage-2"), groups);
 });
 
+test("fence takes a node and a reason; confirm takes a node, and --yes; fenced takes one node or none", () => {
+  const fence = { command: "fence", ...nowhere, node: "node-1", reason: "kubectl sluice fence", dryRun: false };
+  assert.deepEqual(read("fence node-1"), fence);
+  assert.deepEqual(read("fence node-1 --reason=silent --dry-run"), { ...fence, reason: "silent", dryRun: true });
+  const confirm = { command: "confirm", ...nowhere, namespace: "fencing", node: "node-1", dryRun: false };
+  assert.deepEqual(read("confirm node-1 --yes -n fencing"), confirm);
+  assert.deepEqual(read("fenced -o yaml"), { command: "fenced", ...nowhere, name: undefined, output: "yaml" });
+  assert.deepEqual(read("fenced node-1"), { command: "fenced", ...nowhere, name: "node-1", output: "text" });
+});
+
 test("the plugin prints its help without arguments, and wherever the command line has --help", () => {
   for (const line of ["", "--help", "-h", "why -h", "release --help"])
     assert.deepEqual(read(line), { command: "help" });
@@ -41,8 +51,8 @@ test("the plugin prints its help without arguments, and wherever the command lin
 
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
-    "-n mimir": /^there is no command: write why, release, suspended or recover$/,
-    whyy: /^there is no command "whyy": write why, release, suspended or recover$/,
+    "-n mimir": /^there is no command: write why, release, suspended, recover, fence, fenced or confirm$/,
+    whyy: /^there is no command "whyy": write why, release, suspended, recover, fence, fenced or confirm$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -62,8 +72,16 @@ test("a wrong command line is answered by one message that names the mistake", (
     "release g": /^release takes two names, a GROUP and a POD; given: 1$/,
     "release g p q": /^release takes two names, a GROUP and a POD; given: 3$/,
     "release g ../secrets": /^"..\/secrets" is no name of a pod$/,
-    "release g p -o json": /^--output belongs to why and suspended, not to release$/,
+    "release g p -o json": /^--output belongs to why, suspended and fenced, not to release$/,
     "release g p --dry-run=server": /^Option '--dry-run' does not take an argument$/,
+    fence: /^fence takes one NODE; given: 0$/,
+    "fence a b": /^fence takes one NODE; given: 2$/,
+    "fence Node": /^"Node" is no name of a Node$/,
+    "fence a --reason=": /^--reason is empty$/,
+    "fence a --yes": /^--yes belongs to confirm, not to fence$/,
+    "fenced a b": /^fenced takes one NODE or none; given: 2$/,
+    "confirm a": /^confirm ends what keeps the pods .* Write --yes once you have seen that it is off$/,
+    "confirm a --yes --reason=x": /^--reason belongs to fence, not to confirm$/,
     "release g p --force": /^Unknown option '--force'$/,
   };
   for (const [line, expected] of Object.entries(mistakes)) {
@@ -79,6 +97,8 @@ test("the help names every option and every exit code, and fits a terminal", () 
     "--output",
     "--wait",
     "--dry-run",
+    "--reason",
+    "--yes",
     "--kubeconfig",
     "--context",
     "0 ",

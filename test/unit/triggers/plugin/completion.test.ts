@@ -16,13 +16,14 @@ async function offered(line: string): Promise<readonly string[]> {
     groups: () => found("groups", ["ingester", "index"]),
     reserved: (group: string) => found(`reserved ${group}`, ["ingester-zone-a-0"]),
     suspended: () => found("suspended", { claims: ["data-db-0"], groups: ["db"] }),
+    nodes: () => found("nodes", ["node-1"]),
   };
   const words = await complete(line.split(" "), names);
   return [...listed.map((what) => `(${what})`), ...words];
 }
 
 test("the commands are offered first, by their beginning, without a request to the API server", async () => {
-  assert.deepEqual(await offered(""), ["recover", "release", "suspended", "why"]);
+  assert.deepEqual(await offered(""), ["confirm", "fence", "fenced", "recover", "release", "suspended", "why"]);
   assert.deepEqual(await offered("re"), ["recover", "release"]);
   assert.deepEqual(await offered("-n mimir w"), ["why"]);
   assert.deepEqual(await offered("unknown "), []);
@@ -37,6 +38,10 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("suspended "), ["(suspended)", "db"]);
   assert.deepEqual(await offered("recover "), ["(suspended)", "data-db-0", "db", "process-groups"]);
   assert.deepEqual(await offered("recover process-groups orders "), []);
+  for (const command of ["fence", "fenced", "confirm"]) {
+    assert.deepEqual(await offered(`${command} `), ["(nodes)", "node-1"]);
+    assert.deepEqual(await offered(`${command} node-1 `), []);
+  }
   assert.deepEqual(await offered("recover data-db-0 "), ["(suspended)", "db"], "no name is offered twice");
 });
 
@@ -45,6 +50,9 @@ test("the options of the command are offered, and the values of an option", asyn
   assert.deepEqual(await offered("release --d"), ["--dry-run"]);
   assert.deepEqual(await offered("suspended -o "), ["json", "yaml"]);
   assert.deepEqual(await offered("why --output "), ["json"]);
+  assert.deepEqual(await offered("fence --r"), ["--reason"]);
+  assert.deepEqual(await offered("fence --reason n"), []);
+  assert.deepEqual(await offered("confirm --y"), ["--yes"]);
   assert.deepEqual(await offered("why -n "), [], "a group is not a namespace");
   assert.deepEqual(readWritten(["why", "-n", "mimir", "--context", "blue", "x"]), {
     names: ["why"],

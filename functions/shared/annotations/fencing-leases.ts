@@ -10,6 +10,10 @@ export const slotsName = "fence-slots";
 /** True for the one Node whose record would have the name of another Lease. */
 export const isReservedName = (node: string): boolean => recordName(node) === slotsName;
 
+/** The node of a record; undefined for any other Lease. */
+export const nodeOfRecord = (lease: string): string | undefined =>
+  lease === slotsName ? undefined : /^fence-(.+)$/.exec(lease)?.[1];
+
 /** The node of the Lease of an agent; undefined for any other one. */
 export const nodeOfAgent = (lease: string): string | undefined => /^agent-(.+)$/.exec(lease)?.[1];
 

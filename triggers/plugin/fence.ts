@@ -1,0 +1,79 @@
+/** `kubectl sluice fence` and `confirm`: each writes one annotation of a Node, under the revision of a read that permits it. */
+import { fenceConfirmed, fenceNever, unhealthy } from "../../functions/shared/annotations/fencing.ts";
+import { recordName } from "../../functions/shared/annotations/fencing-leases.ts";
+import { read } from "../../functions/shared/annotations/table.ts";
+import { type Cluster, hasCode, type NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { find } from "../../functions/shared/kubernetes/find.ts";
+import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
+import type { ConfirmArguments, FenceArguments } from "./arguments.ts";
+import { isReady, readRecord } from "./fences.ts";
+
+/** What it would write does not apply to this node, as the message says. */
+export class NotFenced extends Error {}
+
+/** What the state of a node permits: an annotation, or a text that says that nothing is left to do. */
+type Permitted = { readonly annotation: readonly [key: string, text: string]; readonly done: string } | string;
+
+/** Marks a node: `fence-node` begins a fence. Resolves to what was done. Throws NotFenced and ClusterError. */
+export function markNode(cluster: Cluster, { node, reason, dryRun }: FenceArguments): Promise<string> {
+  return annotate(cluster, node, dryRun, async ({ metadata }) => {
+    const mark = read(unhealthy, metadata);
+    if (metadata.annotations?.[fenceNever.key] !== undefined)
+      throw new NotFenced(`${node} has the annotation ${fenceNever.key}, which excludes it from fences`);
+    if (mark !== undefined) return `${node} has the mark already: ${mark}`;
+    const done = `${node} is marked: ${reason}. kubectl sluice fenced shows its fence. Until that is armed, this takes it back: kubectl annotate node ${node} ${unhealthy.key}-`;
+    return { annotation: [unhealthy.key, reason], done };
+  });
+}
+
+/**
+ * Confirms that the machine of a fenced node is off, which is evidence.
+ *
+ * @param namespace of the records
+ */
+export function confirmNode(cluster: Cluster, namespace: string, { node, dryRun }: ConfirmArguments): Promise<string> {
+  return annotate(cluster, node, dryRun, async (object) => {
+    const lease = await find(cluster, "leases", { namespace, name: recordName(node) });
+    const record = lease && readRecord(lease);
+    if (record === undefined)
+      throw new NotFenced(`${node} is not fenced: namespace ${namespace} has no record of a fence`);
+    if (record === "unreadable")
+      throw new NotFenced(`another version of Sluice wrote the record of the fence of ${node}`);
+    const { phase, evidence, fenceId } = record;
+    if (evidence !== undefined) return `nothing is left to confirm: ${node} has stopped (${evidence})`;
+    if (phase !== "armed") throw new NotFenced(`the fence of ${node} is not armed yet: its phase is ${phase}`);
+    if (read(fenceConfirmed, object.metadata) === fenceId) return `${node} is confirmed already`;
+    if (isReady(object))
+      throw new NotFenced(`the Node ${node} is Ready, so its machine runs, or has stopped less than a minute ago`);
+    return {
+      annotation: [fenceConfirmed.key, fenceId],
+      done: `${node} is confirmed to be off: its pods start elsewhere`,
+    };
+  });
+}
+
+async function annotate(
+  cluster: Cluster,
+  name: string,
+  dryRun: boolean,
+  permit: (node: NodeObject) => Promise<Permitted>,
+): Promise<string> {
+  for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+    const object = await find(cluster, "nodes", { namespace: "", name });
+    if (object === undefined) throw new NotFenced(`there is no Node ${name}`);
+    const permitted = await permit(object);
+    if (typeof permitted === "string") return permitted;
+    const { annotation, done } = permitted;
+    if (dryRun) return `would be done: ${done}`;
+    const { uid, resourceVersion } = object.metadata;
+    const body = { metadata: { uid, resourceVersion, annotations: Object.fromEntries([annotation]) } };
+    try {
+      await cluster.patch("nodes", { namespace: "", name }, body);
+      return done;
+    } catch (error) {
+      // The kubelet writes its Node as well.
+      if (!hasCode(error, 404, 409)) throw error;
+    }
+  }
+  throw new NotFenced(`nothing was written: other clients write the Node ${name} all the time; try again`);
+}
