@@ -1,6 +1,7 @@
 /** What is done in a fence: each step is one write, on condition that its object is as it was read. */
 
 import * as keys from "../shared/annotations/fencing.ts";
+import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
 import { agentPeersProposed, formatPeers } from "../shared/annotations/fencing-peers.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
@@ -8,7 +9,6 @@ import { recordOnce } from "../shared/events/recorder.ts";
 import type { NodeObject } from "../shared/kubernetes/cluster.ts";
 import { describeRefusal, reportWrite, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
 import { textsOfDeletion, writeNode } from "./deletion.ts";
-import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
 import { carryOutInLedger, isAboutLedger } from "./ledger-writes.ts";
 import type { LedgerStep } from "./ledgers-seen.ts";
 import { type FenceAttempt, fencingNamespace, name } from "./observe.ts";

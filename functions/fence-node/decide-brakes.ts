@@ -1,8 +1,8 @@
 /** Whether a fence may go on to what happens to its node, and what it needs for that: a slot. Pure. */
 
+import { slotsName } from "../shared/annotations/fencing-leases.ts";
 import type { FenceSlot, FenceSlots } from "../shared/annotations/fencing-slots.ts";
 import type { BrakesView, ClusterNode } from "./brakes-view.ts";
-import { slotsName } from "../shared/annotations/fencing-leases.ts";
 import type { FenceSnapshot, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
 import { namesOf, onRecord, wait } from "./verdicts.ts";
 

@@ -4,6 +4,7 @@
  */
 
 import { type FencePhase, fenceNever } from "../shared/annotations/fencing.ts";
+import { isReservedName, longestNodeName, slotsName } from "../shared/annotations/fencing-leases.ts";
 import { formatPeers } from "../shared/annotations/fencing-peers.ts";
 import { decideRelease } from "./decide-brakes.ts";
 import { decideDeleted, decideDeleting } from "./decide-deletion.ts";
@@ -11,7 +12,6 @@ import { decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideEvacuating, decideFenced, decideRecovering, decideStopped } from "./decide-stopped.ts";
 import { decideArmed, decideClaimed } from "./decide-stopping.ts";
-import { isReservedName, longestNodeName, slotsName } from "../shared/annotations/fencing-leases.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen, ShownFence } from "./snapshot.ts";
 
 /** True where the pods and the VolumeAttachments of the node have to be known. */

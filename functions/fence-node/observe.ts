@@ -2,6 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { fenceId as fenceIdEntry, fenceRecord, outOfServiceTaint, unhealthy } from "../shared/annotations/fencing.ts";
+import { agentName, isReservedName, recordName } from "../shared/annotations/fencing-leases.ts";
 import type { Malformed } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -13,7 +14,6 @@ import { isMirror, tolerates } from "./bound-pods.ts";
 import { brakeSettings } from "./brake-settings.ts";
 import { needsBound } from "./decide.ts";
 import { deletionView } from "./deletion.ts";
-import { agentName, isReservedName, recordName } from "../shared/annotations/fencing-leases.ts";
 import { type ClaimWrite, readLedgers } from "./ledgers.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";

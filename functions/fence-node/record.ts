@@ -3,11 +3,11 @@
 import { read } from "../shared/annotations/entry.ts";
 import * as keys from "../shared/annotations/fencing.ts";
 import { nodeBackup } from "../shared/annotations/fencing-deletion.ts";
+import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
 import { agentPeers, agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
-import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
 import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /** The one format of records that this version writes and reads. */

@@ -1,6 +1,7 @@
 /** Reads and writes what the brakes need: the Lease of the slots, all nodes, and the pods of a node that is back. */
 
 import { emptyingTaint, fenceRecord } from "../shared/annotations/fencing.ts";
+import { recordName, slotsName } from "../shared/annotations/fencing-leases.ts";
 import { fenceSlots, formatSlots } from "../shared/annotations/fencing-slots.ts";
 import { ledgerFormat } from "../shared/annotations/table.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -12,7 +13,6 @@ import type { BrakeSettings } from "./brake-settings.ts";
 import { type BrakesView, type ClusterNode, missingSlots } from "./brakes-view.ts";
 import { decideSlot, hasSlot } from "./decide-brakes.ts";
 import { isUnknownAgain } from "./decide-relapse.ts";
-import { recordName, slotsName } from "../shared/annotations/fencing-leases.ts";
 import { parseClusterNode, parseSlotsLease } from "./parse-brakes.ts";
 import { knownFormat, parseRecord } from "./record.ts";
 import type { FenceSnapshot, SlotsStep } from "./snapshot.ts";

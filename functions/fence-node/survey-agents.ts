@@ -1,6 +1,7 @@
 /** Surveys the agents of all nodes once a minute, to propose peers to them. Each process has what it saw in memory alone. */
 
 import * as keys from "../shared/annotations/fencing.ts";
+import { nodeOfAgent } from "../shared/annotations/fencing-leases.ts";
 import {
   agentAddresses,
   agentKey,
@@ -14,7 +15,6 @@ import type { Cluster, LeaseObject, Metadata } from "../shared/kubernetes/cluste
 import { lastedMs } from "../shared/kubernetes/lasted.ts";
 import { decideProposals, type SurveyedAgent } from "./decide-proposal.ts";
 import { fingerprintOf } from "./fingerprint.ts";
-import { nodeOfAgent } from "../shared/annotations/fencing-leases.ts";
 
 /** The time between two surveys of one process, in milliseconds. */
 const surveyEveryMs = 60_000;

@@ -2,6 +2,7 @@
 
 import { read } from "../shared/annotations/entry.ts";
 import * as keys from "../shared/annotations/fencing.ts";
+import { agentName } from "../shared/annotations/fencing-leases.ts";
 import { agentKey, type Peer } from "../shared/annotations/fencing-peers.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
@@ -12,7 +13,6 @@ import { lastedMs } from "../shared/kubernetes/lasted.ts";
 import { isArmedFor } from "./decide-stopping.ts";
 import type { PeerSeen, TimeView } from "./decide-time.ts";
 import { fingerprintOf } from "./fingerprint.ts";
-import { agentName } from "../shared/annotations/fencing-leases.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
 
 /** So many observations are remembered. They are spread over the time in which one of them may count. */

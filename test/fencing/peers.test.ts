@@ -53,7 +53,7 @@ describe("agents with peers, on machines beside the real API server", { skip, co
     assert.deepEqual(resetsOf(cluster.machines), []);
   });
 
-  test("while no node reaches the API server, the agents excuse each other, and none is reset (F4)", async () => {
+  test("while no node reaches the API server, the agents excuse each other, and none is reset (F4, A8)", async () => {
     for (const machine of cluster.machines) await machine.setReaches([cluster.apiAddress], false);
     await fed(longerThanAPermit, ...cluster.machines);
     for (const machine of cluster.machines) await machine.setReaches([cluster.apiAddress], true);

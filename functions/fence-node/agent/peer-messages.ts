@@ -1,9 +1,9 @@
 /** What agents ask each other over HTTP, and what they answer: `GET /v1/verdict/NODE` and `GET /v1/here`, in JSON. */
 
 import { fenceArmed } from "../../shared/annotations/fencing.ts";
+import { longestNodeName } from "../../shared/annotations/fencing-leases.ts";
 import { isObjectName } from "../../shared/base/dns-names.ts";
 import { type Fields, parseFields } from "../../shared/base/fields.ts";
-import { longestNodeName } from "../../shared/annotations/fencing-leases.ts";
 import type { PeerAnswer } from "./decide-excuse.ts";
 
 /** The header with the signature of the bytes of the body, by the key of the agent that answers. */

@@ -1,9 +1,9 @@
 /** The settings of the agent, and what is wrong with them. */
 
+import { longestNodeName } from "../../shared/annotations/fencing-leases.ts";
 import { mostAddresses } from "../../shared/annotations/fencing-peers.ts";
 import { isObjectName } from "../../shared/base/dns-names.ts";
 import { type Environment, parseDuration, setting, type ValuesOf } from "../../shared/base/settings.ts";
-import { longestNodeName } from "../../shared/annotations/fencing-leases.ts";
 import { fenceNamespace } from "../settings.ts";
 
 const hourMs = 3_600_000;

@@ -89,7 +89,7 @@ test("a fence of two groups stands in both ledgers before it is carried out, whe
   return happens("fencing", fencing, 32, inTwo);
 });
 
-test("the shipped function announces each fence in both ledgers before a machine resets itself, and leaves nothing of it (R23, A6, K6)", () => {
+test("the shipped function announces each fence in both ledgers before a machine resets itself, and leaves nothing of it (R23, A6, A9, K6)", () => {
   const fenced = [/marks [a-c]-\d/, /resets itself$/, /resets itself and stays off/, /machines.+ is back/];
   return happens("fencing-shipped", fencingShipped, 6, [...fenced, /fencer-\d+ is killed/, /zone-losing-node/]);
 });
