@@ -1,4 +1,4 @@
-/** The shipped function and the shipped agents, in drawn fences among moving partitions, late writes and killed processes (A1). */
+/** The shipped function and agents, in drawn fences among moving partitions, late writes and killed processes (A1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FenceWorld, type RemovedOfFence } from "./fence-world.ts";
