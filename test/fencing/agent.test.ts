@@ -75,9 +75,7 @@ describe("the agent on a machine, beside the real API server", { skip, concurren
     cluster = await FencingCluster.start(2);
   });
 
-  afterEach((context) => {
-    if ("passed" in context && !context.passed) console.error(cluster.logs);
-  });
+  afterEach((context) => cluster.printLogsOf(context));
 
   after(() => cluster?.stop());
 

@@ -122,6 +122,13 @@ export class FencingCluster {
     return this.machines.map(({ name, log }) => `--- ${name}\n${log}`).join("\n");
   }
 
+  /** Prints the logs of the machines, and of the server, if the test that has ended failed. */
+  printLogsOf(context: object, server?: { readonly log: readonly object[] }): void {
+    if (!("passed" in context) || context.passed === true) return;
+    console.error(this.logs);
+    for (const line of server?.log ?? []) console.error(JSON.stringify(line));
+  }
+
   async #follow(): Promise<void> {
     const seen = (node: NodeObject) => void this.history.push(node);
     const follower = { path: "/api/v1/nodes", known: new Map<string, unknown>(), seen, gone: () => {} };

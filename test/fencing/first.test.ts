@@ -39,11 +39,7 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     server = await Server.start({ kubeconfig, namespace, settings });
   });
 
-  afterEach((context) => {
-    if (!("passed" in context) || context.passed) return;
-    console.error(cluster.logs);
-    for (const line of server.log) console.error(JSON.stringify(line));
-  });
+  afterEach((context) => cluster.printLogsOf(context, server));
 
   after(async () => {
     await server?.stop();

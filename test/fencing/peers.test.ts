@@ -22,9 +22,7 @@ describe("agents with peers, on machines beside the real API server", { skip, co
     await cluster.armAll();
   });
 
-  afterEach((context) => {
-    if ("passed" in context && !context.passed) console.error(cluster.logs);
-  });
+  afterEach((context) => cluster.printLogsOf(context));
 
   after(() => cluster?.stop());
 

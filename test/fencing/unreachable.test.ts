@@ -31,11 +31,7 @@ describe("a fence of a node that nothing reaches, on the real API server", { ski
     await cluster.untilAllArmed();
   });
 
-  afterEach((context) => {
-    if (!("passed" in context) || context.passed) return;
-    console.error(cluster.logs);
-    for (const line of server.log) console.error(JSON.stringify(line));
-  });
+  afterEach((context) => cluster.printLogsOf(context, server));
 
   after(async () => {
     await server?.stop();
