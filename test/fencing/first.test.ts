@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { readAudit } from "../controlplane/audit.ts";
+import { Plugin } from "../support/plugin.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
 import { FencingCluster, type NodeObject, namespace, outOfService } from "./cluster.ts";
@@ -28,6 +29,7 @@ describe("a fence of a node that can be reached, on the real API server", { skip
   let cluster: FencingCluster;
   let server: Server;
   let pods: Pods;
+  let plugin: Plugin;
 
   before(async () => {
     // No peer can ask these agents: each is explicit-only, and time is no evidence (F29).
@@ -37,11 +39,13 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     // One of two nodes is more than a storm, and the second one has to wait for its slot alone.
     const settings = { FUNCTION: "fence-node", FENCE_NAMESPACE: namespace, FENCE_STORM: "100%" };
     server = await Server.start({ kubeconfig, namespace, settings });
+    plugin = await Plugin.build(cluster.controlPlane);
   });
 
   afterEach((context) => cluster.printLogsOf(context, server));
 
   after(async () => {
+    await plugin?.remove();
     await server?.stop();
     await cluster?.stop();
   });
@@ -118,14 +122,22 @@ describe("a fence of a node that can be reached, on the real API server", { skip
     // The pod may run on any machine, and this one gets it first.
     const pod = await pods.startFirstOn("moved", name);
     machine.bootsAgain = false;
-    await mark(name);
+    const { code, stderr } = await plugin.sluice(`fence ${name}`);
+    assert.equal(code, 0, stderr);
     await eventually("the reset", timeoutMs, async () => (machine.isOn ? undefined : true));
     const waiting = await waitsFor(name, "not-armed");
     await waitsFor("node-1", "budget");
     assert.equal((await pods.of("moved"))?.metadata.deletionTimestamp, undefined, "no evidence: the pod stays");
 
     const confirmed = waiting.metadata.annotations?.[key("fence-id")];
-    await cluster.patchNode(name, { metadata: { annotations: { [key("fence-confirmed")]: confirmed } } });
+    const { stdout } = await plugin.sluice("fenced");
+    assert.match(stdout, new RegExp(`^${name} +armed +\\d+ s +- +not-armed `, "m"));
+    // It is refused while the Node is Ready, which it is until Kubernetes misses its kubelet.
+    await eventually("the confirmation", timeoutMs, async () => {
+      const { code, stderr } = await plugin.sluice(`confirm ${name} --yes`);
+      if (code !== 0) assert.match(stderr, /is Ready, so its machine runs/);
+      return code === 0 ? true : undefined;
+    });
     const replacement = await pods.replacementOf("moved", pod);
     assert.notEqual(replacement.spec.nodeName, name);
 
