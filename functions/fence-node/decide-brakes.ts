@@ -61,11 +61,11 @@ function takenSlots({ brakes, nowMs }: Fence, { slots }: FenceSlots): readonly F
   return slots.filter((slot) => isUnexpired(slot, nowMs) && !brakes.ended.has(slot.fenceId));
 }
 
-/** The slots that nothing but the passing of time has freed go as well, and the fence counts once. */
+/** Slots of fences that have ended go. One that only time has freed stays, so that its fence counts once for the hour. */
 function withSlot(fence: Fence, contents: FenceSlots, { fenceId }: RecordSeen): FenceSlots {
   const { name: node, nowMs } = fence;
   const own = { fenceId, node, takenMs: nowMs };
-  const others = takenSlots(fence, contents).filter((slot) => slot.fenceId !== fenceId);
+  const others = contents.slots.filter((slot) => slot.fenceId !== fenceId && !fence.brakes.ended.has(slot.fenceId));
   const isCounted = contents.slots.some((slot) => slot.fenceId === fenceId);
   const times = contents.fencedMs.get(node) ?? [];
   const fencedMs = isCounted ? contents.fencedMs : new Map([...contents.fencedMs, [node, [...times, nowMs]]]);

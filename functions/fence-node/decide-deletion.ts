@@ -82,7 +82,10 @@ export function decideDeleted(snapshot: FenceSnapshot, record: RecordSeen): Fenc
   const { node, name, nowMs, deletion, isRefused = false } = snapshot;
   const { backup } = record;
   const lack = deletion?.lack;
-  if (backup === undefined || (node !== undefined && lack === undefined))
+  const { fenceId } = record;
+  // The write that completes the Node names the fence: what other clients change after it stays.
+  const isComplete = node !== undefined && (lack === undefined || node.shown.fenceId === fenceId);
+  if (backup === undefined || isComplete)
     return { ...enter(record, "recovering", `the Node ${name} is there again`), guard: "restored" };
   const pods = node === undefined ? snapshot.bound.filter((one) => one.startsWith("pod ")) : [];
   if (pods.length > 0) {
@@ -96,7 +99,9 @@ export function decideDeleted(snapshot: FenceSnapshot, record: RecordSeen): Fenc
     return onRecord(wait(notPermitted, message, blockedRequeueMs));
   }
   const step: FenceStep =
-    node === undefined || lack === undefined ? { kind: "restore-node", backup } : { kind: "complete-node", node, lack };
+    node === undefined || lack === undefined
+      ? { kind: "restore-node", backup, fenceId }
+      : { kind: "complete-node", node, lack, fenceId };
   return { guard: "restoring", message: `the Node ${name} is made again`, step, requeueAfterMs: undefined };
 }
 

@@ -2,6 +2,7 @@
 
 import { isWithinHour } from "../shared/annotations/fencing-slots.ts";
 import { hasAnotherBoot } from "./decide-evidence.ts";
+import { decideWithdrawing } from "./decide-ledgers.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 import { namesOf, onRecord, wait } from "./verdicts.ts";
 
@@ -34,10 +35,8 @@ export function isUnknownAgain({ node, record, nowMs }: Pick<FenceSnapshot, "nod
 function fenceAgain(snapshot: FenceSnapshot, node: NodeSeen, record: RecordSeen): FenceVerdict | undefined {
   const { name, brakes } = snapshot;
   if (!isUnknownAgain(snapshot) || brakes.stranded.length === 0) return undefined;
-  if (node.outOfService === "ours") {
-    const message = `${name} loses the taint out-of-service that we gave it: its new boot has not stopped`;
-    return { guard: "evacuated", message, step: { kind: "remove-out-of-service", node }, requeueAfterMs: undefined };
-  }
+  const withdrawing = decideWithdrawing(snapshot);
+  if (withdrawing !== undefined) return { guard: "settling", requeueAfterMs: undefined, ...withdrawing };
   const message = `nothing is known of the new boot of ${name} for ${unknownForMs / 1_000} s, and pods are bound to it: ${namesOf(brakes.stranded)}. It is fenced again`;
   return { guard: "claiming", message, step: { kind: "fence-again", record, node }, requeueAfterMs: undefined };
 }

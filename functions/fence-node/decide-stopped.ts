@@ -22,7 +22,9 @@ const stuckAfterMs = 300_000;
  */
 export function decideStopped(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name, deletion } = snapshot;
-  if (isBack(node, record)) return enter(record, "recovering", `${name} is back with another boot: its pods stay`);
+  // Evidence by boot id outlasts what the Node shows now: another client may make it anew, while its kubelet has the pods.
+  if (record.evidence === "boot-id" || isBack(node, record))
+    return enter(record, "recovering", `${name} is back with another boot: its pods stay`);
   if (node === undefined) return enter(record, "evacuating", `the Node ${name} is gone: Kubernetes deletes its pods`);
   if (isTakenBack(node, record)) return enter(record, "armed", `what showed that ${name} had stopped was taken back`);
   if (hasAnotherBoot(node, record)) return enter(record, "recovering", `another machine is called ${name} now`);
@@ -80,8 +82,14 @@ export function decideFenced(snapshot: FenceSnapshot, record: RecordSeen): Fence
  * nothing any more.
  */
 export function decideRecovering(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
-  const isMarkedAnew = record.settlingMs !== undefined && snapshot.node?.mark !== undefined;
-  const waiting = decideReturning(snapshot, record) ?? (isMarkedAnew ? undefined : notWell(snapshot, record));
+  const { node, name } = snapshot;
+  if (node?.outOfService === "ours") {
+    const message = `${name} loses the taint out-of-service that we gave it: another boot has not stopped`;
+    return { guard: "evacuated", message, step: { kind: "remove-out-of-service", node }, requeueAfterMs: undefined };
+  }
+  const isMarkedAnew = record.settlingMs !== undefined && node?.mark !== undefined;
+  const returning = snapshot.isReturnRefused ? undefined : decideReturning(snapshot, record);
+  const waiting = returning ?? (isMarkedAnew ? undefined : notWell(snapshot, record));
   return waiting ?? givingBack(snapshot, record, isMarkedAnew);
 }
 

@@ -1,8 +1,8 @@
 /** The strategy `node-deletion` at the API server: what a decision sees of the Node, and the calls that delete and make it. */
 
 import { read } from "../shared/annotations/entry.ts";
-import { fenceHold } from "../shared/annotations/fencing.ts";
-import { fenceStrategy, formatBackup, nodeBackup } from "../shared/annotations/fencing-deletion.ts";
+import { fenceHold, fenceId } from "../shared/annotations/fencing.ts";
+import { fenceStrategy, formatBackup, type NodeBackup, nodeBackup } from "../shared/annotations/fencing-deletion.ts";
 import type { Malformed } from "../shared/annotations/table.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { Cluster, NodeObject } from "../shared/kubernetes/cluster.ts";
@@ -39,15 +39,21 @@ export function writeNode(cluster: Cluster, key: ObjectRef, step: NodeStep, notA
       return cluster.delete("nodes", key, { uid, resourceVersion }, { notAfterMs });
     }
     case "restore-node":
-      return cluster.create("nodes", "", restoredNode(key.name, step.backup), { notAfterMs });
+      return cluster.create("nodes", "", restoredNode(key.name, withFence(step.backup, step.fenceId)), { notAfterMs });
     case "complete-node": {
       const { uid, resourceVersion } = step.node;
-      const { labels, annotations, spec } = step.lack;
+      const { labels, annotations, spec } = withFence(step.lack, step.fenceId);
       const body = { metadata: { uid, resourceVersion, labels, annotations }, spec };
       return cluster.patch("nodes", key, body, { notAfterMs });
     }
   }
 }
+
+/** The Node names the fence that has made or completed it. */
+const withFence = <N extends Pick<NodeBackup, "annotations">>(node: N, id: string): N => ({
+  ...node,
+  annotations: { ...node.annotations, [fenceId.key]: id },
+});
 
 /** What the record has of a deletion as it enters a phase: the backup stands in it while the Node may be gone. */
 export function textsOfDeletion({

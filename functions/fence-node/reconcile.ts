@@ -16,10 +16,13 @@ const fenceReconciler: ObjectReconciler<FenceObservation, FenceVerdict> = {
   name,
   refusedForMs,
   // A slot that stays is free all the same once its record is gone, and after 10 minutes.
-  dispensable: ["release-slot", ...refusableSteps],
+  dispensable: ["release-slot", "return-claims", ...refusableSteps],
   observe,
-  decide: ({ snapshot }, refused) =>
-    decide({ ...snapshot, isRefused: refusableSteps.some((kind) => refused.has(kind)) }, refused.has("release-slot")),
+  decide({ snapshot }, refused) {
+    const isRefused = refusableSteps.some((kind) => refused.has(kind));
+    const isReturnRefused = refused.has("return-claims");
+    return decide({ ...snapshot, isRefused, isReturnRefused }, refused.has("release-slot"));
+  },
   record: recordVerdict,
   carryOut,
 };

@@ -102,6 +102,8 @@ export interface FenceSnapshot {
   readonly deletion?: DeletionView | undefined;
   /** The API server has refused in this reconcile to delete or to make the Node; absent: it has not. */
   readonly isRefused?: boolean;
+  /** A ledger has refused in this reconcile that claims get the phase `returned`; absent: none has. */
+  readonly isReturnRefused?: boolean;
   /** The claims of fences of the node; undefined where they need not be known. */
   readonly ledgers: LedgersSeen | undefined;
   /** The id of a fence that begins now. */
@@ -140,8 +142,8 @@ export type FenceStep =
   | { readonly kind: "empty-node"; readonly node: NodeSeen }
   | { readonly kind: "fence-again"; readonly record: RecordSeen; readonly node: NodeSeen }
   | { readonly kind: "delete-node"; readonly backup: NodeBackup }
-  | { readonly kind: "restore-node"; readonly backup: NodeBackup }
-  | { readonly kind: "complete-node"; readonly node: NodeSeen; readonly lack: NodePatch }
+  | { readonly kind: "restore-node"; readonly backup: NodeBackup; readonly fenceId: string }
+  | { readonly kind: "complete-node"; readonly node: NodeSeen; readonly lack: NodePatch; readonly fenceId: string }
   | { readonly kind: "clean-node"; readonly node: NodeSeen; readonly keepsMark: boolean }
   | { readonly kind: "disarm"; readonly agent: AgentSeen }
   | { readonly kind: "propose"; readonly agent: AgentSeen; readonly peers: readonly Peer[] }

@@ -80,6 +80,39 @@ test("the fence of a restored Node ends clean when its mark is removed, and othe
   assert.deepEqual([world.record(), world.armed(), world.taints()], [undefined, undefined, [foreign.key]]);
 });
 
+test("what other clients change on a Node that was made again stays, though the process is killed before it notes that", async () => {
+  const world = await confirmedWorld();
+  await world.reconcile();
+  await world.harness.goOn(120_000);
+  let isKilled = false;
+  world.harness.interfere = ({ verb, given: [, where] }) => {
+    if (isKilled || verb !== "patch" || (where as { name?: string }).name !== record.name || !nodeOf(world)) return;
+    isKilled = true;
+    throw new Error("the process was killed");
+  };
+  await assert.rejects(world.reconcile(), /the process was killed/);
+  assert.equal(world.record()?.["fence-phase"], "deleted");
+  world.annotate({ "sluice.dev/unhealthy": null, "example.com/note": null });
+  await world.reconcile();
+  assert.deepEqual([world.record(), nodeOf(world)?.metadata.annotations?.["example.com/note"]], [undefined, undefined]);
+});
+
+test("a Node from which a webhook strips what it lacks is completed once, and its fence goes on", async () => {
+  const world = await confirmedWorld();
+  await world.reconcile();
+  storeOf(world).create("nodes", "", { metadata: { name: node.name } });
+  world.boot("boot-2", false);
+  storeOf(world).onChange("nodes", ({ current }) => {
+    if (current?.metadata.annotations?.["example.com/note"] !== undefined) world.annotate({ "example.com/note": null });
+  });
+  await world.reconcile();
+  assert.deepEqual(
+    actsOf(world).filter((one) => one === "complete-node"),
+    ["complete-node"],
+  );
+  assert.equal(world.record()?.["fence-phase"], "recovering");
+});
+
 test("a restored Node that another client deletes stays deleted, and its fence ends clean", async () => {
   const world = await restoredWorld();
   storeOf(world).delete("nodes", key, {});

@@ -68,6 +68,25 @@ test("a ledger that another client writes meanwhile is read again: its write sta
   assert.equal(world.claims(first.group).length, 1);
 });
 
+test("a ledger that refuses every write once the fence is armed keeps no node from being given back", async () => {
+  const world = await governedWorld();
+  world.annotate(mark);
+  await world.reconcile();
+  assert.equal(world.record()?.["fence-phase"], "armed");
+  let isRefusing = true;
+  world.harness.interfere = ({ verb, given: [resource, at] }) => {
+    const isOne = resource === "leases" && (at as { name?: string }).name === ledgerOf(first.group).name;
+    if (isRefusing && verb === "patch" && isOne) throw refused(422, "a policy refuses it");
+  };
+  world.falls();
+  world.returns("boot-2");
+  await world.live(60_000);
+  assert.deepEqual([world.taints(), world.texts()], [[], {}]);
+  isRefusing = false;
+  await world.live(900_000);
+  assert.deepEqual([world.record(), world.claims(first.group), world.claims(second.group)], [undefined, [], []]);
+});
+
 test("claims of other nodes, of other functions and of other kinds stay as they are, to the byte", async () => {
   const world = await governedWorld();
   const common = { zone: "group-b", members: "1", stampMs: 1, phase: "announced", terms: "announced" };

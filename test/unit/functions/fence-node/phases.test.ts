@@ -1,6 +1,7 @@
 /** A fence from the mark to the end: what each phase writes, and that nothing of it is left. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { decided, inPhase, tainted } from "./fence-snapshots.ts";
 import {
   agent,
   armedWorld,
@@ -47,6 +48,15 @@ test("a node that comes back with another boot id keeps its pods, and nothing of
   assert.equal(store(world).get("pods", pod).metadata.uid, uid);
   assert.deepEqual([world.record(), world.armed(), world.taints(), world.texts()], [undefined, undefined, [], {}]);
   assert.ok(!world.harness.acts.some(({ action }) => action === "set-out-of-service"));
+});
+
+test("a node that reported another boot keeps its pods, also if its Node is then made anew without a status, or is gone", () => {
+  const stopped = inPhase("stopped", "boot-id");
+  const anew = { ...tainted, uid: "another", bootId: "", systemUuid: "", isReady: false };
+  for (const node of [anew, undefined]) {
+    const { step } = decided({ record: stopped, node });
+    assert.deepEqual(step, { kind: "enter", record: stopped, phase: "recovering" });
+  }
 });
 
 test("after a confirmation Kubernetes is told that the pods have ended, and our out-of-service goes when they are gone", async () => {

@@ -42,9 +42,20 @@ test("a node is not fenced again while something is known of it, in its first bo
   assert.equal(isUnknownAgain({ node: undefined, record, nowMs }), false);
 });
 
-test("our out-of-service goes before a node is fenced again: its new boot has not stopped", () => {
-  const node: NodeSeen = { ...silent, outOfService: "ours" };
-  assert.deepEqual(outcome(node, stranded), ["evacuated", "remove-out-of-service", undefined]);
+test("our out-of-service goes before all else once another boot is there: that has not stopped", () => {
+  const ours = { outOfService: "ours" } as const;
+  const removed = ["evacuated", "remove-out-of-service", undefined];
+  assert.deepEqual(outcome({ ...silent, ...ours }, stranded), removed);
+  assert.deepEqual(outcome({ ...silent, ...ours }, brakesWith()), removed);
+  assert.deepEqual(outcome({ ...back, ...ours, isEmptied: true }, often), removed);
+});
+
+test("the claims of the fence that has ended leave the ledgers before the node is fenced again", () => {
+  const key = { namespace: "db", group: "a" };
+  const claim = { key, id: "fence-1/a", isReturned: true, isSettled: false };
+  const ledgers = { claims: [claim], awaited: undefined, passed: [] };
+  const { step } = decided({ record, node: silent, brakes: stranded, nowMs, ledgers });
+  assert.deepEqual(step, { kind: "take-claims", key, ids: ["fence-1/a"] });
 });
 
 test("a node that was fenced three times within an hour is emptied once it is back, and stays out", () => {
