@@ -33,13 +33,13 @@ async function createNode(api: Api, at: number): Promise<void> {
   const nodeInfo = { ...Object.fromEntries(rest), bootID: boot, systemUUID: `machine-${at}` };
   const conditions = [{ type: "Ready", status: "True", reason: "x", message: "x" }];
   await api.patch(`/api/v1/nodes/${name}/status`, { status: { conditions, images, nodeInfo } });
-  const said = {
+  const shown = {
     "agent-mode": "explicit-only",
     "agent-boot-id": boot,
     "agent-renewals": "1",
     "agent-why": "no watchdog",
   };
-  const annotations = Object.fromEntries(Object.entries(said).map(([key, text]) => [`sluice.dev/${key}`, text]));
+  const annotations = Object.fromEntries(Object.entries(shown).map(([key, text]) => [`sluice.dev/${key}`, text]));
   await api.post(leases, { metadata: { name: `agent-${name}`, annotations } });
 }
 

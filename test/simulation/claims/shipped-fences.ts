@@ -1,6 +1,9 @@
 /** Fences by processes of the shipped function, of nodes that users mark, and whose machines reset or stay off. */
 
 import { fenceNode } from "../../../functions/fence-node/function.ts";
+import { nodeOfRecord, slotsName } from "../../../functions/shared/annotations/fencing-leases.ts";
+import { fenceSlots } from "../../../functions/shared/annotations/fencing-slots.ts";
+import { read } from "../../../functions/shared/annotations/table.ts";
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import { ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { World } from "../../fake-cluster/world.ts";
@@ -41,9 +44,25 @@ export class Machines {
   #again(): void {
     const { world, draw, everyMs } = this.#options;
     world.timeline.after(everyMs * draw.between(0.5, 2), () => {
+      this.#repair();
       this.#mark();
       this.#again();
     });
+  }
+
+  /** A person takes the mark off a node that was fenced too often within an hour. */
+  #repair(): void {
+    const { world, log } = this.#options;
+    for (const { metadata } of world.store.list("leases", { namespace: fencing }).items) {
+      const name = nodeOfRecord(metadata.name);
+      if (name === undefined || metadata.annotations?.["sluice.dev/fence-hold"] !== "loop") continue;
+      world.store.patch(
+        "nodes",
+        { namespace: "", name },
+        { metadata: { annotations: { "sluice.dev/unhealthy": null } } },
+      );
+      log(`${name} is repaired`);
+    }
   }
 
   /** A user marks one node at a time. */
@@ -52,11 +71,11 @@ export class Machines {
     const { store } = world;
     const isUnderWay = store
       .list("leases", { namespace: fencing })
-      .items.some(({ metadata: { name } }) => name.startsWith("fence-"));
+      .items.some(({ metadata: { name } }) => nodeOfRecord(name) !== undefined);
     const names = store.list("pods", { namespace }).items.flatMap(({ spec }) => spec.nodeName ?? []);
     if (!isActive() || isUnderWay || names.length === 0) return;
+    for (const name of names) this.#machineOf(name);
     const name = draw.pick(names);
-    this.#machineOf(name);
     store.patch("nodes", { namespace: "", name }, { metadata: { annotations: { "sluice.dev/unhealthy": "silent" } } });
     log(`marks ${name}`);
   }
@@ -121,10 +140,11 @@ export class Machines {
   /** What machines and fences still need before the world is done. */
   missing(): string | undefined {
     const { store } = this.#options.world;
-    const record = store.list("leases", { namespace: fencing }).items.find(({ metadata: { name } }) => {
-      return name.startsWith("fence-");
-    });
+    const leases = store.list("leases", { namespace: fencing }).items;
+    const record = leases.find(({ metadata: { name } }) => nodeOfRecord(name) !== undefined);
     if (record !== undefined) return `the record ${record.metadata.name} is there`;
+    const slots = leases.find(({ metadata: { name } }) => name === slotsName);
+    if (((slots && read(fenceSlots, slots.metadata))?.slots.length ?? 0) > 0) return "a slot is taken";
     const tainted = store.list("nodes").items.find(({ spec }) => {
       return (spec?.taints ?? []).some(({ key }) => key === "sluice.dev/fence" || key === outOfService);
     });
