@@ -70,6 +70,9 @@ test("a fence whose own slot is too old takes it again, and counts once", () => 
   const fencedMs = new Map([["n", [old.takenMs]]]);
   assert.deepEqual(takenBy(decidedWith({ slots: [old], fencedMs })), { slots: [own], fencedMs, stormMs: undefined });
   assert.equal(blockedBy({ slots: [old, slotOf("b")] }), "budget");
+  const ofOthers = new Map([["b", [1]]]);
+  const { fencedMs: counted } = takenBy(decidedWith({ slots: [], fencedMs: ofOthers }));
+  assert.deepEqual(Object.fromEntries(counted), { b: [1], n: [nowMs] });
 });
 
 test("a Lease of the slots that cannot be read gives no slot, and is not written", () => {
@@ -104,6 +107,12 @@ test("a single node never makes a storm, whatever its share; two do", () => {
   assert.equal(blockedBy({}, { nodes: two, ...settingsWith({ fenceStormPercent: 100 }) }), undefined);
 });
 
+test("a fence that waits for a brake is reconciled again after 10 seconds", () => {
+  const brakes = brakesWith({ slots: [slotOf("b")] }, { nodes: healthy });
+  const { requeueAfterMs, step } = decided({ record: { ...claimed, hold: "budget" }, node: marked, nowMs, brakes });
+  assert.deepEqual([requeueAfterMs, step?.kind], [10_000, "show"]);
+});
+
 test("a storm is noted when it is seen first and every 20 seconds, also while a fence waits for a slot", () => {
   const seen = (stormMs: number | undefined, changes: Partial<BrakesView> = {}) =>
     decidedWith({ stormMs, slots: [slotOf("b")] }, { nodes: tenNodes(5), ...changes }).step;
@@ -114,6 +123,8 @@ test("a storm is noted when it is seen first and every 20 seconds, also while a 
   assert.equal(seen(nowMs - 19_999)?.kind, "note-hold");
   const short = settingsWith({ fenceStormCooldownMs: 1_000 });
   assert.equal(seen(nowMs - 500, short)?.kind, "note-storm");
+  assert.equal(seen(nowMs - 499, short)?.kind, "note-hold");
+  assert.equal(seen(nowMs + 20_000)?.kind, "note-storm", "by a clock that was set back");
   assert.equal(seen(undefined, settingsWith({ fenceStormCooldownMs: 0 }))?.kind, "note-hold");
 });
 

@@ -1,9 +1,15 @@
 /** What a fence decides about its claims: whose ledger is next, which claims go, and what each claim says. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lackingClaims, type ZoneOnNode } from "../../../../functions/fence-node/decide-ledgers.ts";
+import {
+  lackingClaims,
+  needsLedgers,
+  needsSettled,
+  type ZoneOnNode,
+} from "../../../../functions/fence-node/decide-ledgers.ts";
 import type { ClaimSeen, LedgersSeen } from "../../../../functions/fence-node/ledgers-seen.ts";
 import type { FenceSnapshot } from "../../../../functions/fence-node/snapshot.ts";
+import { fencePhases } from "../../../../functions/shared/annotations/fencing.ts";
 import { armedAgent, away, back, brakesWith, claimed, clean, decided, inPhase, marked } from "./fence-snapshots.ts";
 
 const [a, b] = [
@@ -129,6 +135,30 @@ test("a mark that comes while claims settle ends the fence at once, and stays", 
   assert.deepEqual(at([]), ["recovering", "end"]);
 });
 
+test("a loop does not keep a fence whose Node was given back from ending for the mark that came since", () => {
+  const record = inPhase("recovering");
+  const brakes = brakesWith({ fencedMs: new Map([["n", [1, 2, 3].map((ago) => record.sinceMs - ago)]]) });
+  const noted = { ...record, settlingMs: record.sinceMs };
+  const given = { record: noted, brakes, node: marked, nowMs: record.sinceMs, ...ledgers({ claims: [claim(a)] }) };
+  assert.deepEqual(outcome(given), ["settling", "take-claims", "a"]);
+});
+
+test("the ledgers are read before the fence is armed and after its evidence, and where a record is gone that a Node names", () => {
+  const without = (node: FenceSnapshot["node"]) => needsLedgers({ record: undefined, node });
+  assert.deepEqual([without(undefined), without(clean)], [false, false]);
+  assert.equal(without({ ...clean, hasFenceTaint: true }), true);
+  assert.equal(without({ ...clean, shown: { fenceId: "fence-1", phase: undefined, hold: undefined } }), true);
+  assert.equal(needsLedgers({ record: "unreadable", node: marked }), false);
+  const reading = fencePhases.filter((phase) => needsLedgers({ record: inPhase(phase), node: marked }));
+  assert.deepEqual(
+    reading,
+    fencePhases.filter((phase) => phase !== "armed" && phase !== "stopped"),
+  );
+  const settled = fencePhases.filter((phase) => needsSettled({ record: inPhase(phase) }));
+  assert.deepEqual(settled, ["evacuating", "fenced", "recovering"]);
+  assert.equal(needsSettled({ record: "unreadable" }), false);
+});
+
 const making = { fenceId: "fence-1", by: "fence-node", stampMs: 1 };
 const pods = (...ordinals: readonly number[]) =>
   ordinals.map((ordinal) => ({ ordinal, uid: `uid-${ordinal}`, containers: [`app-${ordinal}`] }));
@@ -156,6 +186,13 @@ test("a claim that names all pods is not written again, and one that lacks a pod
     [wider?.members, wider?.uids, wider?.stampMs],
     [[{ first: 1, last: 2 }], { "x-1": "uid-1", "x-2": "uid-2" }, 1],
   );
+  const ranged = lackingClaims([{ zone: "x", pods: pods(1, 2, 5) }], [], making);
+  const [late] = lackingClaims([{ zone: "x", pods: pods(7) }], ranged, making);
+  assert.deepEqual(late?.members, [
+    { first: 1, last: 2 },
+    { first: 5, last: 5 },
+    { first: 7, last: 7 },
+  ]);
   const replaced = [{ ordinal: 1, uid: "another", containers: [] }];
   const [changed] = lackingClaims([{ zone: "x", pods: replaced }], known, making);
   assert.deepEqual([changed?.uids, changed?.containers], [{ "x-1": "another" }, { "x-1": [] }]);

@@ -68,6 +68,20 @@ test("a node that was fenced three times within an hour is emptied once it is ba
   assert.equal(outcome(bare, often)[1], "empty-node");
 });
 
+test("a node that stays out is reconciled again after 10 seconds, and what cannot be read makes no loop", () => {
+  const out = decided({
+    record: { ...record, hold: "loop" },
+    node: { ...back, isEmptied: true },
+    brakes: often,
+    nowMs,
+  });
+  assert.equal(out.requeueAfterMs, 10_000);
+  const slots = { lease: { uid: "u", resourceVersion: "1" }, contents: "unreadable" } as const;
+  const settings = { ...brakesWith().settings, fenceMostPerHour: 1 };
+  const notReady = { ...back, isReady: false };
+  assert.equal(outcome(notReady, brakesWith({}, { slots, settings }))[0], "not-ready");
+});
+
 test("fences that are an hour old, or of another node, do not make a loop", () => {
   for (const brakes of [fenced(nowMs - hourMs, nowMs - 2, nowMs - 1), fenced(nowMs - 1), brakesWith()])
     assert.equal(outcome(back, brakes)[1], "clean-node");
