@@ -71,7 +71,8 @@ async function write(attempt: FenceAttempt, step: Exclude<FenceStep, LedgerStep>
       return patchNode(attempt, {}, (taints) => [...taints.filter(isNotOurs), keys.fenceTaint, keys.emptyingTaint]);
     case "fence-again": {
       const { newFenceId, nowMs } = observed.snapshot;
-      const before = { [keys.fenceHold.key]: null, [keys.recordAgent.key]: null, [keys.recordEvidence.key]: null };
+      // The evidence stays: it shows that the fence began again.
+      const before = { [keys.fenceHold.key]: null, [keys.recordAgent.key]: null };
       return patchRecord(attempt, step.record, { ...before, ...beginningTexts(step.node, newFenceId, nowMs) });
     }
     case "take-slot":

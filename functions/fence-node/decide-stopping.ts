@@ -24,6 +24,9 @@ export function decideClaimed(snapshot: FenceSnapshot, record: RecordSeen): Fenc
   if (node.systemUuid !== record.systemUuid) return takeBack(snapshot, record, `another machine is called ${name} now`);
   if (isBack(node, record))
     return enter(record, "stopped", `${name} was started anew before its fence was armed`, "boot-id");
+  const beganAgain = record.evidence !== undefined;
+  if (beganAgain && node.isReady)
+    return takeBack(snapshot, record, `${name} is Ready before it was fenced again`, { keepsMark: false });
   const blocked = blockedBefore(name, node);
   const before = blocked ?? decideSlot(snapshot, record) ?? decideAnnouncing(snapshot, record);
   if (before !== undefined) return before;
@@ -119,9 +122,14 @@ function tainting(name: string, node: NodeSeen, record: RecordSeen): FenceVerdic
   return { guard: "tainting", message, step: { kind: "taint", node, record }, requeueAfterMs: undefined };
 }
 
-/** The mark stays where there is one: it asks for another fence, or for one that is not wanted now. */
-function takeBack(snapshot: FenceSnapshot, record: RecordSeen, why: string): FenceVerdict {
-  const leftover = () => decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: true });
+/** The mark stays where it asks for another fence, or for one that is not wanted now, and not where its fence has ended. */
+function takeBack(
+  snapshot: FenceSnapshot,
+  record: RecordSeen,
+  why: string,
+  { keepsMark } = { keepsMark: true },
+): FenceVerdict {
+  const leftover = () => decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark });
   const { message, step } = decideWithdrawing(snapshot) ??
     leftover() ?? {
       message: "its record goes",

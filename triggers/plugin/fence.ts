@@ -40,8 +40,8 @@ export function confirmNode(cluster: Cluster, namespace: string, { node, dryRun 
     if (record === "unreadable")
       throw new NotFenced(`another version of Sluice wrote the record of the fence of ${node}`);
     const { phase, evidence, fenceId } = record;
-    if (evidence !== undefined) return `nothing is left to confirm: ${node} has stopped (${evidence})`;
-    if (phase !== "armed") throw new NotFenced(`the fence of ${node} is not armed yet: its phase is ${phase}`);
+    if (phase === "claimed") throw new NotFenced(`the fence of ${node} is not armed yet`);
+    if (phase !== "armed") return `nothing is left to confirm: ${node} has stopped (${evidence})`;
     if (read(fenceConfirmed, object.metadata) === fenceId) return `${node} is confirmed already`;
     if (isReady(object))
       throw new NotFenced(`the Node ${node} is Ready, so its machine runs, or has stopped less than a minute ago`);

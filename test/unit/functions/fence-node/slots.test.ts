@@ -250,12 +250,26 @@ test("a node that is silent again in its new boot is fenced for that boot, with 
   assert.equal(await world.reconcile(), "not-ready");
   await world.harness.goOn(61_000);
   assert.equal(await world.reconcile(), "boot-unclear");
-  assert.deepEqual([world.record()?.["fence-boot-id"], world.record()?.["fence-evidence"]], ["boot-2", undefined]);
+  assert.equal(world.record()?.["fence-boot-id"], "boot-2");
   assert.notEqual(fenceIdOf(world), first);
   assert.deepEqual([takers(world), world.taints()], [["a-0"], ["sluice.dev/fence"]]);
   world.boot("boot-3");
   assert.equal(await world.reconcile(), "not-marked");
   assert.deepEqual([world.record(), world.taints(), world.texts(), takers(world)], [undefined, [], {}, []]);
+});
+
+test("a node that is Ready while its second fence waits for a slot is not reset: the fence ends, and its mark goes", async () => {
+  const world = fiveNodes(await armedWorld());
+  world.boot("boot-2", false);
+  await world.reconcile();
+  mark(world, "b-1");
+  await reconcileOther(world, "b-1");
+  await world.harness.goOn(61_000);
+  assert.equal(await world.reconcile(), "budget");
+  assert.equal(world.record()?.["fence-boot-id"], "boot-2");
+  world.boot("boot-2");
+  assert.equal(await world.reconcile(), "not-marked");
+  assert.deepEqual([world.record(), world.taints(), world.texts(), takers(world)], [undefined, [], {}, ["b-1"]]);
 });
 
 test("a node that is silent in its new boot is not fenced again for mirror pods, nor for pods that tolerate its taint", async () => {

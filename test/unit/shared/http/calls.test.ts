@@ -125,7 +125,8 @@ describe("what is sent, and what comes", limit, () => {
       const calls = seen.map(({ method, path, statusCode }) => `${method} ${path} ${statusCode}`);
       assert.deepEqual(calls, ["GET /health error", "GET /health 404", "POST /prepare error"]);
       assert.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 5));
-      assert.ok((seen[2]?.seconds ?? 0) >= 0.99);
+      // Its time begins when it is sent, and the limit of the call before that: on a busy machine much earlier.
+      assert.ok((seen[2]?.seconds ?? 0) >= 0.5, `${seen[2]?.seconds} s`);
     });
   });
 });
