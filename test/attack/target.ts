@@ -9,7 +9,6 @@ import manifest from "../../package.json" with { type: "json" };
 import { eventually } from "../controlplane/api.ts";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
 import { createAuthority } from "../support/certificates.ts";
-import { readImage } from "../support/dockerfile.ts";
 import { kubeconfigText } from "../support/kubeconfig.ts";
 import { groupName, namespace, serveGroup } from "../support/served-group.ts";
 import { parseScript } from "../support/start-script.ts";
@@ -66,8 +65,7 @@ export async function startTarget({ limitBytes, cgroup, settings, signal }: Targ
   const authority = await createAuthority();
   const environment = { ...(await writeFiles(folder, stage.served.url, authority)), ...settings };
   const { assignments, words } = parseScript(manifest.scripts.start);
-  const { environment: ofImage } = await readImage();
-  const env = { PATH: process.env.PATH, HOME: folder, ...ofImage, ...assignments, ...environment };
+  const env = { PATH: process.env.PATH, HOME: folder, ...assignments, ...environment };
   const server = launch(process.execPath, words.slice(1), { cwd: repository, env, output: { file: log } });
   let limit: Limit | undefined;
   const stop = async (): Promise<End> => {
