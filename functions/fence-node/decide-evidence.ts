@@ -13,7 +13,7 @@ const silentAfterMs = 300_000;
 /** `watchdog-silent`: the watchdog did not reset the node, so that time can be evidence no more. */
 export type EvidenceVerdict =
   | { readonly kind: "stopped"; readonly by: FenceEvidence; readonly message: string }
-  | { readonly kind: "blocked"; readonly guard: string; readonly message: string }
+  | { readonly kind: "blocked"; readonly guard: string; readonly message: string; readonly forMs?: number }
   | { readonly kind: "watchdog-silent" }
   | { readonly kind: "waiting"; readonly message: string; readonly forMs: number }
   | { readonly kind: "none" };
@@ -58,7 +58,7 @@ function evidenceOf(view: TimeView): EvidenceVerdict {
     case "no-quorum": {
       const { inContact, needed } = verdict;
       const message = `${inContact} of its ${view.peers.length} peers have been in contact with the API server all the while, and ${needed} must be: the others may have excused it. The fence goes on when the partition ends; ${confirmInstead}`;
-      return { kind: "blocked", guard: "quorum", message };
+      return { kind: "blocked", guard: "quorum", message, forMs: betweenObservationsMs(view) };
     }
     case "stopped": {
       const { afterMs, inContact } = verdict;
@@ -66,6 +66,15 @@ function evidenceOf(view: TimeView): EvidenceVerdict {
       return { kind: "stopped", by: "time", message };
     }
   }
+}
+
+/** A wrong Lease may name any time, and must not keep this process busy. In milliseconds. */
+const leastBetweenMs = 250;
+
+/** Several observations have to lie in the time in which one counts: two renewals lie between two of them. */
+function betweenObservationsMs({ peers }: TimeView): number {
+  const freshMs = Math.min(...peers.flatMap((peer) => peer.freshMs ?? []));
+  return Math.max(leastBetweenMs, freshMs / 3);
 }
 
 /** True where the same machine runs another boot than the one that is fenced: its kubelet has its pods. */

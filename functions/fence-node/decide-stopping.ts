@@ -66,7 +66,9 @@ export function decideArmed(snapshot: FenceSnapshot, record: RecordSeen): FenceV
   if (agent !== undefined && !isArmedFor(agent, record)) return arming(name, distrusted(agent, record), record);
   if (evidence.kind === "watchdog-silent" && agent !== undefined) return distrusting(name, agent, record);
   if (evidence.kind === "blocked")
-    return onRecord(wait(evidence.guard, `${name}: ${evidence.message}`, armedRequeueMs));
+    return onRecord(
+      wait(evidence.guard, `${name}: ${evidence.message}`, Math.min(armedRequeueMs, evidence.forMs ?? armedRequeueMs)),
+    );
   if (evidence.kind === "waiting") {
     const message = `the fence of ${name} is armed, and ${evidence.message}`;
     return wait("armed", message, Math.min(armedRequeueMs, evidence.forMs));

@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { decideEvidence } from "../../../../functions/fence-node/decide-evidence.ts";
 import { excusingPeers, provingPeers } from "../../../../functions/fence-node/decide-quorum.ts";
 import { decideTime, type PeerSeen, type TimeView } from "../../../../functions/fence-node/decide-time.ts";
-import { armed, tainted } from "./fence-snapshots.ts";
+import { armed, armedAgent, decided, tainted } from "./fence-snapshots.ts";
 
 /** L 40 s and W 10 s make T 62 s. */
 const peer = (name: string, change: Partial<PeerSeen> = {}): PeerSeen => ({
@@ -99,6 +99,30 @@ suite("time as evidence", () => {
     assert.equal(decideTime(view({ peers: [peer("b"), peer("c"), silent] })).kind, "stopped");
     const verdict = decideTime(view({ peers: [peer("b"), silent, { ...silent, name: "c" }] }));
     assert.deepEqual(verdict, { kind: "no-quorum", inContact: 1, needed: 2 });
+  });
+
+  test("a fence that waits for peers is observed three times while one observation is fresh, and four times a second at most", () => {
+    const forMs = (...freshMs: readonly (number | undefined)[]) => {
+      const peers = freshMs.map((fresh, at) => peer(`p-${at}`, { contactMs: 0, freshMs: fresh }));
+      const verdict = decideEvidence(tainted, armed, view({ peers }));
+      return verdict.kind === "blocked" ? verdict.forMs : undefined;
+    };
+    assert.equal(forMs(17_000, 1_200, undefined), 400);
+    assert.equal(forMs(17_000, 1), 250);
+    const soon = decided({
+      record: armed,
+      node: tainted,
+      agent: armedAgent,
+      time: view({ peers: [peer("b", { contactMs: 0, freshMs: 1_200 })] }),
+    });
+    assert.deepEqual([soon.guard, soon.requeueAfterMs], ["quorum", 400]);
+    const usual = decided({
+      record: armed,
+      node: tainted,
+      agent: armedAgent,
+      time: view({ peers: [peer("b", { contactMs: 0 })] }),
+    });
+    assert.deepEqual([usual.guard, usual.requeueAfterMs], ["quorum", 3_000]);
   });
 
   test("peers that prove and peers that excuse are one more than all of them, and those that excuse are more than half", () => {
