@@ -53,7 +53,7 @@ const untracked = "--import=./test/runner/untracked.ts";
 const collecting = ["--max-semi-space-size=64", "--single-threaded-gc"];
 
 /** Part of a processor that stays free while files have time limits: shares are averages, and peaks coincide. */
-const headroom = 0.25;
+const headroom = 0.2;
 
 /** The phases run one after another, and the files of a phase side by side, as many as the processors allow. */
 const phases: readonly Phase[] = [
