@@ -1,7 +1,7 @@
 /** Reads and writes what the brakes need: the Lease of the slots, all nodes, and the pods of a node that is back. */
 
 import { emptyingTaint, fenceRecord } from "../shared/annotations/fencing.ts";
-import { recordName, slotsName } from "../shared/annotations/fencing-leases.ts";
+import { nodeOfRecord, recordName, slotsName } from "../shared/annotations/fencing-leases.ts";
 import { fenceSlots, formatSlots } from "../shared/annotations/fencing-slots.ts";
 import { ledgerFormat } from "../shared/annotations/table.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -76,7 +76,7 @@ async function listNodes(cluster: Cluster, namespace: string): Promise<readonly 
     cluster.list("nodes", {}),
     cluster.list("leases", { namespace, labelSelector: `${fenceRecord.key}=true` }),
   ]);
-  const recorded = new Set(records.items.map(({ metadata }) => metadata.name.replace(/^fence-/, "")));
+  const recorded = new Set(records.items.flatMap(({ metadata }) => nodeOfRecord(metadata.name) ?? []));
   const list = { atMs, nodes: nodes.items.map((node) => parseClusterNode(node, recorded)) };
   listed.set(cluster, list);
   return list.nodes;

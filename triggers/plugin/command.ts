@@ -167,12 +167,14 @@ async function printSuspended(
   { out, err, emphasize }: Terminal,
 ): Promise<ExitCode> {
   const list = escapeTexts(await inspectSuspended(cluster, namespace, name));
-  if (output === "json") out(`${JSON.stringify(list, undefined, 2)}\n`);
-  else if (output === "yaml") out(dump(list, { lineWidth: -1 }));
+  if (output !== "text") out(formatData(list, output));
   else if (list.claims.length > 0) out(formatSuspended(list, emphasize));
   else err(`no volume claim is suspended in namespace ${namespace}${name === undefined ? "" : ` for ${name}`}`);
   return 0;
 }
+
+const formatData = (list: object, output: string): string =>
+  output === "json" ? `${JSON.stringify(list, undefined, 2)}\n` : dump(list, { lineWidth: -1 });
 
 async function printFences(
   cluster: Cluster,
@@ -183,9 +185,7 @@ async function printFences(
   const list = escapeTexts(await inspectFences(cluster, namespace, name));
   if (name !== undefined && list.nodes === 0 && list.fences.length === 0)
     throw new NotFound(`there is no Node ${name}`);
-  if (output === "json") out(`${JSON.stringify(list, undefined, 2)}\n`);
-  else if (output === "yaml") out(dump(list, { lineWidth: -1 }));
-  else out(formatFences(list, emphasize));
+  out(output === "text" ? formatFences(list, emphasize) : formatData(list, output));
   if (list.fences.length === 0) err(name === undefined ? "no node is fenced or marked" : `${name} is not fenced`);
   return 0;
 }

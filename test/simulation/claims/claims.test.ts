@@ -86,7 +86,7 @@ test("rollouts and evictions that ask each pod first lose no quorum, however lat
 
 test("a fence of two groups stands in both ledgers before it is carried out, wherever its process is killed (R23)", () => {
   const inTwo = [/claims \{.+ in group$/, /claims \{.+ in other$/, /fences [a-c]-\d/, /taker-\d+ is killed/, /is over/];
-  return happens("fencing", fencing, 32, inTwo);
+  return happens("fencing", fencing, 40, inTwo);
 });
 
 test("the shipped function announces each fence in both ledgers before a machine resets itself, and leaves nothing of it (R23, A6, A9, K6)", () => {

@@ -117,16 +117,27 @@ describe("what is sent, and what comes", limit, () => {
 
   test("every exchange is observed, including failed ones and second tries, without its query", async () => {
     const seen: PodObservation[] = [];
-    await withPods({ onRequest: (one) => seen.push(one), timeoutMs: 1_000 }, async ({ address, pods, answer }) => {
+    let [receivedMs, observedMs] = [0, 0];
+    const onRequest = (one: PodObservation) => {
+      seen.push(one);
+      observedMs = clock.monotonicMs();
+    };
+    await withPods({ onRequest, timeoutMs: 1_000 }, async ({ address, pods, answer }) => {
       answer(({ index, response }) => (index === 0 ? response.destroy() : response.writeHead(404).end()));
       await pods.send(address, { ...get, path: "/health?key=secret" });
-      answer(() => {});
+      answer(() => {
+        receivedMs = clock.monotonicMs();
+      });
+      const beganMs = clock.monotonicMs();
       await rejection(pods.send(address, post));
       const calls = seen.map(({ method, path, statusCode }) => `${method} ${path} ${statusCode}`);
       assert.deepEqual(calls, ["GET /health error", "GET /health 404", "POST /prepare error"]);
       assert.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 5));
-      // Its time begins when it is sent, and the limit of the call before that: on a busy machine much earlier.
-      assert.ok((seen[2]?.seconds ?? 0) >= 0.5, `${seen[2]?.seconds} s`);
+      // Its time begins when it is sent: after the call began, and before the pod received it.
+      const tookMs = 1_000 * (seen[2]?.seconds ?? 0);
+      assert.ok(observedMs - beganMs >= 990, `${observedMs - beganMs} ms`);
+      assert.ok(receivedMs > beganMs && tookMs >= observedMs - receivedMs - 10, `${tookMs} ms`);
+      assert.ok(tookMs <= observedMs - beganMs + 1, `${tookMs} ms`);
     });
   });
 });
