@@ -272,6 +272,7 @@ export class FenceModel implements ModelCluster {
       isArmed: agent.isArmed,
       fence: agent.isStopping ? { fenceId: "fence", bootId: `${agent.booted}` } : undefined,
       isTainted: true,
+      isLoop: false,
       watchdogMs: watchdogSeconds * 1_000,
       fedMs: agent.fed * 1_000,
     });

@@ -74,7 +74,10 @@ export class Agent {
     const { node, peerTimeoutMs } = settings;
     this.#peers = new Peers({ node, bootId, peerTimeoutMs }, outside, memory);
     this.#mode = new Mode(settings, outside, this.#peers, this.#notes, memory);
-    this.#feeder = new Feeder(outside, this.#notes, memory?.isDeviceStarted === true, () => this.#remember());
+    this.#feeder = new Feeder(outside, this.#notes, memory?.isDeviceStarted === true, () => {
+      this.#mode.noteStart();
+      this.#remember();
+    });
   }
 
   /** Milliseconds until the next {@link tick}. */
@@ -95,10 +98,10 @@ export class Agent {
   /** Decides about the device, and writes to it without an `await` in between. */
   tick(): void {
     if (this.#isStopped) return;
-    const { isArmed } = this.#mode;
+    const { isArmed, isLoop } = this.#mode;
     const permitLifeMs = this.#mode.permitLifeMs(this.#feeder.watchdogMs);
     const [permitMs, fence, isTainted] = [this.#permitMs, this.#fence, this.#isTainted];
-    this.#feeder.tick({ permitMs, permitLifeMs, isArmed, fence, isTainted });
+    this.#feeder.tick({ permitMs, permitLifeMs, isArmed, fence, isTainted, isLoop });
   }
 
   /**

@@ -81,7 +81,7 @@ export const storedHistory: StoredFile<BootHistory> = {
   parse(fields) {
     const { bootId, shortBoots, state } = fields ?? {};
     const isWhole = typeof bootId === "string" && shortBoots !== undefined && isCount(shortBoots);
-    const isKnown = state === "unarmed" || state === "armed" || state === "over";
+    const isKnown = state === "idle" || state === "running" || state === "over";
     return isWhole && isKnown ? (fields as unknown as BootHistory) : undefined;
   },
 };

@@ -19,12 +19,14 @@ export interface FeedingView {
   readonly isTainted: boolean;
   /** Time of the watchdog (W); undefined if there is no watchdog that the agent can use. */
   readonly watchdogMs: number | undefined;
+  /** Boots of this machine end so soon that they are a loop. */
+  readonly isLoop: boolean;
   /** Time of the last feed, or of the start of this process if that is later; undefined until the device runs in this boot. */
   readonly fedMs: number | undefined;
 }
 
 /**
- * - `wait`: the device is not touched, because this boot has had no permit.
+ * - `wait`: the device is not touched, because this boot has had no permit, or may be the next one of a loop.
  * - `feed`
  * - `starve`: the device is started if it does not run in this boot, and not fed any more.
  * - `reset`: the machine must be reset without its watchdog, which is missing or has failed to fire.
@@ -33,14 +35,16 @@ export type FeedingVerdict = "wait" | "feed" | "starve" | "reset";
 
 /**
  * Isolation alone resets the node of an `armed` agent, and never that of an `explicit-only` one: there a permit that has run out
- * is no reason to starve. With a fence the permit is not renewed, and the taint on the Node ends it at once.
+ * is no reason to starve. With a fence the permit is not renewed, and the taint on the Node ends it at once. In a loop of boots
+ * the device is not started before a fence: an agent that crashes again and again would have the machine reset each time.
  */
 export function decideFeeding(view: FeedingView): FeedingVerdict {
-  const { nowMs, permitMs, permitLifeMs, isArmed, fence, isTainted, watchdogMs, fedMs } = view;
+  const { nowMs, permitMs, permitLifeMs, isArmed, fence, isTainted, watchdogMs, isLoop, fedMs } = view;
   if (fence === undefined || !isTainted) {
     if (permitMs === undefined) return "wait";
     const isPermitted = nowMs - permitMs <= permitLifeMs;
-    if (isPermitted || (fence === undefined && !isArmed)) return "feed";
+    const mayGoOn = isPermitted || (fence === undefined && !isArmed);
+    if (mayGoOn) return isLoop && fedMs === undefined ? "wait" : "feed";
   }
   if (watchdogMs === undefined) return "reset";
   return nowMs - (fedMs ?? nowMs) >= overdueTimes * watchdogMs ? "reset" : "starve";

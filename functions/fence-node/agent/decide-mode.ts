@@ -33,14 +33,11 @@ export interface ModeView {
   readonly drills: readonly ReadonlySet<string>[];
   /** Undefined until this process has read it. */
   readonly node: OwnNode | undefined;
-  /** So many boots before this one ended while armed, each within an hour. */
-  readonly shortBoots: number;
+  /** Boots of this machine end so soon that they are a loop. */
+  readonly isLoop: boolean;
   /** The agent behaves as `armed` now. */
   readonly isArmed: boolean;
 }
-
-/** So many short boots in a row are a loop, which the fence would go on with. */
-const mostShortBoots = 3;
 
 /**
  * Undefined: `armed`. A process that takes over from another one of this boot has drilled nothing yet, and keeps the mode.
@@ -49,7 +46,7 @@ export function whyExplicitOnly(view: ModeView): ExplicitOnlyReason | undefined 
   const { watchdog, hasSucceeded, lists, drills, node, isArmed } = view;
   if (typeof watchdog !== "number") return watchdog;
   if (!hasSucceeded) return "no-contact";
-  if (view.shortBoots >= mostShortBoots) return "short-boots";
+  if (view.isLoop) return "short-boots";
   if (node?.isExcluded === true) return "never-fenced";
   if (node?.isInMaintenance === true) return "maintenance";
   if (lists.length === 0 || lists.some((list) => list.length === 0)) return "no-peers";

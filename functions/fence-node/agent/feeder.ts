@@ -9,7 +9,7 @@ const longestTickMs = 1_000;
 const ticksPerWatchdog = 5;
 
 /** What the agent knows when it decides about feeding. */
-export type Permission = Pick<FeedingView, "permitMs" | "permitLifeMs" | "isArmed" | "fence" | "isTainted">;
+export type Permission = Pick<FeedingView, "permitMs" | "permitLifeMs" | "isArmed" | "fence" | "isTainted" | "isLoop">;
 
 export class Feeder {
   readonly #outside: Outside;

@@ -1,6 +1,13 @@
 /** The mode of an agent as the API server may know it, and what it rests on: drills, its own Node, and earlier boots. */
 
-import { type BootHistory, historyAfter, historyAfterStop, historyOfBoot } from "./decide-boots.ts";
+import {
+  type BootHistory,
+  historyAfterRenewal,
+  historyAfterStart,
+  historyAfterStop,
+  historyOfBoot,
+  isLoop,
+} from "./decide-boots.ts";
 import { type ExplicitOnlyReason, type OwnNode, whyExplicitOnly } from "./decide-mode.ts";
 import { type LeaseAnnotations, modeOfLease, type StoredTimes } from "./decide-renewal.ts";
 import type { BootMemory, Outside } from "./outside.ts";
@@ -52,6 +59,11 @@ export class Mode {
     return Math.max(this.#times.freshMs, (this.#stored.freshMs ?? 0) + this.#times.renewTimeoutMs);
   }
 
+  /** True where boots of this machine end so soon that nothing but a fence may reset it. */
+  get isLoop(): boolean {
+    return isLoop(this.#history);
+  }
+
   get memory(): Pick<BootMemory, "isArmed" | "storedTimes"> {
     return { isArmed: this.#isArmed, storedTimes: this.#stored };
   }
@@ -79,7 +91,7 @@ export class Mode {
       lists: this.#peers.lists,
       drills: this.#peers.drills,
       node: this.#node,
-      shortBoots: this.#history.shortBoots,
+      isLoop: this.isLoop,
       isArmed: this.#isArmed,
     });
     if (why === undefined) this.#isArmed = true;
@@ -108,9 +120,14 @@ export class Mode {
     await this.#peers.drill();
   }
 
-  /** A renewal has ended: whether this boot may be part of a loop. */
+  /** The watchdog has been started: this boot may be part of a loop. */
+  noteStart(): void {
+    this.#writeHistory(historyAfterStart(this.#history));
+  }
+
+  /** A renewal has ended: it may show that this boot is part of no loop. */
   noteRenewal(contactMs: number): void {
-    this.#writeHistory(historyAfter(this.#history, { isArmed: this.#isArmed, contactMs }));
+    this.#writeHistory(historyAfterRenewal(this.#history, contactMs));
   }
 
   /** An orderly stop has ended the agent. */

@@ -82,15 +82,18 @@ suite("the mode", () => {
     assert.ok(world.takeDevice().length <= lastFeedAfter + 2, "its permit runs out");
   });
 
-  test("three boots in a row that end while armed, each within an hour, make the next one explicit-only until an hour of contact", async () => {
+  test("three boots in a row that end while the watchdog runs, each within an hour, make the next one explicit-only until an hour of contact", async () => {
     const { world } = await armedAgent();
-    world.history = { bootId: otherBootId, shortBoots: 2, state: "armed" };
+    world.history = { bootId: otherBootId, shortBoots: 2, state: "running" };
     world.memory = undefined;
+    world.takeDevice();
     const agent = world.agent();
     await world.run(agent, 70);
     assert.deepEqual([modeOf(world), whyOf(world)], ["explicit-only", "short-boots"]);
+    assert.equal(world.takeDevice(), "", "an agent that crashes again must not have the machine reset");
     await world.run(agent, 3_600);
     assert.equal(modeOf(world), "armed");
+    assert.notEqual(world.takeDevice(), "");
     assert.deepEqual(world.history, { bootId, shortBoots: 0, state: "over" });
   });
 });

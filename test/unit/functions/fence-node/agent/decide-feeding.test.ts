@@ -18,6 +18,7 @@ const quiet: FeedingView = {
   fence: undefined,
   isTainted: false,
   watchdogMs: 10_000,
+  isLoop: false,
   fedMs: 99_000,
 };
 
@@ -50,6 +51,9 @@ const cases: readonly (readonly [string, Partial<FeedingView>, ReturnType<typeof
   ["a fence without the taint, a permit, and no watchdog", { fence, watchdogMs: undefined }, "feed"],
   ["no fence, and no watchdog", { watchdogMs: undefined }, "feed"],
   ["no fence, long after the last feed", { fedMs: 0 }, "feed"],
+  ["a permit in a loop of boots, and a device that does not run", { isLoop: true, fedMs: undefined }, "wait"],
+  ["a permit in a loop of boots, and a device that runs", { isLoop: true }, "feed"],
+  ["a fence and the taint in a loop of boots", { isLoop: true, fence, isTainted: true, fedMs: undefined }, "starve"],
 ];
 
 for (const [what, view, verdict] of cases) {

@@ -8,7 +8,7 @@ const good: ModeView = {
   lists: [["b", "c", "d"]],
   drills: [new Set(["b", "c"])],
   node: { isExcluded: false, isInMaintenance: false },
-  shortBoots: 2,
+  isLoop: false,
   isArmed: false,
 };
 
@@ -17,7 +17,7 @@ const cases: readonly (readonly [string, Partial<ModeView>, ReturnType<typeof wh
   ["no watchdog", { watchdog: "no-watchdog" }, "no-watchdog"],
   ["a watchdog that another program has", { watchdog: "watchdog-busy", isArmed: true }, "watchdog-busy"],
   ["no success in this boot", { hasSucceeded: false }, "no-contact"],
-  ["three short boots", { shortBoots: 3 }, "short-boots"],
+  ["short boots in a row", { isLoop: true }, "short-boots"],
   ["a Node that is excluded", { node: { isExcluded: true, isInMaintenance: false } }, "never-fenced"],
   ["a Node in maintenance", { node: { isExcluded: false, isInMaintenance: true } }, "maintenance"],
   ["no list", { lists: [] }, "no-peers"],

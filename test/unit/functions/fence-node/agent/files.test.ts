@@ -100,13 +100,13 @@ test("no file, rubbish and values of another type are nothing, and the log says 
 
 test("what a boot leaves to the next one is read again, and rubbish is nothing", (context) => {
   const path = join(folderOf(context), "state", "agent.json");
-  const history = { bootId, shortBoots: 2, state: "armed" } as const;
+  const history = { bootId, shortBoots: 2, state: "running" } as const;
   new BootFile(path, storedHistory, assert.fail).write(history);
   assert.deepEqual(new BootFile(path, storedHistory, assert.fail).read(), history);
   for (const wrong of [
     { ...history, state: "x" },
     { ...history, shortBoots: -1 },
-    { bootId, state: "armed" },
+    { bootId, state: "running" },
   ]) {
     writeFileSync(path, JSON.stringify(wrong));
     assert.equal(new BootFile(path, storedHistory, () => {}).read(), undefined, JSON.stringify(wrong));
