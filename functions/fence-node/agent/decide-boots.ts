@@ -1,4 +1,4 @@
-/** Whether boots of this machine end so soon that neither isolation nor a crash may reset it again. No clock is compared. Pure. */
+/** Whether boots of this machine end so soon that neither isolation nor a crash may reset it again. No clock counts. Pure. */
 
 /** What a boot leaves to the next one. */
 export interface BootHistory {
