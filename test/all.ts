@@ -19,6 +19,7 @@ import { costAfter, readCosts, writeCosts, writeTable } from "./runner/costs.ts"
 import { type Job, runQueue, watchIdle } from "./runner/files.ts";
 import { isFailed, type Outcome, slowest, summarize } from "./runner/outcome.ts";
 import { Queue, type Waiting } from "./runner/queue.ts";
+import { Usage } from "./runner/usage.ts";
 
 /** Test files of one kind. */
 interface Kind {
@@ -171,14 +172,18 @@ const load = ({ files, tookMs }: { readonly files: readonly string[]; readonly t
 interface Work {
   readonly queue: Queue;
   readonly jobs: ReadonlyMap<string, Job>;
+  /** Absent: the shares of files count, whatever they use. */
+  readonly usage?: Usage | undefined;
 }
 
 /** @param isAlone true if no two files may run side by side */
 function workOf(phases: readonly Phase[], isAlone: boolean): Work {
   const jobs = new Map<string, Job>();
   const waiting = phases.flatMap((phase) => waitingOf(phase, jobs));
-  const left = phases.some(({ isTriedAgain }) => isTriedAgain === true) ? headroom : 0;
-  return { queue: new Queue(waiting, isAlone ? 0 : processors - left), jobs };
+  const isTriedAgain = phases.some((phase) => phase.isTriedAgain === true);
+  const queue = new Queue(waiting, isAlone ? 0 : processors - (isTriedAgain ? headroom : 0));
+  // Elsewhere files hardly wait, so that they use their shares all the time.
+  return { queue, jobs, usage: isTriedAgain ? Usage.ofMachine() : undefined };
 }
 
 /** @param jobs gets those of the phase, by name */
@@ -211,8 +216,8 @@ function queuedTogether(chosen: readonly Phase[]): readonly (readonly Phase[])[]
 }
 
 /** Reports each file when it has ended, and collects its results. */
-async function* played({ queue, jobs }: Work, collected: Outcome[]): AsyncGenerator<TestEvent> {
-  for await (const { events, outcomes } of runQueue(root, queue, jobs)) {
+async function* played({ queue, jobs, usage }: Work, collected: Outcome[]): AsyncGenerator<TestEvent> {
+  for await (const { events, outcomes } of runQueue(root, queue, jobs, usage)) {
     collected.push(...outcomes);
     for (const { file, tookMs, cpuMs } of outcomes) costs.set(file, costAfter(costs.get(file), tookMs, cpuMs));
     yield* events;

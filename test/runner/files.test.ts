@@ -31,17 +31,23 @@ async function playJob(
     await writeFile(path, `import { test, suite } from "node:test";\n${text}`);
     files.push(relative(root, path));
   }
+  const queue = new Queue([{ file: "batch", share: 1, tookMs: undefined }], 1);
+  const jobs = new Map([["batch", { name: "batch", files, flags, env }]]);
+  return withoutContext(async () => {
+    for await (const ended of runQueue(root, queue, jobs)) return ended;
+    throw new Error("nothing ended");
+  });
+}
+
+async function withoutContext<T>(work: () => Promise<T>): Promise<T> {
   const context = process.env.NODE_TEST_CONTEXT;
   // With this variable the inner runner would behave as a test file.
   delete process.env.NODE_TEST_CONTEXT;
   try {
-    const queue = new Queue([{ file: "batch", share: 1, tookMs: undefined }], 1);
-    const jobs = new Map([["batch", { name: "batch", files, flags, env }]]);
-    for await (const ended of runQueue(root, queue, jobs)) return ended;
+    return await work();
   } finally {
     if (context !== undefined) process.env.NODE_TEST_CONTEXT = context;
   }
-  throw new Error("nothing ended");
 }
 
 async function playBatch(...job: Parameters<typeof playJob>): Promise<readonly Outcome[]> {
@@ -148,6 +154,28 @@ test("a file runs with the variables of its job, and its outcome has the name of
   const text = `test("one", () => { if (process.env.SOME_CHOICE !== "other") throw new Error("not told"); });`;
   const [outcome] = await playBatch([text], [], { SOME_CHOICE: "other" });
   assert.deepEqual([outcome?.file, outcome?.passed], ["batch", 1]);
+});
+
+test("a file begins beside one that turns out to use less than its share", async () => {
+  const begun = join(folder, "begun");
+  const waits = `import { existsSync } from "node:fs";
+    test("one", async () => {
+      while (!existsSync(${JSON.stringify(begun)})) await new Promise((resolve) => setTimeout(resolve, 20));
+    });`;
+  const begins = `import { writeFileSync } from "node:fs";
+    test("two", () => writeFileSync(${JSON.stringify(begun)}, ""));`;
+  const names = ["waits.test.mjs", "begins.test.mjs"].map((name) => relative(root, join(folder, name)));
+  for (const [index, text] of [waits, begins].entries())
+    await writeFile(join(root, names[index] ?? ""), `import { test } from "node:test";\n${text}`);
+  const waiting = names.map((file, index) => ({ file, share: index === 0 ? 0.9 : 0.2, tookMs: 2 - index }));
+  const measured = [undefined, undefined, 0.1];
+  const usage = { begin: () => {}, used: () => measured.shift() };
+  const passed: number[] = [];
+  await withoutContext(async () => {
+    for await (const { outcomes } of runQueue(root, new Queue(waiting, 1), new Map(), usage))
+      passed.push(...outcomes.map((outcome) => outcome.passed));
+  });
+  assert.deepEqual(passed, [1, 1]);
 });
 
 test("a batch with a file that cannot be loaded fails", async () => {

@@ -4,8 +4,10 @@ import { cpus, tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { run } from "node:test";
 import type { TestEvent } from "node:test/reporters";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Outcome } from "./outcome.ts";
 import type { Queue } from "./queue.ts";
+import type { Usage } from "./usage.ts";
 
 /** What one process runs: a file, or a batch of quick files. */
 export interface Job {
@@ -25,18 +27,43 @@ export interface Ended {
   readonly events: readonly TestEvent[];
 }
 
-/** Yields each job of a queue when it has ended. @param root of the repository, with a slash at its end */
-export async function* runQueue(root: string, queue: Queue, jobs: ReadonlyMap<string, Job>): AsyncGenerator<Ended> {
+/** How often the use of the processors is measured while files run. */
+const measureMs = 1_000;
+
+/**
+ * Yields each job of a queue when it has ended.
+ *
+ * @param root of the repository, with a slash at its end
+ * @param usage where it shows that the running files use less than their shares, one more begins; undefined: shares count
+ */
+export async function* runQueue(
+  root: string,
+  queue: Queue,
+  jobs: ReadonlyMap<string, Job>,
+  usage?: Pick<Usage, "begin" | "used">,
+): AsyncGenerator<Ended> {
   const running = new Map<string, Promise<Ended>>();
   for (;;) {
-    for (let name = queue.next(running.keys()); name !== undefined; name = queue.next(running.keys())) {
+    for (;;) {
+      const name = queue.next(running.keys(), usage?.used());
+      if (name === undefined) break;
       running.set(name, runJob(root, jobs.get(name) ?? { name, files: [name] }));
+      usage?.begin();
     }
     if (running.size === 0) return;
-    const ended = await Promise.race(running.values());
+    const ended = await firstOf(running.values(), usage === undefined ? undefined : measureMs);
+    if (ended === undefined) continue;
     running.delete(ended.job.name);
     yield ended;
   }
+}
+
+/** The job that ends first; undefined if none has ended after `waitMs`. */
+async function firstOf(running: Iterable<Promise<Ended>>, waitMs: number | undefined): Promise<Ended | undefined> {
+  if (waitMs === undefined) return Promise.race(running);
+  const waiting = new AbortController();
+  const later = delay(waitMs, undefined, { signal: waiting.signal }).catch(() => undefined);
+  return Promise.race([...running, later]).finally(() => waiting.abort());
 }
 
 const batchScript = "test/runner/batch.ts";

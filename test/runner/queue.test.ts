@@ -48,3 +48,17 @@ test("files that took longest the last time begin first, and files that have not
     ["c", "b", "a", "d"],
   );
 });
+
+test("where running files use less than their shares, one more begins, but four fifths of the shares always count", () => {
+  const next = (share: number, used?: number) => {
+    const queue = new Queue([waiting("a", 1, { tookMs: 3 }), waiting("b", 1, { tookMs: 2 }), waiting("c", share)], 2);
+    assert.deepEqual([queue.next([]), queue.next(["a"])], ["a", "b"]);
+    return queue.next(["a", "b"], used);
+  };
+  assert.equal(next(0.3), undefined, "not measured");
+  assert.equal(next(0.3, 1.6), "c");
+  assert.equal(next(0.3, 1.8), undefined, "0.3 more is more than 2");
+  assert.equal(next(0.5, 0.1), undefined, "both may want a processor again");
+  assert.equal(next(0.4, 0.1), "c");
+  assert.equal(next(0, 2.5), "c", "what other programs use is not counted twice");
+});

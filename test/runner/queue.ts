@@ -14,6 +14,12 @@ export interface Waiting {
   readonly group?: string | undefined;
 }
 
+/**
+ * Shares are the largest that were measured, and added up they are a quarter more than files use together. Where less is in use,
+ * the running files count for that, but at least for this part of their shares: one that waits may want its processor again.
+ */
+const leastOfShares = 0.8;
+
 /** The sum of measured shares may be off by this much. A rounding error must not keep a processor idle. */
 const roundingError = 0.001;
 
@@ -29,10 +35,15 @@ export class Queue {
     this.#processors = processors;
   }
 
-  /** The next file to run beside the running ones; undefined if none is left, or none of them fits. */
-  next(running: Iterable<string>): string | undefined {
+  /**
+   * The next file to run beside the running ones; undefined if none is left, or none of them fits.
+   *
+   * @param used processors that the running files use together; undefined: not measured, so that their shares count
+   */
+  next(running: Iterable<string>, used = Number.POSITIVE_INFINITY): string | undefined {
     const beside = [...running].flatMap((file) => this.#known.get(file) ?? []);
-    const free = this.#processors - beside.reduce((sum, { share }) => sum + share, 0);
+    const shares = beside.reduce((sum, { share }) => sum + share, 0);
+    const free = this.#processors - Math.min(shares, Math.max(used, shares * leastOfShares));
     const groups = new Set(beside.flatMap(({ group }) => group ?? []));
     const mayRun = ({ share, group }: Waiting) =>
       beside.length === 0 || (share <= free + roundingError && (group === undefined || !groups.has(group)));
