@@ -11,7 +11,7 @@ import { Scene } from "../support/scene.ts";
 import { holdProcessGroup } from "./hold-process-group.ts";
 import { mirror } from "./mirror.ts";
 import { release } from "./release.ts";
-import { accountsOf, byName, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
+import { accountsOf, byName, carelessRights, rightsOf, textOf, usesOf } from "./rights.ts";
 import { spread } from "./spread.ts";
 import { suspend } from "./suspend.ts";
 import { vanish } from "./vanish.ts";
@@ -165,17 +165,18 @@ export async function walk(
       );
     }
     await Promise.all(scenes.map((scene) => scene.end()));
-    for (const name of accountsOf(objects)) {
-      const rights = rightsOf(objects, namespace, name).flatMap(byName);
-      const { used, missing } = await useOf(controlPlane, kubectl, from, { namespace, name, rights });
+    const rights = new Map(
+      accountsOf(objects).map((name) => [name, rightsOf(objects, namespace, name).flatMap(byName)] as const),
+    );
+    for (const [name, { used, missing }] of await usesOf(controlPlane, home.api, from, namespace, rights)) {
       context.diagnostic(`${name}: ${[...used].map(([right, times]) => `${textOf(right)} (${times})`).join(", ")}`);
       assert.deepEqual(missing, [], `${name} lacks a right`);
-      const unused = rights.filter((right) => used.get(right) === 0);
+      const unused = [...used].flatMap(([right, times]) => (times === 0 ? right : []));
       const shown = unused.map(
         (right) => `${textOf(right)}${right.namespace === undefined ? "" : ` in ${right.namespace}`}`,
       );
       assert.deepEqual(shown, [], `${name} has a right that it does not use`);
-      assert.deepEqual(carelessRights(rights).map(textOf), []);
+      assert.deepEqual(carelessRights([...used.keys()]).map(textOf), []);
     }
   } catch (error) {
     for (const scene of scenes) console.error(await scene.describe());

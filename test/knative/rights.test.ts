@@ -87,7 +87,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     await walk(context, controlPlane, { namespace: "loki", objects, functions, ...accounts, play });
   });
 
-  /** Installs an overlay, and has each of its accounts attack, one after the other. */
+  /** Installs an overlay, and has each of its accounts attack, one after the other. Each finds the Secrets of the overlay. */
   async function attack(namespace: string, overlay: string, by: (sides: Sides, account: string) => Promise<void>) {
     const kubectl = await Kubectl.open(controlPlane);
     const administrator = await Api.open(controlPlane, { userAgent: "sluice-test-administrator" });
@@ -96,8 +96,16 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await kubectl.run("create", "namespace", namespace);
       const accounts = objects.filter(({ kind }) => kind === "ServiceAccount");
       assert.ok(accounts.length > 0);
+      const secrets = objects.filter(({ kind }) => kind === "Secret");
+      const secretsPath = `/api/v1/namespaces/${namespace}/secrets`;
+      assert.ok(secrets.length > 0);
+      await kubectl.apply(objects);
       for (const { metadata } of accounts) {
-        await kubectl.apply(objects);
+        for (const secret of secrets) {
+          const { statusCode, body } = await administrator.send("POST", secretsPath, secret);
+          await body.dump();
+          assert.ok([201, 409].includes(statusCode), `${statusCode}`);
+        }
         const token = await tokenOf(administrator, namespace, metadata.name);
         const attacker = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-attacker" });
         await by({ attacker, administrator, namespace }, metadata.name);

@@ -1,10 +1,10 @@
 /** What an account may do, as rendered, and what it was seen to do, as the API server's audit log has it. */
 
-import { eventually } from "../controlplane/api.ts";
+import { type Api, eventually } from "../controlplane/api.ts";
 import { type AuditEntry, auditPosition, readAudit } from "../controlplane/audit.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import { isWorkload } from "../support/installed.ts";
-import type { Built, Kubectl } from "../support/kubectl.ts";
+import type { Built } from "../support/kubectl.ts";
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -83,39 +83,67 @@ export interface Use {
   readonly missing: readonly string[];
 }
 
-/** What an account did of what it may, from byte `from` of the audit log on. Complete: waits until the log has got so far. */
-export async function useOf(
+/**
+ * What accounts of a namespace did of what they may, by their names, from byte `from` of the audit log on. Complete: waits until
+ * the log has got so far. The log is long, and read once for all of them.
+ *
+ * @param rights by the account's name
+ */
+export async function usesOf(
   controlPlane: ControlPlane,
-  kubectl: Kubectl,
+  api: Api,
   from: number,
-  account: { readonly namespace: string; readonly name: string; readonly rights: readonly Right[] },
-): Promise<Use> {
+  namespace: string,
+  rights: ReadonlyMap<string, readonly Right[]>,
+): Promise<ReadonlyMap<string, Use>> {
+  const to = await positionAfter(controlPlane, api);
+  const uses = new Map([...rights].map(([name, its]) => [name, new Uses(its)]));
+  for await (const entry of readAudit(controlPlane.auditLog, { from, to }, () => {})) {
+    const [, name = ""] = entry.user.split(`system:serviceaccount:${namespace}:`);
+    if (!entry.resource.startsWith("/")) uses.get(name)?.add(entry);
+  }
+  return new Map([...uses].map(([name, { used, missing }]) => [name, { used, missing: [...missing] }]));
+}
+
+/** A position of the audit log up to which all is logged that has been answered. */
+async function positionAfter({ auditLog }: ControlPlane, api: Api): Promise<number> {
   const mark = `mark-${crypto.randomUUID()}`;
-  const before = await auditPosition(controlPlane.auditLog);
-  await kubectl.run("get", "configmap", mark, "--ignore-not-found");
-  const to = await eventually("the audit log read", 30_000, async () => {
-    const position = await auditPosition(controlPlane.auditLog);
-    for await (const { name } of readAudit(controlPlane.auditLog, { from: before, to: position }, () => {}))
+  const before = await auditPosition(auditLog);
+  const { body } = await api.send("GET", `/api/v1/namespaces/default/configmaps/${mark}`);
+  await body.dump();
+  return eventually("the audit log read", 30_000, async () => {
+    const position = await auditPosition(auditLog);
+    for await (const { name } of readAudit(auditLog, { from: before, to: position }, () => {}))
       if (name === mark) return position;
     return undefined;
   });
-  const user = `system:serviceaccount:${account.namespace}:${account.name}`;
-  const used = new Map<Right, number>(account.rights.map((right) => [right, 0]));
-  const missing = new Set<string>();
-  for await (const entry of readAudit(controlPlane.auditLog, { from, to }, () => {})) {
-    if (entry.user !== user || entry.resource.startsWith("/")) continue;
-    const isRefused = entry.code === 401 || entry.code === 403;
-    if (isRefused && !isOfEndingNamespace(entry)) missing.add(`${entry.verb} ${entry.resource}: ${entry.message}`);
-    const right = account.rights.find(
-      ({ verb, resource, names, namespace }) =>
-        verb === entry.verb &&
-        resource === entry.resource &&
-        (names === undefined || names.includes(entry.name ?? "")) &&
-        (namespace === undefined || namespace === entry.namespace),
-    );
-    if (right !== undefined) used.set(right, (used.get(right) ?? 0) + 1);
+}
+
+/** How an account uses its rights. */
+class Uses {
+  readonly used: Map<Right, number>;
+  readonly missing = new Set<string>();
+
+  constructor(rights: readonly Right[]) {
+    this.used = new Map(rights.map((right) => [right, 0]));
   }
-  return { used, missing: [...missing] };
+
+  add(entry: AuditEntry): void {
+    const { verb, resource, code, message } = entry;
+    const isRefused = code === 401 || code === 403;
+    if (isRefused && !isOfEndingNamespace(entry)) this.missing.add(`${verb} ${resource}: ${message}`);
+    const right = this.used.keys().find((one) => isUseOf(entry, one));
+    if (right !== undefined) this.used.set(right, (this.used.get(right) ?? 0) + 1);
+  }
+}
+
+function isUseOf(entry: AuditEntry, { verb, resource, names, namespace }: Right): boolean {
+  return (
+    verb === entry.verb &&
+    resource === entry.resource &&
+    (names === undefined || names.includes(entry.name ?? "")) &&
+    (namespace === undefined || namespace === entry.namespace)
+  );
 }
 
 /** No right lets an account make an object in a namespace that is being deleted. */
