@@ -87,8 +87,9 @@ export async function register(
   const { tlsPort } = reviews;
   const configurations = objects.filter(isWebhook);
   if (configurations.length === 0) return;
-  await kubectl.apply(configurations.map((configuration) => webhookAt(tlsPort, configuration)));
-  await kubectl.apply(places.map((place) => ofNoNamespace(namespace, { [reviewKey.key]: "true" }, place)));
+  const registered = configurations.map((configuration) => webhookAt(tlsPort, configuration));
+  const keyed = places.map((place) => ofNoNamespace(namespace, { [reviewKey.key]: "true" }, place));
+  await kubectl.apply([...registered, ...keyed]);
   assert.equal(await post(certificate, tick), 204);
   await eventually("an eviction decided", 30_000, async () => {
     const { message } = await evict(api, namespace, "absent");

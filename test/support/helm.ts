@@ -51,6 +51,8 @@ export class Helm {
   readonly #binary: string;
   readonly #home: string;
   readonly #kubeconfig: string | undefined;
+  /** What `helm show crds` prints, by the folder of the chart: no values change it, and each command is a process. */
+  readonly #definitions = new Map<string, Promise<string>>();
 
   constructor(major: string, binary: string, home: string, kubeconfig?: string) {
     this.major = major;
@@ -106,8 +108,13 @@ export class Helm {
   async render(values: object, options: RenderOptions = {}): Promise<Built[]> {
     const { code, stdout, stderr } = await this.template(values, options);
     if (code !== 0) throw new Error(`helm ${this.major} template: ${stderr}`);
-    const definitions = await this.run("show", "crds", options.chart ?? chart);
-    return [...loadAll(definitions), ...loadAll(stdout)].filter(Boolean) as Built[];
+    return [...loadAll(await this.#show(options.chart ?? chart)), ...loadAll(stdout)].filter(Boolean) as Built[];
+  }
+
+  #show(folder: string): Promise<string> {
+    const shown = this.#definitions.get(folder) ?? this.run("show", "crds", folder);
+    this.#definitions.set(folder, shown);
+    return shown;
   }
 }
 
