@@ -1,6 +1,6 @@
 /**
- * Where an agent answers its peers, and shows its metrics: HTTP on a port of the host, which is also the lock between an agent and
- * its successor.
+ * Where an agent answers its peers, and shows its metrics: HTTP on a port of the host. The port is also the lock between an agent
+ * and its successor.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
