@@ -1,4 +1,7 @@
-/** The scrape targets and the alerts of fencing. They are no part of the standard monitoring, as fencing is no part of an installation. */
+/**
+ * The scrape targets and the alerts of fencing. They are no part of the standard monitoring, because fencing is no part of the
+ * standard installation.
+ */
 
 import type { Alert } from "../alerts.ts";
 import { ruleGroup } from "../monitoring.ts";
@@ -11,7 +14,7 @@ const agentPort = 9843;
 
 /** What to do about a fence that a guard blocks. Each guard that can block one is here. */
 export const whatToDo: Readonly<Record<string, string>> = {
-  budget: "Another fence has the slot: look what that one waits for, or raise FENCE_MAX_CONCURRENT.",
+  budget: "Another fence has the slot: see what that fence waits for, or raise FENCE_MAX_CONCURRENT.",
   storm: "Too many nodes are down at once: repair what they have in common, such as a switch or the API server.",
   "control-plane": "Another control-plane node is down or marked: repair it, or take one of the two marks away.",
   maintenance: "Wait for the end of the maintenance, or end the condition MaintenanceInProgress of the Node.",
@@ -53,7 +56,7 @@ const fewerArmed =
   `${mostOfReplicas(armed)} < ${mostOfReplicas(`${armed} offset 1d`)}` +
   ` and on (cluster, namespace) ${sumOfModes(notArmed)} > ${sumOfModes(`${notArmed} offset 1d`)}`;
 
-/** Agents export metrics of their own. Where these are not scraped, the agents that a replica has listed in the last hour count. */
+/** Agents have metrics of their own. Where these are not scraped, the agents that a replica has listed in the last hour count. */
 const agentsAreThere =
   `(count ${perNamespace} (sluice_agent_mode)` +
   ` or ${mostOfReplicas('max_over_time(sluice_fence_nodes{mode=~"armed|explicit-only"}[1h])')} > 0)`;
