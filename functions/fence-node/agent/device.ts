@@ -37,8 +37,7 @@ export class WatchdogDevice implements Watchdog {
 
   /** Whether it has reset the machine before this boot; undefined if sysfs does not show that. */
   hasResetMachine(): boolean | undefined {
-    const text = kindOf(this.#path) === "device" ? this.#attribute("bootstatus") : undefined;
-    return /^\d+$/.test(text ?? "") ? (Number(text) & resetBit) !== 0 : undefined;
+    return kindOf(this.#path) === "device" ? hasResetBit(this.#attribute("bootstatus")) : undefined;
   }
 
   open(): void {
@@ -69,6 +68,11 @@ export class WatchdogDevice implements Watchdog {
       return undefined;
     }
   }
+}
+
+/** What the text of `bootstatus`, a decimal number, shows of a reset; undefined for any other text. */
+export function hasResetBit(bootStatus: string | undefined): boolean | undefined {
+  return /^\d+$/.test(bootStatus ?? "") ? (Number(bootStatus) & resetBit) !== 0 : undefined;
 }
 
 function kindOf(path: string): "device" | "fifo" | "other" {

@@ -1,6 +1,7 @@
 /** The page of metrics of an agent: its format, and what it shows of an agent that runs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { hasResetBit, WatchdogDevice } from "../../../../../functions/fence-node/agent/device.ts";
 import { escapeLabel, formatMetrics, type PageMeasures } from "../../../../../functions/fence-node/agent/metrics.ts";
 import { armed, key, World } from "./world.ts";
 
@@ -47,6 +48,20 @@ test("what is not known is missing, and an agent that is not armed shows why", (
   );
   assert.equal(found[0], 'sluice_agent_mode{mode="explicit-only",why="no-peers"} 1');
   assert.ok(!found.some((line) => /permit_age|after_watchdog/.test(line)), found.join("\n"));
+});
+
+test("a reset by the watchdog is one bit of the bootstatus, and without one nothing is known", () => {
+  for (const [text, hasReset] of [
+    ["32", true],
+    ["33", true],
+    ["0", false],
+    ["1", false],
+    ["", undefined],
+    ["rubbish", undefined],
+    [undefined, undefined],
+  ] as const)
+    assert.equal(hasResetBit(text), hasReset, text);
+  assert.equal(new WatchdogDevice("/no/watchdog", 1_000).hasResetMachine(), undefined);
 });
 
 test("no text ends the value of a label", () => {
