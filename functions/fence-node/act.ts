@@ -24,7 +24,7 @@ type FenceTexts = Readonly<Record<string, string | null>>;
 export async function carryOut(attempt: FenceAttempt, step: FenceStep): Promise<WriteResult> {
   if (isAboutLedger(step)) return carryOutInLedger(attempt, step);
   const { context, key, verdict } = attempt;
-  return reportWrite(
+  const result = await reportWrite(
     context,
     { key, function: name, action: step.kind, object: key.name, reason: verdict.message },
     () => write(attempt, step),
@@ -33,6 +33,18 @@ export async function carryOut(attempt: FenceAttempt, step: FenceStep): Promise<
       context.reporter.problem(key, name, message, error);
     },
   );
+  if (result === "done" && step.kind === "enter" && step.phase === "stopped") reportEvidence(context, step);
+  return result;
+}
+
+/** Of two processes one alone makes that write. A phase that is entered without evidence is an earlier one that goes on. */
+function reportEvidence(
+  { cluster, reporter }: Context,
+  { record, evidence }: Extract<FenceStep, { readonly kind: "enter" }>,
+): void {
+  if (evidence === undefined) return;
+  const seconds = record.phase === "armed" ? (cluster.serverTimeMs() - record.sinceMs) / 1_000 : undefined;
+  reporter.evidence({ evidence, seconds });
 }
 
 async function write(attempt: FenceAttempt, step: Exclude<FenceStep, LedgerStep>): Promise<unknown> {
@@ -180,7 +192,6 @@ function patchAgent(
 }
 
 const reasons: Readonly<Record<string, { readonly type: "Normal" | "Warning"; readonly reason: string }>> = {
-  claiming: { type: "Normal", reason: eventReasons.fenceRequested },
   armed: { type: "Normal", reason: eventReasons.fenceArmed },
   stopped: { type: "Normal", reason: eventReasons.fenceStopped },
   evacuating: { type: "Normal", reason: eventReasons.fenceEvacuating },
@@ -196,12 +207,20 @@ const reasons: Readonly<Record<string, { readonly type: "Normal" | "Warning"; re
 /** Sends an Event about the Node, once for each fence and cause. Without a Node there is nothing to send it about. */
 export async function recordVerdict(attempt: FenceAttempt): Promise<"told"> {
   const { verdict, observed } = attempt;
-  const { record } = observed.snapshot;
+  const { record, node } = observed.snapshot;
   const { guard, message, hold, step } = verdict;
   const waits = hold === undefined ? undefined : ({ type: "Warning", reason: eventReasons.fenceWaiting } as const);
   const ended = step?.kind === "end" ? ({ type: "Normal", reason: eventReasons.fenceDone } as const) : undefined;
   const how = ended ?? reasons[guard] ?? waits;
   const fenceId = record === undefined || record === "unreadable" ? "" : record.fenceId;
+  // The record is there by now: of several processes that claim the node, one has made it, and each knows the id of the fence.
+  if (typeof record === "object" && record.phase === "claimed")
+    await recordNodeEvent(
+      attempt,
+      { type: "Normal", reason: eventReasons.fenceRequested },
+      `a fence of ${attempt.key.name} begins: ${node?.mark ?? "its mark is gone"}`,
+      `${fenceId} ${eventReasons.fenceRequested}`,
+    );
   if (how !== undefined)
     await recordNodeEvent(attempt, how, `${guard}: ${message}`, `${fenceId} ${how.reason} ${guard}`);
   for (const passed of observed.snapshot.ledgers?.passed ?? [])

@@ -5,7 +5,7 @@ import { formatPeers, mostPeers, type Peer } from "../shared/annotations/fencing
 /** An agent that has been silent for longer is no new peer of any node, in milliseconds. */
 const joinsWithinMs = 60_000;
 /** An agent that has been silent for longer is replaced, in milliseconds. */
-const staysForMs = 120_000;
+export const staysForMs = 120_000;
 /** A node answers so many at most. */
 const mostAskers = 24;
 /** So many agents are compared for one list. */

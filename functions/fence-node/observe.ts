@@ -15,6 +15,7 @@ import { brakeSettings } from "./brake-settings.ts";
 import { needsBound } from "./decide.ts";
 import { deletionView } from "./deletion.ts";
 import { type ClaimWrite, readLedgers } from "./ledgers.ts";
+import { measureFences } from "./measures.ts";
 import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
 import { readBrakes } from "./slots.ts";
@@ -53,6 +54,7 @@ export async function listKeys(context: Context): Promise<readonly ObjectRef[]> 
     cluster.list("nodes", { metadataOnly: true }),
     cluster.list("leases", { namespace, labelSelector: `${fenceRecord.key}=true` }),
   ]);
+  context.reporter.fences(measureFences(records.items));
   const marked = nodes.items.filter(({ metadata }) => metadata.annotations?.[unhealthy.key] !== undefined);
   const recorded = records.items.map(({ metadata }) => metadata.name.replace(/^fence-/, ""));
   const proposed = await surveyAgents(context, namespace, nodes.items);

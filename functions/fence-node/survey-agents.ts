@@ -1,4 +1,7 @@
-/** Surveys the agents of all nodes once a minute, to propose peers to them. Each process has what it saw in memory alone. */
+/**
+ * Surveys the agents of all nodes once a minute: to propose peers to them, for metrics, and for Events about their modes. Each
+ * process has what it saw in memory alone.
+ */
 
 import * as keys from "../shared/annotations/fencing.ts";
 import { nodeOfAgent } from "../shared/annotations/fencing-leases.ts";
@@ -13,8 +16,11 @@ import { read } from "../shared/annotations/table.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { Cluster, LeaseObject, Metadata } from "../shared/kubernetes/cluster.ts";
 import { lastedMs } from "../shared/kubernetes/lasted.ts";
-import { decideProposals, type SurveyedAgent } from "./decide-proposal.ts";
+import { observedAgents, recordNotices } from "./agent-events.ts";
+import { decideNotices, type NoticedAgent } from "./decide-notices.ts";
+import { decideProposals, type SurveyedAgent, staysForMs } from "./decide-proposal.ts";
 import { fingerprintOf } from "./fingerprint.ts";
+import { type AgentState, measureAgents } from "./measures.ts";
 
 /** The time between two surveys of one process, in milliseconds. */
 const surveyEveryMs = 60_000;
@@ -38,6 +44,7 @@ interface Survey {
   readonly isFirst: boolean;
   readonly seen: ReadonlyMap<string, SeenAgent>;
   readonly proposals: ReadonlyMap<string, readonly Peer[]>;
+  readonly noticed: ReadonlyMap<string, NoticedAgent>;
 }
 
 /** Of each process. What is forgotten costs a survey. */
@@ -53,10 +60,11 @@ export function proposalFor({ cluster }: Pick<Context, "cluster">, node: string)
  * ClusterError.
  */
 export async function surveyAgents(
-  { cluster }: Pick<Context, "cluster">,
+  context: Pick<Context, "cluster" | "reporter" | "mode">,
   namespace: string,
   nodes: readonly { readonly metadata: Metadata }[],
 ): Promise<readonly string[]> {
+  const { cluster } = context;
   const before = surveys.get(cluster);
   const nowMs = lastedMs(cluster);
   const dueMs = before === undefined ? nowMs : before.atMs + (before.isFirst ? surveyAgainMs : surveyEveryMs);
@@ -74,8 +82,24 @@ export async function surveyAgents(
   });
   const isFirst = before === undefined;
   const proposals = isFirst ? new Map<string, readonly Peer[]>() : decideProposals(agents);
-  surveys.set(cluster, { atMs: nowMs, isFirst, seen, proposals });
+  // The first two surveys are too close together, and a fresh agent gets its peers between them.
+  const earlier = before?.isFirst === false ? before.noticed : undefined;
+  const { noticed, notices } = decideNotices(observedAgents(items, nodes), earlier);
+  surveys.set(cluster, { atMs: nowMs, isFirst, seen, proposals, noticed });
+  if (isFirst) return [];
+  const states = nodes.map(({ metadata }) => stateOf(noticed.get(metadata.name), seen.get(metadata.name), nowMs));
+  context.reporter.agents(measureAgents(states, items, cluster.serverTimeMs()));
+  // What was not sent is news again in the next survey.
+  for (const { agent, sentBefore } of await recordNotices(context, notices))
+    noticed.set(agent.node, { ...agent, sent: sentBefore });
   return [...proposals.keys()];
+}
+
+/** A process that begins has seen no agent renew, and counts none. */
+function stateOf(noticed: NoticedAgent | undefined, seen: SeenAgent | undefined, nowMs: number): AgentState {
+  if (noticed === undefined || seen === undefined) return "none";
+  if (!seen.isSeenRenewing || nowMs - seen.sinceMs > staysForMs) return "silent";
+  return noticed.mode ?? "unknown";
 }
 
 /** An agent whose Lease has another count, or another key, has renewed it. */

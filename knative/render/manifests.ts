@@ -20,6 +20,7 @@ import {
 } from "./events.ts";
 import { fenceOf } from "./fence/fence.ts";
 import { guardOf } from "./fence/guard.ts";
+import { fencingMonitors, fencingRule } from "./fencing/monitoring.ts";
 import { type ListedKinds, needsOfKinds } from "./kinds.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
@@ -89,6 +90,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   });
   for (const companion of functions.companions ?? [])
     folder(companion.name, { [companion.name]: [configMapOf(companion)] });
+  folder("fencing-monitoring", { alerts: [fencingRule()], scraping: fencingMonitors() });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
   return files;
 }

@@ -25,13 +25,18 @@ export function serviceMonitor(): Manifest {
 
 /** The rule with all alerts. They name their runbooks only if the package names the repository in which these can be read. */
 export function prometheusRule(fields: PackageFields = manifest): Manifest {
-  const repository = repositoryOf(fields);
   return {
     apiVersion: "monitoring.coreos.com/v1",
     kind: "PrometheusRule",
     metadata: { name: "sluice", labels: labelsOf("monitoring") },
-    spec: { groups: [{ name: "sluice", rules: alerts.map((alert) => ruleOf(alert, repository)) }] },
+    spec: ruleGroup("sluice", alerts, fields),
   };
+}
+
+/** The fields of a rule with these alerts, in one group. */
+export function ruleGroup(name: string, all: readonly Alert[], fields: PackageFields = manifest): object {
+  const repository = repositoryOf(fields);
+  return { groups: [{ name, rules: all.map((alert) => ruleOf(alert, repository)) }] };
 }
 
 function ruleOf(alert: Alert, repository: string | undefined): object {

@@ -12,8 +12,17 @@ const { spec: rules } = load(readFileSync(join(monitoring, "alerts.yaml"), "utf8
   readonly spec: { readonly groups: readonly { readonly rules: readonly { readonly alert: string }[] }[] };
 };
 
+type Rules = typeof rules;
+const alertNames = ({ groups }: Rules) => groups.flatMap((group) => group.rules.map(({ alert }) => alert));
+
 /** Names of the rendered alerts. */
-export const shippedAlerts = rules.groups.flatMap((group) => group.rules.map(({ alert }) => alert));
+export const shippedAlerts = alertNames(rules);
+
+const fencingFile = join(monitoring, "../fencing-monitoring/alerts.yaml");
+const { spec: fencingRules } = load(readFileSync(fencingFile, "utf8")) as { readonly spec: Rules };
+
+/** Names of the rendered alerts of fencing. */
+export const shippedFencingAlerts = alertNames(fencingRules);
 
 /** One answer of `/metrics`, with the labels that Prometheus gives to whom it asked. */
 export interface Scrape {
@@ -72,6 +81,14 @@ export function alertsAfter(
   namespace: string,
 ): Promise<Pick<Output, "alerts" | "fired">> {
   return ask(program, { rules: rulesOf(namespace), scrapes });
+}
+
+/** The same by the rules of fencing, which has one namespace. */
+export function fencingAlertsAfter(
+  program: string,
+  scrapes: readonly Scrape[],
+): Promise<Pick<Output, "alerts" | "fired">> {
+  return ask(program, { rules: fencingRules, scrapes });
 }
 
 export async function activeAlerts(

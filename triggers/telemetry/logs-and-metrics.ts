@@ -71,6 +71,7 @@ export function createReporting(options: ReportingOptions): Reporting {
     log,
     ...reportGroups(metrics, log),
     ...reportTraffic(metrics),
+    ...metrics.fencing,
   };
 }
 
@@ -86,7 +87,7 @@ type Log = Reporting["log"];
 function reportGroups(
   metrics: Metrics,
   log: Log,
-): Omit<Reporter, "parked"> & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
+): Omit<Reporter, "parked" | keyof Metrics["fencing"]> & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
   const lastReported = new Map<string, LastReported>();
   const malformed = new Map<string, MalformedSeries>();
   const reconciledGroups = new Map<string, GroupKey>();

@@ -3,6 +3,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import type { StoreEvent } from "../../functions/shared/cache/object-store.ts";
 import type { StoredBudget } from "../../functions/shared/groups/governing.ts";
+import { createFenceMetrics } from "./fence-metrics.ts";
 import { createLedgerMetrics } from "./ledger-metrics.ts";
 import { liveGauges, type Series } from "./live-gauges.ts";
 import { createSuspendedMetrics } from "./volume-metrics.ts";
@@ -47,6 +48,7 @@ export function createMetrics(version: string, keys: () => number) {
     ...reconcileMetrics(define),
     ...createLedgerMetrics(registers),
     ...createSuspendedMetrics(registers),
+    fencing: createFenceMetrics(registers),
     ...httpMetrics(define),
     ...webhookMetrics(define),
     budgets: createBudgets(define, live),

@@ -18,22 +18,18 @@ import {
   type LeaseAnnotations,
 } from "./decide-renewal.ts";
 import { Feeder } from "./feeder.ts";
+import type { AgentMeasures } from "./metrics.ts";
 import { Mode } from "./mode.ts";
 import type { AgentLease, ApiAnswer, Outside } from "./outside.ts";
 import { createPeerKey, openPeerKey, type PeerKey } from "./peer-key.ts";
 import { Peers } from "./peers.ts";
-import type { AgentSettings } from "./settings.ts";
+import type { AgentTimes } from "./settings.ts";
 import { StateLog } from "./state-log.ts";
 
 /** How often one renewal or stop writes again after a conflict. */
 const mostWrites = 5;
 /** So many renewals in a row fail before the agent asks its peers. */
 const failuresBeforePeers = 2;
-
-export type AgentTimes = Pick<
-  AgentSettings,
-  "node" | "hosts" | "peerPort" | "peerTimeoutMs" | "drillEveryMs" | "renewTimeoutMs" | "freshMs" | "permitMs"
->;
 
 export class Agent {
   readonly #settings: AgentTimes;
@@ -49,6 +45,7 @@ export class Agent {
   #permitMs: number | undefined;
   #renewals = 0;
   #failures = 0;
+  #lostRenewals = 0;
   /** It is never taken back: no permit is renewed in this boot any more. */
   #fence: ArmedFence | undefined;
   #isTainted = false;
@@ -95,6 +92,12 @@ export class Agent {
     return this.#mode.freshMs;
   }
 
+  get measures(): AgentMeasures {
+    const [permitMs, renewals, isFenced] = [this.#permitMs, this.#renewals, this.#fence !== undefined];
+    const { isArmed, why } = this.#mode;
+    return { permitMs, renewals, lostRenewals: this.#lostRenewals, feeds: this.#feeder.feeds, isArmed, why, isFenced };
+  }
+
   /** Decides about the device, and writes to it without an `await` in between. */
   tick(): void {
     if (this.#isStopped) return;
@@ -118,6 +121,7 @@ export class Agent {
     if (this.#lease !== undefined && !isNew) await this.#writeLease(this.#lease, leftMs);
     if (this.#failures >= failuresBeforePeers && this.#fence === undefined) await this.#askPeers();
     if (this.#fence !== undefined && !this.#isTainted) await this.#readTaint();
+    if (this.#failures > 0) this.#lostRenewals++;
     this.#mode.noteRenewal(contactMsOf(this.#contact));
     this.#remember();
   }

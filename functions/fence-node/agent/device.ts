@@ -5,6 +5,8 @@ import type { ExplicitOnlyReason } from "./decide-mode.ts";
 import type { Watchdog } from "./outside.ts";
 
 const sysfs = "/sys/class/watchdog";
+/** The bit of `bootstatus` by which a driver reports that its device has reset the machine (`WDIOF_CARDRESET`). */
+const resetBit = 0x20;
 /** Any byte feeds the device, but for the `V` that lets it be stopped. */
 const feedByte = "\0";
 const stopByte = "V";
@@ -31,6 +33,11 @@ export class WatchdogDevice implements Watchdog {
 
   isNoWayOut(): boolean {
     return kindOf(this.#path) === "device" && this.#attribute("nowayout") === "1";
+  }
+
+  /** Whether it has reset the machine before this boot; undefined if sysfs does not show that. */
+  hasResetMachine(): boolean | undefined {
+    return kindOf(this.#path) === "device" ? hasResetBit(this.#attribute("bootstatus")) : undefined;
   }
 
   open(): void {
@@ -61,6 +68,11 @@ export class WatchdogDevice implements Watchdog {
       return undefined;
     }
   }
+}
+
+/** What the text of `bootstatus`, a decimal number, shows of a reset; undefined for any other text. */
+export function hasResetBit(bootStatus: string | undefined): boolean | undefined {
+  return /^\d+$/.test(bootStatus ?? "") ? (Number(bootStatus) & resetBit) !== 0 : undefined;
 }
 
 function kindOf(path: string): "device" | "fifo" | "other" {

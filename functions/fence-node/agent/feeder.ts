@@ -21,6 +21,7 @@ export class Feeder {
   #isStarted: boolean;
   #fedMs: number;
   #hasReset = false;
+  #feeds = 0;
 
   /** @param isStarted an earlier process of this boot has started the device */
   constructor(outside: Outside, notes: StateLog, isStarted: boolean, onStart: () => void) {
@@ -45,6 +46,11 @@ export class Feeder {
   /** Undefined if there is no watchdog that can be used. */
   get watchdogMs(): number | undefined {
     return typeof this.#watchdog === "number" ? this.#watchdog : undefined;
+  }
+
+  /** How often this process has fed the device. */
+  get feeds(): number {
+    return this.#feeds;
   }
 
   /** Milliseconds until the next {@link tick}. */
@@ -97,6 +103,7 @@ export class Feeder {
     if (!this.#isOpen) return;
     try {
       this.#outside.watchdog.feed();
+      this.#feeds++;
       this.#fedMs = this.#outside.clock.nowMs();
       this.#notes.clear("feed");
     } catch (error) {

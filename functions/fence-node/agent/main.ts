@@ -6,6 +6,7 @@ import { Agent } from "./agent.ts";
 import { HttpsApi } from "./api.ts";
 import { BootFile, storedHistory, storedMemory } from "./boot-store.ts";
 import { WatchdogDevice } from "./device.ts";
+import { formatMetrics } from "./metrics.ts";
 import type { AgentLog } from "./outside.ts";
 import { PeerAnswers } from "./peer-answers.ts";
 import { PeerClient } from "./peer-client.ts";
@@ -24,14 +25,14 @@ const log: AgentLog = (level, message) => console.log(JSON.stringify({ level, ms
 /** The clock of `process.hrtime` stands still while the machine is suspended; this one does not. */
 const bootClock = { nowMs: () => Math.round(Number(readFileSync(uptimeFile, "utf8").split(" ")[0]) * 1000) };
 
-function makeAgent(settings: AgentSettings, api: HttpsApi): Agent {
-  const { resetFile, watchdog, watchdogMs, runFolder, stateFolder } = settings;
+function makeAgent(settings: AgentSettings, api: HttpsApi, watchdog: WatchdogDevice): Agent {
+  const { resetFile, runFolder, stateFolder } = settings;
   return new Agent(settings, {
     bootId: readFileSync(bootIdFile, "utf8").trim(),
     clock: bootClock,
     api,
     peers: new PeerClient(),
-    watchdog: new WatchdogDevice(watchdog, watchdogMs),
+    watchdog,
     store: new BootFile(join(runFolder, "agent.json"), storedMemory, log),
     history: new BootFile(join(stateFolder, "agent.json"), storedHistory, log),
     log,
@@ -54,7 +55,12 @@ async function listen(port: number, signal: AbortSignal): Promise<PeerServer | u
   return undefined;
 }
 
-function answerPeers(server: PeerServer, agent: Agent, api: HttpsApi, settings: AgentSettings): void {
+/** `hasReset`: the watchdog has reset the machine before this boot; undefined if that is unknown. */
+function serve(
+  server: PeerServer,
+  { agent, api, hasReset }: { readonly agent: Agent; readonly api: HttpsApi; readonly hasReset: boolean | undefined },
+  settings: AgentSettings,
+): void {
   const { node: name, renewTimeoutMs } = settings;
   const { key, startedMs } = agent;
   const answers = new PeerAnswers({
@@ -62,7 +68,12 @@ function answerPeers(server: PeerServer, agent: Agent, api: HttpsApi, settings: 
     freshMs: () => agent.freshMs,
     lastSuccessMs: () => agent.lastSuccessMs,
   });
-  server.serve({ name, key, answer: (node, bootId) => answers.answer(node, bootId) });
+  const metrics = () => {
+    const { drillsAnswered } = server;
+    const residentBytes = process.memoryUsage.rss();
+    return formatMetrics({ ...agent.measures, nowMs: bootClock.nowMs(), drillsAnswered, hasReset, residentBytes });
+  };
+  server.serve({ name, key, metrics, answer: (node, bootId) => answers.answer(node, bootId) });
 }
 
 /** Until the signal is aborted. What is under way ends first. */
@@ -84,8 +95,9 @@ async function run(settings: AgentSettings): Promise<void> {
   });
   if (server === undefined) return;
   const api = new HttpsApi(settings);
-  const agent = makeAgent(settings, api);
-  answerPeers(server, agent, api, settings);
+  const watchdog = new WatchdogDevice(settings.watchdog, settings.watchdogMs);
+  const agent = makeAgent(settings, api, watchdog);
+  serve(server, { agent, api, hasReset: watchdog.hasResetMachine() }, settings);
   const ticks = repeat(
     () => agent.tick(),
     () => agent.tickMs,

@@ -23,6 +23,7 @@ export class Mode {
   readonly #peers: Peers;
   readonly #notes: StateLog;
   #isArmed: boolean;
+  #why: ExplicitOnlyReason | undefined;
   #node: OwnNode | undefined;
   #drilledMs: number | undefined;
   #history: BootHistory;
@@ -42,6 +43,11 @@ export class Mode {
   /** True from before `armed` is written to the acknowledgement of another mode. */
   get isArmed(): boolean {
     return this.#isArmed;
+  }
+
+  /** Why the last renewal did not write `armed`; undefined if it did, or if there was none. */
+  get why(): ExplicitOnlyReason | undefined {
+    return this.#why;
   }
 
   /**
@@ -95,6 +101,7 @@ export class Mode {
       isArmed: this.#isArmed,
     });
     if (why === undefined) this.#isArmed = true;
+    this.#why = why;
     return why;
   }
 

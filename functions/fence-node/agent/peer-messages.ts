@@ -13,6 +13,7 @@ export const mostBodyBytes = 1024;
 
 const verdictPath = "/v1/verdict/";
 const herePath = "/v1/here";
+const metricsPath = "/metrics";
 const noncePattern = /^[\da-f]{32}$/;
 const answers: readonly PeerAnswer[] = ["alive", "stop", "no-api", "unknown"];
 
@@ -35,6 +36,8 @@ export type HereBody = Pick<VerdictBody, "peer" | "nonce">;
 export type PeerQuestion =
   | ({ readonly kind: "verdict" } & Pick<VerdictBody, "node" | "boot" | "nonce">)
   | { readonly kind: "here"; readonly nonce: string }
+  /** Prometheus asks, and no peer. */
+  | { readonly kind: "metrics" }
   /** `message` shows what the path must be. */
   | { readonly kind: "malformed"; readonly message: string }
   | { readonly kind: "other-path" };
@@ -55,6 +58,7 @@ export function parseQuestion(url: string): PeerQuestion {
     const [value = "", ...more] = parameters.getAll(name);
     return more.length === 0 ? value : "";
   };
+  if (path === metricsPath) return { kind: "metrics" };
   if (path !== herePath && !path.startsWith(verdictPath)) return { kind: "other-path" };
   const nonce = valueOfParameter("nonce");
   if (!isNonce(nonce)) return { kind: "malformed", message: "nonce must be 32 lower-case hex digits" };

@@ -1,6 +1,10 @@
-/** Where an agent answers its peers: HTTP on a port of the host, which is also the lock between an agent and its successor. */
+/**
+ * Where an agent answers its peers, and shows its metrics: HTTP on a port of the host. The port is also the lock between an agent
+ * and its successor.
+ */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { metricsType } from "./metrics.ts";
 import type { PeerVerdict } from "./outside.ts";
 import type { PeerKey } from "./peer-key.ts";
 import { formatHere, formatVerdict, type PeerQuestion, parseQuestion, signatureHeader } from "./peer-messages.ts";
@@ -19,6 +23,8 @@ export interface PeerQuestions {
   readonly key: PeerKey;
   /** For a node and a boot that parse. */
   answer(node: string, bootId: string): Promise<PeerVerdict>;
+  /** The page of metrics. */
+  metrics(): string;
 }
 
 export class PeerServer {
@@ -26,6 +32,8 @@ export class PeerServer {
   readonly port: number;
   readonly #server: Server;
   #questions: PeerQuestions | undefined;
+  /** How many drills of peers it has answered. */
+  drillsAnswered = 0;
 
   private constructor(server: Server, port: number) {
     this.#server = server;
@@ -76,11 +84,24 @@ export class PeerServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const question = parseQuestion(request.url ?? "");
     const questions = this.#questions;
-    if (question.kind === "other-path") refuse(response, 404, "there are /v1/verdict/NODE and /v1/here");
+    if (question.kind === "other-path") refuse(response, 404, "there are /v1/verdict/NODE, /v1/here and /metrics");
     else if (request.method !== "GET") refuse(response.setHeader("allow", "GET"), 405, "only GET is answered");
     else if (question.kind === "malformed") refuse(response, 400, question.message);
     else if (questions === undefined) refuse(response, 503, "this agent has not begun to answer");
-    else await reply(response, questions, question);
+    else if (question.kind === "metrics") this.#sendMetrics(response, questions);
+    else {
+      await reply(response, questions, question);
+      if (question.kind === "here") this.drillsAnswered++;
+    }
+  }
+
+  /** Not signed: no decision rests on it. */
+  #sendMetrics(response: ServerResponse, questions: PeerQuestions): void {
+    try {
+      send(response, 200, Buffer.from(questions.metrics()), { "content-type": metricsType });
+    } catch {
+      refuse(response, 503, "this agent cannot answer now");
+    }
   }
 }
 

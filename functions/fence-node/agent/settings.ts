@@ -161,6 +161,12 @@ export const agentSettings = {
 
 export type AgentSettings = ValuesOf<typeof agentSettings>;
 
+/** What the agent itself needs of them. */
+export type AgentTimes = Pick<
+  AgentSettings,
+  "node" | "hosts" | "peerPort" | "peerTimeoutMs" | "drillEveryMs" | "renewTimeoutMs" | "freshMs" | "permitMs"
+>;
+
 const optional: ReadonlySet<string> = new Set(
   [agentSettings.watchdogMs, agentSettings.resetFile, agentSettings.hosts].map(({ name }) => name),
 );

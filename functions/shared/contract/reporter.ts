@@ -1,5 +1,6 @@
 /** A function's reports to operators besides Kubernetes Events: metrics and log lines. */
 
+import type { FenceEvidence } from "../annotations/fencing.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Key } from "./keys.ts";
 
@@ -49,6 +50,29 @@ export interface ParkedReport {
   readonly ended?: { readonly outcome: (typeof parkedOutcomes)[number]; readonly seconds: number };
 }
 
+/** A fenced machine has stopped. */
+export interface EvidenceReport {
+  readonly evidence: FenceEvidence;
+  /** From arming to the evidence; undefined where the machine stopped before its fence was armed. */
+  readonly seconds: number | undefined;
+}
+
+/** All fences of the cluster that have not ended. */
+export interface FencesReport {
+  /** How many are in each phase. */
+  readonly phases: ReadonlyMap<string, number>;
+  /** Those that a guard blocks. `sinceMs`: since when the first of them is in its phase, in milliseconds since the epoch. */
+  readonly waiting: readonly { readonly guard: string; readonly fences: number; readonly sinceMs: number }[];
+}
+
+/** The agents of all nodes, and the slots of fences. */
+export interface AgentsReport {
+  /** How many nodes have an agent in each mode, or none that renews. */
+  readonly modes: ReadonlyMap<string, number>;
+  /** How many slots are taken; undefined where that cannot be read. */
+  readonly slots: number | undefined;
+}
+
 export interface Reporter {
   verdict(report: ReconcileReport): void;
   act(report: ActReport): void;
@@ -58,6 +82,9 @@ export interface Reporter {
   malformed(key: GroupKey, statefulSet: string, annotation: string, message: string): void;
   health(report: HealthReport): void;
   parked(report: ParkedReport): void;
+  evidence(report: EvidenceReport): void;
+  fences(report: FencesReport): void;
+  agents(report: AgentsReport): void;
 }
 
 /** Reports nothing: for tests about something else. */
@@ -69,4 +96,7 @@ export const silentReporter: Reporter = {
   malformed() {},
   health() {},
   parked() {},
+  evidence() {},
+  fences() {},
+  agents() {},
 };

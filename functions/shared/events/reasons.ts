@@ -61,4 +61,6 @@ export const eventReasons = {
   fenceRefused: "FenceRefused",
   fenceUnannounced: "FenceUnannounced",
   fenceDone: "FenceDone",
+  agentArmed: "AgentArmed",
+  agentNotArmed: "AgentNotArmed",
 } as const;

@@ -139,3 +139,71 @@ test("in shadow mode nothing is proposed", async () => {
   assert.ok(due.includes("a-0"));
   assert.equal(surveyed.proposedTo("a-0"), undefined);
 });
+
+test("the survey reports how many nodes have an agent in each mode; one that has not renewed for two minutes is silent", async () => {
+  const surveyed = new Surveyed();
+  for (const name of names) surveyed.write(name, { "agent-mode": "armed" });
+  assert.deepEqual(await surveyed.tick(), []);
+  assert.equal(surveyed.world.harness.agents, undefined, "a process that begins has seen no agent renew");
+  const counted = async (afterMs: number, ...renewing: readonly string[]) => {
+    await surveyed.world.harness.goOn(afterMs);
+    surveyed.renew(...renewing);
+    await surveyed.tick();
+    return [...(surveyed.world.harness.agents?.modes ?? [])].filter(([, nodes]) => nodes > 0);
+  };
+  assert.deepEqual(await counted(10_000), [["armed", 3]]);
+  for (const name of ["a-0", "b-1"])
+    surveyed.write(name, { "agent-mode": name === "a-0" ? "explicit-only" : "rubbish" });
+  const expected = [
+    ["armed", 1],
+    ["explicit-only", 1],
+    ["unknown", 1],
+  ];
+  assert.deepEqual(await counted(60_000, "a-0", "b-1"), expected);
+  await counted(60_000, "a-0", "b-1");
+  const silent = [
+    ["explicit-only", 1],
+    ["unknown", 1],
+    ["silent", 1],
+  ];
+  assert.deepEqual(await counted(60_000, "a-0", "b-1"), silent);
+});
+
+test("an agent that is not armed has one Event on its Node, and one more when it is armed", async () => {
+  const surveyed = new Surveyed();
+  const { store } = surveyed.world.harness.world;
+  const sent = () => store.list("events").items.map(({ reason, message }) => [reason, message]);
+  surveyed.write("b-1", { "agent-mode": "explicit-only", "agent-why": "peers-silent" });
+  const minutes = async (count: number) => {
+    for (let minute = 0; minute < count; minute++) {
+      await surveyed.world.harness.goOn(60_000);
+      await surveyed.tick();
+    }
+  };
+  for (const name of ["a-0", "c-2"]) surveyed.write(name, { "agent-mode": "armed" });
+  await surveyed.tick();
+  await minutes(10);
+  const because = "the agent of b-1 is explicit-only (peers-silent): time is no evidence that the node has stopped";
+  assert.deepEqual(sent(), [["AgentNotArmed", because]]);
+  surveyed.write("b-1", { "agent-mode": "armed", "agent-why": null });
+  await minutes(10);
+  assert.deepEqual(
+    sent()
+      .map(([reason]) => reason)
+      .sort(),
+    ["AgentArmed", "AgentNotArmed"],
+  );
+});
+
+test("the tick reports the fences of all nodes", async () => {
+  const surveyed = new Surveyed();
+  surveyed.world.annotate({ "sluice.dev/unhealthy": "disk failed" });
+  await surveyed.reconcileAll(["a-0"]);
+  await surveyed.tick();
+  const { phases, waiting } = surveyed.world.harness.fences ?? assert.fail();
+  assert.equal(phases.get("armed"), 1);
+  assert.deepEqual(
+    waiting.map(({ guard, fences }) => [guard, fences]),
+    [["not-armed", 1]],
+  );
+});

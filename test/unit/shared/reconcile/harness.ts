@@ -10,7 +10,14 @@ import { createWatchCache, type WatchCache } from "../../../../functions/shared/
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
-import type { ActReport, ParkedReport, ReconcileReport } from "../../../../functions/shared/contract/reporter.ts";
+import type {
+  ActReport,
+  AgentsReport,
+  EvidenceReport,
+  FencesReport,
+  ParkedReport,
+  ReconcileReport,
+} from "../../../../functions/shared/contract/reporter.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
@@ -73,6 +80,10 @@ export class Harness {
   readonly problems: string[] = [];
   readonly health: string[] = [];
   readonly holds: ParkedReport[] = [];
+  readonly evidence: EvidenceReport[] = [];
+  /** The last report of each. */
+  fences: FencesReport | undefined;
+  agents: AgentsReport | undefined;
   conflicts = 0;
   interfere: Interference = () => {};
   #context: Context;
@@ -94,6 +105,13 @@ export class Harness {
         malformed: (_key, statefulSet, annotation) => void this.malformed.push(`${statefulSet} ${annotation}`),
         health: ({ product, state }) => void this.health.push(`${product} ${state}`),
         parked: (report) => void this.holds.push(report),
+        evidence: (report) => void this.evidence.push(report),
+        fences: (report) => {
+          this.fences = report;
+        },
+        agents: (report) => {
+          this.agents = report;
+        },
       },
       mode: "act",
       namespaces: undefined,

@@ -87,7 +87,12 @@ suite("what an agent takes for an answer of a peer", () => {
       { verdict: "stop", fenceId },
     ];
     const left = [...verdicts];
-    server.serve({ name: "node-2", key, answer: async () => left.shift() ?? { verdict: "unknown" } });
+    server.serve({
+      name: "node-2",
+      key,
+      metrics: () => "",
+      answer: async () => left.shift() ?? { verdict: "unknown" },
+    });
     const peer = peerAt({ host: "127.0.0.1", port: server.port });
     for (const verdict of verdicts) assert.deepEqual(await client.ask(peer, question, timeoutMs), verdict);
     assert.equal(await client.drill(peer, timeoutMs), true);

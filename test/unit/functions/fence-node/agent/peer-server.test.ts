@@ -38,13 +38,18 @@ async function send(port: number, url: string, { method = "GET", host = "127.0.0
 /** A server that runs while the test does. */
 async function serving(
   run: (server: PeerServer, asked: string[]) => Promise<void>,
-  { answer = async (): Promise<PeerVerdict> => ({ verdict: "alive" }), timeMs = 20_000 } = {},
+  {
+    answer = async (): Promise<PeerVerdict> => ({ verdict: "alive" }),
+    metrics = () => "sluice_agent_feeds_total 1\n",
+    timeMs = 20_000,
+  } = {},
 ): Promise<void> {
   const server = await PeerServer.listen(0, timeMs);
   const asked: string[] = [];
   server.serve({
     name: "node-2",
     key,
+    metrics,
     answer: (...question) => {
       asked.push(question.join(" "));
       return answer();
@@ -116,7 +121,8 @@ suite("the answers of an agent's server", () => {
         [path.replace(nonce, "x"), "GET", 400, /^nonce must be/],
         ["/v1/here", "GET", 400, /^nonce must be/],
         ["/", "GET", 404, /\/v1\/here/],
-        ["/metrics", "POST", 404, /\/v1\/here/],
+        ["/metrics", "POST", 405, /only GET/],
+        ["/metrics/", "GET", 404, /\/metrics/],
         [path, "POST", 405, /only GET/],
         [herePathOf(nonce), "DELETE", 405, /only GET/],
       ] as const) {
@@ -130,10 +136,33 @@ suite("the answers of an agent's server", () => {
     });
   });
 
+  test("the page of metrics is text, unsigned, and asks the agent no question", async () => {
+    await serving(async ({ port }, asked) => {
+      const { status, headers, body } = await send(port, "/metrics?name[]=x");
+      assert.deepEqual([status, body.toString()], [200, "sluice_agent_feeds_total 1\n"]);
+      assert.equal(headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+      assert.equal(headers[signatureHeader], undefined);
+      assert.deepEqual(asked, []);
+    });
+    const metrics = () => {
+      throw new Error("broken");
+    };
+    await serving(async ({ port }) => assert.equal((await send(port, "/metrics")).status, 503), { metrics });
+  });
+
+  test("drills are counted when they have been answered, and no other request is", async () => {
+    await serving(async (server) => {
+      for (const url of [herePathOf(nonce), path, "/metrics", "/v1/here", herePathOf(nonce)])
+        await send(server.port, url);
+      assert.equal(server.drillsAnswered, 2);
+    });
+  });
+
   test("a server that does not serve yet answers 503, and so does one whose agent fails", async () => {
     const server = await PeerServer.listen(0);
     assert.equal((await send(server.port, path)).status, 503);
     assert.equal((await send(server.port, herePathOf(nonce))).status, 503);
+    assert.equal((await send(server.port, "/metrics")).status, 503);
     await server.close();
     const answer = async (): Promise<PeerVerdict> => {
       throw new Error("broken");

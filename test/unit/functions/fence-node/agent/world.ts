@@ -1,5 +1,5 @@
 /** An agent without a machine: its clock, its API server and its watchdog are played. */
-import { Agent, type AgentTimes } from "../../../../../functions/fence-node/agent/agent.ts";
+import { Agent } from "../../../../../functions/fence-node/agent/agent.ts";
 import type { BootHistory } from "../../../../../functions/fence-node/agent/decide-boots.ts";
 import type { ExplicitOnlyReason, OwnNode } from "../../../../../functions/fence-node/agent/decide-mode.ts";
 import type { LeaseAnnotations } from "../../../../../functions/fence-node/agent/decide-renewal.ts";
@@ -10,6 +10,7 @@ import type {
   PeerVerdict,
 } from "../../../../../functions/fence-node/agent/outside.ts";
 import { createPeerKey } from "../../../../../functions/fence-node/agent/peer-key.ts";
+import type { AgentTimes } from "../../../../../functions/fence-node/agent/settings.ts";
 import { fingerprintOf } from "../../../../../functions/fence-node/fingerprint.ts";
 
 export const bootId = "11111111-1111-4111-8111-111111111111";
