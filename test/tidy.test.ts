@@ -108,7 +108,9 @@ test("only the table imports functions; the servers import nothing but ../functi
 });
 
 test("no file names a function, except those in its folder", () => {
-  const offences = product.flatMap(({ path, text }) =>
+  // Accounts of fencing are called as rights and policies of a cluster have them, whatever functions run with them.
+  const others = product.filter(({ path }) => path !== "knative/render/fencing/names.ts");
+  const offences = others.flatMap(({ path, text }) =>
     folders
       .filter((name) => !path.startsWith(`functions/${name}/`) && withoutComments(text).includes(`"${name}"`))
       .map((name) => `${path}: ${name}`),

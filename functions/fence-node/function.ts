@@ -3,6 +3,7 @@ import { fenceStrategy } from "../shared/annotations/fencing-deletion.ts";
 import { agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { fenceSlots } from "../shared/annotations/fencing-slots.ts";
 import { pathsOf } from "../shared/annotations/paths.ts";
+import { ledgerFormat } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { ledgerNeeds, ledgerReads, ledgerWrites } from "./ledger-rights.ts";
@@ -35,7 +36,7 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
       group: "coordination.k8s.io",
       resource: "leases",
       verbs: ["get", "list", "create", "patch", "delete"],
-      changes: pathsOf(...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots),
+      changes: pathsOf(ledgerFormat, ...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots),
     },
     ...ledgerNeeds,
     { group: "", resource: "events", verbs: ["create"], scope: "default" },
