@@ -16,6 +16,8 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
   concern:
     "reset a node that is marked unhealthy, and let its pods go elsewhere once there is evidence that it has stopped",
   isOptIn: true,
+  // Before it, the token of an agent does not name its node, and any agent could write the Lease of any other one.
+  leastKubernetes: "1.32",
   keyedBy: "nodes",
   watches: [{ resource: "nodes", keysOf: ({ name }) => [{ resource: "nodes", namespace: "", name }] }],
   listKeys,

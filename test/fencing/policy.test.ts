@@ -5,9 +5,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { agentAccount, fencingNamespace } from "../../knative/render/fencing/names.ts";
-import type { Api } from "../controlplane/api.ts";
+import { type Api, eventually } from "../controlplane/api.ts";
 import { tokenOf } from "../support/installed.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
+import type { NodeObject } from "./cluster.ts";
+import { FencedLife } from "./policy-life.ts";
 import { elsewhere, leasePath, longName, nodePath, PolicyStage, refusalOf, type Write } from "./policy-stage.ts";
 
 const key = (name: string) => `sluice.dev/${name}`;
@@ -49,6 +51,19 @@ const notOwn = "an agent writes the Lease of the node in its token alone";
 const otherAnnotation = "no other label or annotation";
 const otherField = "no other field";
 
+const textOf = ({ metadata }: NodeObject, name: string) => metadata.annotations?.[key(name)];
+const isOfFence = (name: string) => name.startsWith(key("")) || name === outOfService().key;
+/** Writes of both accounts, one of each kind. */
+const lifeOfFence = [
+  "create leases sluice-fencing/agent-fenced",
+  "patch leases sluice-fencing/agent-fenced",
+  "create leases sluice-fencing/fence-fenced",
+  "patch leases sluice-fencing/fence-fenced",
+  "delete leases sluice-fencing/fence-fenced",
+  "patch nodes undefined/fenced",
+  "patch leases db/sluice-db",
+];
+
 describe("the policies of fencing on the real API server", { skip: await skipWithoutControlPlane() }, () => {
   let stage: PolicyStage;
   let agent: Api;
@@ -58,7 +73,7 @@ describe("the policies of fencing on the real API server", { skip: await skipWit
     const { admin } = stage;
     const spec = { taints: [foreign] };
     for (const name of ["node-1", "node-2", longName]) await admin.post(nodePath(), { metadata: { name }, spec });
-    await admin.post(nodePath(), { metadata: { name: "tainted" }, spec: { taints: [foreign, fence] } });
+    await postTainted("tainted");
     agent = await stage.open(await stage.tokenOn("node-1"));
     const records = ["agent-node-1", "agent-node-2", "fence-node-2", "fence-slots", "other"];
     for (const name of records) await admin.post(leasePath(), lease(name));
@@ -67,6 +82,9 @@ describe("the policies of fencing on the real API server", { skip: await skipWit
   });
 
   after(() => stage?.stop());
+
+  const postTainted = (name: string) =>
+    stage.admin.post(nodePath(), { metadata: { name }, spec: { taints: [foreign, fence] } });
 
   test("an agent writes what agents say into the Lease of the node in its token, and nothing else anywhere", async () => {
     const renewal = { [key("agent-mode")]: "armed", [key("agent-peers")]: "", [key("agent-renewals")]: "7" };
@@ -216,9 +234,47 @@ describe("the policies of fencing on the real API server", { skip: await skipWit
       });
   });
 
+  test("a fence that a person confirms goes from its mark to its end with the tokens of both accounts, and no write is refused", async (context) => {
+    const life = new FencedLife(stage);
+    context.after(async () => {
+      if (!("passed" in context && context.passed === true)) life.print();
+      await life.stop();
+    });
+    await life.start();
+    const pod = await life.untilPodReady();
+    await life.annotate({ [key("unhealthy")]: "disk failed" });
+    await life.untilReset();
+    await life.endAgent();
+    await life.report(life.bootId, "Unknown");
+    const { metadata } = await life.untilNode("the id of the fence", (node) => textOf(node, "fence-phase") === "armed");
+    await life.annotate({ [key("fence-confirmed")]: metadata.annotations?.[key("fence-id")] ?? "" });
+    await life.untilNode("the node is evacuated", (node) => textOf(node, "fence-phase") === "fenced");
+    await life.report("new-boot", "True");
+    await life.untilNode("nothing is left on the Node", ({ metadata: { annotations = {} }, spec }) =>
+      [...Object.keys(annotations), ...(spec.taints ?? []).map((one) => one.key)].every((one) => !isOfFence(one)),
+    );
+    assert.notEqual(await life.untilPodReady(), pod, "Kubernetes has taken the pod off the Node");
+    await eventually("the end of the record", 45_000, async () =>
+      (await life.lease("fence-fenced")) === undefined ? true : undefined,
+    );
+    assert.equal((await life.lease("agent-fenced"))?.[key("fence-armed")], undefined);
+
+    const writes = await life.writes();
+    const refused = writes.filter(({ code = 0 }) => code >= 400 && code !== 409);
+    assert.deepEqual(
+      refused.map(({ verb, resource, name, message }) => `${verb} ${resource} ${name}: ${message}`),
+      [],
+    );
+    const carriedOut = new Set(
+      writes.map(({ verb, resource, namespace, name }) => `${verb} ${resource} ${namespace}/${name}`),
+    );
+    for (const wanted of lifeOfFence) assert.ok(carriedOut.has(wanted), `${wanted}: ${[...carriedOut].join(", ")}`);
+  });
+
   // The last one, because its policies replace the others.
   test("for the strategy node-deletion the functions also make Nodes, and delete them under the taint of a fence", async () => {
     await stage.apply("base/fencing-policy-deletion");
+    await postTainted("deleted");
     const labels = { "example.com/rack": "7" };
     const annotations = { "example.com/owner": "storage", [key("fence-id")]: "id" };
     const made = {
@@ -237,7 +293,7 @@ describe("the policies of fencing on the real API server", { skip: await skipWit
       ],
       "what the Node lacks": [patchNode("node-1", lacking), ""],
       "a taint of others is lost": [taint("node-1"), "taints of others stay"],
-      "the end of a Node": [{ method: "DELETE", path: nodePath("tainted") }, ""],
+      "the end of a Node": [{ method: "DELETE", path: nodePath("deleted") }, ""],
       "the end of a Node without the taint": [{ method: "DELETE", path: nodePath("node-1") }, "is not deleted"],
       "a status": [
         { method: "PATCH", path: nodePath("node-1/status"), body: { status: { phase: "Running" } } },
