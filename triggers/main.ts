@@ -9,10 +9,12 @@ import { messageOf } from "../functions/shared/base/error-message.ts";
 import { escapeControls } from "../functions/shared/base/escape-control.ts";
 import type { CertificateSettings } from "../functions/shared/certificates/settings.ts";
 import { processClock, sleep } from "../functions/shared/clock/process-clock.ts";
+import type { Definition } from "../functions/shared/contract/definition.ts";
 import { type ConnectedPods, connectPods } from "../functions/shared/http/connections.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import manifest from "../package.json" with { type: "json" };
 import { endWork, type Running } from "./ending.ts";
+import { refuseKubernetes } from "./refuse-kubernetes.ts";
 import { readRecording, replay } from "./replay/replay.ts";
 import {
   type CertificateSource,
@@ -32,7 +34,7 @@ import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
-import { admissionFunctions, groupFunctions } from "./table.ts";
+import { admissionFunctions, groupFunctions, table } from "./table.ts";
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
 import { startTracing, type Tracing } from "./telemetry/tracing.ts";
 import { checkUninstall } from "./uninstall/check.ts";
@@ -145,6 +147,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const namespaces = namespacesOf(settings, cluster);
   const isServed = servedBy(settings);
   const definitions = groupFunctions.filter(isServed);
+  await requireKubernetes(parts, table.filter(isServed));
   const certificate = certificateOf(settings, namespaces, cluster);
   const source = await sourceOf(parts, certificate);
   const stopping = new AbortController();
@@ -190,6 +193,18 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   logListening(parts, plain.port, namespaces, admissions.length > 0);
   endOnSignal(parts, { standalone, cron, plain, tlsPort, admissions }, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
+}
+
+/** Resolves once the API server has reported a version that is new enough for all of them. Asks only if one says which is. */
+async function requireKubernetes({ cluster, health }: Process, definitions: readonly Definition[]): Promise<void> {
+  if (definitions.every(({ leastKubernetes }) => leastKubernetes === undefined)) return;
+  const known = new AbortController();
+  const ask = async () => {
+    const refusals = refuseKubernetes(definitions, await cluster.ready());
+    if (refusals.length > 0) exitWith(1, refusals);
+    known.abort();
+  };
+  await health.probe(ask, known.signal);
 }
 
 function logListening(

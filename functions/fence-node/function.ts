@@ -3,6 +3,7 @@ import { fenceStrategy } from "../shared/annotations/fencing-deletion.ts";
 import { agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { fenceSlots } from "../shared/annotations/fencing-slots.ts";
 import { pathsOf } from "../shared/annotations/paths.ts";
+import { ledgerFormat } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { ledgerNeeds, ledgerReads, ledgerWrites } from "./ledger-rights.ts";
@@ -15,6 +16,8 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
   concern:
     "reset a node that is marked unhealthy, and let its pods go elsewhere once there is evidence that it has stopped",
   isOptIn: true,
+  // Before it, the token of an agent does not name its node, and any agent could write the Lease of any other one.
+  leastKubernetes: "1.32",
   keyedBy: "nodes",
   watches: [{ resource: "nodes", keysOf: ({ name }) => [{ resource: "nodes", namespace: "", name }] }],
   listKeys,
@@ -35,7 +38,7 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
       group: "coordination.k8s.io",
       resource: "leases",
       verbs: ["get", "list", "create", "patch", "delete"],
-      changes: pathsOf(...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots),
+      changes: pathsOf(ledgerFormat, ...keys.recordEntries, keys.fenceArmed, agentPeersProposed, fenceSlots),
     },
     ...ledgerNeeds,
     { group: "", resource: "events", verbs: ["create"], scope: "default" },

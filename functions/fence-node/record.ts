@@ -13,12 +13,10 @@ import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
 /** The one format of records that this version writes and reads. */
 export const knownFormat = "1";
 
-/** Our taint `out-of-service` has the id of the fence in its value. */
-const ourValue = /^sluice-/;
 type Taint = NonNullable<NonNullable<NodeObject["spec"]>["taints"]>[number];
 export const isOurOutOfService = ({ key, value = "" }: Taint): boolean =>
-  key === keys.outOfServiceTaint.key && ourValue.test(value);
-export const outOfServiceValue = (fenceId: string): string => `sluice-${fenceId}`;
+  key === keys.outOfServiceTaint.key && value.startsWith(keys.ourOutOfServicePrefix);
+export const outOfServiceValue = (fenceId: string): string => `${keys.ourOutOfServicePrefix}${fenceId}`;
 
 const isTaint = (wanted: { readonly key: string; readonly effect: string }) => (one: Taint) =>
   one.key === wanted.key && one.effect === wanted.effect;

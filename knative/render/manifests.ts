@@ -21,6 +21,8 @@ import {
 import { fenceOf } from "./fence/fence.ts";
 import { guardOf } from "./fence/guard.ts";
 import { fencingMonitors, fencingRule } from "./fencing/monitoring.ts";
+import { functionAccount } from "./fencing/names.ts";
+import { deletionNeed, fencingPoliciesOf } from "./fencing/policy.ts";
 import { type ListedKinds, needsOfKinds } from "./kinds.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
@@ -82,6 +84,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     certificate: [emptySecret()],
   });
   folder("fence", { fence: fenceOf(workloadsOf(granted)), guard: guardOf(workloadsOf(granted)) });
+  for (const [name, policies] of fencingFoldersOf(functions)) folder(name, { policies });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
   folder("outside", { outside: outsideOf(granted.groupFunctions) });
@@ -93,6 +96,17 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   folder("fencing-monitoring", { alerts: [fencingRule()], scraping: fencingMonitors() });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
   return files;
+}
+
+/** The policies of an installation of fencing, and those for the strategy `node-deletion`, by their folders. */
+function fencingFoldersOf({ groupFunctions }: Functions): readonly (readonly [string, readonly Manifest[]])[] {
+  const definition = groupFunctions.find(({ name }) => name === functionAccount);
+  if (definition === undefined) return [];
+  const { needs } = definition;
+  return [
+    ["fencing-policy", fencingPoliciesOf(needs)],
+    ["fencing-policy-deletion", fencingPoliciesOf([...needs, deletionNeed])],
+  ];
 }
 
 /** Every writing account of a served namespace, with all needs of its functions. */

@@ -13,6 +13,7 @@ import type { Reservation } from "../../functions/shared/ledger/reservation.ts";
 import { waitForLedger, writeChange } from "../../functions/shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../../functions/shared/transaction/observe-group.ts";
 import { Api } from "../controlplane/api.ts";
+import { KUBERNETES, wantedKubernetes } from "../controlplane/assets.ts";
 import { type ControlPlane, findAssets, startControlPlane } from "../controlplane/controlplane.ts";
 import { kubeconfigText } from "../support/kubeconfig.ts";
 import { rejection } from "../support/rejection.ts";
@@ -45,7 +46,9 @@ describe("real API server only", { skip }, () => {
   });
 
   test("is ready, and reports when it is not", async () => {
-    await cluster.ready();
+    const [major, minor] = KUBERNETES[wantedKubernetes()].version.split(".");
+    const reported = await cluster.ready();
+    assert.deepEqual([reported.major, reported.minor], [major, minor]);
     assert.equal(cluster.namespace, "default");
   });
 

@@ -5,6 +5,7 @@ import { KUBERNETES } from "../controlplane/assets.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
+import { launchServer } from "../support/server.ts";
 
 interface Workload extends Built {
   readonly spec: { readonly template: { readonly spec: object } };
@@ -57,5 +58,17 @@ suite("the oldest Kubernetes on the real API server", { skip: await skipWithoutC
       const changed: Policy = { ...policy, spec: { ...spec, ...later } };
       await assert.rejects(rehearse(changed), /undeclared reference to 'isSemver'/);
     }
+  });
+
+  test("fencing does not start on it, and says in one message which version it needs", async () => {
+    const settings = { FUNCTION: "fence-node" };
+    const launched = launchServer({ kubeconfig: controlPlane.kubeconfig, namespace: "default", settings });
+    const { code } = await launched.ended;
+    const { stdout, stderr } = launched.printed();
+    assert.equal(code, 1);
+    const [, minor] = KUBERNETES.oldest.version.split(".");
+    const expected = `sluice: fence-node needs Kubernetes 1.32 or newer, and the API server is of version 1.${minor}: it does not start\n`;
+    assert.equal(stderr, expected);
+    assert.ok(!stdout.includes("listening on port"));
   });
 });

@@ -16,7 +16,7 @@ export interface ApiServerHealth {
   /** Why the API server counts as away; undefined while it does not. */
   away(): string | undefined;
   /** Asks the API server while calls fail, until stopped. Resolves, never rejects. */
-  probe(ready: () => Promise<void>, stopped: AbortSignal): Promise<void>;
+  probe(ready: () => Promise<unknown>, stopped: AbortSignal): Promise<void>;
 }
 
 /** `onChange` is called once when the API server stops answering, and once when it answers again. */

@@ -233,8 +233,9 @@ export const fenceArmed = inAgentLease("sluice.dev/fence-armed", parseArmed, {
 export const fenceTaint = { key: fenceKey, effect: "NoSchedule" } as const;
 /** Stands beside it on a Node that was fenced too often: Kubernetes moves its pods away. */
 export const emptyingTaint = { key: fenceKey, effect: "NoExecute" } as const;
-/** Tells Kubernetes that the pods of a Node have ended. Ours has the id of the fence as its value. */
+/** Tells Kubernetes that the pods of a Node have ended. Ours has the id of the fence as its value, after a prefix. */
 export const outOfServiceTaint = { key: "node.kubernetes.io/out-of-service", effect: "NoExecute" } as const;
+export const ourOutOfServicePrefix = "sluice-";
 
 /** What stands in a record, besides its format. */
 export const recordEntries = [

@@ -77,6 +77,8 @@ export interface Definition {
    * and of the chart, so that its rights are given only to users who ask for it. Absent: it belongs to all of them.
    */
   readonly isOptIn?: true;
+  /** The oldest Kubernetes on which it runs, such as `1.32`: a process with it ends on an older one. Absent: it runs on any. */
+  readonly leastKubernetes?: `1.${number}`;
   readonly needs: readonly Need[];
   /** Absent: users name no kinds to it. */
   readonly kindNeeds?: readonly KindNeed[];

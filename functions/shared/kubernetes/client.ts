@@ -47,13 +47,19 @@ export interface ConnectOptions {
   readonly onRequest?: (observation: RequestObservation) => void;
 }
 
+/** As the API server reports it: `1` and `32`, or `32+` for one that its distribution has changed. */
+export interface KubernetesVersion {
+  readonly major?: string;
+  readonly minor?: string;
+}
+
 export interface KubernetesCluster extends Cluster {
   /** The namespace of the kubeconfig's context, or of the pod: `default` when neither says. */
   readonly namespace: string;
   /** True for the service account of a pod, false for a kubeconfig. */
   readonly isInPod: boolean;
-  /** Resolves when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
-  ready(): Promise<void>;
+  /** Resolves to its version when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
+  ready(): Promise<KubernetesVersion>;
   /** Ends all connections, so that calls under way reject. */
   close(): Promise<void>;
 }
@@ -170,10 +176,10 @@ class ConnectedCluster implements KubernetesCluster {
 
   readonly sleep = sleep;
 
-  async ready(): Promise<void> {
+  ready(): Promise<KubernetesVersion> {
     // /version is JSON that any account may read, and an API server answers it only when it serves.
     const path = "/version";
-    await this.#send({ verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true });
+    return this.#send({ verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true });
   }
 
   readonly close = () => this.#access.close();

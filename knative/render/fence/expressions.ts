@@ -35,9 +35,9 @@ function tableIn(table: Table): string {
 }
 
 /** True for a request of one of our accounts. Kustomize writes the namespace between the colons. */
-export function isOurs(accounts: readonly string[]): string {
+export function isOurs(accounts: readonly string[], namespace = placeholderNamespace): string {
   const user = "request.userInfo.username";
-  const isHere = `${user}.startsWith('system:serviceaccount:${placeholderNamespace}:')`;
+  const isHere = `${user}.startsWith('system:serviceaccount:${namespace}:')`;
   return `${isHere} && ${user}.split(':')[3] in ${listIn(accounts)}`;
 }
 
@@ -46,8 +46,12 @@ export const wordless = { labels: "{}", annotations: "{}", finalizers: "[]", own
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
 
-/** The common variables of the validations: the object before and after, and the paths that this account may change. */
-export function variablesOf(table: Table): readonly Variable[] {
+/**
+ * The common variables of the validations: the object before and after, and the paths that this account may change.
+ *
+ * @param sort expression of what the table adds to the name of a resource whose objects are of several sorts; absent: nothing
+ */
+export function variablesOf(table: Table, sort?: string): readonly Variable[] {
   const metadata = Object.entries(wordless).flatMap(([field, nothing]): Variable[] =>
     ["before", "after"].map((when) => ({
       name: `${field}${capital(when)}`,
@@ -61,7 +65,8 @@ export function variablesOf(table: Table): readonly Variable[] {
       name: "resource",
       expression:
         "request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group) + " +
-        "(has(request.subResource) && request.subResource != '' ? '/' + request.subResource : '')",
+        "(has(request.subResource) && request.subResource != '' ? '/' + request.subResource : '')" +
+        (sort === undefined ? "" : ` + ${sort}`),
     },
     {
       name: "changes",

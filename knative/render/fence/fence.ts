@@ -62,6 +62,14 @@ const isLedger = (when: string) =>
   `(variables.${when.toLowerCase()} == {'metadata': {}} || ` +
   `variables.${when.toLowerCase()}.metadata.name.startsWith(${literal(ledgerPrefix)}) && ${group} in variables.annotations${when})`;
 
+/** Holds an account to Leases that are ledgers. It needs the variables that all policies have. */
+export const ledgersAlone: Validation = {
+  expression:
+    `${isLedger("Before")} &&\n${isLedger("After")} &&\n` +
+    `(request.operation != 'UPDATE' || variables.annotationsAfter[${group}] == variables.annotationsBefore[${group}])`,
+  message: "Sluice writes no Lease but those that are ledgers, and each stays the ledger of its group",
+};
+
 const parts: readonly Part[] = [
   {
     name: "webhooks",
@@ -100,14 +108,7 @@ const parts: readonly Part[] = [
     name: "leases",
     covers: isLease,
     isDeleted: true,
-    validations: [
-      {
-        expression:
-          `${isLedger("Before")} &&\n${isLedger("After")} &&\n` +
-          `(request.operation != 'UPDATE' || variables.annotationsAfter[${group}] == variables.annotationsBefore[${group}])`,
-        message: "Sluice writes no Lease but those that are ledgers, and each stays the ledger of its group",
-      },
-    ],
+    validations: [ledgersAlone],
   },
 ];
 

@@ -261,10 +261,10 @@ describe("clock and readiness", () => {
     });
   });
 
-  test("ready() requests the version, and rejects without an answer", async () => {
+  test("ready() requests the version and resolves to it, and rejects without an answer", async () => {
     await withServer({ requestTimeoutMs: 500 }, async ({ cluster, server }) => {
-      server.answer(({ response }) => response.end('{"gitVersion":"v1.36.3"}'));
-      await cluster.ready();
+      server.answer(({ response }) => response.end('{"major":"1","minor":"36"}'));
+      assert.deepEqual(await cluster.ready(), { major: "1", minor: "36" });
       assert.equal(server.requests[0]?.url, "/version");
       server.answer((exchange) => refuse(exchange, 503, "ServiceUnavailable"));
       assert.equal((await rejection(cluster.ready())).code, 503);

@@ -127,24 +127,26 @@ suite("what an agent takes for an answer of a peer", () => {
 });
 
 suite("what an agent takes for no answer", () => {
-  test("an answer without a signature, with a forged one, or by the key of another peer", async () => {
+  test("an alive or a stop without a signature, with a forged one, or by the key of another peer", async () => {
     const other = createPeerKey();
-    for (const signature of [
-      undefined,
-      "",
-      "A".repeat(86),
-      (body: Buffer) => other.sign(body),
-      (body: Buffer) => `${key.sign(body)}A`,
+    const signatures: readonly ((body: Buffer) => string | undefined)[] = [
+      () => undefined,
+      () => "",
+      () => "A".repeat(86),
+      (body) => other.sign(body),
+      (body) => `${key.sign(body)}A`,
       () => key.sign(Buffer.from("other")),
-    ]) {
-      const verdict = await askOnce((request, response) => {
-        const body = formatVerdict(verdictOn(request));
-        const text = typeof signature === "function" ? signature(body) : signature;
-        if (text !== undefined) response.setHeader(signatureHeader, text);
-        response.end(body);
-      });
-      assert.equal(verdict, undefined);
-    }
+    ];
+    for (const change of [{ verdict: "alive" }, { verdict: "stop", fenceId }] as const)
+      for (const sign of signatures) {
+        const verdict = await askOnce((request, response) => {
+          const body = formatVerdict(verdictOn(request, change));
+          const text = sign(body);
+          if (text !== undefined) response.setHeader(signatureHeader, text);
+          response.end(body);
+        });
+        assert.equal(verdict, undefined);
+      }
   });
 
   test("an answer that was changed on its way", async () => {
