@@ -104,6 +104,7 @@ describe("the bench of fences", () => {
       "110",
     ]);
     assert.deepEqual(cellsOf(text, "trials that ended"), ["2 of 3", "1 of 1"]);
+    assert.deepEqual(cellsOf(text, "load of this machine before each trial"), ["1.0", "1.0"]);
     assert.deepEqual(cellsOf(text, "self-node-remediation waits, by its own formula"), ["130", "130"]);
     assert.match(text, /The pod has no volume/);
   });

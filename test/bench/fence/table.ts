@@ -62,6 +62,7 @@ export function fenceTable(trials: readonly FenceTrial[]): string {
     ["seconds", ...cases, "at most"],
     ...rows,
     ["trials that ended", ...cases.map((fenceCase) => endedOf(trials, fenceCase)), ""],
+    ["load of this machine before each trial", ...cases.map((fenceCase) => loadOf(trials, fenceCase)), ""],
     ["self-node-remediation waits, by its own formula", ...cases.map(() => original), ""],
   ];
   const described = cases.map((fenceCase) => `  ${fenceCase}: ${meanings[fenceCase]}`);
@@ -78,6 +79,11 @@ function cellOf(seconds: readonly number[], { atMost = Number.POSITIVE_INFINITY 
 function endedOf(trials: readonly FenceTrial[], fenceCase: FenceCase): string {
   const all = trials.filter((trial) => trial.fenceCase === fenceCase);
   return `${all.filter(({ figures }) => figures !== undefined).length} of ${all.length}`;
+}
+
+function loadOf(trials: readonly FenceTrial[], fenceCase: FenceCase): string {
+  const loads = trials.filter((trial) => trial.fenceCase === fenceCase).map(({ load }) => load);
+  return spreadText(loads, 1);
 }
 
 /** The same at other sizes: by the original's formula, and of ours in virtual time. */
