@@ -1,6 +1,10 @@
 /** The bench of fences without machines: its flags, its bounds, its tables, and fences in virtual time. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { agentSettings } from "../../../functions/fence-node/agent/settings.ts";
+import { controllerManagerCommand } from "../../controlplane/commands.ts";
+import { layoutOf } from "../../controlplane/configuration.ts";
+import { defaultTimes, scaledTimes } from "../../fencing/times.ts";
 import { readOptions } from "../options.ts";
 import { reportOf } from "./fence.ts";
 import type { FenceCase, FenceFigures, FenceTrial } from "./figures.ts";
@@ -58,6 +62,19 @@ describe("the bench of fences", () => {
       assert.equal(readOptions(["fence", ...flags]).kind, "wrong", flags.join(" "));
     }
     assert.equal(readOptions(["fence", "--only", "storm"]).kind, "wrong");
+  });
+
+  it("leaves all times of agents and of Kubernetes as they are by default", () => {
+    const flagsFor = ({ controllers }: typeof defaultTimes) =>
+      controllerManagerCommand("/assets", layoutOf("/data"), controllers).args;
+    const monitor = (flag: string) => flag.startsWith("--node-monitor");
+    assert.ok(flagsFor(scaledTimes).some(monitor));
+    assert.ok(!flagsFor(defaultTimes).some(monitor), "the controller of nodes has its own times");
+    assert.match(flagsFor(defaultTimes).join(), /node-lifecycle-controller/);
+    assert.deepEqual(defaultTimes.agent, {});
+    const { renewEveryMs, renewTimeoutMs, freshMs, permitMs } = agentSettings;
+    const defaults = [renewEveryMs, renewTimeoutMs, freshMs, permitMs].map(({ fallback }) => fallback);
+    assert.deepEqual([...defaults, defaultTimes.watchdogMs], ["5s", "3s", "20s", "40s", 10_000]);
   });
 
   it("keeps its bounds by the worst trial: 75 s and 110 s of a silent node, 5 s of one that is back", () => {

@@ -1,8 +1,9 @@
 /**
  * The fence of a silent node in virtual time, in clusters of any size: the shipped function on the fake cluster. Agents and
- * kubelets are played: each agent renews its Lease every 5 s, and adopts the peers that the function proposes to it.
+ * kubelets are played: each agent renews its Lease as often as by default, and adopts the peers that the function proposes.
  */
 import { createPeerKey } from "../../../functions/fence-node/agent/peer-key.ts";
+import { agentSettings } from "../../../functions/fence-node/agent/settings.ts";
 import { fenceNode } from "../../../functions/fence-node/function.ts";
 import { createListReader } from "../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../functions/shared/contract/context.ts";
@@ -15,9 +16,17 @@ import { createWorldCluster } from "../../fake-cluster/world-cluster.ts";
 
 const fencing = "sluice-fencing";
 const key = (name: string) => `sluice.dev/${name}`;
-/** The defaults of agent, function and Kubernetes, in milliseconds. */
-const renewEveryMs = 5_000;
-const tickEveryMs = 10_000;
+
+const defaultMs = ({ parse, fallback }: { readonly fallback: string; parse(text: string): number | undefined }) =>
+  parse(fallback) ?? Number.NaN;
+const renewEveryMs = defaultMs(agentSettings.renewEveryMs);
+/** As a Lease names them. */
+const permitSeconds = defaultMs(agentSettings.permitMs) / 1_000;
+const freshSeconds = (defaultMs(agentSettings.freshMs) - defaultMs(agentSettings.renewTimeoutMs)) / 1_000;
+
+/** Of the function. */
+const tickEveryMs = (fenceNode.schedule?.everySeconds ?? Number.NaN) * 1_000;
+/** By Kubernetes: the grace period of 50 s, which it checks every 5 s. */
 const unknownAfterMs = 55_000;
 /** The agents have their peers by then. */
 const cutAtMs = 30_000;
@@ -72,9 +81,9 @@ class SimulatedCluster {
     const annotations = {
       [key("agent-mode")]: "explicit-only",
       [key("agent-boot-id")]: nodeInfo.bootID,
-      [key("agent-permit-seconds")]: "40",
+      [key("agent-permit-seconds")]: String(permitSeconds),
       [key("agent-watchdog-seconds")]: String(watchdogSeconds),
-      [key("agent-fresh-seconds")]: "17",
+      [key("agent-fresh-seconds")]: String(freshSeconds),
       [key("agent-key")]: createPeerKey().publicKey,
       [key("agent-address")]: "10.0.0.1:9843",
     };
