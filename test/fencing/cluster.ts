@@ -109,7 +109,7 @@ export class FencingCluster {
     } catch (error) {
       const logs = cluster.logs;
       await cluster.stop();
-      throw new Error(`the cluster did not start: ${logs}`, { cause: error });
+      throw new Error(`the cluster did not start: ${(error as Error).message}: ${logs}`, { cause: error });
     }
     return cluster;
   }

@@ -105,6 +105,9 @@ describe("the bench of fences", () => {
     const late = reportOf([...good, trial("silent", { armedToEvidenceMs: 80_000 })], [sized]);
     assert.equal(late.exitCode, 1);
     assert.match(late.text, /silent: from armed until time is evidence: 80\.0 s, at most 75 s/);
+    const cut = reportOf(good, [sized], ["round 2/3: the cluster did not start"]);
+    assert.equal(cut.exitCode, 1);
+    assert.match(cut.text, /from armed until time is evidence.*round 2\/3: the cluster did not start/s);
     const lost = reportOf([...good, failed], [sized]);
     assert.equal(lost.exitCode, 1);
     assert.match(lost.text, /silent of node-1 failed: not within 240 s: evidence/);

@@ -30,15 +30,23 @@ export interface FenceReport {
   readonly exitCode: number;
 }
 
-/** What the bench prints at the end, and its exit code. */
-export function reportOf(trials: readonly FenceTrial[], sizes: readonly SimulatedFence[]): FenceReport {
+/**
+ * What the bench prints at the end, and its exit code.
+ *
+ * @param lost why rounds ended before their last trial, one message for each
+ */
+export function reportOf(
+  trials: readonly FenceTrial[],
+  sizes: readonly SimulatedFence[],
+  lost: readonly string[] = [],
+): FenceReport {
   const failures = trials.flatMap(({ fenceCase, node, failure }) =>
     failure === undefined ? [] : [`${fenceCase} of ${node} failed: ${failure}`],
   );
   const broken = brokenBounds(trials).map(
     ({ fenceCase, label, seconds, atMost }) => `${fenceCase}: ${label}: ${seconds.toFixed(1)} s, at most ${atMost} s`,
   );
-  const wrong = [...failures, ...broken];
+  const wrong = [...lost, ...failures, ...broken];
   return { text: [fenceTable(trials), sizesTable(sizes), ...wrong].join("\n\n"), exitCode: wrong.length > 0 ? 1 : 0 };
 }
 
@@ -52,26 +60,31 @@ export async function runFenceBench(options: FenceOptions, signal: AbortSignal):
   for (const nodes of simulatedSizes) sizes.push(await simulateFence(nodes, watchdogSeconds));
   const shipped = await buildShipped(repository, options.nodeFlags);
   const trials: FenceTrial[] = [];
+  const lost: string[] = [];
   let machine: Machine | undefined;
   try {
     const random = seeded(options.seed);
     for (let round = 1; round <= options.repeat; round++) {
-      await withCluster(shipped, async (bed) => {
+      const label = `${round}/${options.repeat}`;
+      const cases = shuffled(options.parts, random);
+      const measuring = withCluster(shipped, async (bed) => {
         if (machine === undefined) {
           machine = await describeMachine(bed.cluster.controlPlane, load, undefined);
           console.log(`${introduce(machine)}\n`);
         }
-        const label = `${round}/${options.repeat}`;
-        await Promise.race([runRound(bed, shuffled(options.parts, random), trials, label), rejected(signal)]);
+        await Promise.race([runRound(bed, cases, trials, label), rejected(signal)]);
       });
+      // The trials of the other rounds stand all the same.
+      await measuring.catch((error: Error) => lost.push(`round ${label}: ${error.message}`));
+      signal.throwIfAborted();
     }
   } finally {
     await shipped.remove();
   }
-  const { text, exitCode } = reportOf(trials, sizes);
+  const { text, exitCode } = reportOf(trials, sizes, lost);
   const { repeat, seed, nodeFlags } = options;
   const settings = { nodes: nodesOfTrials, watchdogSeconds, repeat, seed, nodeFlags, bounds: fenceRows };
-  const file = await writeFigures("fence", options.json, { machine, settings, trials, sizes });
+  const file = await writeFigures("fence", options.json, { machine, settings, trials, sizes, lost });
   console.log(`${text}\n\nMedian (least–most). "!" marks a bound that was broken. All figures: ${file}`);
   return exitCode;
 }
