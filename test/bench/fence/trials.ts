@@ -1,5 +1,6 @@
 /** The trials: one fence each, on real machines, with the shipped function and the shipped agents. */
 import { loadavg } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
 import { fingerprintOf } from "../../../functions/fence-node/fingerprint.ts";
 import { parsePeers } from "../../../functions/shared/annotations/fencing-peers.ts";
 import { eventually } from "../../controlplane/api.ts";
@@ -27,18 +28,26 @@ export const watchedPaths = {
   pods: "/api/v1/namespaces/default/pods",
 };
 
+/** How often the pod collector of Kubernetes makes a round, in milliseconds. */
+export const podCollectorMs = 20_000;
+
 /**
  * Fences a node once, and resolves when it is up again and nothing of the fence is left. What goes wrong is the trial's failure.
  *
  * @param number of the trial, which no other trial of this cluster has
+ * @param restMs before a silent trial begins: drawn, because it would begin at one moment of the collector's round otherwise
  */
 export async function runFenceTrial(
   bed: FenceBed,
   fenceCase: FenceCase,
   machine: Machine,
   number: number,
+  restMs: number,
 ): Promise<FenceTrial> {
-  await untilPeersProve(bed.cluster, machine);
+  if (fenceCase !== "returning") {
+    await untilPeersProve(bed.cluster, machine);
+    await delay(restMs);
+  }
   const [load = 0] = loadavg();
   const about = { fenceCase, node: machine.name, load };
   const name = `fenced-${number}`;
