@@ -153,7 +153,8 @@ async function startWithGogc(
   }
 }
 
-function rejected(signal: AbortSignal): Promise<never> {
+/** Rejects when the signal is aborted, and never resolves. */
+export function rejected(signal: AbortSignal): Promise<never> {
   return new Promise((_, fail) => {
     if (signal.aborted) fail(signal.reason);
     signal.addEventListener("abort", () => fail(signal.reason), { once: true });
@@ -166,12 +167,21 @@ async function writeResults<T extends Trial<unknown>>(
   machine: Machine,
   trials: readonly T[],
 ): Promise<string> {
+  const all = { sizes, repeat, seed, gogc, fairness, nodeFlags, readyAfterMs, ...settings };
+  return writeFigures(name, json, { machine, settings: all, trials });
+}
+
+/**
+ * Writes all figures of a benchmark, and resolves to their file.
+ *
+ * @param json the file; undefined: a new one under `bench-results/`
+ */
+export async function writeFigures(name: string, json: string | undefined, figures: object): Promise<string> {
   const at = new Date().toISOString();
   const file = resolve(
     json ?? resolve(repository, "bench-results", `${name}-${at.slice(0, 19).replaceAll(":", "")}.json`),
   );
   await mkdir(dirname(file), { recursive: true });
-  const all = { sizes, repeat, seed, gogc, fairness, nodeFlags, readyAfterMs, ...settings };
-  await writeFile(file, `${JSON.stringify({ at, machine, settings: all, trials }, undefined, 2)}\n`);
+  await writeFile(file, `${JSON.stringify({ at, ...figures }, undefined, 2)}\n`);
   return file;
 }

@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { startScriptOf } from "../support/start-script.ts";
 import { against, type ContenderName, contenderNames } from "./contenders.ts";
+import { type FenceCase, fenceCases } from "./fence/figures.ts";
 import { parseSize, type Size } from "./sizes.ts";
 
 /** The options of every benchmark. */
@@ -56,12 +57,17 @@ export interface FaultOptions extends SharedOptions {
   readonly parts: readonly Fault[];
 }
 
+export interface FenceOptions extends SharedOptions {
+  readonly parts: readonly FenceCase[];
+}
+
 export type Reading =
   | { readonly kind: "rollout"; readonly options: RolloutOptions }
   | { readonly kind: "eviction"; readonly options: EvictionOptions }
   | { readonly kind: "scaling"; readonly options: ScalingOptions }
   | { readonly kind: "faults"; readonly options: FaultOptions }
   | { readonly kind: "drain"; readonly options: SharedOptions }
+  | { readonly kind: "fence"; readonly options: FenceOptions }
   | { readonly kind: "cold-start"; readonly options: SharedOptions }
   | { readonly kind: "help" }
   | { readonly kind: "wrong"; readonly mistakes: readonly string[] };
@@ -80,6 +86,8 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
   npm run bench -- scaling [FLAGS]    makes zones smaller with pods that are told, and larger with their leader
   npm run bench -- cold-start [FLAGS] starts each function for one event, against a Node that does nothing; it knows
                                       --repeat, --seed, --json and --node-flags
+  npm run bench -- fence [FLAGS]      fences nodes of three, in real time and with all defaults: 5 minutes for each of
+                                      --repeat; it needs root and namespaces, and knows the same flags and --only
 
   --sizes LIST        ZONESxPODS, or ZONESxPODS/BUDGET
                       (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction, faults and scaling
@@ -103,10 +111,11 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
                       what this Sluice's figures are of its figures, round by round; not in cold-start
   --help              this text
 
-Of eviction, faults and scaling:
+Of eviction, faults, scaling and fence:
 
   --only LIST         of ${evictionParts.join(", ")}; of scaling ${scalingParts.join(", ")};
-                      of faults ${faults.join(", ")} (default: all of them)
+                      of faults ${faults.join(", ")};
+                      of fence ${fenceCases.join(", ")} (default: all of them)
 
 Of eviction alone:
 
@@ -114,7 +123,8 @@ Of eviction alone:
   --seconds N         how long each of these steps is measured (default: 5)
   --reviews N         how many reviews memory sends (default: 100000)
 
-The control plane is started for this run and ended with it. Exit code 0: every trial ended; 1: one did not; 2: wrong flags.`;
+The control plane is started for this run and ended with it. Exit code 0: every trial ended; 1: one did not, or a fence
+took longer than it may; 2: wrong flags.`;
 
 const flags = {
   sizes: { type: "string" },
@@ -135,7 +145,9 @@ const flags = {
   help: { type: "boolean" },
 } as const;
 const evictionFlags = ["in-flight", "seconds", "reviews"] as const;
-const benchmarks = ["rollout", "eviction", "drain", "faults", "scaling", "cold-start"] as const;
+/** Of benchmarks that start a control plane, and have groups and contenders on it. */
+const contenderFlags = ["sizes", "contenders", "fairness", "profile"] as const;
+const benchmarks = ["rollout", "eviction", "drain", "faults", "scaling", "cold-start", "fence"] as const;
 
 const defaultSizes: Readonly<Record<string, string>> = {
   eviction: "3x20",
@@ -160,7 +172,7 @@ export function readOptions(argv: readonly string[]): Reading {
   const name = positionals.join(" ");
   if (!benchmarks.some((known) => known === name)) {
     mistakes.push(
-      `${JSON.stringify(name)} is no benchmark; write rollout, eviction, drain, faults, scaling or cold-start`,
+      `${JSON.stringify(name)} is no benchmark; write rollout, eviction, drain, faults, scaling, cold-start or fence`,
     );
   }
   mistakes.push(...foreignFlags(name, values));
@@ -175,6 +187,10 @@ export function readOptions(argv: readonly string[]): Reading {
   }
   if (name === "faults") {
     const parts = readNames("only", faults, values.only, mistakes) ?? faults;
+    return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: name, options: { ...shared, parts } };
+  }
+  if (name === "fence") {
+    const parts = readNames("only", fenceCases, values.only, mistakes) ?? fenceCases;
     return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: name, options: { ...shared, parts } };
   }
   const own = {
@@ -192,7 +208,8 @@ export function readOptions(argv: readonly string[]): Reading {
 function foreignFlags(name: string, values: Values): string[] {
   const mistakes: string[] = [];
   if (name === "rollout" || name === "drain" || name === "cold-start") {
-    if (values.only !== undefined) mistakes.push("--only is a flag of eviction, faults and scaling; leave it out");
+    if (values.only !== undefined)
+      mistakes.push("--only is a flag of eviction, faults, scaling and fence; leave it out");
   }
   if (name !== "eviction" && benchmarks.some((known) => known === name)) {
     const foreign = evictionFlags.filter((flag) => values[flag] !== undefined);
@@ -204,8 +221,12 @@ function foreignFlags(name: string, values: Values): string[] {
   if (name === "cold-start" && values.fairness) {
     mistakes.push("--fairness is no flag of cold-start, which has no API server; leave it out");
   }
-  if (name === "cold-start" && values.against !== undefined) {
+  if ((name === "cold-start" || name === "fence") && values.against !== undefined) {
     mistakes.push("--against is a flag of rollout, eviction and scaling; leave it out");
+  }
+  if (name === "fence") {
+    const foreign = contenderFlags.filter((flag) => values[flag] !== undefined && values[flag] !== false);
+    mistakes.push(...foreign.map((flag) => `--${flag} is no flag of fence; leave it out`));
   }
   return mistakes;
 }

@@ -79,14 +79,14 @@ function cell<Figures>({ value, digits, atMost }: Row<Figures>, figures: readonl
 }
 
 /** The median, with the least and the most if they differ. */
-function spreadText(values: readonly number[], digits: number): string {
+export function spreadText(values: readonly number[], digits: number): string {
   const { median, least, most } = spreadOf(values);
   const [middle = "", low = "", high = ""] = [median, least, most].map((one) => one.toFixed(digits));
   return low === high ? middle : `${middle} (${low}–${high})`;
 }
 
 /** Pads the cells of a column to one width. */
-function aligned(lines: readonly (readonly string[])[]): string[] {
+export function aligned(lines: readonly (readonly string[])[]): string[] {
   const widths = (lines[0] ?? []).map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   return lines.map((line) =>
     line

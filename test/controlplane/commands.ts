@@ -28,11 +28,11 @@ const NODE_AND_VOLUME_CONTROLLERS = [
 
 /**
  * Those that every test needs, or also those of nodes and volumes. `node-health` is `all`, and the one that finds out that a
- * kubelet is silent: five seconds after its last word the Node is not Ready, and tainted.
+ * kubelet is silent: five seconds after its last word the Node is not Ready, and tainted. With `node-health-by-default` that
+ * takes as long as in a cluster: Kubernetes 1.36 waits for 50 s, and checks every 5 s.
  */
-export type Controllers = "workloads" | "all" | "node-health";
+export type Controllers = "workloads" | "all" | "node-health" | "node-health-by-default";
 
-/** 40 s in a cluster, looked at every 5 s. */
 const NODE_HEALTH = ["--node-monitor-period=1s", "--node-monitor-grace-period=5s"];
 
 export interface Command {
@@ -125,12 +125,12 @@ export function apiServerCommand(
 }
 
 /**
- * Only `node-health` looks after the nodes' health (node-lifecycle): elsewhere no kubelet reports any. A test there that needs a
- * node that is not ready writes its condition, and its taints.
+ * Only both forms of `node-health` look after the nodes' health (node-lifecycle): elsewhere no kubelet reports any. A test there
+ * that needs a node that is not ready writes its condition, and its taints.
  */
 export function controllerManagerCommand(assets: string, layout: Layout, which: Controllers): Command {
   const ofNodes = which === "workloads" ? [] : NODE_AND_VOLUME_CONTROLLERS;
-  const checksNodes = which === "node-health";
+  const checksNodes = which === "node-health" || which === "node-health-by-default";
   const controllers = [...CONTROLLERS, ...ofNodes, ...(checksNodes ? ["node-lifecycle"] : [])];
   return {
     file: join(assets, "kube-controller-manager"),
@@ -141,7 +141,7 @@ export function controllerManagerCommand(assets: string, layout: Layout, which: 
       "--kube-api-qps=2000",
       "--kube-api-burst=4000",
       `--controllers=${controllers.map((name) => `${name}-controller`).join(",")}`,
-      ...(checksNodes ? NODE_HEALTH : []),
+      ...(which === "node-health" ? NODE_HEALTH : []),
       // Claims that found no volume reconcile again.
       "--pvclaimbinder-sync-period=1s",
       `--service-account-private-key-file=${layout.serviceAccountKey}`,

@@ -40,7 +40,7 @@ export interface ControlPlaneOptions {
   readonly playsPods?: boolean;
   /**
    * Default: workloads. `all` also takes pods off nodes that are gone or tainted, and binds and attaches volumes. With
-   * `node-health` a Node also has to be kept Ready by renewals of its Lease.
+   * `node-health` a Node also has to be kept Ready by renewals of its Lease, and so it has with `node-health-by-default`.
    */
   readonly controllers?: Controllers;
   /** An AdmissionConfiguration for the API server: how it speaks to webhooks, among others. Default: none. */

@@ -9,6 +9,7 @@ import { follow } from "../controlplane/follow.ts";
 import { overlapsIn, type PodRun, readJournal } from "./journal.ts";
 import { Machine } from "./machine.ts";
 import { Bridge } from "./network.ts";
+import { type FencingTimes, scaledTimes } from "./times.ts";
 
 export const namespace = "sluice-fencing";
 /** The API has no Node of ours before the kubelets have posted their status. */
@@ -17,16 +18,8 @@ const startTimeoutMs = 60_000;
 const cleanTimeoutMs = 90_000;
 export const outOfService = "node.kubernetes.io/out-of-service";
 
-/** W and the times of the agent, scaled down to about a fifteenth. */
-export const watchdogMs = 1_000;
-const agentTimes = {
-  AGENT_RENEW_EVERY: "300ms",
-  AGENT_RENEW_TIMEOUT: "200ms",
-  AGENT_CONTACT_TIMEOUT: "1.2s",
-  AGENT_PERMIT: "2.5s",
-  AGENT_PEER_TIMEOUT: "500ms",
-  AGENT_DRILL_EVERY: "1s",
-};
+/** W of clusters whose times are scaled down. */
+export const { watchdogMs } = scaledTimes;
 
 export interface NodeObject {
   readonly metadata: {
@@ -77,12 +70,16 @@ export class FencingCluster {
   }
 
   /** Resolves when each machine is a Ready Node with an agent. More settings of the agents may be given. */
-  static async start(count: number, settings: Readonly<Record<string, string>> = {}): Promise<FencingCluster> {
+  static async start(
+    count: number,
+    settings: Readonly<Record<string, string>> = {},
+    times: FencingTimes = scaledTimes,
+  ): Promise<FencingCluster> {
     const bridge = await Bridge.create();
     const folder = mkdtempSync(join(tmpdir(), "sluice-fencing-"));
     const controlPlane = await startControlPlane({
       address: bridge.address,
-      controllers: "node-health",
+      controllers: times.controllers,
       nodes: 0,
       playsPods: false,
     });
@@ -95,14 +92,14 @@ export class FencingCluster {
       KUBERNETES_SERVICE_HOST: hostname,
       KUBERNETES_SERVICE_PORT: port,
       AGENT_CREDENTIALS: await credentialsOfAgents(api, join(folder, "credentials"), caFile),
-      ...agentTimes,
+      ...times.agent,
       ...settings,
     };
     const machines = Array.from({ length: count }, (_, at) => {
       const name = `node-${at + 1}`;
-      const kubelet = { access: { url, token, caFile }, journal };
+      const kubelet = { access: { url, token, caFile }, journal, renewEveryMs: times.kubeletRenewMs };
       const own = { name, address: bridge.addressOf(at + 1), folder: join(folder, name) };
-      return new Machine({ ...own, bridge, watchdogMs, agent, kubelet });
+      return new Machine({ ...own, bridge, watchdogMs: times.watchdogMs, agent, kubelet });
     });
     const cluster = new FencingCluster(controlPlane, api, bridge, folder, machines);
     try {
@@ -112,7 +109,7 @@ export class FencingCluster {
     } catch (error) {
       const logs = cluster.logs;
       await cluster.stop();
-      throw new Error(`the cluster did not start: ${logs}`, { cause: error });
+      throw new Error(`the cluster did not start: ${(error as Error).message}: ${logs}`, { cause: error });
     }
     return cluster;
   }

@@ -19,16 +19,17 @@ export interface KubeletSettings {
   readonly access: ApiAccess;
   /** The file to which pods append. */
   readonly journal: string;
+  /** The time between two renewals of the Lease of the Node. A kubelet takes 10 s unless it is told otherwise. */
+  readonly renewEveryMs: number;
 }
 
-const renewEveryMs = 500;
 const podProgram = join(import.meta.dirname, "pod-main.ts");
 const strategic = "application/strategic-merge-patch+json";
 const merge = "application/merge-patch+json";
 const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 const settings = JSON.parse(process.argv[2] ?? "") as KubeletSettings;
-const { node, systemUuid, address, access, journal } = settings;
+const { node, systemUuid, address, access, journal, renewEveryMs } = settings;
 const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const api = await Api.open(access, { userAgent: `kubelet-of-${node}`, connections: 6 });
 

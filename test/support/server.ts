@@ -12,6 +12,8 @@ export interface ServerOptions {
   readonly namespace: string;
   /** More settings. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Flags for its Node. */
+  readonly flags?: readonly string[];
   /** Arguments of its command line. */
   readonly args?: readonly string[];
   /** The checkout that is started. Default: this one. */
@@ -38,7 +40,7 @@ export interface LogLine {
 
 /** Starts the server and does not wait for anything. */
 export function launchServer(options: ServerOptions): Launched {
-  const { kubeconfig, namespace, settings, args = [], checkout = here } = options;
+  const { kubeconfig, namespace, settings, flags = [], args = [], checkout = here } = options;
   const env = {
     PATH: process.env.PATH,
     KUBECONFIG: kubeconfig,
@@ -50,7 +52,7 @@ export function launchServer(options: ServerOptions): Launched {
     NODE_COMPILE_CACHE: join(checkout, "node_modules/.cache/node"),
     ...settings,
   };
-  return launch(process.execPath, [programOf(options), ...args], { env, output: "pipe" });
+  return launch(process.execPath, [...flags, programOf(options), ...args], { env, output: "pipe" });
 }
 
 export class Server {
