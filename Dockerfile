@@ -1,4 +1,5 @@
-# One image for every function: FUNCTION names the one to serve; without it, all of them are.
+# One image for every function: FUNCTION names the one to serve; without it, all of them are. `--target agent` builds the image of
+# the agents of fencing, which has nothing else.
 # test/image runs these very steps in empty folders, where there is no container engine.
 
 # Tags may be moved: give digests, by --build-arg, and what is built is what was looked at. README.md says how.
@@ -23,7 +24,16 @@ COPY --from=build --chown=65532:65532 /build/dist /sluice
 USER 65532:65532
 RUN ["/nodejs/bin/node", "--max-semi-space-size=4", "/sluice/compile.cjs", "/sluice/server"]
 
-# The bundles hold what they need of the production dependencies: no other package is in the image.
+# It runs as root in a privileged container: Kubernetes lets no other one open a watchdog. The manifest says so, and why.
+FROM ${RUN_IMAGE} AS agent
+COPY --from=build --chown=0:0 /build/dist/agent /sluice
+USER 0:0
+# As below.
+ENV MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072
+ENTRYPOINT ["/nodejs/bin/node", "--max-semi-space-size=4", "/sluice/main.mjs"]
+
+# The last stage is built where no target is named. The bundles hold what they need of the production dependencies: no other package
+# is in the image.
 FROM ${RUN_IMAGE}
 COPY --from=compiled --chown=0:0 /sluice/server /sluice
 USER 65532:65532

@@ -6,6 +6,7 @@ import { pathsOf } from "../shared/annotations/paths.ts";
 import { ledgerFormat } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { deletionNeeds } from "./deletion-rights.ts";
 import { ledgerNeeds, ledgerReads, ledgerWrites } from "./ledger-rights.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";
@@ -43,6 +44,7 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
     ...ledgerNeeds,
     { group: "", resource: "events", verbs: ["create"], scope: "default" },
   ],
+  optionalNeeds: { "node-deletion": deletionNeeds },
   // It takes no pod of a group: Kubernetes does, once the node has stopped.
   standsBy: false,
   reads: [keys.unhealthy, keys.fenceNever, fenceStrategy, keys.fenceConfirmed, ...keys.agentEntries, ...ledgerReads],

@@ -3,7 +3,7 @@
  *
  * `server/start.cjs` starts `server/FUNCTION/main.cjs`, where there is one folder for each function and `all`. `server/later`
  * has what is loaded when it is needed, such as the SDK for traces. `server/kubectl-sluice` is the kubectl plugin, for users
- * without Node. `compile.cjs` then writes the compiled code beside them.
+ * without Node. `compile.cjs` then writes the compiled code beside them. `agent/main.mjs` is the agent of a node.
  * The same sources give the same bytes.
  */
 import { readFile, rm } from "node:fs/promises";
@@ -82,6 +82,14 @@ async function buildBundle(options: BuildOptions): Promise<void> {
   await refuseDevelopmentDependencies(metafile);
 }
 
+/** A process that lives long. It awaits at its top level, which needs a module. */
+async function buildAgent(outdir: string): Promise<void> {
+  await rm(outdir, { recursive: true, force: true });
+  const entryPoints = ["functions/fence-node/agent/main.ts"];
+  const asModule = { format: "esm", outExtension: { ".js": ".mjs" } } as const;
+  await buildBundle({ entryPoints, outdir, plugins: [...quickToStart], ...asModule });
+}
+
 async function main(outdir: string): Promise<void> {
   const server = join(outdir, "server");
   // Files of an earlier build would be shipped as well.
@@ -99,6 +107,7 @@ async function main(outdir: string): Promise<void> {
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/start.ts"], outdir: server });
   await refuseDevelopmentDependencies(await bundlePlugin(join(server, "kubectl-sluice")));
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/compile.ts"], outdir });
+  await buildAgent(join(outdir, "agent"));
   console.log(relative(process.cwd(), server));
 }
 

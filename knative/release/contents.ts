@@ -9,7 +9,7 @@ import { bundlePlugin } from "../image/bundle-plugin.ts";
 import { root } from "../image/bundling.ts";
 import { completionName, writeCompletion } from "../image/completion.ts";
 import { makeExecutable } from "../image/executable.ts";
-import { placeholderImage } from "../render/object.ts";
+import { placeholderAgentImage, placeholderImage } from "../render/object.ts";
 import { type ArchivedFile, archiveOf } from "./archive.ts";
 
 const execute = promisify(execFile);
@@ -25,6 +25,11 @@ export interface ReleaseNames {
   readonly version: string;
   /** Registry and name of the image, without a tag. */
   readonly image: string;
+}
+
+/** The image of the agents, which stands beside the other one. */
+export function agentImageOf(image: string): string {
+  return `${image}-agent`;
 }
 
 /** The chart, as Helm packages it. */
@@ -58,7 +63,10 @@ export async function overlaysOf({ version, image }: ReleaseNames): Promise<Cont
     const built = new Map<string, Uint8Array>();
     for (const overlay of (await readdir(overlays)).sort()) {
       const resources = [relative(folder, join(overlays, overlay))];
-      const images = [{ name: placeholderImage, newName: image, newTag: version }];
+      const images = [
+        { name: placeholderImage, newName: image, newTag: version },
+        { name: placeholderAgentImage, newName: agentImageOf(image), newTag: version },
+      ];
       const kind = { apiVersion: "kustomize.config.k8s.io/v1beta1", kind: "Kustomization" };
       await writeFile(join(folder, "kustomization.yaml"), dump({ ...kind, resources, images }));
       const { stdout } = await execute("kubectl", ["kustomize", folder], { maxBuffer: 64 * 1024 * 1024 });

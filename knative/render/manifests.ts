@@ -20,15 +20,15 @@ import {
 } from "./events.ts";
 import { fenceOf } from "./fence/fence.ts";
 import { guardOf } from "./fence/guard.ts";
-import { fencingMonitors, fencingRule } from "./fencing/monitoring.ts";
-import { functionAccount } from "./fencing/names.ts";
-import { deletionNeed, fencingPoliciesOf } from "./fencing/policy.ts";
+import { fencingFolders } from "./fencing/fencing.ts";
 import { type ListedKinds, needsOfKinds } from "./kinds.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
+  agentImage,
   image,
   labelsOf,
   type Manifest,
+  placeholderAgentHint,
   placeholderHint,
   placeholderNamespace,
   ports,
@@ -84,29 +84,17 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     certificate: [emptySecret()],
   });
   folder("fence", { fence: fenceOf(workloadsOf(granted)), guard: guardOf(workloadsOf(granted)) });
-  for (const [name, policies] of fencingFoldersOf(functions)) folder(name, { policies });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
   folder("outside", { outside: outsideOf(granted.groupFunctions) });
+  for (const [name, contents] of Object.entries(fencingFolders(functions.groupFunctions))) folder(name, contents);
   folder("operator-account", {
     "operator-account": operatorAccountOf(groupFunctions, [...admissionFunctions, ...cronFunctions]),
   });
   for (const companion of functions.companions ?? [])
     folder(companion.name, { [companion.name]: [configMapOf(companion)] });
-  folder("fencing-monitoring", { alerts: [fencingRule()], scraping: fencingMonitors() });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
   return files;
-}
-
-/** The policies of an installation of fencing, and those for the strategy `node-deletion`, by their folders. */
-function fencingFoldersOf({ groupFunctions }: Functions): readonly (readonly [string, readonly Manifest[]])[] {
-  const definition = groupFunctions.find(({ name }) => name === functionAccount);
-  if (definition === undefined) return [];
-  const { needs } = definition;
-  return [
-    ["fencing-policy", fencingPoliciesOf(needs)],
-    ["fencing-policy-deletion", fencingPoliciesOf([...needs, deletionNeed])],
-  ];
 }
 
 /** Every writing account of a served namespace, with all needs of its functions. */
@@ -187,5 +175,9 @@ function kustomization(files: readonly string[]): string {
 
 function yaml(manifests: readonly Manifest[]): string {
   const text = manifests.map((one) => dump(one, { noRefs: true, lineWidth: 120 })).join("---\n");
-  return header + (text.includes(image) ? `# ${placeholderHint}.\n` : "") + text;
+  const hints = [
+    ...(text.includes(image) ? [placeholderHint] : []),
+    ...(text.includes(agentImage) ? [placeholderAgentHint] : []),
+  ];
+  return header + hints.map((hint) => `# ${hint}.\n`).join("") + text;
 }

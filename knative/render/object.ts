@@ -34,11 +34,21 @@ export const placeholderNamespace = "default";
  */
 export const placeholderImage = manifest.sluice.image;
 
+/** The image of the agents of fencing, which is another target of the same Dockerfile. */
+export const placeholderAgentImage = manifest.sluice.agentImage;
+
 /** A placeholder: `images` of a kustomization names the real place. */
 export const image = `${placeholderImage}:${manifest.version}`;
+/** Likewise. */
+export const agentImage = `${placeholderAgentImage}:${manifest.version}`;
+
+const hintOf = (name: string): string =>
+  `The image ${name} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization`;
 
 /** The comment about it for readers of the manifests. */
-export const placeholderHint = `The image ${placeholderImage} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization`;
+export const placeholderHint = hintOf(placeholderImage);
+/** Likewise, about the agents' image. */
+export const placeholderAgentHint = hintOf(placeholderAgentImage);
 
 /** Webhook configurations of rollout-operator's users name this Service, so its name stays. */
 export const reviewService = "rollout-operator";
@@ -53,9 +63,18 @@ export function labelsOf(component: string): Readonly<Record<string, string>> {
 /** The settings that Pod Security's `restricted` requires of a pod. */
 export const podSecurityContext = { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } } as const;
 
+/** The value of an environment variable, or the field of its pod that has it. */
+export type EnvironmentValue = string | { readonly fieldPath: string };
+
+/** The environment of a container, as its manifest has it. */
+export function environmentOf(settings: Readonly<Record<string, EnvironmentValue>>): readonly object[] {
+  return Object.entries(settings).map(([name, value]) =>
+    typeof value === "string" ? { name, value } : { name, valueFrom: { fieldRef: value } },
+  );
+}
+
 /** The container of a process, with these settings: as `restricted` requires, and with a root that cannot be written. */
-export function containerOf(settings: Readonly<Record<string, string>>, own: object): object {
-  const env = Object.entries(settings).map(([name, value]) => ({ name, value }));
+export function containerOf(settings: Readonly<Record<string, EnvironmentValue>>, own: object): object {
   const securityContext = {
     allowPrivilegeEscalation: false,
     capabilities: { drop: ["ALL"] },
@@ -64,5 +83,5 @@ export function containerOf(settings: Readonly<Record<string, string>>, own: obj
     runAsUser: 65_532,
     seccompProfile: podSecurityContext.seccompProfile,
   };
-  return { name: "sluice", image, env, ...own, securityContext };
+  return { name: "sluice", image, env: environmentOf(settings), ...own, securityContext };
 }

@@ -18,14 +18,17 @@ const readiness = { periodSeconds: 3, failureThreshold: 2, timeoutSeconds: 2 };
 
 /**
  * A function that events trigger. It accepts keys from many requests at once and queues them itself, so that a second instance
- * would only read everything twice; a user who wants one raises `max-scale`.
+ * would only read everything twice; a user who wants one raises `max-scale`. Each function also runs once when it is installed,
+ * for the objects that are there before the first event.
  */
-export function knativeService(name: string, settings: Readonly<Record<string, string>>): Manifest {
+export function knativeService(
+  name: string,
+  settings: Readonly<Record<string, string>>,
+  scales = { initial: 1, min: 0, max: 1 },
+): Manifest {
   const labels = labelsOf(name);
-  // Each function also runs once when it is installed, for the objects that are there before the first event.
-  const scales = { "initial-scale": "1", "min-scale": "0", "max-scale": "1" };
   const annotations = Object.fromEntries(
-    Object.entries(scales).map(([bound, count]) => [`autoscaling.knative.dev/${bound}`, count]),
+    Object.entries(scales).map(([bound, count]) => [`autoscaling.knative.dev/${bound}-scale`, `${count}`]),
   );
   return {
     apiVersion: "serving.knative.dev/v1",

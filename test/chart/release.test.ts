@@ -20,7 +20,8 @@ import { skipWithoutControlPlane } from "../support/scene.ts";
 const execute = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const naming = { version: "1.2.3-rc.1", image: "registry.example/team/sluice" };
-const overlays = ["broker.yaml", "direct.yaml", "outside.yaml", "standalone.yaml"];
+const agents = ["fencing-node-deletion.yaml", "fencing.yaml"];
+const overlays = ["broker.yaml", "direct.yaml", ...agents, "outside.yaml", "standalone.yaml"];
 const architecture = process.arch === "x64" ? "amd64" : process.arch;
 const archive = `kubectl-sluice-${process.platform}-${architecture}.tar.gz`;
 const chart = `sluice-${naming.version}.tgz`;
@@ -118,7 +119,9 @@ suite("a release", { skip: (await skipWithoutHelm()) || (await skipWithoutContro
     for (const file of overlays) {
       const objects = loadAll(await read(file)) as unknown as Built[];
       const images = imagesOf(objects);
-      assert.deepEqual(images, [`${naming.image}:${naming.version}`], file);
+      const shipped = agents.includes(file) ? [naming.image, `${naming.image}-agent`] : [naming.image];
+      const expected = shipped.map((image) => `${image}:${naming.version}`);
+      assert.deepEqual(images.toSorted(), expected.toSorted(), file);
       const overlay = join(root, "knative/overlays", file.replace(/\.yaml$/, ""));
       const { stdout } = await execute("kubectl", ["kustomize", overlay], { env: { ...process.env, PATH: path } });
       const named = (all: readonly Built[]) => all.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort();

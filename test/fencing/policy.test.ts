@@ -273,7 +273,7 @@ describe("the policies of fencing on the real API server", { skip: await skipWit
 
   // The last one, because its policies replace the others.
   test("for the strategy node-deletion the functions also make Nodes, and delete them under the taint of a fence", async () => {
-    await stage.apply("base/fencing-policy-deletion");
+    await stage.apply("base/fencing-node-deletion");
     await postTainted("deleted");
     const labels = { "example.com/rack": "7" };
     const annotations = { "example.com/owner": "storage", [key("fence-id")]: "id" };

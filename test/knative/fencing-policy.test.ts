@@ -11,7 +11,7 @@ import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
 
 const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
-const folders = ["fencing-policy", "fencing-policy-deletion"];
+const folders = ["fencing-policy", "fencing-node-deletion"];
 const needs = groupFunctions.find(({ name }) => name === functionAccount)?.needs ?? [];
 
 interface Policy {
@@ -63,7 +63,7 @@ suite("the rendered policies of fencing", () => {
     }
     const ofNodes = changesOf(({ resource }) => resource === "nodes");
     assert.deepEqual(rowsIn("fencing-policy").get(`${functionAccount}: nodes`), ofNodes);
-    const deleting = rowsIn("fencing-policy-deletion").get(`${functionAccount}: nodes`) ?? [];
+    const deleting = rowsIn("fencing-node-deletion").get(`${functionAccount}: nodes`) ?? [];
     assert.ok(ofNodes.every((path) => deleting.includes(path)) && deleting.includes("metadata.labels[*]"));
   });
 

@@ -7,7 +7,7 @@ import { writeKubeconfig } from "../controlplane/configuration.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import type { Built } from "./kubectl.ts";
 
-/** A Deployment or a Knative Service. */
+/** A Deployment, a DaemonSet or a Knative Service. */
 interface Workload extends Built {
   readonly spec: {
     readonly template: {
@@ -24,7 +24,7 @@ interface WebhookConfiguration extends Built {
 }
 
 export function isWorkload(object: Built): object is Workload {
-  return object.kind === "Deployment" || object.apiVersion.startsWith("serving.knative.dev/");
+  return /^(Deployment|DaemonSet)$/.test(object.kind) || object.apiVersion.startsWith("serving.knative.dev/");
 }
 
 export function isWebhook(object: Built): object is WebhookConfiguration {
@@ -55,13 +55,14 @@ export function webhookBehind(port: number, configuration: WebhookConfiguration)
   return { ...configuration, webhooks } as Built;
 }
 
-/** The single workload of that name, with its environment. */
+/** The single workload of that name, with its environment. What its pods have from the downward API is not in it. */
 export function workloadOf(objects: readonly Built[], name: string) {
   const workload = objects.filter(isWorkload).find(({ metadata }) => metadata.name === name);
   if (workload === undefined) throw new Error(`there is no workload ${name}`);
   const { serviceAccountName: account, containers } = workload.spec.template.spec;
   const env = containers.flatMap((container) => container.env);
-  const settings = Object.fromEntries(env.map(({ name: variable, value }) => [variable, value]));
+  const written = env.filter(({ value }) => value !== undefined);
+  const settings = Object.fromEntries(written.map(({ name: variable, value }) => [variable, value]));
   return { account, settings };
 }
 

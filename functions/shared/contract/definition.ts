@@ -80,6 +80,11 @@ export interface Definition {
   /** The oldest Kubernetes on which it runs, such as `1.32`: a process with it ends on an older one. Absent: it runs on any. */
   readonly leastKubernetes?: `1.${number}`;
   readonly needs: readonly Need[];
+  /**
+   * More rights, for a part of the function that its user asks for, by the name of that part. Each part is an overlay of its own.
+   * Absent: it has no such part.
+   */
+  readonly optionalNeeds?: Readonly<Record<string, readonly Need[]>>;
   /** Absent: users name no kinds to it. */
   readonly kindNeeds?: readonly KindNeed[];
   readonly reads: readonly AnyEntry[];

@@ -13,17 +13,6 @@ import { everyWrite, fencingPolicy, isWrittenByAccount } from "./policy-accounts
 const { group } = resources.nodes;
 const isNode = (need: Need) => need.group === group && need.resource === "nodes";
 
-/** For the strategy `node-deletion`: a Node that is made again gets back what it had. */
-export const deletionNeed: Need = {
-  group,
-  resource: "nodes",
-  verbs: ["create", "patch", "delete"],
-  changes: [
-    ...["labels", "annotations"].map((field) => `metadata.${field}[*]`),
-    ...["podCIDR", "podCIDRs", "providerID", "taints", "unschedulable"].map((field) => `spec.${field}`),
-  ],
-};
-
 const taintsOf = (when: string) =>
   `'spec' in variables.${when} && 'taints' in variables.${when}.spec ? variables.${when}.spec.taints : []`;
 const hasKey = (key: string) => `t.key == ${literal(key)}`;

@@ -9,8 +9,6 @@ import type { Manifest } from "../object.ts";
 import { leasesPolicy } from "./policy-leases.ts";
 import { nodesPolicy } from "./policy-nodes.ts";
 
-export { deletionNeed } from "./policy-nodes.ts";
-
 /**
  * Two policies with their bindings, which hold the agents to the Lease of their own node, and the functions to what these needs
  * say that they change. With a need to delete Nodes they may do so under the taint of a fence, and make them again. The
