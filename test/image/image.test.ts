@@ -11,7 +11,6 @@ import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup } from "../controlplane/fixtures.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
-import { readDockerfile } from "../support/dockerfile.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { startCollector } from "../support/tracing-collector.ts";
 import { buildImage, cleanEnvironment, type Image } from "./image.ts";
@@ -41,47 +40,6 @@ async function filesOf(folder: string): Promise<Map<string, Buffer>> {
     await Promise.all(paths.map(async (path) => [path.slice(folder.length), await readFile(path)] as const)),
   );
 }
-
-test("the image's code is compiled with the flags for V8 that it runs with", async () => {
-  const stages = readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"));
-  const steps = stages.flatMap(({ steps }) => steps);
-  const commands = steps.flatMap((step) =>
-    step.kind === "entrypoint" || (step.kind === "run" && step.command[0] === "/nodejs/bin/node") ? [step.command] : [],
-  );
-  const [compiling, running, ...more] = commands.map((command) => command.filter((word) => word.startsWith("--")));
-  assert.deepEqual(more, []);
-  assert.deepEqual(compiling, running);
-});
-
-test("the base images can be pinned to digests, as the README says, and no package runs a script during the build", async () => {
-  const text = await readFile(join(project, "Dockerfile"), "utf8");
-  const readme = await readFile(join(project, "README.md"), "utf8");
-  const given = [...readme.matchAll(/--build-arg (\w+)=(\S+@sha256:\S+)/g)].map(([, name, value]) => [name, value]);
-  const stages = readDockerfile(text, Object.fromEntries(given));
-  assert.ok(stages.length === 3 && given.length === 2);
-  for (const { base } of stages) assert.match(base, /^[a-z0-9./:-]+@sha256:\S+$/);
-  assert.deepEqual(
-    readDockerfile(text).map(({ base }) => base),
-    stages.map(({ base }) => base.slice(0, base.indexOf("@"))),
-    "the README names the images that are used without",
-  );
-  const installing = stages.flatMap(({ steps }) =>
-    steps.flatMap((step) =>
-      step.kind === "run" && /npm (ci|install)/.test(step.command.join(" ")) ? [step.command] : [],
-    ),
-  );
-  assert.equal(installing.length, 1);
-  for (const command of installing) assert.match(command.join(" "), / --ignore-scripts\b/);
-});
-
-test("the manifests run the image as the user that it has", async () => {
-  const stages = readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"));
-  const users = stages.at(-1)?.steps.flatMap((step) => (step.kind === "user" ? step.user : [])) ?? [];
-  const text = (await filesOf(join(project, "knative/base"))).values();
-  const written = [...text].flatMap((bytes) => [...String(bytes).matchAll(/runAsUser: (\d+)/g)]);
-  assert.ok(written.length > 0);
-  assert.deepEqual(new Set(users), new Set(written.map(([, user]) => `${user}:${user}`)));
-});
 
 describe("the image, built in empty folders as the Dockerfile has it", {
   skip: await skipWithoutControlPlane(),
@@ -387,6 +345,49 @@ describe("the image, built in empty folders as the Dockerfile has it", {
       assert.equal((await launched.stop(10_000)).code, 0);
       await proxy.stop();
     }
+  });
+
+  test("the agent's image has its one module, and its Node runs it as root: code 2 and a line for each wrong setting", async () => {
+    const { root, command, environment } = image.agent;
+    assert.deepEqual((await readdir(join(root, "sluice"))).sort(), ["main.mjs", "main.mjs.map"]);
+    const [file, ...args] = command;
+    assert.equal(file, process.execPath, "no other user is named");
+    const wrong = { AGENT_PERMIT: "soon", NODE_NAME: "Node", KUBERNETES_SERVICE_HOST: "localhost" };
+    const launched = launch(file, args, { env: { ...environment, ...wrong }, output: "pipe", cwd: "/" });
+    assert.equal((await launched.ended).code, 2);
+    const lines = launched.printed().stderr.trim().split("\n");
+    assert.deepEqual(lines.map((line) => line.split(" ")[0]).sort(), ["AGENT_PERMIT", "NODE_NAME"]);
+  });
+
+  test("the agent's module renews its Lease from the image, ends in an orderly way, and takes less than 90 MB", async () => {
+    const { command, environment } = image.agent;
+    const [own, node] = [join(folder, "agent"), "agents-node"];
+    await mkdir(own);
+    await writeFile(join(own, "token"), controlPlane.token);
+    await cp(controlPlane.caFile, join(own, "ca.crt"));
+    await api.post("/api/v1/nodes", { apiVersion: "v1", kind: "Node", metadata: { name: node } });
+    const { hostname, port } = new URL(controlPlane.url);
+    const reached = { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port, AGENT_CREDENTIALS: own };
+    const folders = { AGENT_RUN_FOLDER: own, AGENT_STATE_FOLDER: own, AGENT_WATCHDOG: join(own, "none") };
+    const times = { AGENT_RENEW_EVERY: "50ms", AGENT_RENEW_TIMEOUT: "2s", AGENT_PORT: "39843" };
+    const env = { ...environment, NODE_NAME: node, FENCE_NAMESPACE: namespace, ...reached, ...folders, ...times };
+    const [file, ...args] = command;
+    const launched = launch(file, args, { env, output: "pipe", cwd: "/" });
+    running.push(launched);
+    const lease = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/agent-${node}`;
+    const annotationsOf = async () => {
+      const { metadata } = await api.get<{ metadata: { annotations: Readonly<Record<string, string>> } }>(lease);
+      return metadata.annotations;
+    };
+    await eventually("100 renewals", 60_000, async () => {
+      const annotations = await annotationsOf().catch(() => undefined);
+      return Number(annotations?.["sluice.dev/agent-renewals"]) >= 100 ? true : undefined;
+    });
+    const status = await readFile(`/proc/${launched.pid}/status`, "utf8");
+    const residentKb = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
+    assert.ok(residentKb > 10_000 && residentKb * 1024 < 90_000_000, `${residentKb} kB`);
+    assert.equal((await launched.stop(20_000)).code, 0, launched.printed().stdout);
+    assert.equal((await annotationsOf())["sluice.dev/agent-mode"], "disarmed");
   });
 
   test("an unknown FUNCTION ends with code 2 and the names of the existing ones", async () => {

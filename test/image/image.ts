@@ -17,15 +17,21 @@ const nodeOfImage = "/nodejs/bin/node";
 /** Only root may become another user; every other user is unprivileged already. */
 const isRoot = process.getuid?.() === 0;
 
-export interface Image {
+/** What one target of the Dockerfile is. */
+export interface Target {
   /** The folder that would be `/` in a container. No process may write in it. */
   readonly root: string;
-  /** The folders of the earlier stages, by name. */
-  readonly stages: ReadonlyMap<string, string>;
   /** The command line of the entry point, as the image's user, with paths of this machine. */
   readonly command: readonly [string, ...string[]];
   /** Environment variables that the image sets. */
   readonly environment: Readonly<Record<string, string>>;
+}
+
+export interface Image extends Target {
+  /** The image of the agents. */
+  readonly agent: Target;
+  /** The folders of the earlier stages, by name. */
+  readonly stages: ReadonlyMap<string, string>;
   remove(): Promise<void>;
 }
 
@@ -57,16 +63,18 @@ export async function buildImage(): Promise<Image> {
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    let built: Pick<Image, "command" | "environment"> | undefined;
-    let root = "";
+    const targets = new Map<string, Target>();
     for (const stage of readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"))) {
-      root = join(folder, stage.name || "image");
+      const root = join(folder, stage.name || "image");
       stages.set(stage.name, root);
-      built = await buildStage(stage, root, stages);
+      const built = await buildStage(stage, root, stages);
+      if (built === undefined) continue;
+      targets.set(stage.name, { root, ...built });
+      await execute("chmod", ["-R", "a-w", root]);
     }
-    if (built === undefined) throw new Error("the image has no ENTRYPOINT");
-    await execute("chmod", ["-R", "a-w", root]);
-    return { root, stages, ...built, remove };
+    const [image, agent] = [targets.get(""), targets.get("agent")];
+    if (image === undefined || agent === undefined) throw new Error("an image has no ENTRYPOINT");
+    return { ...image, agent, stages, remove };
   } catch (error) {
     await remove();
     throw error;
@@ -77,7 +85,7 @@ async function buildStage(
   stage: Stage,
   root: string,
   stages: ReadonlyMap<string, string>,
-): Promise<Pick<Image, "command" | "environment"> | undefined> {
+): Promise<Omit<Target, "root"> | undefined> {
   await mkdir(root);
   const place: StageState = { root, workdir: "/", user: "0:0", environment: {} };
   let command: Image["command"] | undefined;
