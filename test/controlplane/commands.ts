@@ -109,6 +109,8 @@ export function apiServerCommand(
       "--endpoint-reconciler-type=none",
       "--service-cluster-ip-range=10.0.0.0/24",
       "--authorization-mode=RBAC",
+      // As clusters have it.
+      "--allow-privileged=true",
       `--token-auth-file=${layout.tokens}`,
       "--service-account-issuer=https://kubernetes.default.svc",
       `--service-account-key-file=${layout.serviceAccountPublicKey}`,
