@@ -18,6 +18,8 @@ import { carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
 
 const timeoutMs = 60_000;
 const key = (name: string) => `sluice.dev/${name}`;
+/** It reads a pod that another function has reserved in a ledger and no list shows. No function does so here. */
+const forReservations = "get pods in every namespace";
 /** Agents of this machine run in it. */
 const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const otherBootId = "00000000-0000-4000-8000-000000000002";
@@ -178,7 +180,8 @@ suite("the overlay of fencing on the real API server", { skip: await skipWithout
       assert.deepEqual(missing, [], `${name} lacks a right`);
       const unused = rights.filter((right) => used.get(right) === 0);
       const shown = unused.map((right) => `${textOf(right)} in ${right.namespace ?? "every namespace"}`);
-      assert.deepEqual(shown, [], `${name} has a right that it does not use`);
+      const expected = name === functionAccount ? [forReservations] : [];
+      assert.deepEqual(shown, expected, `${name} has a right that it does not use`);
       assert.deepEqual(carelessRights(rights).map(textOf), []);
     }
   });
