@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { load } from "js-yaml";
+import { agentImageOf } from "../../knative/release/contents.ts";
 import { ensureActionlint } from "../controlplane/assets.ts";
 import { runProgram } from "../support/plugin.ts";
 
@@ -70,16 +71,14 @@ test("only a tag starts the workflow, which runs every test before it publishes,
   assert.ok(commandsOf(check).includes(".ci/run"));
   assert.ok(commandsOf(publish).some((run) => run.startsWith("npm run release -- ")));
   const pushes = (publish?.steps ?? []).filter(({ uses = "" }) => uses.startsWith("docker/build-push-action@"));
-  const [given] = pushes.map(({ with: inputs }) => inputs);
-  const { platforms, push, sbom, provenance } = given ?? {};
+  const [image, version] = ["image", "version"].map((name) => `\${{ steps.names.outputs.${name} }}`);
+  const usual = { context: ".", platforms: "linux/amd64,linux/arm64", push: true, provenance: "mode=max", sbom: true };
   assert.deepEqual(
-    { platforms, push, sbom, provenance },
-    {
-      platforms: "linux/amd64,linux/arm64",
-      push: true,
-      sbom: true,
-      provenance: "mode=max",
-    },
+    pushes.map(({ with: inputs }) => inputs),
+    [
+      { ...usual, tags: `${image}:${version}` },
+      { ...usual, target: "agent", tags: `${agentImageOf(image ?? "")}:${version}` },
+    ],
   );
   assert.ok(commandsOf(publish).some((run) => /^helm push .+\.tgz"/m.test(run)));
 });
