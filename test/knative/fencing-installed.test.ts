@@ -14,7 +14,7 @@ import { isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
-import { carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
+import { carelessRights, rightsOf, textOf, usesOf } from "./rights.ts";
 
 const timeoutMs = 60_000;
 const key = (name: string) => `sluice.dev/${name}`;
@@ -173,9 +173,10 @@ suite("the overlay of fencing on the real API server", { skip: await skipWithout
     } finally {
       await Promise.all([server.stop(), agent.stop(20_000)]);
     }
-    for (const name of [functionAccount, agentAccount]) {
-      const rights = rightsOf(objects, fencingNamespace, name);
-      const { used, missing } = await useOf(controlPlane, kubectl, from, { namespace: fencingNamespace, name, rights });
+    const accounts = [functionAccount, agentAccount];
+    const granted = new Map(accounts.map((name) => [name, rightsOf(objects, fencingNamespace, name)] as const));
+    for (const [name, { used, missing }] of await usesOf(controlPlane, api, from, fencingNamespace, granted)) {
+      const rights = granted.get(name) ?? [];
       context.diagnostic(`${name}: ${[...used].map(([right, times]) => `${textOf(right)} (${times})`).join(", ")}`);
       assert.deepEqual(missing, [], `${name} lacks a right`);
       const unused = rights.filter((right) => used.get(right) === 0);
