@@ -177,7 +177,7 @@ export class FenceOracle {
   }
 }
 
-/** How often its agents have decided to starve the watchdog. A busy machine may starve an agent, and then it fires as it should. */
+/** How often its agents have decided to starve the watchdog. Without a decision, a busy machine has starved the agent itself. */
 const starvationsOf = ({ log }: Machine): number => log.split("the watchdog is not fed any more").length - 1;
 
 /** The fences for which the agents of two boots have stopped. */
