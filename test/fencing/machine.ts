@@ -161,7 +161,7 @@ export class Machine {
   /** Cuts this and nothing else, also in its later boots. */
   async setCuts(cuts: Cuts): Promise<void> {
     this.#cuts = cuts;
-    await this.#boot?.link.setCuts(cuts);
+    await this.#then(async () => await this.#boot?.link.setCuts(cuts));
   }
 
   /** Its agents know of no earlier boot from the next boot on. */

@@ -180,6 +180,8 @@ export class CutStage {
         return;
       case "kill-function":
         this.#starting = this.#restart();
+        // It is awaited when everything is healed.
+        this.#starting.catch(() => undefined);
     }
   }
 
