@@ -79,8 +79,11 @@ function readRun(line: CommandLine): Run | undefined {
 }
 
 /** True if no script breaks a promise. The first one that does ends the run. */
-async function playAll(stage: CutStage, { scripts, first, removed, isVerbose }: Run): Promise<boolean> {
-  const figures = new Figures();
+async function playAll(
+  stage: CutStage,
+  { scripts, first, removed, isVerbose }: Run,
+  figures: Figures,
+): Promise<boolean> {
   for (let at = 0; at < scripts; at++) {
     const script: CutScript = removed?.script ?? drawCutScript(first + at);
     const outcome = await stage.play(script);
@@ -93,10 +96,8 @@ async function playAll(stage: CutStage, { scripts, first, removed, isVerbose }: 
     if (!isBroken) continue;
     if (isVerbose) console.error(stage.cluster.logs);
     if (removed === undefined) console.log(`to see it again: npx node test/fencing/partitions.ts --seed ${first + at}`);
-    figures.print();
     return false;
   }
-  figures.print();
   return true;
 }
 
@@ -114,9 +115,12 @@ async function main(): Promise<number> {
   const { removed, first } = run;
   console.log(removed === undefined ? `the first seed is ${first}` : `without ${removed.rule}: ${removed.removed}`);
   const stage = await CutStage.start(removed);
+  const figures = new Figures();
   try {
-    return (await Promise.race([playAll(stage, run), aborted(interrupted)])) === true ? 0 : 1;
+    return (await Promise.race([playAll(stage, run, figures), aborted(interrupted)])) === true ? 0 : 1;
   } finally {
+    // Also of a run that was interrupted.
+    figures.print();
     await stage.stop();
   }
 }
