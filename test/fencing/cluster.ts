@@ -240,6 +240,11 @@ export class FencingCluster {
     return readJournal(join(this.#folder, "journal"));
   }
 
+  /** Forgets what the pods have written. */
+  clearRuns(): void {
+    writeFileSync(join(this.#folder, "journal"), "");
+  }
+
   get overlaps(): readonly string[] {
     return overlapsIn(this.runs);
   }

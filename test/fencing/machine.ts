@@ -1,12 +1,12 @@
 /** A played machine: namespaces of its own, a boot id, a watchdog, and a reset that ends all of its processes at once. */
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../controlplane/api.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
 import { WatchdogHardware } from "./hardware.ts";
-import { type Bridge, type Link, namespaces } from "./network.ts";
+import { type Bridge, type Cuts, type Link, namespaces, noCuts } from "./network.ts";
 
 const root = join(import.meta.dirname, "../..");
 const agentProgram = join(root, "functions/fence-node/agent/main.ts");
@@ -62,6 +62,7 @@ export class Machine {
   readonly hardware: WatchdogHardware;
   /** Whether a reset is followed by a boot. Otherwise the machine stays off until `boot`. */
   bootsAgain = true;
+  #cuts = noCuts;
   readonly #options: MachineOptions;
   readonly #poll: NodeJS.Timeout;
   #boot: Boot | undefined;
@@ -157,6 +158,17 @@ export class Machine {
     for (const address of addresses) await this.#running().link.setLost(address, !reaches);
   }
 
+  /** Cuts this and nothing else, also in its later boots. */
+  async setCuts(cuts: Cuts): Promise<void> {
+    this.#cuts = cuts;
+    await this.#then(async () => await this.#boot?.link.setCuts(cuts));
+  }
+
+  /** Its agents know of no earlier boot from the next boot on. */
+  forgetBoots(): void {
+    rmSync(this.#path("state"), { recursive: true, force: true });
+  }
+
   get address(): string {
     return this.#options.address;
   }
@@ -207,6 +219,7 @@ export class Machine {
     });
     const pid = await childOf(unshare);
     const link = await this.#options.bridge.connect(pid, this.#options.address);
+    if (this.#cuts !== noCuts) await link.setCuts(this.#cuts);
     this.#boot = { id, unshare, pid, link, agent: undefined, logs: [] };
     const { kubelet } = this.#options;
     const settings = { ...kubelet, node: this.name, systemUuid: this.systemUuid, address: this.#options.address };

@@ -16,7 +16,26 @@ export interface Link {
   set(isUp: boolean): Promise<void>;
   /** Loses the packets to one address of the bridge without a word, or no more. */
   setLost(address: string, isLost: boolean): Promise<void>;
+  /** Cuts this and nothing else. */
+  setCuts(cuts: Cuts): Promise<void>;
 }
+
+/** What is cut of one machine. */
+export interface Cuts {
+  /** The far end of its link is down: packets are lost without an error, in both directions. */
+  readonly isFarEndDown: boolean;
+  /** Its own end is down: sending fails at once. */
+  readonly isOwnEndDown: boolean;
+  /** The addresses to which its packets are lost without an error. */
+  readonly lost: readonly string[];
+  /** The addresses that it finds unreachable at once. */
+  readonly refused: readonly string[];
+}
+
+export const noCuts: Cuts = { isFarEndDown: false, isOwnEndDown: false, lost: [], refused: [] };
+
+/** No machine has this card. */
+const noCard = "02:00:00:00:00:99";
 
 export class Bridge {
   readonly #name: string;
@@ -80,11 +99,15 @@ export class Bridge {
     const inside = `ip address add ${address}/24 dev eth0 && ip link set eth0 up && ip link set lo up`;
     await execute("nsenter", ["--target", String(pid), "--net", "sh", "-ec", inside]);
     const inNetwork = (...args: string[]) => execute("nsenter", ["--target", String(pid), "--net", "ip", ...args]);
+    const set = async (isUp: boolean) => void (await ip("link", "set", link, isUp ? "up" : "down"));
     return {
-      set: async (isUp) => void (await ip("link", "set", link, isUp ? "up" : "down")),
+      set,
+      setCuts: async (cuts) => {
+        await execute("nsenter", ["--target", String(pid), "--net", "sh", "-ec", commandsOf(cuts)]);
+        await set(!cuts.isFarEndDown);
+      },
       setLost: async (other, isLost) => {
-        // No machine has this card.
-        const lost = ["replace", other, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"];
+        const lost = ["replace", other, "lladdr", noCard, "dev", "eth0", "nud", "permanent"];
         await inNetwork("neigh", ...(isLost ? lost : ["del", other, "dev", "eth0"]));
       },
     };
@@ -93,6 +116,18 @@ export class Bridge {
   async remove(): Promise<void> {
     await ip("link", "del", this.#name);
   }
+}
+
+/** In the namespace of the machine. */
+function commandsOf({ isOwnEndDown, lost, refused }: Cuts): string {
+  return [
+    "ip link set eth0 up",
+    "ip neigh flush dev eth0 nud permanent",
+    "ip route flush type unreachable",
+    ...lost.map((address) => `ip neigh replace ${address} lladdr ${noCard} dev eth0 nud permanent`),
+    ...refused.map((address) => `ip route replace unreachable ${address}`),
+    ...(isOwnEndDown ? ["ip link set eth0 down"] : []),
+  ].join("\n");
 }
 
 async function ip(...args: string[]): Promise<string> {

@@ -48,6 +48,16 @@ export class Pods {
     return pod;
   }
 
+  /** Deletes the StatefulSet, and resolves when its pod is gone. */
+  async remove(name: string): Promise<void> {
+    const path = `/apis/apps/v1/namespaces/default/statefulsets/${name}`;
+    const { body } = await this.#cluster.api.send("DELETE", path, { propagationPolicy: "Background" });
+    await body.dump();
+    await eventually(`${name}-0 is gone`, timeoutMs, async () =>
+      (await this.of(name)) === undefined ? true : undefined,
+    );
+  }
+
   /** Resolves to the pod that has taken the place of another one, once it runs. */
   async replacementOf(name: string, { metadata: { uid: old } }: BoundPod): Promise<BoundPod> {
     return eventually("the replacement runs", timeoutMs, async () => {

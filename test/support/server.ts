@@ -132,6 +132,11 @@ export class Server {
     return this.#launched.ended;
   }
 
+  /** SIGSTOP, or SIGCONT. */
+  setPaused(isPaused: boolean): void {
+    this.#launched.signal(isPaused ? "SIGSTOP" : "SIGCONT");
+  }
+
   /** SIGTERM. */
   stop(graceMs = 10_000): Promise<End> {
     return this.#launched.stop(graceMs);
