@@ -13,7 +13,7 @@ const scripts = 4;
 const main = join(import.meta.dirname, "partitions.ts");
 const skip = (await skipWithoutControlPlane()) || (await skipWithoutNamespaces());
 
-test("no pod runs on two nodes, no Node is lost, and each fence ends, in drawn scripts of cuts (A1, A8, L1)", {
+test("no pod runs on two nodes, no Node is lost, and each fence ends, in drawn scripts of cuts (A1, A6, A8, L1)", {
   skip,
 }, async (context) => {
   const first = 1 + Math.floor(Math.random() * 1_000_000);
