@@ -198,13 +198,11 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
 /** Resolves once the API server has reported a version that is new enough for all of them. Asks only if one says which is. */
 async function requireKubernetes({ cluster, health }: Process, definitions: readonly Definition[]): Promise<void> {
   if (definitions.every(({ leastKubernetes }) => leastKubernetes === undefined)) return;
-  const known = new AbortController();
-  const ask = async () => {
-    const refusals = refuseKubernetes(definitions, await cluster.ready());
-    if (refusals.length > 0) exitWith(1, refusals);
-    known.abort();
-  };
-  await health.probe(ask, known.signal);
+  const version = await health
+    .firstAnswer(() => cluster.ready())
+    .catch((error: unknown) => exitWith(1, [`the API server does not report its version: ${messageOf(error)}`]));
+  const refusals = refuseKubernetes(definitions, version);
+  if (refusals.length > 0) exitWith(1, refusals);
 }
 
 function logListening(

@@ -26,6 +26,8 @@ function answer({ method, url = "" }: IncomingMessage, response: ServerResponse)
   const { pathname, searchParams } = new URL(url, "http://localhost");
   if (pathname === "/readyz") return void response.end("ok");
   response.setHeader("content-type", "application/json");
+  // New enough for every function.
+  if (pathname === "/version") return void response.end('{"major":"1","minor":"1000"}');
   if (searchParams.has("watch")) return void response.flushHeaders();
   const isList = method === "GET" && /s$/.test(pathname);
   if (isList) return void response.end('{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}');
@@ -76,6 +78,7 @@ async function run(folder: string, name: string, kubeconfig: string, apiServer: 
   const args = [...process.execArgv, import.meta.filename];
   const server = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   const exited = once(server, "exit");
+  const tooLong = setTimeout(() => server.kill("SIGKILL"), 2 * giveUpMs);
   try {
     await exercise(await portOf(server));
     server.kill("SIGTERM");
@@ -84,6 +87,8 @@ async function run(folder: string, name: string, kubeconfig: string, apiServer: 
   } catch (error) {
     server.kill("SIGKILL");
     throw new Error(`${name}: ${(error as Error).message}`);
+  } finally {
+    clearTimeout(tooLong);
   }
 }
 

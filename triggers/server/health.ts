@@ -17,6 +17,11 @@ export interface ApiServerHealth {
   away(): string | undefined;
   /** Asks the API server while calls fail, until stopped. Resolves, never rejects. */
   probe(ready: () => Promise<unknown>, stopped: AbortSignal): Promise<void>;
+  /**
+   * Asks the API server until it answers, and resolves to its answer. Rejects with the ClusterError of an answer that stays as
+   * it is, however often it is asked: a missing right, or no such path.
+   */
+  firstAnswer<Answer>(ready: () => Promise<Answer>): Promise<Answer>;
 }
 
 /** `onChange` is called once when the API server stops answering, and once when it answers again. */
@@ -57,7 +62,27 @@ export function createHealth(clock: Clock, onChange: (message: string, isTrouble
         await clock.sleep(probeEveryMs, stopped);
       }
     },
+    async firstAnswer(ready) {
+      const never = new AbortController().signal;
+      for (;;) {
+        try {
+          const answer = await ready();
+          succeed();
+          return answer;
+        } catch (error) {
+          if (isFinal(error)) throw error;
+          complain(error, never);
+        }
+        await clock.sleep(probeEveryMs, never);
+      }
+    },
   };
+}
+
+/** 401 and 429 may end without a change of this process: the credentials are read anew, and a busy API server has time again. */
+function isFinal(error: unknown): boolean {
+  if (!(error instanceof ClusterError) || error.code === undefined) return false;
+  return error.code >= 400 && error.code < 500 && error.code !== 401 && error.code !== 429;
 }
 
 function messageFor(error: unknown): string {

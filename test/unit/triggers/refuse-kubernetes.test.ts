@@ -44,24 +44,8 @@ suite("a function that needs a version of Kubernetes", () => {
   });
 
   test("a process waits for an API server that does not answer yet, and then ends with code 1 on one that is too old", async () => {
-    let asked = 0;
-    const server = createServer((_, response) => {
-      asked++;
-      // A call is tried again several times before it fails, and the process then begins another one.
-      response.writeHead(asked < 8 ? 503 : 200, { "content-type": "application/json" });
-      response.end(JSON.stringify({ major: "1", minor: "31" }));
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const folder = await mkdtemp(join(tmpdir(), "sluice-version-"));
-    const kubeconfig = join(folder, "kubeconfig");
-    const { port } = server.address() as AddressInfo;
-    await writeFile(kubeconfig, kubeconfigText(`http://127.0.0.1:${port}`, {}));
-    const settings = { FUNCTION: "fence-node", KUBERNETES_TIMEOUT: "1s" };
-    const launched = launchServer({ kubeconfig, namespace: "default", settings });
-    const { code } = await launched.ended;
-    server.close();
-    await rm(folder, { recursive: true });
-    const { stdout, stderr } = launched.printed();
+    // A call is tried again several times before it fails, and the process then begins another one.
+    const { code, stdout, stderr } = await endOn((asked) => (asked < 8 ? 503 : 200));
     assert.equal(code, 1, stdout);
     assert.match(
       stderr,
@@ -69,4 +53,30 @@ suite("a function that needs a version of Kubernetes", () => {
     );
     assert.ok(stdout.includes("the API server does not answer") && !stdout.includes("listening on port"), stdout);
   });
+
+  test("a process ends with code 1 where the API server does not let it read the version", async () => {
+    const { code, stdout, stderr } = await endOn(() => 403);
+    assert.equal(code, 1, stdout);
+    assert.match(stderr, /^sluice: the API server does not report its version: .+\n$/);
+  });
 });
+
+/** How a process ends on an API server of version 1.31. @param statusOf the status of its answer to each request, from 1 on */
+async function endOn(statusOf: (asked: number) => number) {
+  let asked = 0;
+  const server = createServer((_, response) => {
+    response.writeHead(statusOf(++asked), { "content-type": "application/json" });
+    response.end(JSON.stringify({ major: "1", minor: "31" }));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const folder = await mkdtemp(join(tmpdir(), "sluice-version-"));
+  const kubeconfig = join(folder, "kubeconfig");
+  const { port } = server.address() as AddressInfo;
+  await writeFile(kubeconfig, kubeconfigText(`http://127.0.0.1:${port}`, {}));
+  const settings = { FUNCTION: "fence-node", KUBERNETES_TIMEOUT: "1s" };
+  const launched = launchServer({ kubeconfig, namespace: "default", settings });
+  const { code } = await launched.ended;
+  server.close();
+  await rm(folder, { recursive: true });
+  return { code, ...launched.printed() };
+}
