@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Api, ApiError, eventually } from "../controlplane/api.ts";
+import { readImage } from "./dockerfile.ts";
 import { evict } from "./drain-webhook.ts";
 import { kubeconfigOf, workloadOf } from "./installed.ts";
 import type { Built, Kubectl } from "./kubectl.ts";
@@ -91,9 +92,7 @@ async function deployedIn({ api, controlPlane, group: { namespace } }: Scene) {
 /** Runs here what a user runs by `kubectl exec` in a pod of the Deployment `sluice`: pods do not run. */
 export async function typeInPod(scene: Scene, command: string) {
   const [, program = "", args = ""] = /^kubectl -n \S+ exec deployment\/sluice -- (\S+ \S+) (.*)$/.exec(command) ?? [];
-  const dockerfile = await readFile(join(import.meta.dirname, "../../Dockerfile"), "utf8");
-  const [, node, script] = /^ENTRYPOINT \["([^"]+)",.* "([^"]+)"\]$/m.exec(dockerfile) ?? [];
-  assert.equal(program, `${node} ${script}`);
+  assert.equal(program, (await readImage()).command.join(" "));
   const { namespace } = scene.group;
   const launched = launchServer({ ...(await deployedIn(scene)), namespace, args: args.split(" ") });
   const { code } = await launched.ended;

@@ -60,15 +60,18 @@ export async function readImage(): Promise<{
   readonly environment: Readonly<Record<string, string>>;
   /** For Node. */
   readonly flags: readonly string[];
+  /** Node, and what it runs. */
+  readonly command: readonly string[];
 }> {
   const text = await readFile(join(import.meta.dirname, "../../Dockerfile"), "utf8");
   const { steps = [] } = readDockerfile(text).at(-1) ?? {};
   const environment = Object.assign({}, ...steps.map((step) => (step.kind === "environment" ? step.variables : {})));
   const words = steps.flatMap((step) => (step.kind === "entrypoint" ? step.command : []));
   const flags = words.filter((word) => word.startsWith("--"));
+  const command = words.filter((word) => !word.startsWith("--"));
   if (Object.keys(environment).length === 0 || flags.length === 0)
     throw new Error("the image gives its server nothing");
-  return { environment, flags };
+  return { environment, flags, command };
 }
 
 function baseOf(values: ReadonlyMap<string, string>, argument: string): string {
