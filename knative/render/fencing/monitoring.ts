@@ -27,7 +27,8 @@ export const whatToDo: Readonly<Record<string, string>> = {
     "End the partition between the peers and the API server, or switch the machine off and confirm that it is off.",
   "still-alive": "The Node is Ready: reset the machine by hand, and try its watchdog before you trust it again.",
   "another-machine": "Another machine has the name of the node: see that the first one is off, and confirm it.",
-  "node-gone": "The Node was deleted: have it register again, or delete the pods that are bound to it.",
+  "node-gone":
+    "The Node was deleted, and Kubernetes deletes its pods: see at once that the machine is off, or have it register again.",
   stuck: "Pods or VolumeAttachments do not go: look for their finalizers, and for the controller of their volumes.",
   "node-finalizers":
     "The Node has finalizers: choose the strategy out-of-service, or have their controller remove them.",
