@@ -10,7 +10,7 @@ import {
 } from "./object.ts";
 
 /** The settings' default of DRAIN_TIMEOUT, 25 s, and time to close the ports. */
-const gracePeriodSeconds = 30;
+export const gracePeriodSeconds = 30;
 /** The settings' default of SHUTDOWN_DELAY, 10 s, an eviction that comes at its end and waits for 15 s, and time to spare. */
 const reviewGracePeriodSeconds = 40;
 /** A replica that ends is seen to be unready after 8 s at the latest, while it still answers for SHUTDOWN_DELAY. */
@@ -73,16 +73,13 @@ export function deployment(name: string, settings: Readonly<Record<string, strin
     strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
     template: { metadata: { labels }, spec: podOf(name, settings) },
   };
-  return [
-    { apiVersion: "apps/v1", kind: "Deployment", metadata, spec },
-    {
-      apiVersion: "policy/v1",
-      kind: "PodDisruptionBudget",
-      metadata,
-      // A replica that is not ready answers nothing, so that its node may be drained.
-      spec: { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow", selector },
-    },
-  ];
+  return [{ apiVersion: "apps/v1", kind: "Deployment", metadata, spec }, oneStays(metadata, selector)];
+}
+
+/** The PodDisruptionBudget of two replicas. One that is not ready does nothing, so that its node may be drained. */
+export function oneStays(metadata: Manifest["metadata"], selector: object): Manifest {
+  const spec = { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow", selector };
+  return { apiVersion: "policy/v1", kind: "PodDisruptionBudget", metadata, spec };
 }
 
 function podOf(name: string, settings: Readonly<Record<string, string>>): object {

@@ -147,6 +147,7 @@ suite("the functions of fencing", () => {
     const { allowPrivilegeEscalation, readOnlyRootFilesystem, runAsNonRoot } = container.securityContext;
     assert.deepEqual([allowPrivilegeEscalation, readOnlyRootFilesystem, runAsNonRoot], [false, true, true]);
     assert.match(JSON.stringify([container.readinessProbe, container.livenessProbe]), /readyz.*healthz/);
+    assert.match(JSON.stringify(container.startupProbe), /healthz.*"periodSeconds":2,"failureThreshold":1800/);
     assert.deepEqual(container.ports, [{ name: "http-metrics", containerPort: 8001 }]);
     const { settings, mistakes } = readSettings(environmentOf(container));
     assert.deepEqual(mistakes, []);

@@ -71,9 +71,9 @@ export class Agent {
     const { node, peerTimeoutMs } = settings;
     this.#peers = new Peers({ node, bootId, peerTimeoutMs }, outside, memory);
     this.#mode = new Mode(settings, outside, this.#peers, this.#notes, memory);
-    this.#feeder = new Feeder(outside, this.#notes, memory?.isDeviceStarted === true, () => {
-      this.#mode.noteStart();
-      this.#remember();
+    this.#feeder = new Feeder(outside, this.#notes, memory?.isDeviceStarted === true, {
+      beforeStart: () => this.#mode.noteStart(),
+      afterStart: () => this.#remember(),
     });
   }
 

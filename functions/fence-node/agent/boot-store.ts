@@ -2,7 +2,7 @@
  * Keeps in files what the agent knows: of this boot, in a folder of memory, so that a boot leaves nothing to the next one; and
  * of the boots before it.
  */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { messageOf } from "../../shared/base/error-message.ts";
 import { type Fields, fieldsOf, parseFields } from "../../shared/base/fields.ts";
@@ -43,17 +43,29 @@ export class BootFile<T> implements BootStore<T> {
   }
 
   /** Replaces the file at once, so that a process that is killed leaves the old one or the new one. */
-  write(memory: T): void {
+  write(memory: T, isDurable = false): void {
     try {
-      mkdirSync(dirname(this.#path), { recursive: true });
-      writeFileSync(`${this.#path}.new`, JSON.stringify(memory), { mode: 0o600 });
+      const folder = dirname(this.#path);
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(`${this.#path}.new`, JSON.stringify(memory), { mode: 0o600, flush: isDurable });
       renameSync(`${this.#path}.new`, this.#path);
+      if (isDurable) flushFolder(folder);
       this.#hasFailed = false;
     } catch (error) {
       const message = `${this.#stored.unwritten}, because ${this.#path} cannot be written`;
       if (!this.#hasFailed) this.#log("warn", `${message}: ${messageOf(error)}`);
       this.#hasFailed = true;
     }
+  }
+}
+
+/** A file that was renamed has its new name after a reset only once its folder is on the disk. */
+function flushFolder(folder: string): void {
+  const descriptor = openSync(folder, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
 

@@ -11,11 +11,17 @@ const ticksPerWatchdog = 5;
 /** What the agent knows when it decides about feeding. */
 export type Permission = Pick<FeedingView, "permitMs" | "permitLifeMs" | "isArmed" | "fence" | "isTainted" | "isLoop">;
 
+export interface StartCallbacks {
+  /** The device is about to be started. A slow disk must delay this, and not a feed. */
+  beforeStart(): void;
+  /** It has been started, which a process that takes over has to know. */
+  afterStart(): void;
+}
+
 export class Feeder {
   readonly #outside: Outside;
   readonly #notes: StateLog;
-  /** Called when the device has been started, which a process that takes over has to know. */
-  readonly #onStart: () => void;
+  readonly #notify: StartCallbacks;
   #watchdog: number | ExplicitOnlyReason;
   #isOpen = false;
   #isStarted: boolean;
@@ -24,11 +30,11 @@ export class Feeder {
   #feeds = 0;
 
   /** @param isStarted an earlier process of this boot has started the device */
-  constructor(outside: Outside, notes: StateLog, isStarted: boolean, onStart: () => void) {
+  constructor(outside: Outside, notes: StateLog, isStarted: boolean, notify: StartCallbacks) {
     this.#outside = outside;
     this.#notes = notes;
     this.#isStarted = isStarted;
-    this.#onStart = onStart;
+    this.#notify = notify;
     this.#fedMs = outside.clock.nowMs();
     this.#watchdog = outside.watchdog.check();
   }
@@ -125,13 +131,14 @@ export class Feeder {
       return;
     }
     try {
+      this.#notify.beforeStart();
       watchdog.open();
       this.#isOpen = true;
       this.#fedMs = clock.nowMs();
       const message = `the watchdog runs, and resets the machine ${this.#watchdog} ms after its last feed`;
       this.#notes.note("device", "info", message);
       this.#isStarted = true;
-      this.#onStart();
+      this.#notify.afterStart();
     } catch (error) {
       this.#watchdog = (error as NodeJS.ErrnoException).code === "EBUSY" ? "watchdog-busy" : "no-watchdog";
       this.#notes.note("device", "warn", `the watchdog cannot be opened: ${messageOf(error)}`);

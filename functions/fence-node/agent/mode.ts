@@ -127,9 +127,9 @@ export class Mode {
     await this.#peers.drill();
   }
 
-  /** The watchdog has been started: this boot may be part of a loop. */
+  /** The watchdog is about to be started: this boot may be part of a loop, and end before the system writes it to disk. */
   noteStart(): void {
-    this.#writeHistory(historyAfterStart(this.#history));
+    this.#writeHistory(historyAfterStart(this.#history), true);
   }
 
   /** A renewal has ended: it may show that this boot is part of no loop. */
@@ -142,9 +142,9 @@ export class Mode {
     this.#writeHistory(historyAfterStop(this.#history));
   }
 
-  #writeHistory(history: BootHistory): void {
+  #writeHistory(history: BootHistory, isDurable = false): void {
     if (history === this.#history) return;
     this.#history = history;
-    this.#outside.history.write(history);
+    this.#outside.history.write(history, isDurable);
   }
 }

@@ -107,7 +107,8 @@ export interface BootMemory {
 export interface BootStore<T> {
   /** Undefined if nothing is there that can be read. */
   read(): T | undefined;
-  write(memory: T): void;
+  /** @param isDurable it outlasts a reset of the machine right after the call; default: the system writes it to disk later */
+  write(memory: T, isDurable?: boolean): void;
 }
 
 export type AgentLog = (level: "info" | "warn", message: string) => void;

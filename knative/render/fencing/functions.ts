@@ -1,13 +1,11 @@
 /** The functions of fencing as a Deployment, because what works while nodes fail cannot depend on Knative; and on Knative. */
 
 import { containerOf, labelsOf, type Manifest, podSecurityContext, ports } from "../object.ts";
-import { knativeService } from "../workloads.ts";
+import { gracePeriodSeconds, knativeService, oneStays } from "../workloads.ts";
 import { fencingNamespace, functionAccount as name } from "./names.ts";
 import { priorities } from "./namespace.ts";
 
 const labels = labelsOf(name);
-/** The settings' default of DRAIN_TIMEOUT, 25 s, and time to close the ports. */
-const gracePeriodSeconds = 30;
 /** Kubernetes' own default is five minutes. A fence begun by the replica on a sick node would wait for so long. */
 const tolerationSeconds = 10;
 
@@ -23,15 +21,7 @@ export function functionsDeployment(functions: readonly string[]): readonly Mani
     strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
     template: { metadata: { labels }, spec: podOf(functions) },
   };
-  return [
-    { apiVersion: "apps/v1", kind: "Deployment", metadata, spec },
-    {
-      apiVersion: "policy/v1",
-      kind: "PodDisruptionBudget",
-      metadata,
-      spec: { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow", selector },
-    },
-  ];
+  return [{ apiVersion: "apps/v1", kind: "Deployment", metadata, spec }, oneStays(metadata, selector)];
 }
 
 function podOf(functions: readonly string[]): object {
@@ -39,6 +29,9 @@ function podOf(functions: readonly string[]): object {
     { FUNCTION: functions.join(","), PORT: `${ports.plain}`, FENCE_NAMESPACE: { fieldPath: "metadata.namespace" } },
     {
       ports: [{ name: "http-metrics", containerPort: ports.plain }],
+      // It listens once the API server has reported its version. While the API server is away no restart helps: the kubelet would
+      // delay each by more, up to five minutes, and the fences would wait for so long after the API server is back.
+      startupProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, periodSeconds: 2, failureThreshold: 1_800 },
       readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, timeoutSeconds: 2 },
       livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, timeoutSeconds: 5 },
       resources: { requests: { cpu: "100m", memory: "192Mi" }, limits: { memory: "512Mi" } },

@@ -98,6 +98,11 @@ suite("the mode", () => {
   });
 });
 
+test("that the watchdog has run in this boot is on the disk before it is opened, because the machine may be reset soon after", async () => {
+  const { world } = await armedAgent();
+  assert.deepEqual(world.durable, [{ state: "running", device: "" }]);
+});
+
 suite("the permit of an armed agent", () => {
   test("without the API server and without peers it runs out after L, and the node is reset", async () => {
     const { world, agent } = await armedAgent();

@@ -1,7 +1,7 @@
 /** What the agent does with files: the watchdog, and what it keeps of its boot. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import {
+import fs, {
   closeSync,
   constants,
   mkdirSync,
@@ -12,6 +12,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -111,6 +112,22 @@ test("what a boot leaves to the next one is read again, and rubbish is nothing",
     writeFileSync(path, JSON.stringify(wrong));
     assert.equal(new BootFile(path, storedHistory, () => {}).read(), undefined, JSON.stringify(wrong));
   }
+});
+
+test("what has to outlast a reset is flushed, with the folder that has its new name, and nothing else is", (context) => {
+  const path = join(folderOf(context), "agent.json");
+  const flushed = context.mock.method(fs, "fsyncSync");
+  syncBuiltinESMExports();
+  context.after(() => {
+    flushed.mock.restore();
+    syncBuiltinESMExports();
+  });
+  const file = new BootFile(path, storedHistory, assert.fail);
+  const history = { bootId, shortBoots: 0, state: "running" } as const;
+  file.write(history);
+  assert.equal(flushed.mock.callCount(), 0);
+  file.write(history, true);
+  assert.equal(flushed.mock.callCount(), 2);
 });
 
 test("a folder that cannot be written is logged once", (context) => {

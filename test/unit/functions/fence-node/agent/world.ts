@@ -55,6 +55,8 @@ export class World {
   resetError: string | undefined;
   readonly logged: string[] = [];
   history: BootHistory | undefined;
+  /** Each write of the history that outlasts a reset, with what the device had got by then. */
+  readonly durable: { readonly state: BootHistory["state"]; readonly device: string }[] = [];
   ownNode: OwnNode = { isExcluded: false, isInMaintenance: false };
   /** The public keys of the peers that run, by name. */
   readonly peers = new Map<string, string>();
@@ -95,8 +97,9 @@ export class World {
         },
         history: {
           read: () => this.history,
-          write: (history) => {
+          write: (history, isDurable) => {
             this.history = history;
+            if (isDurable) this.durable.push({ state: history.state, device: this.device });
           },
         },
         watchdog: {
