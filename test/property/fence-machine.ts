@@ -204,7 +204,7 @@ export class SimulatedMachine {
   async answer(from: SimulatedMachine, publicKey: string, node: string, bootId: string) {
     const isReached = this.isOn && from.isOn && this.group === from.group && this.#agent?.key.publicKey === publicKey;
     if (!isReached) return undefined;
-    if (this.#of.removed === "honest no-api") return { verdict: "no-api" } as const;
+    if (this.#of.removed === "A-honest-no-api") return { verdict: "no-api" } as const;
     const verdict = await this.#answers?.answer(node, bootId);
     return this.isOn && from.isOn && this.group === from.group ? verdict : undefined;
   }

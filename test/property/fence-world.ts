@@ -6,29 +6,30 @@ import { createListReader } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../functions/shared/contract/reporter.ts";
-import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
+import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { type ClusterCall, wrapCalls } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import { VirtualTimeline } from "../fake-cluster/timeline.ts";
 import { createWorld } from "../fake-cluster/world.ts";
 import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
 import { type MachineWorld, SimulatedMachine } from "./fence-machine.ts";
-
-/** What a run takes away from the rules. */
-export type RemovedOfFence = "honest no-api" | "quorum" | "T";
+import { FenceOracle, foreign } from "./fence-oracle.ts";
+import { falseMemory, type RemovedOfFence, withoutRule } from "./fence-removals.ts";
 
 export interface FenceOutcome {
-  /** When the pods could start elsewhere the fenced boot still ran. */
-  readonly isBroken: boolean;
+  /** The first promise that was broken, with its id. */
+  readonly broken: string | undefined;
   readonly evidence: string | undefined;
   /** The Node was deleted for the fence. */
   readonly isDeleted: boolean;
-  /** Nothing of the fence is left in the end, after the partitions have ended. */
-  readonly isClean: boolean;
+  /** The fence has ended after the partitions. */
+  readonly hasEnded: boolean;
+  /** How often a process of the function was killed. */
+  readonly kills: number;
 }
 
 const fencing = "sluice-fencing";
-const outOfService = "node.kubernetes.io/out-of-service";
+const killed = new Error("the process was killed");
 const [armedAtMs, peaceAtMs, endsAtMs] = [60_000, 240_000, 600_000];
 
 export class FenceWorld implements MachineWorld {
@@ -40,11 +41,9 @@ export class FenceWorld implements MachineWorld {
   isApiDown = false;
   readonly #strategy: FenceStrategy;
   readonly #startMs = this.timeline.nowMs();
+  readonly #oracle: FenceOracle;
   #context: Context;
-  #isBroken = false;
-  #evidence: string | undefined;
-  #isDeleted = false;
-  #reads = 0;
+  #kills = 0;
 
   constructor(seed: number, removed?: RemovedOfFence) {
     this.random = randomOf(seed);
@@ -53,6 +52,12 @@ export class FenceWorld implements MachineWorld {
     const count = 3 + Math.floor(this.random() * 4);
     this.machines = Array.from({ length: count }, (_, at) => new SimulatedMachine(`node-${at}`, this));
     for (const { name } of this.machines) this.world.store.create("nodes", "", { metadata: { name } });
+    const { name } = this.#target;
+    const { labels, annotations, taint } = foreign;
+    const body = { metadata: { labels, annotations }, spec: { taints: [taint] } };
+    this.world.store.patch("nodes", { namespace: "", name }, body);
+    const runningBoot = () => (this.#target.isOn ? this.#target.bootId : undefined);
+    this.#oracle = new FenceOracle(this.world, fencing, { name, runningBoot });
     this.#context = this.#newProcess();
   }
 
@@ -68,10 +73,12 @@ export class FenceWorld implements MachineWorld {
     void this.#again(10_000, () => this.#tick());
     this.timeline.after(armedAtMs, () => this.#beginTroubles());
     this.timeline.after(peaceAtMs, () => this.#makePeace());
-    const isThere = () => this.world.store.find("nodes", { namespace: "", name: this.#target.name }) !== undefined;
-    const isClean = () => this.#nowMs > peaceAtMs + 30_000 && this.#record() === undefined && isThere();
-    await this.timeline.run(() => this.#isBroken || isClean() || this.#nowMs > endsAtMs);
-    return { isBroken: this.#isBroken, evidence: this.#evidence, isDeleted: this.#isDeleted, isClean: isClean() };
+    const { name } = this.#target;
+    const isThere = () => this.world.store.find("nodes", { namespace: "", name }) !== undefined;
+    const hasEnded = () => this.#nowMs > peaceAtMs + 30_000 && this.#record() === undefined && isThere();
+    await this.timeline.run(() => this.#oracle.broken !== undefined || hasEnded() || this.#nowMs > endsAtMs);
+    const { broken, evidence, isDeleted } = this.#oracle;
+    return { broken, evidence, isDeleted, hasEnded: hasEnded(), kills: this.#kills };
   }
 
   get #nowMs(): number {
@@ -82,72 +89,53 @@ export class FenceWorld implements MachineWorld {
     return this.world.store.find("leases", { namespace: fencing, name: `fence-${this.#target.name}` });
   }
 
-  /** A process of the function, with an empty memory. */
+  /** A process of the function, with an empty memory. It is killed after a write of every fifty. */
   #newProcess(): Context {
-    const cluster = this.#watched(createWorldCluster(this.world));
+    const name = this.#target.name;
+    const fenceId = () => this.#record()?.metadata.annotations?.["sluice.dev/fence-id"] ?? "";
+    const pause = () => this.#sleep(this.random() * 30_000);
+    const falsely = withoutRule(this.removed, { target: name, fenceId, pause });
+    const cluster = wrapCalls(createWorldCluster(this.world), async (call, send) => {
+      const answer = await falsely(call, () => this.#send(call, send));
+      if (call.writes && this.random() < 0.02) throw killed;
+      return answer;
+    });
     const cache = createListReader(cluster, undefined);
-    const common = { reporter: silentReporter, mode: "act", namespaces: undefined, memoryOf: createMemory() } as const;
+    const remember = createMemory();
+    const memoryOf: Context["memoryOf"] = (key) => falseMemory(this.removed, remember(key));
+    const common = { reporter: silentReporter, mode: "act", namespaces: undefined, memoryOf } as const;
     // In these partitions most nodes are not Ready, and the brake would keep the fence from being armed among them.
     return { cluster, cache, protocol, ...common, settings: { fenceStormPercent: 100 } };
   }
 
-  /** At the write that lets the pods start elsewhere, the fenced boot must be over. */
-  #watched(cluster: Cluster): Cluster {
-    return wrapCluster(cluster, {
-      get: async (resource, key, options) => {
-        const object = await cluster.get(resource, key, options);
-        return resource === "leases" ? (this.#forged(object as LeaseObject) as typeof object) : object;
-      },
-      patch: async (resource, key, body, options) => {
-        if (this.isApiDown)
-          throw new ClusterError({ code: 0, reason: "Down", message: "down", verb: "patch", resource });
-        const after = await cluster.patch(resource, key, body, options);
-        const { spec } = body as { spec?: { taints?: readonly { key: string }[] } };
-        if (spec?.taints?.some((taint) => taint.key === outOfService)) this.#check();
-        return after;
-      },
-      delete: async (resource, ...given) => {
-        await cluster.delete(resource, ...given);
-        if (resource !== "nodes") return;
-        this.#isDeleted = true;
-        this.#check();
-      },
-    });
+  async #send({ verb, resource, writes }: ClusterCall, send: () => Promise<unknown>): Promise<unknown> {
+    if (writes && this.isApiDown) throw new ClusterError({ code: 0, reason: "Down", message: "down", verb, resource });
+    return send();
   }
 
-  /** A Lease as the function sees it without a rule. */
-  #forged(lease: LeaseObject): LeaseObject {
-    const isTarget = lease.metadata.name === `agent-${this.#target.name}`;
-    const short = { "sluice.dev/agent-permit-seconds": "1", "sluice.dev/agent-watchdog-seconds": "1" };
-    const eager = { "sluice.dev/agent-contact-seconds": "3600", "sluice.dev/agent-renewals": String(++this.#reads) };
-    const texts = this.removed === "T" && isTarget ? short : this.removed === "quorum" && !isTarget ? eager : {};
-    return { ...lease, metadata: { ...lease.metadata, annotations: { ...lease.metadata.annotations, ...texts } } };
-  }
-
-  #check(): void {
-    const annotations = this.#record()?.metadata.annotations ?? {};
-    this.#evidence = annotations["sluice.dev/fence-evidence"];
-    const { isOn, bootId } = this.#target;
-    if (isOn && bootId === annotations["sluice.dev/fence-boot-id"]) this.#isBroken = true;
+  #sleep(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.timeline.after(ms, resolve);
+    return promise;
   }
 
   async #again(everyMs: number, act: () => Promise<unknown>): Promise<never> {
     for (;;) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.timeline.after(everyMs * (0.5 + this.random()), resolve);
-      await promise;
+      await this.#sleep(everyMs * (0.5 + this.random()));
       if (!this.isApiDown) await act();
     }
   }
 
   async #reconcile(name: string): Promise<void> {
-    // The process is killed at times, and another one begins to count.
-    if (this.random() < 0.01) this.#context = this.#newProcess();
     const key = { resource: "nodes", namespace: "", name } as const;
     try {
       await fenceNode.reconcile(this.#context, key, { sweep: false });
     } catch (error) {
-      if (!(error instanceof ClusterError)) throw error;
+      if (error !== killed && !(error instanceof ClusterError)) throw error;
+      if (error !== killed) return;
+      // Another process begins to count.
+      this.#context = this.#newProcess();
+      this.#kills++;
     }
   }
 
