@@ -10,8 +10,8 @@ import type { World } from "../fake-cluster/world.ts";
 
 /** Times of the agents, in the proportions that their settings demand: T is 34 s. */
 export const watchdogMs = 6_000;
-const renewEveryMs = 3_000;
-const times = {
+export const times = {
+  renewEveryMs: 3_000,
   hosts: ["10.0.0.1"],
   peerPort: 9843,
   peerTimeoutMs: 1_000,
@@ -46,6 +46,8 @@ export class SimulatedMachine {
   bootId = "";
   /** Its writes are carried out late, or their answers are lost, this often. */
   faults = 0;
+  /** How many its agents have sent to the API server. */
+  requests = 0;
   #boots = 0;
   #bootedMs = 0;
   #process = 0;
@@ -112,8 +114,8 @@ export class SimulatedMachine {
       lastSuccessMs: () => agent.lastSuccessMs,
     });
     const now = () => (this.isOn ? this.#process : 0);
-    void this.#whileOf(process, now, renewEveryMs, () => agent.renew());
-    void this.#whileOf(process, now, renewEveryMs, () => agent.drill());
+    void this.#whileOf(process, now, times.renewEveryMs, () => agent.renew());
+    void this.#whileOf(process, now, times.renewEveryMs, () => agent.drill());
     void this.#whileOf(process, now, tickMs, async () => agent.tick());
   }
 
@@ -255,6 +257,7 @@ export class SimulatedMachine {
   /** A request that may be carried out long after it was given up, and whose answer may be lost. */
   #call<T>(timeoutMs: number, isWrite: boolean, act: () => T): Promise<ApiAnswer<T>> {
     const { timeline, random } = this.#of;
+    this.requests++;
     const { promise, resolve } = Promise.withResolvers<ApiAnswer<T>>();
     timeline.after(timeoutMs, () => resolve({ status: 0, message: "no answer", value: undefined }));
     if (!this.reachesApi) return promise;

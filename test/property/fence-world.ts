@@ -70,7 +70,7 @@ export class FenceWorld implements MachineWorld {
   async run(): Promise<FenceOutcome> {
     for (const machine of this.machines) machine.boot();
     void this.#again(3_000, () => this.#reconcile(this.#target.name));
-    void this.#again(10_000, () => this.#tick());
+    void this.#again(10_000, () => this.#tick(this.#target.name));
     this.timeline.after(armedAtMs, () => this.#beginTroubles());
     this.timeline.after(peaceAtMs, () => this.#makePeace());
     const { name } = this.#target;
@@ -79,6 +79,29 @@ export class FenceWorld implements MachineWorld {
     await this.timeline.run(() => this.#oracle.broken !== undefined || hasEnded() || this.#nowMs > endsAtMs);
     const { broken, evidence, isDeleted } = this.#oracle;
     return { broken, evidence, isDeleted, hasEnded: hasEnded(), kills: this.#kills };
+  }
+
+  /**
+   * Nothing is marked for so long. The API server is away for some seconds every half an hour, an agent is killed every hour,
+   * and one request of fifty is lost or late. Resolves to the modes of all agents in the end.
+   */
+  async liveQuietly(forMs: number): Promise<readonly (string | undefined)[]> {
+    const { random } = this;
+    for (const machine of this.machines) {
+      machine.faults = 0.02;
+      machine.boot();
+    }
+    void this.#again(10_000, () => this.#tick(undefined));
+    void this.#every(1_800_000, () => {
+      this.isApiDown = true;
+      this.timeline.after(random() * 8_000, () => this.#makePeace(0.02));
+    });
+    void this.#every(3_600_000, () => this.machines[Math.floor(random() * this.machines.length)]?.startAgent());
+    await this.timeline.run(() => this.#nowMs > forMs);
+    return this.machines.map(({ name }) => {
+      const lease = this.world.store.find("leases", { namespace: fencing, name: `agent-${name}` });
+      return lease?.metadata.annotations?.["sluice.dev/agent-mode"];
+    });
   }
 
   get #nowMs(): number {
@@ -119,10 +142,14 @@ export class FenceWorld implements MachineWorld {
     return promise;
   }
 
-  async #again(everyMs: number, act: () => Promise<unknown>): Promise<never> {
+  #again(everyMs: number, act: () => Promise<unknown>): Promise<never> {
+    return this.#every(everyMs, async () => (this.isApiDown ? undefined : act()));
+  }
+
+  async #every(everyMs: number, act: () => unknown): Promise<never> {
     for (;;) {
       await this.#sleep(everyMs * (0.5 + this.random()));
-      if (!this.isApiDown) await act();
+      await act();
     }
   }
 
@@ -139,9 +166,9 @@ export class FenceWorld implements MachineWorld {
     }
   }
 
-  async #tick(): Promise<void> {
+  async #tick(except: string | undefined): Promise<void> {
     const due = await fenceNode.listKeys(this.#context, undefined);
-    for (const { name } of due) if (name !== this.#target.name) await this.#reconcile(name);
+    for (const { name } of due) if (name !== except) await this.#reconcile(name);
   }
 
   /** The target is cut off, alone or with some of its peers, and is marked; then the network changes again and again. */
@@ -177,9 +204,9 @@ export class FenceWorld implements MachineWorld {
     else Object.assign(machine, { group: machine === this.#target ? 1 : 0, isCutOff: false });
   }
 
-  #makePeace(): void {
+  #makePeace(faults = 0): void {
     this.isApiDown = false;
-    for (const machine of this.machines) Object.assign(machine, { group: 0, isCutOff: false, faults: 0 });
+    for (const machine of this.machines) Object.assign(machine, { group: 0, isCutOff: false, faults });
   }
 }
 
