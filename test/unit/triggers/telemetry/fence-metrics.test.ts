@@ -1,6 +1,6 @@
 /** The metrics of fences: counters from the first list on, gauges that vanish with what this process knows. */
 import assert from "node:assert/strict";
-import { mock, test } from "node:test";
+import { test } from "node:test";
 import { Registry } from "prom-client";
 import { createFenceMetrics, listedForMs } from "../../../../triggers/telemetry/fence-metrics.ts";
 
@@ -35,7 +35,9 @@ test("evidence is counted, and its time is observed where the fence was armed", 
   assert.ok(!found.some((line) => line.startsWith("sluice_fence_evidence_seconds") && line.includes("boot-id")));
 });
 
-test("a guard that no fence waits for any more has no series, and the gauges of a process that lists no more vanish", async () => {
+test("a guard that no fence waits for any more has no series, and the gauges of a process that lists no more vanish", async ({
+  mock,
+}) => {
   mock.timers.enable({ apis: ["Date"], now: startMs });
   try {
     const { metrics, series } = scene();
