@@ -11,6 +11,7 @@ import { describeRefusal, reportWrite, type WriteResult } from "../shared/reconc
 import { textsOfDeletion, writeNode } from "./deletion.ts";
 import { carryOutInLedger, isAboutLedger } from "./ledger-writes.ts";
 import type { LedgerStep } from "./ledgers-seen.ts";
+import { markOf } from "./mark-settings.ts";
 import { type FenceAttempt, fencingNamespace, name } from "./observe.ts";
 import { beginningTexts, isOurOutOfService, outOfServiceValue, recordBody } from "./record.ts";
 import { writeSlots } from "./slots.ts";
@@ -97,6 +98,11 @@ async function write(attempt: FenceAttempt, step: Exclude<FenceStep, LedgerStep>
       return writeNode(context.cluster, key, step, attempt.notAfterMs);
     case "clean-node":
       return cleanNode(attempt, step.keepsMark);
+    case "unmark-machine": {
+      const { resource, namespace, name: machine, uid, resourceVersion } = step.machine;
+      const body = { metadata: { uid, resourceVersion, annotations: { [markOf(context).key]: null } } };
+      return context.cluster.patch(resource, { namespace, name: machine }, body, { notAfterMs: attempt.notAfterMs });
+    }
     case "disarm":
       return patchAgent(attempt, step.agent, { [keys.fenceArmed.key]: null });
     case "propose":
@@ -151,7 +157,7 @@ function cleanNode(attempt: FenceAttempt, keepsMark: boolean): Promise<unknown> 
   const texts = {
     ...shownTexts(undefined, undefined, undefined),
     [keys.fenceConfirmed.key]: null,
-    ...(keepsMark ? {} : { [keys.unhealthy.key]: null }),
+    ...(keepsMark ? {} : { [markOf(attempt.context).key]: null }),
   };
   return patchNode(attempt, texts, (taints) => taints.filter((one) => isNotOurs(one) && !isOurOutOfService(one)));
 }
@@ -199,6 +205,7 @@ const reasons: Readonly<Record<string, { readonly type: "Normal" | "Warning"; re
   restored: { type: "Normal", reason: eventReasons.nodeRestored },
   stuck: { type: "Warning", reason: eventReasons.fenceStuck },
   "never-fenced": { type: "Warning", reason: eventReasons.fenceRefused },
+  "machine-unclear": { type: "Warning", reason: eventReasons.fenceRefused },
   "name-reserved": { type: "Warning", reason: eventReasons.fenceRefused },
   "name-too-long": { type: "Warning", reason: eventReasons.fenceRefused },
   "record-unreadable": { type: "Warning", reason: eventReasons.fenceWaiting },

@@ -5,6 +5,7 @@ import { hasAnotherBoot, isBack } from "./decide-evidence.ts";
 import { decideReturning, decideSettling, decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideRelapse } from "./decide-relapse.ts";
+import { decideUnmarking } from "./decide-unmarking.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 import { enter, namesOf, onRecord, wait } from "./verdicts.ts";
 
@@ -110,9 +111,11 @@ function settlingBefore(verdict: FenceVerdict, settling: FenceVerdict | undefine
   return verdict.step === undefined && settling?.step !== undefined ? settling : verdict;
 }
 
-/** The Node is cleaned, the claims of its pods leave the ledgers, the agent's Lease is cleaned, and the record goes last. */
+/** The mark of its Machine goes, the Node is cleaned, the claims of its pods leave the ledgers, the agent's Lease is cleaned, and the record goes last. */
 function givingBack(snapshot: FenceSnapshot, record: RecordSeen, isMarkedAnew: boolean): FenceVerdict {
   const { name } = snapshot;
+  const unmarking = isMarkedAnew ? undefined : decideUnmarking(snapshot, "recovering");
+  if (unmarking !== undefined) return unmarking;
   const leftover = decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark: isMarkedAnew });
   const settling = isMarkedAnew ? decideWithdrawing(snapshot) : decideSettling(snapshot, record.settlingMs);
   if (leftover?.step?.kind !== "clean-node" && settling !== undefined) {

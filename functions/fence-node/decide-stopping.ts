@@ -5,6 +5,7 @@ import { decideSlot } from "./decide-brakes.ts";
 import { decideEvidence, isBack } from "./decide-evidence.ts";
 import { decideAnnouncing, decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
+import { decideUnmarking } from "./decide-unmarking.ts";
 import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 import { enter, onRecord, wait } from "./verdicts.ts";
 
@@ -131,6 +132,8 @@ function takeBack(
   why: string,
   { keepsMark } = { keepsMark: true },
 ): FenceVerdict {
+  const unmarking = keepsMark ? undefined : decideUnmarking(snapshot, "taking-back");
+  if (unmarking !== undefined) return unmarking;
   const leftover = () => decideLeftover(snapshot, { fenceId: record.fenceId, keepsMark });
   const { message, step } = decideWithdrawing(snapshot) ??
     leftover() ?? {

@@ -71,6 +71,7 @@ function decidePeers({ agent, proposal, name }: FenceSnapshot): FenceVerdict | u
 }
 
 function decideBeginning({ node, name }: FenceSnapshot): FenceVerdict {
+  if (node?.unclearMark !== undefined && node.mark === undefined) return idle("machine-unclear", node.unclearMark);
   if (node?.mark === undefined) return idle("not-marked", `${name} has no mark`);
   if (node.isNever) return idle("never-fenced", `${name} has the mark, and ${fenceNever.key} excludes it`);
   if (isReservedName(name)) {

@@ -3,24 +3,28 @@
 import { read } from "../shared/annotations/entry.ts";
 import { fenceHold, fenceId } from "../shared/annotations/fencing.ts";
 import { fenceStrategy, formatBackup, type NodeBackup, nodeBackup } from "../shared/annotations/fencing-deletion.ts";
-import type { Malformed } from "../shared/annotations/table.ts";
+import type { Annotation, Malformed } from "../shared/annotations/table.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { Cluster, NodeObject } from "../shared/kubernetes/cluster.ts";
 import { backUp, type DeletionView, lackOfNode, restoredNode } from "./node-backup.ts";
 import type { FenceStep, RecordSeen } from "./snapshot.ts";
 
-/** @param malformed gets an unknown strategy, which counts as the default */
+/**
+ * @param malformed gets an unknown strategy, which counts as the default
+ * @param mark it stays on the Node
+ */
 export function deletionView(
   object: NodeObject | undefined,
   record: RecordSeen | "unreadable" | undefined,
   malformed: Malformed[],
+  mark: Pick<Annotation<string>, "key">,
 ): DeletionView | undefined {
   if (object === undefined) return undefined;
   const backup = typeof record === "object" ? record.backup : undefined;
   return {
     isAsked: read(fenceStrategy, object.metadata, malformed) === "node-deletion",
     finalizers: object.metadata.finalizers ?? [],
-    backup: backUp(object),
+    backup: backUp(object, mark),
     lack: backup && lackOfNode(object, backup),
   };
 }

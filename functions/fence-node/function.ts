@@ -8,6 +8,7 @@ import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { deletionNeeds } from "./deletion-rights.ts";
 import { ledgerNeeds, ledgerReads, ledgerWrites } from "./ledger-rights.ts";
+import { machineNeeds } from "./machine-rights.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";
 
@@ -44,6 +45,7 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
     ...ledgerNeeds,
     { group: "", resource: "events", verbs: ["create"], scope: "default" },
   ],
+  kindNeeds: machineNeeds,
   optionalNeeds: { "node-deletion": deletionNeeds },
   // It takes no pod of a group: Kubernetes does, once the node has stopped.
   standsBy: false,

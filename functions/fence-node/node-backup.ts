@@ -42,9 +42,13 @@ export interface DeletionView {
 }
 
 /** What of a Node outlasts its deletion: all of others that no controller writes anew. */
-export function backUp({ metadata, spec = {} }: NodeObject): NodeBackup {
+export function backUp(
+  { metadata, spec = {} }: NodeObject,
+  mark: { readonly key: string } = keys.unhealthy,
+): NodeBackup {
   const { uid, resourceVersion, labels = {}, annotations = {} } = metadata;
-  const isKept = (key: string) => !ofTheFence.has(key) && !ofTheBoot.some((pattern) => pattern.test(key));
+  const isOthers = (key: string) => !ofTheFence.has(key) && !ofTheBoot.some((pattern) => pattern.test(key));
+  const isKept = (key: string) => key === mark.key || isOthers(key);
   const { podCIDR, podCIDRs, providerID, unschedulable, taints = [] } = spec;
   const keptTaints = taints.filter(({ key }) => key !== keys.fenceTaint.key && !taintsOfTheOutage.has(key));
   return {

@@ -1,7 +1,7 @@
 /** What is read of a node and its fence, all of it by GETs and LISTs of now: an event is only a hint. */
 
 import { randomUUID } from "node:crypto";
-import { fenceId as fenceIdEntry, fenceRecord, outOfServiceTaint, unhealthy } from "../shared/annotations/fencing.ts";
+import { fenceId as fenceIdEntry, fenceRecord, outOfServiceTaint } from "../shared/annotations/fencing.ts";
 import { agentName, isReservedName, recordName } from "../shared/annotations/fencing-leases.ts";
 import type { Malformed } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
@@ -15,8 +15,10 @@ import { brakeSettings } from "./brake-settings.ts";
 import { needsBound } from "./decide.ts";
 import { deletionView } from "./deletion.ts";
 import { type ClaimWrite, readLedgers } from "./ledgers.ts";
+import { readMarks, surveyMachines } from "./machines.ts";
+import { markOf, markSettings } from "./mark-settings.ts";
 import { measureFences } from "./measures.ts";
-import { outOfServiceValue, parseAgent, parseNode, parseRecord } from "./record.ts";
+import { outOfServiceValue, parseAgent, parseNode, parseRecord, withMarks } from "./record.ts";
 import { fenceNamespace } from "./settings.ts";
 import { readBrakes } from "./slots.ts";
 import type { FenceSnapshot, FenceVerdict } from "./snapshot.ts";
@@ -25,7 +27,7 @@ import { beginOf, readTime } from "./time-view.ts";
 
 export const name = "fence-node";
 
-export const settings = { fenceNamespace, ...brakeSettings };
+export const settings = { fenceNamespace, ...brakeSettings, ...markSettings };
 
 /** A node as it was read, and what a decision makes of it. */
 export interface FenceObservation {
@@ -46,19 +48,21 @@ export function fencingNamespace(context: Context): string {
 
 const nodeKey = (node: string): ObjectRef => ({ resource: "nodes", namespace: "", name: node });
 
-/** The nodes that have the mark or a record, or whose agents should have other peers. Throws ClusterError. */
+/** The nodes that have a mark or a record, or whose agents should have other peers. Throws ClusterError. */
 export async function listKeys(context: Context): Promise<readonly ObjectRef[]> {
   const { cluster } = context;
   const namespace = fencingNamespace(context);
-  const [nodes, records] = await Promise.all([
+  const [nodes, records, ofMachines] = await Promise.all([
     cluster.list("nodes", { metadataOnly: true }),
     cluster.list("leases", { namespace, labelSelector: `${fenceRecord.key}=true` }),
+    surveyMachines(context),
   ]);
+  const { key } = markOf(context);
   context.reporter.fences(measureFences(records.items));
-  const marked = nodes.items.filter(({ metadata }) => metadata.annotations?.[unhealthy.key] !== undefined);
+  const marked = nodes.items.filter(({ metadata }) => metadata.annotations?.[key] !== undefined);
   const recorded = records.items.map(({ metadata }) => metadata.name.replace(/^fence-/, ""));
   const proposed = await surveyAgents(context, namespace, nodes.items);
-  const names = new Set([...marked.map(({ metadata }) => metadata.name), ...recorded, ...proposed]);
+  const names = new Set([...marked.map(({ metadata }) => metadata.name), ...ofMachines, ...recorded, ...proposed]);
   return [...names].map(nodeKey);
 }
 
@@ -77,7 +81,9 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     find(cluster, "leases", { namespace, name: agentName(key.name) }),
   ]);
   const record = lease && parseRecord(lease);
-  const node = object && parseNode(object, malformed);
+  const own = object && parseNode(object, markOf(context), malformed);
+  const marks = await readMarks(context, object, { record, node: own }, malformed);
+  const node = own && withMarks(own, marks);
   const agent = agentLease && parseAgent(agentLease);
   const fenceId = record === undefined || record === "unreadable" ? "" : record.fenceId;
   const nowMs = cluster.serverTimeMs();
@@ -99,7 +105,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<FenceOb
     time: await readTime(context, { key, namespace }, began, { node, record, agent }),
     bound: needsBound({ record, node }) ? await listBound(context, key.name, fenceId) : [],
     brakes,
-    deletion: deletionView(object, record, malformed),
+    deletion: deletionView(object, record, malformed, markOf(context)),
     ledgers: ledgers?.seen,
     newFenceId: randomUUID(),
   };

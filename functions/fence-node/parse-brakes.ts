@@ -1,7 +1,6 @@
 /** What the objects say that the brakes rest on: the Lease of the slots, and each Node of a list. Pure. */
 
 import { read } from "../shared/annotations/entry.ts";
-import { unhealthy } from "../shared/annotations/fencing.ts";
 import { fenceSlots, noSlots } from "../shared/annotations/fencing-slots.ts";
 import { ledgerFormat } from "../shared/annotations/table.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
@@ -20,11 +19,15 @@ export function parseSlotsLease({ metadata }: LeaseObject): SlotsSeen {
 const controlPlaneLabel = "node-role.kubernetes.io/control-plane";
 
 /** @param recorded the names of the nodes that have a record */
-export function parseClusterNode({ metadata, status }: NodeObject, recorded: ReadonlySet<string>): ClusterNode {
+export function parseClusterNode(
+  { metadata, status }: NodeObject,
+  recorded: ReadonlySet<string>,
+  isMarked: boolean,
+): ClusterNode {
   return {
     name: metadata.name,
     isReady: status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true,
-    isMarked: read(unhealthy, metadata) !== undefined,
+    isMarked,
     isControlPlane: metadata.labels?.[controlPlaneLabel] !== undefined,
     hasRecord: recorded.has(metadata.name),
   };

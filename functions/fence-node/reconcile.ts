@@ -9,6 +9,8 @@ import { refusableSteps } from "./deletion.ts";
 import { type FenceObservation, name, observe } from "./observe.ts";
 import type { FenceVerdict } from "./snapshot.ts";
 
+/** Steps that wait for a right where the API server refuses them. */
+const awaited = [...refusableSteps, "unmark-machine"] as const;
 /** How soon to try again what the API server refused, in milliseconds. */
 const refusedForMs = 10_000;
 
@@ -16,10 +18,10 @@ const fenceReconciler: ObjectReconciler<FenceObservation, FenceVerdict> = {
   name,
   refusedForMs,
   // A slot that stays is free all the same once its record is gone, and after 10 minutes.
-  dispensable: ["release-slot", "return-claims", ...refusableSteps],
+  dispensable: ["release-slot", "return-claims", ...awaited],
   observe,
   decide({ snapshot }, refused) {
-    const isRefused = refusableSteps.some((kind) => refused.has(kind));
+    const isRefused = awaited.some((kind) => refused.has(kind));
     const isReturnRefused = refused.has("return-claims");
     return decide({ ...snapshot, isRefused, isReturnRefused }, refused.has("release-slot"));
   },

@@ -5,9 +5,10 @@ import * as keys from "../shared/annotations/fencing.ts";
 import { nodeBackup } from "../shared/annotations/fencing-deletion.ts";
 import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
 import { agentPeers, agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
-import { ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
+import { type Annotation, ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
+import { type MarksSeen, shownMachine } from "./machine-marks.ts";
 import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /** The one format of records that this version writes and reads. */
@@ -24,8 +25,16 @@ const isTaint = (wanted: { readonly key: string; readonly effect: string }) => (
 /** The taints of medik8s, whose tools fence nodes as well. */
 const foreignFence = /^remediation\.medik8s\.io\//;
 
-/** @param malformed gets what of its annotations does not parse */
-export function parseNode({ metadata, spec, status }: NodeObject, malformed: Malformed[] = []): NodeSeen {
+/**
+ * The Node by itself: see {@link withMarks} for what its Machine asks for.
+ *
+ * @param malformed gets what of its annotations does not parse
+ */
+export function parseNode(
+  { metadata, spec, status }: NodeObject,
+  mark: Annotation<string> = keys.unhealthy,
+  malformed: Malformed[] = [],
+): NodeSeen {
   const { annotations = {}, uid, resourceVersion } = metadata;
   const { taints = [] } = spec ?? {};
   const conditionOf = (type: string) => status?.conditions?.find((one) => one.type === type);
@@ -36,7 +45,7 @@ export function parseNode({ metadata, spec, status }: NodeObject, malformed: Mal
   return {
     uid,
     resourceVersion,
-    mark: read(keys.unhealthy, metadata, malformed),
+    mark: read(mark, metadata, malformed),
     isNever: isExcluded,
     confirmed: read(keys.fenceConfirmed, metadata),
     bootId: status?.nodeInfo?.bootID ?? "",
@@ -55,6 +64,13 @@ export function parseNode({ metadata, spec, status }: NodeObject, malformed: Mal
       hold: annotations[keys.fenceHold.key],
     },
   };
+}
+
+/** The mark of its Machine counts as its own, which comes first. */
+export function withMarks(node: NodeSeen, marks: MarksSeen): NodeSeen {
+  const { machine } = marks;
+  const ofMachine = machine?.mark === undefined ? undefined : `${machine.mark} (${shownMachine(machine)})`;
+  return { ...node, ...marks, mark: node.mark ?? ofMachine };
 }
 
 /** The record in a Lease; `unreadable` if another version wrote it, or if something of it is missing. */

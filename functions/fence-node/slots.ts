@@ -3,9 +3,9 @@
 import { emptyingTaint, fenceRecord } from "../shared/annotations/fencing.ts";
 import { nodeOfRecord, recordName, slotsName } from "../shared/annotations/fencing-leases.ts";
 import { fenceSlots, formatSlots } from "../shared/annotations/fencing-slots.ts";
-import { ledgerFormat } from "../shared/annotations/table.ts";
+import { ledgerFormat, read } from "../shared/annotations/table.ts";
 import type { Context } from "../shared/contract/context.ts";
-import type { Cluster } from "../shared/kubernetes/cluster.ts";
+import type { Cluster, NodeObject } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { lastedMs } from "../shared/kubernetes/lasted.ts";
 import { isMirror, tolerates } from "./bound-pods.ts";
@@ -13,6 +13,8 @@ import type { BrakeSettings } from "./brake-settings.ts";
 import { type BrakesView, type ClusterNode, missingSlots } from "./brakes-view.ts";
 import { decideSlot, hasSlot } from "./decide-brakes.ts";
 import { isUnknownAgain } from "./decide-relapse.ts";
+import { isMarkedByMachine } from "./machines.ts";
+import { markOf } from "./mark-settings.ts";
 import { parseClusterNode, parseSlotsLease } from "./parse-brakes.ts";
 import { knownFormat, parseRecord } from "./record.ts";
 import type { FenceSnapshot, SlotsStep } from "./snapshot.ts";
@@ -32,10 +34,11 @@ export type BrakesNeed = Pick<FenceSnapshot, "name" | "node" | "record" | "nowMs
 
 /** Reads nothing for an armed fence, which is reconciled every few seconds: no brake is about it. Throws ClusterError. */
 export async function readBrakes(
-  { cluster }: Pick<Context, "cluster">,
+  context: Context,
   { fenceNamespace: namespace, ...settings }: BrakeSettings & { readonly fenceNamespace: string },
   need: BrakesNeed,
 ): Promise<BrakesView> {
+  const { cluster } = context;
   const { record, name, nowMs } = need;
   const nothing = { settings, slots: missingSlots, ended: new Set<string>(), nodes: undefined, stranded: [] };
   if (typeof record !== "object" || record.phase === "armed") return nothing;
@@ -55,7 +58,7 @@ export async function readBrakes(
     const remembered = { ...view, nodes: shared.nodes };
     if (decideSlot({ name, nowMs, brakes: remembered }, record)?.step?.kind !== "take-slot") return remembered;
   }
-  return { ...view, nodes: await listNodes(cluster, namespace) };
+  return { ...view, nodes: await listNodes(context, namespace) };
 }
 
 /** The record is read after the slot, and was made before it: a record that is not there any more has ended. */
@@ -70,14 +73,18 @@ async function hasEnded(
   return record?.fenceId !== fenceId || (record.phase !== "claimed" && record.phase !== "armed");
 }
 
-async function listNodes(cluster: Cluster, namespace: string): Promise<readonly ClusterNode[]> {
+async function listNodes(context: Context, namespace: string): Promise<readonly ClusterNode[]> {
+  const { cluster } = context;
+  const mark = markOf(context);
   const atMs = lastedMs(cluster);
-  const [nodes, records] = await Promise.all([
+  const [nodes, isMarkedByOther, records] = await Promise.all([
     cluster.list("nodes", {}),
+    isMarkedByMachine(context),
     cluster.list("leases", { namespace, labelSelector: `${fenceRecord.key}=true` }),
   ]);
   const recorded = new Set(records.items.flatMap(({ metadata }) => nodeOfRecord(metadata.name) ?? []));
-  const list = { atMs, nodes: nodes.items.map((node) => parseClusterNode(node, recorded)) };
+  const isMarked = (node: NodeObject) => read(mark, node.metadata) !== undefined || isMarkedByOther(node);
+  const list = { atMs, nodes: nodes.items.map((node) => parseClusterNode(node, recorded, isMarked(node))) };
   listed.set(cluster, list);
   return list.nodes;
 }

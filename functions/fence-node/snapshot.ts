@@ -7,13 +7,14 @@ import type { FenceSlots } from "../shared/annotations/fencing-slots.ts";
 import type { BrakesView, SlotsSeen } from "./brakes-view.ts";
 import type { TimeView } from "./decide-time.ts";
 import type { LedgerStep, LedgersSeen } from "./ledgers-seen.ts";
+import type { MachineSeen, MarksSeen } from "./machine-marks.ts";
 import type { DeletionView, NodePatch } from "./node-backup.ts";
 
-/** A Node as a GET has it. */
-export interface NodeSeen {
+/** A Node as a GET has it, and what its Machine asks for. */
+export interface NodeSeen extends MarksSeen {
   readonly uid: string;
   readonly resourceVersion: string;
-  /** The reason why it is to be fenced; undefined where it has no mark. */
+  /** The reason why it is to be fenced; undefined where neither it nor its Machine has a mark that counts. */
   readonly mark: string | undefined;
   /** The Node excludes itself, or says so in a way that does not parse. */
   readonly isNever: boolean;
@@ -100,7 +101,7 @@ export interface FenceSnapshot {
   readonly brakes: BrakesView;
   /** What a deletion of the Node rests on; absent where there is no Node. */
   readonly deletion?: DeletionView | undefined;
-  /** The API server has refused in this reconcile to delete or to make the Node; absent: it has not. */
+  /** The API server has refused in this reconcile a step about the Node itself, or about its Machine; absent: it has not. */
   readonly isRefused?: boolean;
   /** A ledger has refused in this reconcile that claims get the phase `returned`; absent: none has. */
   readonly isReturnRefused?: boolean;
@@ -145,6 +146,7 @@ export type FenceStep =
   | { readonly kind: "restore-node"; readonly backup: NodeBackup; readonly fenceId: string }
   | { readonly kind: "complete-node"; readonly node: NodeSeen; readonly lack: NodePatch; readonly fenceId: string }
   | { readonly kind: "clean-node"; readonly node: NodeSeen; readonly keepsMark: boolean }
+  | { readonly kind: "unmark-machine"; readonly machine: MachineSeen }
   | { readonly kind: "disarm"; readonly agent: AgentSeen }
   | { readonly kind: "propose"; readonly agent: AgentSeen; readonly peers: readonly Peer[] }
   | { readonly kind: "end"; readonly record: RecordSeen };

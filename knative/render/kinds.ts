@@ -19,6 +19,8 @@ export type ListedKinds = Readonly<Record<KindList, readonly ListedKind[]>>;
 export const placeholderKinds: ListedKinds = {
   mirrored: [{ plural: "mirrored", group: "kinds" }],
   owners: [{ plural: "owners", group: "kinds" }],
+  // No function of the chart has a need for them.
+  machines: [],
 };
 
 /** As the lists have it. */
@@ -37,13 +39,12 @@ export function parseKinds(text: string): ListedKinds {
       "it has one list `kinds`: move each kind to `mirrored`, or to `owners` where owners ask for labels",
     );
   const [unknown] = Object.keys(fields).filter((field) => !(kindLists as readonly string[]).includes(field));
-  if (unknown !== undefined)
-    throw new Error(`it has the field \`${unknown}\`: its lists are ${kindLists.join(" and ")}`);
-  const [mirrored, owners] = kindLists.map((list) => parseList(list, fields[list]));
-  return { mirrored: mirrored ?? [], owners: owners ?? [] };
+  if (unknown !== undefined) throw new Error(`it has the field \`${unknown}\`: its lists are ${kindLists.join(", ")}`);
+  const [mirrored = [], owners = [], machines = []] = kindLists.map((list) => parseList(list, fields[list]));
+  return { mirrored, owners, machines };
 }
 
-const kindLists = ["mirrored", "owners"] as const satisfies readonly KindList[];
+const kindLists = ["mirrored", "owners", "machines"] as const satisfies readonly KindList[];
 
 function parseList(list: KindList, kinds: unknown): readonly ListedKind[] {
   if (!Array.isArray(kinds)) throw new Error(`its field \`${list}\` is no list: write \`${list}: []\` for no kind`);

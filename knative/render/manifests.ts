@@ -87,7 +87,8 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
   folder("outside", { outside: outsideOf(granted.groupFunctions) });
-  for (const [name, contents] of Object.entries(fencingFolders(functions.groupFunctions))) folder(name, contents);
+  for (const [name, contents] of Object.entries(fencingFolders(functions.groupFunctions, functions.kinds)))
+    folder(name, contents);
   folder("operator-account", {
     "operator-account": operatorAccountOf(groupFunctions, [...admissionFunctions, ...cronFunctions]),
   });

@@ -164,6 +164,7 @@ suite("the rendered guard", () => {
     const kinds = {
       mirrored: [{ plural: "things", group: "example.com" }],
       owners: [{ plural: "brokers", group: "example.com" }],
+      machines: [],
     };
     const kindsIn = (files: ReadonlyMap<string, string>) =>
       sorted(

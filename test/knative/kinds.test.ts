@@ -10,12 +10,14 @@ import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
 
 const knative = join(import.meta.dirname, "../../knative");
-const listed = (...mirrored: readonly unknown[]) => parseKinds(JSON.stringify({ mirrored, owners: [] })).mirrored;
+const listed = (...mirrored: readonly unknown[]) =>
+  parseKinds(JSON.stringify({ mirrored, owners: [], machines: [] })).mirrored;
 const templates: ListedKind = { plural: "replicatemplates", group: "rollout-operator.grafana.com" };
 const sets: ListedKind = { plural: "statefulsets", group: "apps" };
 const deployments: ListedKind = { plural: "deployments", group: "apps" };
 const brokers: ListedKind = { plural: "brokers", group: "example.com" };
-const none: ListedKinds = { mirrored: [], owners: [] };
+const machines: ListedKind = { plural: "machines", group: "cluster.x-k8s.io" };
+const none: ListedKinds = { mirrored: [], owners: [], machines: [] };
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -64,16 +66,17 @@ test("what cannot be granted is refused with a message that names it", () => {
     assert.throws(() => listed(name), /is not PLURAL\.GROUP, as `kubectl get crd` lists a kind/, String(name));
   assert.throws(() => listed("nodes"), /"nodes" is of no namespace/);
   assert.throws(() => listed("secrets"), /"secrets" are credentials/);
-  assert.throws(() => parseKinds("{ mirrored: [], owners: [secrets] }"), /"secrets" are credentials/);
+  assert.throws(() => parseKinds("{ mirrored: [], owners: [secrets], machines: [] }"), /"secrets" are credentials/);
 });
 
-test("both lists must be there, and no other field: the one list of earlier versions says where its kinds go", () => {
+test("all lists must be there, and no other field: the one list of earlier versions says where its kinds go", () => {
   for (const text of ["mirrored:\nowners: []", "{ mirrored: all, owners: [] }", "owners: []", "null"])
     assert.throws(() => parseKinds(text), /`mirrored` is no list: write `mirrored: \[\]`/, text);
   assert.throws(() => parseKinds("mirrored: []"), /`owners` is no list: write `owners: \[\]`/);
+  assert.throws(() => parseKinds("{ mirrored: [], owners: [] }"), /`machines` is no list: write `machines: \[\]`/);
   assert.throws(
     () => parseKinds("{ mirrored: [], owner: [] }"),
-    /the field `owner`: its lists are mirrored and owners/,
+    /the field `owner`: its lists are mirrored, owners, machines/,
   );
   for (const text of ["kinds: []", "{ kinds: [a.example.com], mirrored: [], owners: [] }"])
     assert.throws(() => parseKinds(text), /one list `kinds`: move each kind to `mirrored`, or to `owners`/);
@@ -84,7 +87,7 @@ test("each listed kind adds exactly the rights that a function says it needs to 
     { list: "mirrored", subresource: "scale", verbs: ["get", "patch"], changes: ["spec.replicas"] },
     { list: "mirrored", verbs: ["get"] },
   ] as const;
-  const kinds = { mirrored: [templates], owners: [brokers] };
+  const kinds = { ...none, mirrored: [templates], owners: [brokers] };
   const without = rulesWith(undefined, kinds);
   assert.deepEqual(rulesWith(kindNeeds, { ...none, owners: [brokers] }), without);
   const apiGroups = [templates.group];
@@ -95,7 +98,7 @@ test("each listed kind adds exactly the rights that a function says it needs to 
   const roles =
     groupFunctions.filter(isStandard).length +
     cronFunctions.length +
-    ["admission", "standalone", "operator-account"].length;
+    ["admission", "standalone", "operator-account", "fencing", "fencing-knative"].length;
   const known = new Set(without.map((rule) => JSON.stringify(rule)));
   const news = rulesWith(kindNeeds, kinds).filter((rule) => !known.has(JSON.stringify(rule)));
   assert.deepEqual(news, Array(roles).fill(added).flat());
@@ -145,6 +148,33 @@ test("a mirrored kind gives rights to the functions that mirror alone, and a kin
   assert.deepEqual(Object.keys(namingIn({ ...none, owners: [kind] }, kind.group)), ["mark-skip-label"]);
 });
 
+test("a kind of machines gives the account of fencing rights in every namespace, a policy that limits them, and no other account anything", () => {
+  const kinds = { ...none, machines: [machines] };
+  const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
+  const naming = [...files].filter(([, text]) => text.includes(machines.group)).map(([path]) => path);
+  const [folders, policies] = [["fencing", "fencing-knative"], ["fencing-node-deletion", "fencing-policy"]];
+  assert.deepEqual(
+    naming.sort(),
+    [...folders.map((folder) => `${folder}/functions.yaml`), ...policies.map((one) => `${one}/policies.yaml`)].sort(),
+  );
+  for (const folder of folders) {
+    const objects = loadAll(files.get(`${folder}/functions.yaml`) ?? "") as unknown as { kind: string; rules?: Rule[] }[];
+    const granting = objects.filter(({ rules = [] }) => rules.some(({ apiGroups }) => apiGroups.includes(machines.group)));
+    const rule = { apiGroups: [machines.group], resources: ["machines"], verbs: ["get", "list", "patch"] };
+    assert.deepEqual(
+      granting.map(({ kind, rules }) => [kind, rules?.filter(({ apiGroups }) => apiGroups.includes(machines.group))]),
+      [["ClusterRole", [rule]]],
+    );
+  }
+  const without = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds: none });
+  for (const text of without.values()) assert.doesNotMatch(text, /sluice-fencing-machines/);
+  for (const folder of policies) {
+    const text = files.get(`${folder}/policies.yaml`) ?? "";
+    assert.match(text, /kind: ValidatingAdmissionPolicyBinding\nmetadata:\n {2}name: sluice-fencing-machines\n/);
+    assert.match(text, /machines\.cluster\.x-k8s\.io': \['metadata\.annotations\[sluice\.dev\/unhealthy\]'\]/);
+  }
+});
+
 test("a mirrored Deployment or ReplicaSet is read alone: its controller writes its status, as that of a StatefulSet", () => {
   const replicaSets = { plural: "replicasets", group: "apps" };
   const { "follow-replicas": rights = [] } = namingIn({ ...none, mirrored: [deployments, replicaSets] }, "apps");
@@ -154,10 +184,10 @@ test("a mirrored Deployment or ReplicaSet is read alone: its controller writes i
 
 test("the lists that are shipped mirror ReplicaTemplates and StatefulSets, and the README shows them", () => {
   const shipped = parseKinds(readFileSync(join(knative, "kinds.yaml"), "utf8"));
-  assert.deepEqual(shipped, { mirrored: [templates, sets], owners: [] });
+  assert.deepEqual(shipped, { ...none, mirrored: [templates, sets] });
   const readme = readFileSync(join(knative, "README.md"), "utf8");
   const [, block = ""] = /```yaml\n(mirrored:\n[^`]*)```/.exec(readme) ?? [];
-  assert.deepEqual(parseKinds(block), { mirrored: [templates, sets], owners: [brokers] });
+  assert.deepEqual(parseKinds(block), { mirrored: [templates, sets], owners: [brokers], machines: [machines] });
   const { spec } = load(readFileSync(join(knative, "base/crds/replicatemplates.yaml"), "utf8")) as {
     spec: { group: string; names: { plural: string } };
   };

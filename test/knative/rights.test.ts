@@ -38,7 +38,7 @@ const follower: FunctionDefinition = {
 
 /** Its account in a namespace, with the rights that are rendered for it where these kinds are listed. */
 async function rightsToKinds(kubectl: Kubectl, namespace: string, mirrored: ListedKinds["mirrored"]): Promise<Built[]> {
-  const kinds = { mirrored, owners: [] };
+  const kinds = { mirrored, owners: [], machines: [] };
   const files = renderManifests({ groupFunctions: [follower], admissionFunctions: [], cronFunctions: [], kinds });
   const rendered = await kubectl.file("function.yaml", files.get(`functions/${follower.name}.yaml`) ?? "");
   await kubectl.file("kustomization.yaml", dump({ namespace, resources: [basename(rendered)] }));

@@ -30,17 +30,22 @@ export interface Need {
   readonly changes?: readonly string[];
 }
 
-/** A list of kinds that the user who installs Sluice makes: of those whose size is mirrored, or of owners that ask for labels. */
-export type KindList = "mirrored" | "owners";
+/**
+ * A list of kinds that the user who installs Sluice makes: of those whose size is mirrored, of owners that ask for labels, or of
+ * machines that nodes run on.
+ */
+export type KindList = "mirrored" | "owners" | "machines";
 
 /**
  * What a function does to objects of kinds that users name: a right that it gets for each kind in one list of the user who
- * installs it, and for no other. They are in the namespace that is served.
+ * installs it, and for no other.
  */
 export interface KindNeed {
   readonly list: KindList;
   /** Absent: the object itself. */
   readonly subresource?: Subresource;
+  /** Absent: they are in the namespace that is served. */
+  readonly scope?: "every-namespace";
   readonly verbs: readonly string[];
   /** As in a {@link Need}. */
   readonly changes?: readonly string[];

@@ -45,7 +45,7 @@ const kubeVersion = ">=1.30.0-0";
 
 /** The files below `knative/chart` that are rendered, by their paths there. Throws Error for a right that cannot be granted. */
 export function renderChart({ functions, choices, settings, definitions }: ChartSources): ReadonlyMap<string, string> {
-  const { admissionFunctions, kinds = { mirrored: [], owners: [] } } = functions;
+  const { admissionFunctions, kinds = { mirrored: [], owners: [], machines: [] } } = functions;
   const granted = installedFunctions({ ...functions, kinds: placeholderKinds });
   const workloads = workloadsOf(granted);
   const [defaultPreset = ""] = Object.keys(choices.presets);

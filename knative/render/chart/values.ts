@@ -55,7 +55,7 @@ export interface ValueSources {
   readonly settings: readonly Setting<unknown>[];
   readonly defaultPreset: string;
   /** What the lists of kinds have unless the user says otherwise. */
-  readonly kinds: Readonly<Record<KindList, readonly string[]>>;
+  readonly kinds: Readonly<Record<Exclude<KindList, "machines">, readonly string[]>>;
 }
 
 function valuesOf({ admissionFunctions, settings, defaultPreset, kinds }: ValueSources): Values {

@@ -50,8 +50,12 @@ const capital = (word: string): string => word.charAt(0).toUpperCase() + word.sl
  * The common variables of the validations: the object before and after, and the paths that this account may change.
  *
  * @param sort expression of what the table adds to the name of a resource whose objects are of several sorts; absent: nothing
+ * @param free expression of a list of paths, that every account of the table may change as well; absent: none
  */
-export function variablesOf(table: Table, sort?: string): readonly Variable[] {
+export function variablesOf(
+  table: Table,
+  { sort, free }: { readonly sort?: string; readonly free?: string } = {},
+): readonly Variable[] {
   const metadata = Object.entries(wordless).flatMap(([field, nothing]): Variable[] =>
     ["before", "after"].map((when) => ({
       name: `${field}${capital(when)}`,
@@ -72,7 +76,7 @@ export function variablesOf(table: Table, sort?: string): readonly Variable[] {
       name: "changes",
       expression:
         "variables.account in variables.table && variables.resource in variables.table[variables.account] ? " +
-        "variables.table[variables.account][variables.resource] : []",
+        `variables.table[variables.account][variables.resource]${free === undefined ? "" : ` + ${free}`} : []`,
     },
     { name: "before", expression: "oldObject == null ? {'metadata': {}} : oldObject" },
     { name: "after", expression: "object == null ? {'metadata': {}} : object" },

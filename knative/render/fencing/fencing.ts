@@ -5,6 +5,7 @@
 
 import { type FunctionDefinition, isStandard, type Need } from "../../../functions/shared/contract/definition.ts";
 import { sourcesOf } from "../events.ts";
+import { type ListedKinds, needsOfKinds } from "../kinds.ts";
 import { labelsOf, type Manifest, placeholderNamespace } from "../object.ts";
 import { boundTo, rightsOf, union, withoutWatches } from "../rights.ts";
 import { agentsOf } from "./agents.ts";
@@ -22,12 +23,19 @@ export function concernsNodes(definition: FunctionDefinition): boolean {
   return !isStandard(definition) && definition.keyedBy === "nodes";
 }
 
-/** The folders of the installation; none without such functions. Objects name their namespace themselves. */
-export function fencingFolders(definitions: readonly FunctionDefinition[]): Folders {
+/**
+ * The folders of the installation; none without such functions. Objects name their namespace themselves.
+ *
+ * @param kinds those that users may name; absent: none
+ */
+export function fencingFolders(definitions: readonly FunctionDefinition[], kinds?: ListedKinds): Folders {
   const served = definitions.filter(concernsNodes);
   if (served.length === 0) return {};
   const names = served.map(({ name }) => name);
-  const all = served.flatMap(({ needs }) => needs);
+  const all = served.flatMap(({ needs, kindNeeds = [] }) => [
+    ...needs,
+    ...(kinds === undefined ? [] : needsOfKinds(kindNeeds, kinds)),
+  ]);
   const workload = { name: functionAccount, needs: union(all) };
   const onKnative = { ...workload, needs: withoutWatches(workload.needs) };
   return {

@@ -1,11 +1,17 @@
-/** What both policies of fencing have in common: whom they are about, and how they are called. */
+/** What the policies of fencing have in common: whom they are about, and how they are called. */
 
-import { isOurs, literal } from "../fence/expressions.ts";
+import { unhealthy } from "../../../functions/shared/annotations/fencing.ts";
+import { isOurs, literal, type Variable } from "../fence/expressions.ts";
 import { policyOf, type Validation } from "../fence/policy.ts";
 import { labelsOf, type Manifest } from "../object.ts";
 import { agentAccount, fencingNamespace, functionAccount } from "./names.ts";
 
 export const isByAgent = `variables.account == ${literal(agentAccount)}`;
+
+/** The key of the mark: with another one in `FENCE_MARK` a patch of the kustomization names it here, too. It is the first variable. */
+export const mark: Variable = { name: "mark", expression: literal(unhealthy.key) };
+/** The path of the mark, for {@link variablesOf}. */
+export const markPath = "['metadata.annotations[' + variables.mark + ']']";
 
 /** Every write: a policy also decides those that an account has no right to. */
 export const everyWrite = ["CREATE", "UPDATE", "DELETE"];

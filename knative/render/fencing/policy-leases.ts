@@ -105,7 +105,7 @@ export function leasesPolicy(needs: readonly Need[]): readonly Manifest[] {
   const table = tableOf(needs);
   return fencingPolicy("leases", {
     matchConstraints: { resourceRules: [ruleFor(group, everyWrite, ["leases"])] },
-    variables: [...variables, ...variablesOf(table, "' of ' + variables.sort")],
+    variables: [...variables, ...variablesOf(table, { sort: "' of ' + variables.sort" })],
     validations: [...validations, ...onlyListedChanges(table, { isDeleted: true })],
   });
 }

@@ -8,7 +8,7 @@ import { onlyListedChanges, tableOf } from "../fence/fence.ts";
 import { ruleFor, type Validation } from "../fence/policy.ts";
 import type { Manifest } from "../object.ts";
 import { functionAccount } from "./names.ts";
-import { everyWrite, fencingPolicy, isWrittenByAccount } from "./policy-accounts.ts";
+import { everyWrite, fencingPolicy, isWrittenByAccount, mark, markPath } from "./policy-accounts.ts";
 
 const { group } = resources.nodes;
 const isNode = (need: Need) => need.group === group && need.resource === "nodes";
@@ -70,7 +70,7 @@ export function nodesPolicy(needs: readonly Need[]): readonly Manifest[] {
     : onlyListedChanges(table, {});
   return fencingPolicy("nodes", {
     matchConstraints: { resourceRules: [ruleFor(group, everyWrite, ["nodes", "nodes/*"])] },
-    variables: [...variablesOf(table), ...variables],
+    variables: [mark, ...variablesOf(table, { free: markPath }), ...variables],
     validations: [isWrittenByAccount, underOwnTaint, ...own, ...listed],
   });
 }
