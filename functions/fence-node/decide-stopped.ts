@@ -111,7 +111,10 @@ function settlingBefore(verdict: FenceVerdict, settling: FenceVerdict | undefine
   return verdict.step === undefined && settling?.step !== undefined ? settling : verdict;
 }
 
-/** The mark of its Machine goes, the Node is cleaned, the claims of its pods leave the ledgers, the agent's Lease is cleaned, and the record goes last. */
+/**
+ * The mark of its Machine goes, the Node is cleaned, the claims of its pods leave the ledgers, the agent's Lease is cleaned, and
+ * the record goes last.
+ */
 function givingBack(snapshot: FenceSnapshot, record: RecordSeen, isMarkedAnew: boolean): FenceVerdict {
   const { name } = snapshot;
   const unmarking = isMarkedAnew ? undefined : decideUnmarking(snapshot, "recovering");

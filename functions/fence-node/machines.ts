@@ -30,7 +30,7 @@ const nothing: MachineSurvey = { machines: [], failure: undefined };
 /** Of each process. What is forgotten costs a list. */
 const surveys = new WeakMap<Cluster, { readonly atMs: number; readonly survey: Promise<MachineSurvey> }>();
 
-/** Reads the Machines anew. Resolves to the names of the Nodes that one with the mark names. */
+/** Reads the Machines anew. Resolves to the names of the Nodes that Machines with the mark name. */
 export async function surveyMachines(context: Context): Promise<readonly string[]> {
   const { machines } = await surveyNow(context);
   return machines.flatMap(({ mark, nodeName }) => (mark === undefined ? [] : [nodeName]));
@@ -107,8 +107,8 @@ function needsMachines({ node, record }: MarkedNode): boolean {
 }
 
 /**
- * What the Machines of a Node ask for now. Where they cannot be read, their marks do not count: the webhooks that convert them may
- * run on the node that is to be fenced. A fence that may rest on such a mark waits instead, because without it would end.
+ * What the Machines of a Node ask for now. Where they cannot be read, their marks do not count: the webhooks that convert them
+ * may run on the node that is to be fenced. A fence that may rest on such a mark waits instead, because it would end without.
  *
  * @param seen by the Node's own mark
  * @param malformed gets a mark that does not parse

@@ -152,14 +152,22 @@ test("a kind of machines gives the account of fencing rights in every namespace,
   const kinds = { ...none, machines: [machines] };
   const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
   const naming = [...files].filter(([, text]) => text.includes(machines.group)).map(([path]) => path);
-  const [folders, policies] = [["fencing", "fencing-knative"], ["fencing-node-deletion", "fencing-policy"]];
+  const [folders, policies] = [
+    ["fencing", "fencing-knative"],
+    ["fencing-node-deletion", "fencing-policy"],
+  ];
   assert.deepEqual(
     naming.sort(),
     [...folders.map((folder) => `${folder}/functions.yaml`), ...policies.map((one) => `${one}/policies.yaml`)].sort(),
   );
   for (const folder of folders) {
-    const objects = loadAll(files.get(`${folder}/functions.yaml`) ?? "") as unknown as { kind: string; rules?: Rule[] }[];
-    const granting = objects.filter(({ rules = [] }) => rules.some(({ apiGroups }) => apiGroups.includes(machines.group)));
+    const objects = loadAll(files.get(`${folder}/functions.yaml`) ?? "") as unknown as {
+      kind: string;
+      rules?: Rule[];
+    }[];
+    const granting = objects.filter(({ rules = [] }) =>
+      rules.some(({ apiGroups }) => apiGroups.includes(machines.group)),
+    );
     const rule = { apiGroups: [machines.group], resources: ["machines"], verbs: ["get", "list", "patch"] };
     assert.deepEqual(
       granting.map(({ kind, rules }) => [kind, rules?.filter(({ apiGroups }) => apiGroups.includes(machines.group))]),

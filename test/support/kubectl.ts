@@ -72,7 +72,12 @@ export class Kubectl {
     const from = (path: string) => relative(this.#folder, join(knative, path));
     const resources = [`overlays/${overlay}`, ...beside].map(from);
     const parts = { components: components.map(from), transformers: [from("namespace")] };
-    await this.file("kustomization.yaml", dump({ namespace, resources, patches, ...parts }));
+    return this.buildFile(dump({ namespace, resources, patches, ...parts }));
+  }
+
+  /** The objects that a kustomization builds from files that {@link file} has written. */
+  async buildFile(kustomization: string): Promise<Built[]> {
+    await this.file("kustomization.yaml", kustomization);
     return loadAll(await this.run("kustomize", this.#folder)) as unknown as Built[];
   }
 

@@ -8,7 +8,7 @@ import { agentAccount, fencingNamespace, functionAccount } from "./names.ts";
 
 export const isByAgent = `variables.account == ${literal(agentAccount)}`;
 
-/** The key of the mark: with another one in `FENCE_MARK` a patch of the kustomization names it here, too. It is the first variable. */
+/** The key of the mark, as the first variable: users who set `FENCE_MARK` patch their key in here. */
 export const mark: Variable = { name: "mark", expression: literal(unhealthy.key) };
 /** The path of the mark, for {@link variablesOf}. */
 export const markPath = "['metadata.annotations[' + variables.mark + ']']";
