@@ -53,6 +53,8 @@ test("an empty environment is valid, and serves the process's own namespace", ()
     fenceStormPercent: 40,
     fenceStormCooldownMs: 300_000,
     fenceMostPerHour: 3,
+    fenceMark: "sluice.dev/unhealthy",
+    fenceMachineKinds: [],
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,
