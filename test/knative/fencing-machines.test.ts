@@ -12,11 +12,11 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createNode } from "../controlplane/nodes.ts";
+import type { NodeObject } from "../fencing/cluster.ts";
 import { askedBy, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
 import { type Built, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
-import type { NodeObject } from "./cluster.ts";
 
 const timeoutMs = 30_000;
 const group = "cluster.x-k8s.io";
