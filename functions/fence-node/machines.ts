@@ -121,10 +121,9 @@ export async function readMarks(
   malformed: Malformed[],
 ): Promise<MarksSeen> {
   if (object === undefined || !needsMachines(seen)) return {};
-  const { machines, failure } = await recentSurvey(context);
-  const named = machines.filter(({ nodeName }) => nodeName === object.metadata.name);
+  const { name } = object.metadata;
   try {
-    if (failure !== undefined) throw failure;
+    const named = seen.record === undefined ? await namedRecently(context, name) : await namedNow(context, name);
     return marksOf(object, (await Promise.all(named.map((one) => readMachine(context, one, malformed)))).flat());
   } catch (error) {
     const mayRestOnIt = seen.record !== undefined && seen.node?.mark === undefined && seen.node?.hasFenceTaint === true;
@@ -132,6 +131,24 @@ export async function readMarks(
     reportKinds(context, by, markSettings.fenceMachineKinds, [error]);
     return {};
   }
+}
+
+/** The Machines that name a Node, as this process has seen them. Throws ClusterError. */
+async function namedRecently(context: Context, node: string): Promise<readonly MachineSeen[]> {
+  const { machines, failure } = await recentSurvey(context);
+  if (failure !== undefined) throw failure;
+  return machines.filter(({ nodeName }) => nodeName === node);
+}
+
+/**
+ * The same for a fence under way. Another process may have begun it by a mark that is newer than what this one has seen. If the
+ * fence ended as one without a mark, the mark would stay, and reset the machine once more. Throws ClusterError.
+ */
+async function namedNow(context: Context, node: string): Promise<readonly MachineSeen[]> {
+  const known = await namedRecently(context, node).catch(() => []);
+  if (known.length > 0) return known;
+  await surveyNow(context);
+  return namedRecently(context, node);
 }
 
 async function readMachine(

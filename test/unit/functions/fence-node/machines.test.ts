@@ -166,6 +166,22 @@ test("a Machine of another cluster, one without a Node, an empty mark, and one w
   assert.equal(gone.record(), undefined);
 });
 
+test("a process that has read the Machines before the mark ends the fence of another one with it, and does not take it back", async () => {
+  const world = machineWorld(null);
+  await due(world);
+  const early = { ...world.harness.context };
+  const reconcileEarly = () => played(world.harness.timeline, fenceNode.reconcile(early, node, { sweep: false }));
+  setMark(world, "disk failed");
+  const status = { conditions: [{ type: "MaintenanceInProgress", status: "True" }] };
+  storeOf(world).patch("nodes", nodeKey, { status }, "status");
+  assert.equal(await reconcile(world), "maintenance");
+  await reconcileEarly();
+  assert.equal(world.record()?.["fence-phase"], "claimed");
+  world.boot("boot-2");
+  await reconcileEarly();
+  assertClean(world);
+});
+
 test("marks on both the Node and its Machine go together", async () => {
   const world = machineWorld("fan");
   world.annotate({ [fenceMark]: "disk failed" });
