@@ -69,11 +69,17 @@ export class FencingCluster {
     this.machines = machines;
   }
 
-  /** Resolves when each machine is a Ready Node with an agent. More settings of the agents may be given. */
+  /**
+   * Resolves when each machine is a Ready Node with an agent.
+   *
+   * @param settings more settings of the agents
+   * @param on so many of the machines, the first ones; the others are off. Default: all
+   */
   static async start(
     count: number,
     settings: Readonly<Record<string, string>> = {},
     times: FencingTimes = scaledTimes,
+    on = count,
   ): Promise<FencingCluster> {
     const bridge = await Bridge.create();
     const folder = mkdtempSync(join(tmpdir(), "sluice-fencing-"));
@@ -103,9 +109,10 @@ export class FencingCluster {
     });
     const cluster = new FencingCluster(controlPlane, api, bridge, folder, machines);
     try {
-      await Promise.all(machines.map((machine) => machine.boot()));
+      const booted = machines.slice(0, on);
+      await Promise.all(booted.map((machine) => machine.boot()));
       await cluster.#follow();
-      for (const machine of machines) await cluster.untilUp(machine);
+      for (const machine of booted) await cluster.untilUp(machine);
     } catch (error) {
       const logs = cluster.logs;
       await cluster.stop();
@@ -155,7 +162,8 @@ export class FencingCluster {
       const [node, lease] = [await this.node(machine.name), await this.agentLease(machine.name)];
       const isNew = node.status.nodeInfo.bootID === machine.bootId && isReady(node);
       const hasAgent = lease.metadata.annotations?.["sluice.dev/agent-boot-id"] === machine.bootId;
-      return isNew && hasAgent && machine.hardware.isRunning ? true : undefined;
+      const isFed = machine.hardware.isRunning || !machine.hasWatchdog;
+      return isNew && hasAgent && isFed ? true : undefined;
     });
   }
 

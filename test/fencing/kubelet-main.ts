@@ -21,6 +21,8 @@ export interface KubeletSettings {
   readonly journal: string;
   /** The time between two renewals of the Lease of the Node. A kubelet takes 10 s unless it is told otherwise. */
   readonly renewEveryMs: number;
+  /** Whether it reports that it is Ready. */
+  readonly isReady: boolean;
 }
 
 const podProgram = join(import.meta.dirname, "pod-main.ts");
@@ -29,7 +31,7 @@ const merge = "application/merge-patch+json";
 const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 const settings = JSON.parse(process.argv[2] ?? "") as KubeletSettings;
-const { node, systemUuid, address, access, journal, renewEveryMs } = settings;
+const { node, systemUuid, address, access, journal, renewEveryMs, isReady } = settings;
 const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const api = await Api.open(access, { userAgent: `kubelet-of-${node}`, connections: 6 });
 
@@ -60,7 +62,8 @@ async function statusOf(method: string, path: string, body: object, type?: strin
 
 /** Without times, so that a status that says nothing new changes nothing. */
 async function postStatus(): Promise<number> {
-  const ready = { type: "Ready", status: "True", reason: "KubeletReady", message: "" };
+  const how = isReady ? { status: "True", reason: "KubeletReady" } : { status: "False", reason: "KubeletNotReady" };
+  const ready = { type: "Ready", ...how, message: "" };
   const nodeInfo = { bootID: bootId, systemUUID: systemUuid, machineID: systemUuid, operatingSystem: "linux" };
   const status = { nodeInfo, conditions: [ready], addresses: [{ type: "InternalIP", address }] };
   return statusOf("PATCH", `/api/v1/nodes/${node}/status`, { status }, strategic);

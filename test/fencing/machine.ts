@@ -52,16 +52,24 @@ interface Boot {
   readonly pid: number;
   readonly link: Link;
   agent: Launched | undefined;
+  kubelet: Launched | undefined;
   readonly logs: Launched[];
 }
 
 export class Machine {
   readonly name: string;
-  readonly systemUuid = randomUUID();
+  /** What its next kubelet reports. Another one is another machine under the same name. */
+  systemUuid: string = randomUUID();
   readonly resets: Reset[] = [];
   readonly hardware: WatchdogHardware;
   /** Whether a reset is followed by a boot. Otherwise the machine stays off until `boot`. */
   bootsAgain = true;
+  /** Whether its next kubelet reports that it is Ready. */
+  isWell = true;
+  /** Whether its next agent finds a watchdog. */
+  hasWatchdog = true;
+  /** False: a write to the reset file does nothing. */
+  obeysResetFile = true;
   #cuts = noCuts;
   readonly #options: MachineOptions;
   readonly #poll: NodeJS.Timeout;
@@ -79,7 +87,7 @@ export class Machine {
     writeFileSync(this.resetFile, "");
     this.hardware = new WatchdogHardware(this.#path("watchdog"), options.watchdogMs, () => this.#fired("watchdog"));
     this.#poll = setInterval(() => {
-      if (statSync(this.resetFile).size > 0) this.#fired("reset-file");
+      if (this.obeysResetFile && statSync(this.resetFile).size > 0) this.#fired("reset-file");
     }, pollMs);
   }
 
@@ -119,7 +127,7 @@ export class Machine {
     const { agent, watchdogMs } = this.#options;
     boot.agent = this.#launchIn(boot, [agentProgram], {
       NODE_NAME: this.name,
-      AGENT_WATCHDOG: this.#path("watchdog"),
+      AGENT_WATCHDOG: this.#path(this.hasWatchdog ? "watchdog" : "no-watchdog"),
       AGENT_WATCHDOG_SECONDS: String(watchdogMs / 1000),
       AGENT_RESET_FILE: this.resetFile,
       AGENT_RUN_FOLDER: this.#path("run"),
@@ -141,6 +149,12 @@ export class Machine {
   async signalAgent(signal: NodeJS.Signals, agent = this.agent): Promise<Launched> {
     process.kill(await childOf(agent), signal);
     return agent;
+  }
+
+  /** SIGSTOP: Kubernetes misses its kubelet, and its agent goes on. */
+  async signalKubelet(signal: NodeJS.Signals): Promise<void> {
+    const { kubelet } = this.#running();
+    if (kubelet !== undefined) process.kill(await childOf(kubelet), signal);
   }
 
   /** Ends its agent in an orderly way, and resolves to the exit code. */
@@ -208,6 +222,7 @@ export class Machine {
     const id = randomUUID();
     const ready = this.#path(`ready-${id}`);
     writeFileSync(this.#path("boot_id"), `${id}\n`);
+    writeFileSync(this.resetFile, "");
     const uptime = Math.floor(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]));
     const files = [this.#path("boot_id"), this.#path("run"), ready];
     const args = [...namespaces, `--boottime=-${uptime}`, "sh", "-ec", firstProcess, "sh", ...files];
@@ -220,10 +235,10 @@ export class Machine {
     const pid = await childOf(unshare);
     const link = await this.#options.bridge.connect(pid, this.#options.address);
     if (this.#cuts !== noCuts) await link.setCuts(this.#cuts);
-    this.#boot = { id, unshare, pid, link, agent: undefined, logs: [] };
-    const { kubelet } = this.#options;
-    const settings = { ...kubelet, node: this.name, systemUuid: this.systemUuid, address: this.#options.address };
-    this.#launchIn(this.#boot, [kubeletProgram, JSON.stringify(settings)], {});
+    this.#boot = { id, unshare, pid, link, agent: undefined, kubelet: undefined, logs: [] };
+    const { kubelet, address } = this.#options;
+    const settings = { ...kubelet, node: this.name, systemUuid: this.systemUuid, address, isReady: this.isWell };
+    this.#boot.kubelet = this.#launchIn(this.#boot, [kubeletProgram, JSON.stringify(settings)], {});
     this.startAgent();
   }
 

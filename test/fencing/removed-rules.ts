@@ -2,22 +2,15 @@
  * The rules that a run on real machines can do without, each with a script that shows the need for it. The product has no switch
  * for any of them: a hook of the module loader replaces one piece of its source, in the server or in the agents.
  */
-import { join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { type ChangedSource, environmentWith } from "./changed-sources.ts";
 import { apiServer, type CutScript, nodeNames } from "./scripts.ts";
 
-export const removedRuleVariable = "SLUICE_TEST_WITHOUT";
-
-export interface RemovedFenceRule {
+export interface RemovedFenceRule extends ChangedSource {
   readonly rule: string;
   /** What is removed. */
   readonly removed: string;
   /** Whose processes run without it. */
   readonly from: "server" | "agent";
-  readonly file: string;
-  /** Stands in the file once. */
-  readonly text: string;
-  readonly instead: string;
   /** W, if it is another one than that of the suites. In milliseconds. */
   readonly watchdogMs?: number;
   /** Shows an overlap, or evidence by time of a boot that was not reset. */
@@ -89,7 +82,5 @@ export const removedFenceRules: readonly RemovedFenceRule[] = [
 ];
 
 /** The environment of a process that runs without the rule. */
-export function environmentWithout({ rule }: RemovedFenceRule): Readonly<Record<string, string>> {
-  const hook = pathToFileURL(join(import.meta.dirname, "remove-rule.ts")).href;
-  return { [removedRuleVariable]: rule, NODE_OPTIONS: `--disable-warning=ExperimentalWarning --import=${hook}` };
-}
+export const environmentWithout = ({ file, text, instead }: RemovedFenceRule): Readonly<Record<string, string>> =>
+  environmentWith([{ file, text, instead }]);
