@@ -15,6 +15,8 @@ export class WatchdogHardware {
   readonly #timer: NodeJS.Timeout;
   readonly #bytes = Buffer.alloc(256);
   #isConnected = true;
+  /** Nothing stops it once it runs. */
+  isNoWayOut = false;
   #hasWriter = false;
   #lastByte: number | undefined;
   #fedMs: number | undefined;
@@ -63,7 +65,7 @@ export class WatchdogHardware {
     if (read === "waiting") this.#open();
     else if (this.#hasWriter) {
       this.#hasWriter = false;
-      if (this.#lastByte === stop) this.#fedMs = undefined;
+      if (this.#lastByte === stop && !this.isNoWayOut) this.#fedMs = undefined;
     }
     if (this.#fedMs === undefined || performance.now() - this.#fedMs < this.#timeMs) return;
     this.#fedMs = undefined;

@@ -1,6 +1,6 @@
 /**
  * The kubelet of one played machine, in its namespaces. It posts the status of its Node before it starts pods, renews the Lease
- * of its Node, runs each bound pod as a process, and ends those that are deleted.
+ * of its Node, runs each bound pod as a process, and ends those that are deleted. A pod may run the shipped agent.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -10,6 +10,7 @@ import { Api, type ApiAccess } from "../controlplane/api.ts";
 import { BACK_OFF_MS, follow } from "../controlplane/follow.ts";
 import { createNode } from "../controlplane/nodes.ts";
 import { type Pod, podStatus } from "../controlplane/podstatus.ts";
+import { type AgentPod, agentPodAnnotation } from "./agent-pod.ts";
 
 export interface KubeletSettings {
   readonly node: string;
@@ -23,21 +24,25 @@ export interface KubeletSettings {
   readonly renewEveryMs: number;
   /** Whether it reports that it is Ready. */
   readonly isReady: boolean;
+  /** Environment of the agents that pods run. */
+  readonly agent: Readonly<Record<string, string>>;
 }
 
 const podProgram = join(import.meta.dirname, "pod-main.ts");
+const agentProgram = join(import.meta.dirname, "../../functions/fence-node/agent/main.ts");
 const strategic = "application/strategic-merge-patch+json";
 const merge = "application/merge-patch+json";
 const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 const settings = JSON.parse(process.argv[2] ?? "") as KubeletSettings;
-const { node, systemUuid, address, access, journal, renewEveryMs, isReady } = settings;
+const { node, systemUuid, address, access, journal, renewEveryMs, isReady, agent } = settings;
 const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const api = await Api.open(access, { userAgent: `kubelet-of-${node}`, connections: 6 });
 
 interface Run {
   pod: Pod;
-  readonly child: ChildProcess;
+  readonly agentPod: AgentPod | undefined;
+  child: ChildProcess | undefined;
   readonly seen: Date;
   isEnding: boolean;
 }
@@ -93,7 +98,7 @@ async function renewAgain(): Promise<never> {
 const pathOf = ({ metadata }: Pod) => `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`;
 
 function observe(pod: Pod): void {
-  const { uid, name, namespace, deletionTimestamp } = pod.metadata;
+  const { uid, deletionTimestamp } = pod.metadata;
   const run = runs.get(uid);
   if (run !== undefined) run.pod = pod;
   if (deletionTimestamp !== undefined) {
@@ -101,12 +106,23 @@ function observe(pod: Pod): void {
     return;
   }
   if (run !== undefined) return;
-  const args = [podProgram, journal, `${namespace}/${name}`, uid, node];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit"] });
-  const started: Run = { pod, child, seen: new Date(), isEnding: false };
+  const { [agentPodAnnotation]: text } = pod.metadata.annotations ?? {};
+  const agentPod = text === undefined ? undefined : (JSON.parse(text) as AgentPod);
+  const started: Run = { pod, agentPod, child: undefined, seen: new Date(), isEnding: false };
   runs.set(uid, started);
-  void persist(() => {
-    const status = podStatus(started.pod, () => undefined, address, { now: new Date(), seen: started.seen });
+  void start(started);
+}
+
+async function start(run: Run): Promise<void> {
+  const { pod, agentPod, seen } = run;
+  const { name, namespace, uid } = pod.metadata;
+  if (agentPod !== undefined) await delay(agentPod.startsAfterMs);
+  if (run.isEnding) return;
+  const args = agentPod ? [agentProgram] : [podProgram, journal, `${namespace}/${name}`, uid, node];
+  const env = agentPod ? { ...process.env, ...agent, ...agentPod.env } : process.env;
+  run.child = spawn(process.execPath, args, { env, stdio: ["ignore", "inherit", "inherit"] });
+  await persist(() => {
+    const status = podStatus(run.pod, () => undefined, address, { now: new Date(), seen });
     return statusOf("PATCH", `${pathOf(pod)}/status`, { metadata: { uid }, status }, merge);
   });
 }
@@ -122,10 +138,11 @@ async function end(pod: Pod, run: Run | undefined): Promise<void> {
   await persist(() => statusOf("DELETE", pathOf(pod), { gracePeriodSeconds: 0, preconditions: { uid } }));
 }
 
-async function kill({ child }: Run): Promise<void> {
+/** An agent ends in an orderly way. */
+async function kill({ child, agentPod }: Run): Promise<void> {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  child.kill("SIGKILL");
+  child.kill(agentPod === undefined ? "SIGKILL" : "SIGTERM");
   await ended;
 }
 

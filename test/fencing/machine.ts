@@ -124,18 +124,7 @@ export class Machine {
   /** Starts the shipped agent in it. Settings may replace those of the machine. */
   startAgent(settings: Readonly<Record<string, string>> = {}): Launched {
     const boot = this.#running();
-    const { agent, watchdogMs } = this.#options;
-    boot.agent = this.#launchIn(boot, [agentProgram], {
-      NODE_NAME: this.name,
-      AGENT_WATCHDOG: this.#path(this.hasWatchdog ? "watchdog" : "no-watchdog"),
-      AGENT_WATCHDOG_SECONDS: String(watchdogMs / 1000),
-      AGENT_RESET_FILE: this.resetFile,
-      AGENT_RUN_FOLDER: this.#path("run"),
-      AGENT_STATE_FOLDER: this.#path("state"),
-      HOST_IPS: this.address,
-      ...agent,
-      ...settings,
-    });
+    boot.agent = this.#launchIn(boot, [agentProgram], { ...this.#agentEnvironment(), ...settings });
     return boot.agent;
   }
 
@@ -217,6 +206,20 @@ export class Machine {
     });
   }
 
+  #agentEnvironment(): Readonly<Record<string, string>> {
+    const { agent, watchdogMs } = this.#options;
+    return {
+      NODE_NAME: this.name,
+      AGENT_WATCHDOG: this.#path(this.hasWatchdog ? "watchdog" : "no-watchdog"),
+      AGENT_WATCHDOG_SECONDS: String(watchdogMs / 1000),
+      AGENT_RESET_FILE: this.resetFile,
+      AGENT_RUN_FOLDER: this.#path("run"),
+      AGENT_STATE_FOLDER: this.#path("state"),
+      HOST_IPS: this.address,
+      ...agent,
+    };
+  }
+
   async #bootNow(): Promise<void> {
     if (this.#boot !== undefined || this.#isClosed) return;
     const id = randomUUID();
@@ -237,7 +240,8 @@ export class Machine {
     if (this.#cuts !== noCuts) await link.setCuts(this.#cuts);
     this.#boot = { id, unshare, pid, link, agent: undefined, kubelet: undefined, logs: [] };
     const { kubelet, address } = this.#options;
-    const settings = { ...kubelet, node: this.name, systemUuid: this.systemUuid, address, isReady: this.isWell };
+    const own = { node: this.name, systemUuid: this.systemUuid, address, isReady: this.isWell };
+    const settings = { ...kubelet, ...own, agent: this.#agentEnvironment() };
     this.#boot.kubelet = this.#launchIn(this.#boot, [kubeletProgram, JSON.stringify(settings)], {});
     this.startAgent();
   }
