@@ -38,11 +38,16 @@ class Watched {
 
   /** Resolves when the agent has read its Lease, and has fed the device after that. */
   async renewed(): Promise<void> {
+    await this.renewedOnce();
+    await this.fed(2);
+  }
+
+  /** Resolves when the agent has read its Lease. */
+  async renewedOnce(): Promise<void> {
     const count = async () => Number((await this.annotations())[key("agent-renewals")]);
     const from = await count();
     // The second renewal from now on was sent after the first was answered, which shows what was written before.
     await eventually("two renewals", timeoutMs, async () => ((await count()) >= from + 2 ? true : undefined));
-    await this.fed(2);
   }
 
   async fed(times: number): Promise<void> {
@@ -125,7 +130,7 @@ describe("the agent on a machine, beside the real API server", { skip, concurren
       assert.deepEqual(machine.resets, []);
     });
 
-    test("an orderly stop writes the mode disarmed and stops the watchdog, and a new agent starts it again", async () => {
+    test("an orderly stop writes the mode disarmed and stops the watchdog, and a new agent starts it again (F34)", async () => {
       assert.equal(await machine.stopAgent(), 0);
       await eventually("the watchdog has stopped", timeoutMs, async () =>
         machine.hardware.isRunning ? undefined : true,
@@ -137,8 +142,33 @@ describe("the agent on a machine, beside the real API server", { skip, concurren
       assert.deepEqual(machine.resets, []);
     });
 
-    test("an agent that gets SIGSTOP leaves the watchdog running, which resets the machine", async () => {
+    test("an agent that gets SIGSTOP leaves the watchdog running, which resets the machine (F10)", async () => {
       assert.equal((await watched.resetBy(() => machine.signalAgent("SIGSTOP"))).cause, "watchdog");
+    });
+
+    test("an agent that is stopped in an orderly way while nothing answers leaves the watchdog running (F9)", async () => {
+      await machine.setConnected(false);
+      const reset = await watched.resetBy(async () => assert.equal(await machine.stopAgent(), 1));
+      assert.equal(reset.cause, "watchdog");
+    });
+
+    test("after three short boots in a row the agent leaves the watchdog alone, and its crash resets nothing (F8)", async () => {
+      // The last test has ended one of them.
+      assert.equal((await watched.resetBy(() => machine.signalAgent("SIGKILL"))).cause, "watchdog");
+      const { bootId } = machine;
+      const { length } = machine.resets;
+      await machine.signalAgent("SIGKILL");
+      const loops = async () => {
+        const { [key("agent-boot-id")]: boot, [key("agent-why")]: why } = await watched.annotations();
+        return boot !== bootId && why === "short-boots" ? true : undefined;
+      };
+      await eventually("the agent of the next boot notices the loop", timeoutMs, loops);
+      const crashed = await machine.signalAgent("SIGKILL");
+      await crashed.ended;
+      machine.startAgent();
+      await watched.renewedOnce();
+      assert.equal(machine.hardware.isRunning, false);
+      assert.equal(machine.resets.length, length + 1);
     });
   });
 
@@ -168,14 +198,14 @@ describe("the agent on a machine, beside the real API server", { skip, concurren
       );
     });
 
-    test("where the watchdog does not fire, it resets the machine after 2 W by a write to AGENT_RESET_FILE", async () => {
+    test("where the watchdog does not fire, it resets the machine after 2 W by a write to AGENT_RESET_FILE (F11)", async () => {
       machine.hardware.setConnected(false);
       const reset = await watched.resetBy(() => watched.arm(`${randomUUID()} ${machine.bootId}`));
       assert.equal(reset.cause, "reset-file");
       machine.hardware.setConnected(true);
     });
 
-    test("an agent that gets SIGKILL does not stop the watchdog, which resets the machine", async () => {
+    test("an agent that gets SIGKILL does not stop the watchdog, which resets the machine (F8)", async () => {
       assert.equal((await watched.resetBy(() => machine.signalAgent("SIGKILL"))).cause, "watchdog");
     });
   });

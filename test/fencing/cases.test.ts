@@ -240,7 +240,11 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
       await annotate(machine, { [key("fence-confirmed")]: id });
       await untilRecord(machine, "fence-phase", "deleted");
       await machine.boot();
-      const returned = await untilNode(machine, "its own again", (node) => node.metadata.labels?.["example.com/rack"] === "7");
+      const returned = await untilNode(
+        machine,
+        "its own again",
+        (node) => node.metadata.labels?.["example.com/rack"] === "7",
+      );
       assert.notEqual(returned.metadata.uid, metadata.uid);
       assert.equal(returned.metadata.annotations?.["example.com/owner"], "storage");
       assert.ok(taintsOf(returned).includes("example.com/slow:PreferNoSchedule"));

@@ -43,7 +43,10 @@ export class KillingProxy extends ApiProxy {
     this.#isClosed = false;
   }
 
-  protected async answer({ method, path, body = Buffer.of(), forward }: Asked, response: ServerResponse): Promise<void> {
+  protected async answer(
+    { method, path, body = Buffer.of(), forward }: Asked,
+    response: ServerResponse,
+  ): Promise<void> {
     const { pathname } = new URL(path, this.url);
     const isWrite = isOfFence(method, pathname);
     if (isWrite && this.#isClosed) {

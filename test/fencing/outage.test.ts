@@ -92,9 +92,9 @@ describe("outages, on machines beside the real API server", { skip, concurrency:
     for (const machine of [worker, other]) await until(machine, "agent-why", "peers-silent");
     const name = worker.name;
     await eventually("the Event", timeoutMs, async () => {
-      const { items } = await cluster.api.get<{ items: readonly { reason: string; involvedObject: { name: string } }[] }>(
-        "/api/v1/namespaces/default/events",
-      );
+      const { items } = await cluster.api.get<{
+        items: readonly { reason: string; involvedObject: { name: string } }[];
+      }>("/api/v1/namespaces/default/events");
       const isIt = ({ reason, involvedObject }: (typeof items)[number]) =>
         reason === "AgentNotArmed" && involvedObject.name === name;
       return items.some(isIt) ? true : undefined;

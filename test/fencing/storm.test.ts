@@ -17,7 +17,12 @@ const timeoutMs = 90_000;
 const key = (name: string) => `sluice.dev/${name}`;
 const skip = (await skipWithoutControlPlane()) || (await skipWithoutNamespaces());
 /** A slot lasts for 12 s here. */
-const settings = { FENCE_STORM: "60%", FENCE_STORM_COOLDOWN: "2s", FENCE_MAX_CONCURRENT: "1", FENCE_MOST_PER_HOUR: "2" };
+const settings = {
+  FENCE_STORM: "60%",
+  FENCE_STORM_COOLDOWN: "2s",
+  FENCE_MAX_CONCURRENT: "1",
+  FENCE_MOST_PER_HOUR: "2",
+};
 
 describe("many nodes that are marked at once, on the real API server", { skip, concurrency: 1 }, () => {
   let cluster: FencingCluster;
@@ -91,7 +96,11 @@ describe("many nodes that are marked at once, on the real API server", { skip, c
     const name = `on-${next.name}`;
     const pod = started.get(next);
     assert.ok(pod);
-    assert.equal((await pods.of(name))?.metadata.uid, pod.metadata.uid, "its first fence has left the pod where it was");
+    assert.equal(
+      (await pods.of(name))?.metadata.uid,
+      pod.metadata.uid,
+      "its first fence has left the pod where it was",
+    );
     await cluster.mark(next.name);
     assert.deepEqual(effectsOf(await waitsFor(next, "loop")), ["NoSchedule", "NoExecute"]);
     const replacement = await pods.replacementOf(name, pod);
