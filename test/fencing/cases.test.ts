@@ -1,6 +1,6 @@
 /**
  * What may happen to a node between its mark and the end of its fence, on real machines: the shipped function and the shipped
- * agents, a real API server and its controllers. Each lane of tests has a machine of its own.
+ * agents, a real API server and its controllers. Each lane of tests has a machine of its own. No event reaches the function.
  */
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -13,6 +13,8 @@ import type { Machine } from "./machine.ts";
 import { skipWithoutNamespaces } from "./network.ts";
 import { Pods } from "./pods.ts";
 import { startScaledServer } from "./scaled-server.ts";
+import { SilentWatches } from "./silent-watches.ts";
+import { scaledTimes } from "./times.ts";
 
 const timeoutMs = 60_000;
 const key = (name: string) => `sluice.dev/${name}`;
@@ -21,27 +23,38 @@ const skip = (await skipWithoutControlPlane()) || (await skipWithoutNamespaces()
 const taintsOf = ({ spec }: NodeObject) => (spec.taints ?? []).map(({ key: name, effect }) => `${name}:${effect}`);
 const fenceTaint = `${key("fence")}:NoSchedule`;
 
-describe("a fence, whatever happens to its node, on the real API server", { skip, concurrency: true }, () => {
+describe("a fence without events, whatever happens to its node, on the real API server (F17)", {
+  skip,
+  concurrency: true,
+}, () => {
   let cluster: FencingCluster;
+  let watches: SilentWatches;
   let server: Server;
   let pods: Pods;
+  /** Of the pod of each node. */
+  const uids = new Map<string, string>();
 
   before(async () => {
-    cluster = await FencingCluster.start(5);
+    cluster = await FencingCluster.start(5, {}, scaledTimes, 4);
+    const bare = cluster.machine("node-5");
+    bare.hasWatchdog = false;
+    await bare.boot();
+    await cluster.untilUp(bare);
     pods = new Pods(cluster);
     // Each lane fences as if it were alone.
-    server = await startScaledServer(cluster, {
-      FENCE_STORM: "100%",
-      FENCE_MAX_CONCURRENT: "5",
-      FENCE_MOST_PER_HOUR: "20",
-    });
-    await cluster.untilAllArmed();
+    const settings = { FENCE_STORM: "100%", FENCE_MAX_CONCURRENT: "5", FENCE_MOST_PER_HOUR: "20" };
+    watches = await SilentWatches.start(cluster.controlPlane);
+    server = await startScaledServer(cluster, settings, watches.kubeconfig);
+    for (const { name } of cluster.machines) uids.set(name, (await pods.start(`on-${name}`, name)).metadata.uid);
+    // Before any machine is away: an agent that reaches too few of its peers is explicit-only.
+    await cluster.untilAllArmed(cluster.machines.filter(({ hasWatchdog }) => hasWatchdog));
   });
 
   afterEach((context) => cluster.printLogsOf(context, server));
 
   after(async () => {
     await server?.stop();
+    await watches?.close();
     await cluster?.stop();
   });
 
@@ -88,7 +101,9 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
   const readyOf = ({ status }: NodeObject) => status.conditions.find(({ type }) => type === "Ready")?.status;
 
   /** The fence ends clean with the machine up, and the pod is as it was: nothing has deleted it. */
-  async function endsWith(machine: Machine, name: string, uid: string): Promise<void> {
+  async function ends(machine: Machine): Promise<void> {
+    const name = `on-${machine.name}`;
+    const uid = uids.get(machine.name);
     await cluster.untilClean(machine);
     await cluster.untilUp(machine);
     await eventually(`${name}-0 runs in the new boot`, timeoutMs, async () =>
@@ -104,11 +119,10 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
   test("a node that is cut off, and back and Ready before the time is over: its boot id is the evidence, and its pod keeps its uid (F12)", async () => {
     const machine = cluster.machine("node-1");
     const { bootId } = machine;
-    const { metadata } = await pods.start("early", machine.name);
     await machine.setConnected(false);
     await cluster.mark(machine.name);
     await untilRecord(machine, "fence-evidence", "boot-id");
-    await endsWith(machine, "early", metadata.uid);
+    await ends(machine);
     assert.deepEqual(
       machine.resets.map((reset) => [reset.cause, reset.bootId]),
       [["watchdog", bootId]],
@@ -117,7 +131,6 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
 
   test("a node that is back and not Ready keeps the taint, and once nothing is known of it for a minute it is fenced again (F13)", async () => {
     const machine = cluster.machine("node-2");
-    const { metadata } = await pods.start("unwell", machine.name);
     machine.isWell = false;
     await cluster.mark(machine.name);
     const first = await untilRecord(machine, "fence-phase", "recovering");
@@ -133,7 +146,7 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
     assert.equal((await recordOf(machine))["fence-id"], first["fence-id"]);
     const again = await untilRecord(machine, "fence-boot-id", second);
     assert.notEqual(again["fence-id"], first["fence-id"]);
-    await endsWith(machine, "unwell", metadata.uid);
+    await ends(machine);
     assert.deepEqual(
       machine.resets.map((reset) => [reset.cause, reset.bootId]),
       [
@@ -145,16 +158,9 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
   });
 
   test("a fence waits for another tool, resets a machine without a watchdog, and goes on without its mark and its taint (F21, F22, F27, F32)", async () => {
-    const machine = cluster.machine("node-3");
+    const machine = cluster.machine("node-5");
     const foreign = { key: "remediation.medik8s.io/self-node-remediation", effect: "NoSchedule" };
-    const { metadata } = await pods.start("watched", machine.name);
-    assert.equal(await machine.stopAgent(), 0);
-    machine.hasWatchdog = false;
-    machine.startAgent();
-    await eventually("the agent has no watchdog", timeoutMs, async () => {
-      const { annotations } = (await cluster.agentLease(machine.name)).metadata;
-      return annotations?.[key("agent-why")] === "no-watchdog" ? true : undefined;
-    });
+    assert.equal((await cluster.agentLease(machine.name)).metadata.annotations?.[key("agent-why")], "no-watchdog");
     await cluster.patchNode(machine.name, { spec: { taints: [foreign] } });
     await cluster.mark(machine.name);
     await untilRecord(machine, "fence-hold", "foreign-fence");
@@ -170,17 +176,11 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
     await untilNode(machine, "the taint is put back", (node) => taintsOf(node).includes(fenceTaint));
     assert.equal((await recordOf(machine))["fence-phase"], "armed", "no evidence: the fence goes on without a mark");
     await machine.boot();
-    await endsWith(machine, "watched", metadata.uid);
+    await ends(machine);
     assert.equal(machine.resets.length, 1);
   });
 
   describe("whose Node or machine is another one", { concurrency: 1 }, () => {
-    let uid: string;
-
-    before(async () => {
-      uid = (await pods.start("named", "node-4")).metadata.uid;
-    });
-
     test("a Node that a person deletes is not made again, and the fence goes on when its machine has registered it (F19)", async () => {
       const machine = cluster.machine("node-4");
       await turnsOff(machine, () => cluster.mark(machine.name));
@@ -189,7 +189,7 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
       await untilRecord(machine, "fence-hold", "node-gone");
       assert.equal(await find(nodePath(machine)), undefined);
       await machine.boot();
-      await endsWith(machine, "named", uid);
+      await ends(machine);
     });
 
     test("another machine under the name of the node is no evidence, and a person confirms that the first one is off (F31)", async () => {
@@ -201,20 +201,14 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
       const { "fence-id": id = "", ...record } = await untilRecord(machine, "fence-hold", "another-machine");
       assert.deepEqual([record["fence-phase"], record["fence-evidence"]], ["armed", undefined]);
       await annotate(machine, { [key("fence-confirmed")]: id });
-      await endsWith(machine, "named", uid);
+      await ends(machine);
       assert.equal(machine.resets.length, resets + 1);
     });
   });
 
   describe("whose machine is not reset at once, or whose Node is deleted", { concurrency: 1 }, () => {
-    let uid: string;
-
-    before(async () => {
-      uid = (await pods.start("stubborn", "node-5")).metadata.uid;
-    });
-
     test("where neither the watchdog nor the kernel resets the machine, the fence waits for a person who does (F11)", async () => {
-      const machine = cluster.machine("node-5");
+      const machine = cluster.machine("node-3");
       machine.hardware.setConnected(false);
       machine.obeysResetFile = false;
       await cluster.mark(machine.name);
@@ -224,11 +218,11 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
       machine.hardware.setConnected(true);
       machine.obeysResetFile = true;
       await machine.boot();
-      await endsWith(machine, "stubborn", uid);
+      await ends(machine);
     });
 
     test("a Node that the fence has deleted, and that its kubelet registers first, gets back what it had (F20)", async () => {
-      const machine = cluster.machine("node-5");
+      const machine = cluster.machine("node-3");
       await annotate(machine, { [key("fence-strategy")]: "node-deletion", "example.com/owner": "storage" });
       const { metadata } = await cluster.patchNode(machine.name, {
         metadata: { labels: { "example.com/rack": "7" } },
@@ -249,7 +243,7 @@ describe("a fence, whatever happens to its node, on the real API server", { skip
       assert.equal(returned.metadata.annotations?.["example.com/owner"], "storage");
       assert.ok(taintsOf(returned).includes("example.com/slow:PreferNoSchedule"));
       await annotate(machine, { [key("fence-strategy")]: null });
-      await endsWith(machine, "stubborn", uid);
+      await ends(machine);
     });
   });
 });

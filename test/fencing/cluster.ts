@@ -201,8 +201,8 @@ export class FencingCluster {
     await this.untilAllArmed();
   }
 
-  async untilAllArmed(): Promise<void> {
-    for (const { name } of this.machines) {
+  async untilAllArmed(machines = this.machines): Promise<void> {
+    for (const { name } of machines) {
       await eventually(`the agent of ${name} is armed`, startTimeoutMs, async () => {
         const { metadata } = await this.agentLease(name);
         return metadata.annotations?.["sluice.dev/agent-mode"] === "armed" ? true : undefined;
