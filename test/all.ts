@@ -128,6 +128,7 @@ const phases: readonly Phase[] = [
     name: "fencing",
     kinds: [{ files: ["test/fencing/**/*.test.ts"], share: 1, group: "fencing" }],
     isTriedAgain: true,
+    startsServers: true,
   },
 ];
 
@@ -303,11 +304,14 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
   const idle = watchIdle();
   const outcomes: Outcome[] = [];
   const again: Outcome[] = [];
+  let server: Promise<string> | undefined;
   for (const side of queuedTogether(chosen)) {
     const name = side.map((phase) => phase.name).join(", ");
     console.log(`\n=== ${name}`);
-    if (side.some(({ startsServers }) => startsServers === true))
-      process.env.SLUICE_TEST_SERVER = await buildServer(root, `${root}node_modules/.cache/test-server`);
+    if (side.some(({ startsServers }) => startsServers === true)) {
+      server ??= buildServer(root, `${root}node_modules/.cache/test-server`);
+      process.env.SLUICE_TEST_SERVER = await server;
+    }
     const phaseMs = performance.now();
     const isTriedAgain = side.some((phase) => phase.isTriedAgain === true);
     const work = workOf(side, isTriedAgain && !(await canRunSideBySide()));

@@ -4,6 +4,8 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
 import { skipWithoutControlPlane } from "../support/scene.ts";
+import { read } from "../support/tree.ts";
+import { shortenedTimes } from "./changed-sources.ts";
 import { skipWithoutNamespaces } from "./network.ts";
 import { environmentWithout, removedFenceRules } from "./removed-rules.ts";
 import { drawCutScript } from "./scripts.ts";
@@ -50,6 +52,11 @@ for (const removed of removedFenceRules) {
     assert.deepEqual({ status, stderr }, { status: 0, stderr: "" });
   });
 }
+
+test("each time of the function that a suite shortens stands once in its source", () => {
+  for (const { file, text } of shortenedTimes)
+    assert.equal(read(file)[0]?.text.split(text).length, 2, `${file}: ${text}`);
+});
 
 test("the command line of the scripts reports what is wrong with a flag, and then starts nothing", () => {
   const wrong = [
