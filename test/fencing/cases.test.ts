@@ -1,6 +1,6 @@
 /**
  * What may happen to a node between its mark and the end of its fence, on real machines: the shipped function and the shipped
- * agents, a real API server and its controllers. Each lane of tests has a machine of its own. No event reaches the function.
+ * agents, a real API server and its controllers. Each lane of tests has a machine of its own.
  */
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -13,7 +13,6 @@ import type { Machine } from "./machine.ts";
 import { skipWithoutNamespaces } from "./network.ts";
 import { Pods } from "./pods.ts";
 import { startScaledServer } from "./scaled-server.ts";
-import { SilentWatches } from "./silent-watches.ts";
 import { scaledTimes } from "./times.ts";
 
 const timeoutMs = 60_000;
@@ -23,12 +22,11 @@ const skip = (await skipWithoutControlPlane()) || (await skipWithoutNamespaces()
 const taintsOf = ({ spec }: NodeObject) => (spec.taints ?? []).map(({ key: name, effect }) => `${name}:${effect}`);
 const fenceTaint = `${key("fence")}:NoSchedule`;
 
-describe("a fence without events, whatever happens to its node, on the real API server (F17)", {
+describe("a fence, whatever happens to its node, on the real API server", {
   skip,
   concurrency: true,
 }, () => {
   let cluster: FencingCluster;
-  let watches: SilentWatches;
   let server: Server;
   let pods: Pods;
   /** Of the pod of each node. */
@@ -43,8 +41,7 @@ describe("a fence without events, whatever happens to its node, on the real API 
     pods = new Pods(cluster);
     // Each lane fences as if it were alone.
     const settings = { FENCE_STORM: "100%", FENCE_MAX_CONCURRENT: "5", FENCE_MOST_PER_HOUR: "20" };
-    watches = await SilentWatches.start(cluster.controlPlane);
-    server = await startScaledServer(cluster, settings, watches.kubeconfig);
+    server = await startScaledServer(cluster, settings);
     for (const { name } of cluster.machines) uids.set(name, (await pods.start(`on-${name}`, name)).metadata.uid);
     // Before any machine is away: an agent that reaches too few of its peers is explicit-only.
     await cluster.untilAllArmed(cluster.machines.filter(({ hasWatchdog }) => hasWatchdog));
@@ -54,7 +51,6 @@ describe("a fence without events, whatever happens to its node, on the real API 
 
   after(async () => {
     await server?.stop();
-    await watches?.close();
     await cluster?.stop();
   });
 

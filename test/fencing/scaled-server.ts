@@ -6,16 +6,10 @@ import { type FencingCluster, namespace } from "./cluster.ts";
 
 const program = join(import.meta.dirname, "../../triggers/main.ts");
 
-/**
- * Starts it beside a cluster.
- *
- * @param more settings
- * @param kubeconfig of a proxy, if it is to go through one
- */
+/** Starts it beside a cluster. More settings may be given. */
 export function startScaledServer(
-  { controlPlane }: FencingCluster,
+  { controlPlane: { kubeconfig } }: FencingCluster,
   more: Readonly<Record<string, string>> = {},
-  kubeconfig: string = controlPlane.kubeconfig,
 ): Promise<Server> {
   const own = { FUNCTION: "fence-node", FENCE_NAMESPACE: namespace };
   const settings = { ...own, ...environmentWith(shortenedTimes), ...more };
