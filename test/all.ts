@@ -13,7 +13,7 @@ import { ensureHelms, hasHelms, type KUBERNETES } from "./controlplane/assets.ts
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
-import { ensurePackages } from "./rabbitmq/packages.ts";
+import { ensurePackages } from "./support/packages.ts";
 import { buildServer } from "./runner/built.ts";
 import { costAfter, readCosts, writeCosts, writeTable } from "./runner/costs.ts";
 import { type Job, runQueue, watchIdle } from "./runner/files.ts";

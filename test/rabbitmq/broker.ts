@@ -5,7 +5,7 @@ import { Api, eventually } from "../controlplane/api.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import type { StatefulSet } from "../controlplane/fixtures.ts";
 import { Nodes } from "./nodes.ts";
-import type { Packages } from "./packages.ts";
+import type { Packages } from "../support/packages.ts";
 import { type Ending, Pods, RUN_BY_US } from "./pods.ts";
 import { makeQuorumQueue } from "./queues.ts";
 

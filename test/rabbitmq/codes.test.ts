@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { Gate, makePodFiles } from "./gate.ts";
-import { packagesForTests } from "./packages.ts";
+import { packagesForTests } from "../support/packages.ts";
 import { type Shell, shellsOf } from "./shells.ts";
 import { type Answers, StandIns } from "./stand-ins.ts";
 

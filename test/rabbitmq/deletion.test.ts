@@ -11,7 +11,7 @@ import { runKubectl } from "../support/drain.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
 import { Broker, nameOf, seconds } from "./broker.ts";
-import { packagesForTests } from "./packages.ts";
+import { packagesForTests } from "../support/packages.ts";
 import type { Ending } from "./pods.ts";
 
 const packages = await packagesForTests();

@@ -7,7 +7,7 @@ import { suite, test } from "node:test";
 import { promisify } from "node:util";
 import { eventually } from "../controlplane/api.ts";
 import { Gate, makePodFiles, type PodFiles, SCRIPT } from "./gate.ts";
-import { packagesForTests } from "./packages.ts";
+import { packagesForTests } from "../support/packages.ts";
 import { type Shell, shellsOf } from "./shells.ts";
 import { type Answers, StandIns } from "./stand-ins.ts";
 

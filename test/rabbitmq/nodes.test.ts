@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { Gate, type GateEnd, makePodFiles } from "./gate.ts";
 import { Nodes } from "./nodes.ts";
-import { packagesForTests } from "./packages.ts";
+import { packagesForTests } from "../support/packages.ts";
 import { makeQuorumQueue } from "./queues.ts";
 
 const packages = await packagesForTests();

@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { eventually } from "../controlplane/api.ts";
 import { freePort, releasePorts } from "../controlplane/ports.ts";
 import { type Launched, launch, tail } from "../controlplane/processes.ts";
-import type { Packages } from "./packages.ts";
+import type { Packages } from "../support/packages.ts";
 
 const run = promisify(execFile);
 

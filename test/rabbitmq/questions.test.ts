@@ -9,7 +9,7 @@ import { skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 import { Broker, nameOf, queue, seconds, size } from "./broker.ts";
 import { answered, askedSet, guard } from "./guarded.ts";
-import { packagesForTests } from "./packages.ts";
+import { packagesForTests } from "../support/packages.ts";
 import { setMember } from "./queues.ts";
 import { Sampler } from "./sampler.ts";
 import { underLoad } from "./under-load.ts";

@@ -16,7 +16,7 @@ import { RealTimeline } from "../fake-cluster/timeline.ts";
 import { createWorld, type World } from "../fake-cluster/world.ts";
 import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
 import { Nodes } from "./nodes.ts";
-import { packagesForTests } from "./packages.ts";
+import { packagesForTests } from "../support/packages.ts";
 import { makeQuorumQueue } from "./queues.ts";
 
 const packages = await packagesForTests();

@@ -10,7 +10,7 @@ import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Broker, queue, seconds, size } from "./broker.ts";
-import { packagesForTests } from "./packages.ts";
+import { packagesForTests } from "../support/packages.ts";
 import { underLoad } from "./under-load.ts";
 
 const packages = await packagesForTests();

@@ -2,7 +2,7 @@
 import { mkdtemp, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Packages } from "./packages.ts";
+import type { Packages } from "../support/packages.ts";
 
 export interface Shell {
   readonly name: string;
