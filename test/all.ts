@@ -13,13 +13,13 @@ import { ensureHelms, hasHelms, type KUBERNETES } from "./controlplane/assets.ts
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
-import { ensurePackages } from "./support/packages.ts";
 import { buildServer } from "./runner/built.ts";
 import { costAfter, readCosts, writeCosts, writeTable } from "./runner/costs.ts";
 import { type Job, runQueue, watchIdle } from "./runner/files.ts";
 import { isFailed, type Outcome, slowest, summarize } from "./runner/outcome.ts";
 import { Queue, type Waiting } from "./runner/queue.ts";
 import { Usage } from "./runner/usage.ts";
+import { ensurePackages } from "./support/packages.ts";
 
 /** Test files of one kind. */
 interface Kind {
@@ -103,6 +103,8 @@ const phases: readonly Phase[] = [
         group: "knative",
       },
       { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
+      // These files wait most of their time, and start many small processes.
+      { files: ["test/process-manager/**/*.test.ts"], share: 0.6 },
       // In these files kubectl applies whole overlays, and Helm renders the chart, again and again.
       { files: ["test/{knative,chart}/**/*.test.ts"], share: 0.9 },
       // These files wait most of their time.

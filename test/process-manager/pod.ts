@@ -1,4 +1,7 @@
-/** Plays the pod of a database: its volumes, its kubelet's way to replace files, the shipped runner, and a process that keeps a journal. */
+/**
+ * Plays the pod of a database: its volumes, the kubelet's way to replace files, the shipped runner, and a process that keeps a
+ * journal.
+ */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";

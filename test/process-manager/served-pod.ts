@@ -5,7 +5,7 @@ import { request as requestTls } from "node:https";
 import { join } from "node:path";
 import type { ProcessVerb } from "../../functions/advance-process-restart/process-manager/decide-call.ts";
 import type { ManagedState } from "../../functions/advance-process-restart/process-manager/decide-state.ts";
-import type { StatusBody } from "../../functions/advance-process-restart/process-manager/manager.ts";
+import type { StatusBody } from "../../functions/advance-process-restart/process-manager/managed-process.ts";
 import { eventually } from "../controlplane/api.ts";
 import { freePort } from "../controlplane/ports.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";

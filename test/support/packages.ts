@@ -1,5 +1,5 @@
 /**
- * RabbitMQ, and the tools for tests of the stop gate: packages of Debian or Ubuntu, unpacked into the cache. Nothing is
+ * RabbitMQ, and the shells and tools for tests of scripts: packages of Debian or Ubuntu, unpacked into the cache. Nothing is
  * installed, and no rights of root are needed.
  */
 import { execFile } from "node:child_process";
@@ -61,7 +61,7 @@ export async function packagesForTests(): Promise<Packages | undefined> {
   if (found !== undefined) return found;
   const how = "run `npm test -- control` on a Debian or an Ubuntu that reaches its archive (once, about 15 s)";
   if (process.env.CI === "true") throw new Error(`there is no RabbitMQ to test with: ${how}`);
-  console.error(`\nSKIPPED: everything that needs a real RabbitMQ, and the stop gate's shells. To get them, ${how}.\n`);
+  console.error(`\nSKIPPED: everything that needs a real RabbitMQ, and the shells of scripts. To get them, ${how}.\n`);
   return undefined;
 }
 

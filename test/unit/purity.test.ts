@@ -62,11 +62,14 @@ test("the matcher of imports finds imports that run, and leaves out imports of t
   assert.deepEqual(runsWith({ path: "", text }), ["b", "c", "d"]);
 });
 
-/** The agent is a process of its own. Its entry gives it clock, requests and device, and the simulation does so in its place. */
-const entryOfAgent = "functions/fence-node/agent/main.ts";
+/**
+ * Processes of their own. The entry of the agent gives it clock, requests and device, and the simulation does so in its place.
+ * That of the process manager gives it its clock.
+ */
+const entries = ["functions/fence-node/agent/main.ts", "functions/advance-process-restart/process-manager/main.ts"];
 
 test("functions use no clock, chance or timer except those of Cluster", () => {
-  const isOutside = (path: string) => /^functions\/shared\/(kubernetes|clock)\//.test(path) || path === entryOfAgent;
+  const isOutside = (path: string) => /^functions\/shared\/(kubernetes|clock)\//.test(path) || entries.includes(path);
   const tellers = functions.filter(({ path }) => !isOutside(path));
   none(
     matches(tellers, /\bDate\.now\b|\bperformance\.now\b|\bMath\.random\b|\bset(Timeout|Interval)\b|\bprocess\.env\b/),

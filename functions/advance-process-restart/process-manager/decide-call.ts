@@ -43,7 +43,7 @@ export type CallDecision =
   | { readonly kind: "repeated"; readonly status: 200 | 202 }
   | { readonly kind: "accepted"; readonly status: 200 | 202; readonly step: CallStep };
 
-const conflict = (message: string): CallDecision => ({ kind: "refused", status: 409, message });
+const refuseCall = (message: string): CallDecision => ({ kind: "refused", status: 409, message });
 
 /**
  * Decides whether a call is late, repeated, impossible or accepted. What a refused call names is not remembered, so that a call
@@ -51,11 +51,12 @@ const conflict = (message: string): CallDecision => ({ kind: "refused", status: 
  */
 export function decideCall(call: ProcessCall, view: CallView): CallDecision {
   const { last, state } = view;
-  if (call.podUid !== view.podUid) return conflict(`this is the server of the pod with the uid ${view.podUid}`);
-  if (last !== undefined && call.epoch < last.epoch) return conflict(`epoch ${last.epoch} has been seen`);
+  if (call.podUid !== view.podUid) return refuseCall(`this is the server of the pod with the uid ${view.podUid}`);
+  if (last !== undefined && call.epoch < last.epoch) return refuseCall(`epoch ${last.epoch} has been seen`);
   if (last !== undefined && call.epoch === last.epoch) return decideRepeated(call, last, state);
   const isRunning = runs(view);
-  if (call.verb === "start" && !isRunning && isStopping(state)) return conflict("the process is stopping");
+  if (call.verb === "start" && !isRunning && isStopping(state))
+    return refuseCall("a stop is under way: start again when it has ended");
   const needsFiles = call.verb === "stop" || (call.verb === "start" && !isRunning);
   if (needsFiles && call.sum !== undefined && !view.hasFiles) {
     return { kind: "refused", status: 412, message: `neither the mounted nor the kept files have the sum ${call.sum}` };
@@ -70,7 +71,7 @@ const runs = ({ last, state }: CallView): boolean => state === "started" || last
 
 function decideRepeated(call: ProcessCall, last: AcceptedCall, state: ManagedState): CallDecision {
   const isSame = call.verb === last.verb && call.restartId === last.restartId && call.sum === last.sum;
-  if (!isSame) return conflict(`epoch ${last.epoch} belongs to ${last.verb} of ${last.restartId}`);
+  if (!isSame) return refuseCall(`epoch ${last.epoch} belongs to ${last.verb} of ${last.restartId}`);
   return { kind: "repeated", status: isReached(call.verb, state) ? 200 : 202 };
 }
 

@@ -1,4 +1,7 @@
-/** The files of a Secret: their sum, and the copies of them that a process starts with. They hold passwords, so they stay in memory. */
+/**
+ * The files of a Secret: their sum, and the copies of them that a process starts with. They hold passwords, so that the copies
+ * stay in memory.
+ */
 import { createHash } from "node:crypto";
 import {
   existsSync,

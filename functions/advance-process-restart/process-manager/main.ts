@@ -6,7 +6,7 @@ import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../shared/base/error-message.ts";
 import { waitingTime } from "../../shared/clock/process-clock.ts";
-import { type ManagerLog, ProcessManager } from "./manager.ts";
+import { ManagedProcess, type ManagerLog } from "./managed-process.ts";
 import { ManagerServer, type ServedCertificate } from "./server.ts";
 import { type ManagerServerSettings, readManagerSettings } from "./settings.ts";
 
@@ -29,7 +29,7 @@ function readCertificate(folder: string): ServedCertificate | undefined {
 /** Makes what the settings name, or explains what is wrong with it. */
 function prepare(
   settings: ManagerServerSettings,
-): readonly string[] | { manager: ProcessManager; certificate: ServedCertificate | undefined } {
+): readonly string[] | { manager: ManagedProcess; certificate: ServedCertificate | undefined } {
   const { stateFolder, filesFolder, tokenFile, certificateFolder } = settings;
   const wrong: string[] = [];
   const attempt = <T>(act: () => T, advice: string): T | undefined => {
@@ -51,7 +51,7 @@ function prepare(
     () => readCertificate(certificateFolder),
     "mount a Secret with tls.crt and tls.key, or none",
   );
-  const manager = attempt(() => new ProcessManager(settings, waitingTime.monotonicMs, log), "the server cannot go on");
+  const manager = attempt(() => new ManagedProcess(settings, waitingTime.monotonicMs, log), "the server cannot go on");
   return manager === undefined || wrong.length > 0 ? wrong : { manager, certificate };
 }
 

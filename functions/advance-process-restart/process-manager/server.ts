@@ -4,7 +4,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from "node:
 import type { AddressInfo } from "node:net";
 import { messageOf } from "../../shared/base/error-message.ts";
 import type { ProcessVerb } from "./decide-call.ts";
-import type { ManagerLog, ProcessManager } from "./manager.ts";
+import type { ManagedProcess, ManagerLog } from "./managed-process.ts";
 import { mostCallBytes, parseCall } from "./parse-call.ts";
 import { hasToken } from "./token.ts";
 
@@ -39,11 +39,11 @@ export class ManagerServer {
   /** The port that it listens on. */
   readonly port: number;
   readonly #server: Server;
-  readonly #manager: ProcessManager;
+  readonly #manager: ManagedProcess;
   readonly #tokenFile: string;
   readonly #log: ManagerLog;
 
-  private constructor(server: Server, manager: ProcessManager, tokenFile: string, log: ManagerLog) {
+  private constructor(server: Server, manager: ManagedProcess, tokenFile: string, log: ManagerLog) {
     this.#server = server;
     this.#manager = manager;
     this.#tokenFile = tokenFile;
@@ -53,7 +53,7 @@ export class ManagerServer {
   }
 
   /** Rejects with the error of the system, or with that of a certificate that cannot be used. */
-  static async listen(options: ManagerServerOptions, manager: ProcessManager, log: ManagerLog): Promise<ManagerServer> {
+  static async listen(options: ManagerServerOptions, manager: ManagedProcess, log: ManagerLog): Promise<ManagerServer> {
     const { host, port, certificate, timeMs = connectionTimeMs } = options;
     const limits = {
       headersTimeout: timeMs,
@@ -132,7 +132,10 @@ export class ManagerServer {
   }
 }
 
-/** Undefined for a body that is too long: the rest is read within the time of a request, and thrown away, so that an answer arrives. */
+/**
+ * Undefined for a body that is too long: the rest is read within the time of a request, and thrown away, so that an answer
+ * arrives.
+ */
 async function readBody(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -45,7 +45,7 @@ export interface ManagerAnswer {
   readonly message?: string;
 }
 
-export class ProcessManager {
+export class ManagedProcess {
   readonly #settings: ManagerSettings;
   readonly #nowMs: () => number;
   readonly #log: ManagerLog;
