@@ -42,6 +42,11 @@ while [ ! -e "\${CRASH:-/nowhere}" ]; do sleep 0.1; done
 exit "\${CRASH_CODE:-1}"
 `;
 
+/** The exit code of a container. */
+export function endOf(launched: Launched): Promise<number> {
+  return eventually("the end of a container", patienceMs, async () => launched.end()?.code ?? undefined);
+}
+
 export interface PodOptions {
   /** Files of the Secret; undefined: no Secret is mounted. Default: one file. */
   readonly files?: Readonly<Record<string, string | Buffer>> | undefined;
@@ -155,6 +160,13 @@ export class PlayedPod {
       const found = (await this.journal()).filter((one) => one === line);
       return found.length >= times ? true : undefined;
     });
+  }
+
+  /** Waits until the runner has done all that it does each second so many times more. */
+  async beats(more: number): Promise<void> {
+    const count = () => Number(readFileSync(this.path("files", "beat"), "utf8"));
+    const from = count();
+    await eventually(`${more} beats`, patienceMs, async () => count() > from + more || undefined);
   }
 
   log(): string {

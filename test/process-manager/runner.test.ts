@@ -6,10 +6,8 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
 import { KeptFiles, sumOf } from "../../functions/advance-process-restart/process-manager/kept-files.ts";
-import { eventually } from "../controlplane/api.ts";
-import type { Launched } from "../controlplane/processes.ts";
 import { packagesForTests } from "../support/packages.ts";
-import { hasContainers, type PlayedPod, patienceMs, runnerScript, withPod } from "./pod.ts";
+import { endOf, hasContainers, type PlayedPod, runnerScript, withPod } from "./pod.ts";
 import { runnerShells, shellWithoutSums } from "./shells.ts";
 
 const packages = await packagesForTests();
@@ -24,11 +22,6 @@ function keep(pod: PlayedPod, text: string): string {
   const sum = sumOf(files);
   new KeptFiles(pod.path("files")).keep(sum, files);
   return sum;
-}
-
-/** Its exit code. */
-function endOf(launched: Launched): Promise<number> {
-  return eventually("the end of a container", patienceMs, async () => launched.end()?.code ?? undefined);
 }
 
 // The tests mostly wait.
@@ -112,14 +105,9 @@ suite("the runner", { concurrency: 24, skip: packages === undefined }, () => {
         process.kill(one.pid ?? 0, "SIGKILL");
         await one.ended;
         await rm(pod.path("state", "runner"));
-        await rm(pod.path("files", "beat"));
         const two = pod.start();
         await pod.reported("stopped", 4);
-        await eventually(
-          "two beats",
-          patienceMs,
-          async () => Number(readFileSync(pod.path("files", "beat"), "utf8")) >= 3 || undefined,
-        );
+        await pod.beats(2);
         assert.deepEqual(await pod.journal(), ["start first", "stop"]);
         process.kill(two.pid ?? 0, "SIGTERM");
         assert.equal(await endOf(two), 0);
@@ -146,6 +134,19 @@ suite("the runner", { concurrency: 24, skip: packages === undefined }, () => {
         },
         { environment: { STUBBORN: "yes" } },
       ),
+    );
+
+    test(name("a runner that is killed before its process runs leaves the files of its command to the next one"), () =>
+      withPod(shell, async (pod) => {
+        const sum = keep(pod, "second");
+        await pod.command(`start 1 ${sum}`);
+        const one = pod.start({ environment: { SLUICE_PRE_START: "sleep 60" } });
+        assert.equal((await pod.reported("waiting", 1)).sum, sum);
+        one.signal("SIGKILL");
+        await one.ended;
+        pod.start();
+        await pod.journaled("start second");
+      }),
     );
 
     test(name("a hook runs before each start and each stop, and a start whose hook fails ends the container"), () =>
@@ -326,11 +327,8 @@ suite("the runner", { concurrency: 24, skip: packages === undefined }, () => {
           await pod.journaled("start first");
           await pod.command("stop 1 -");
           await pod.journaled("stop");
-          await eventually(
-            "a beat after the stop",
-            patienceMs,
-            async () => pod.report()?.state === "stopping" || undefined,
-          );
+          await pod.beats(2);
+          assert.equal(pod.report()?.state, "stopping");
           await writeFile(pod.path("end-helper"), "");
           await pod.reported("stopped", 1);
           assert.deepEqual((await pod.journal()).slice(-2), ["stop", "helper ends"]);

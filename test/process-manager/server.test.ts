@@ -49,13 +49,13 @@ suite("the server", { concurrency: 8, skip: packages === undefined }, () => {
       await one.pod.mount({ "db.yml": "second" });
       assert.equal((await one.status()).configChecksum, second);
       const stopping = await one.call("stop", { epoch: 1, sum: second });
+      // A later change cannot take the files away.
+      await one.pod.mount({ "db.yml": "third" });
       assert.deepEqual([stopping.status, stopping.body.lastEpoch, stopping.body.restartId], [202, 1, "restart-1"]);
       assert.equal(await statusOf(one.ask("/ready")), 503);
       const stopped = await one.reached("stopped");
       assert.deepEqual([stopped.pid, stopped.stagedChecksum, stopped.lastCommand], [null, second, "stop"]);
       assert.equal(await statusOf(one.call("stop", { epoch: 1, sum: second })), 200);
-      // A later change cannot take the files away.
-      await one.pod.mount({ "db.yml": "third" });
       assert.equal(await statusOf(one.call("start", { epoch: 2, sum: second })), 202);
       const started = await one.reached("started");
       assert.deepEqual([started.runningChecksum, started.attempts], [second, 1]);
@@ -122,6 +122,8 @@ suite("the server", { concurrency: 8, skip: packages === undefined }, () => {
         assert.equal((await one.reached("stopped")).lastEpoch, 1);
         assert.equal(await statusOf(one.call("stop", { epoch: 1, sum: first })), 200);
         await one.call("start", { epoch: 2, sum: first });
+        // As if it had been killed between the call and the command.
+        await one.pod.command(`stop 1 ${first}`);
         await one.killServer();
         const { processId } = await one.reached("started");
         assert.equal(await statusOf(one.call("stop", { epoch: 1, sum: first })), 409);

@@ -258,12 +258,14 @@ start_process() {
   else
     wanted=$sum
   fi
-  attempts=$((attempts + 1))
+  # A command that is noted as read needs its sum beside it: a runner that is killed now leaves both to the next one.
+  attempts=$((attempts + 1)) sum=$wanted
   save waiting
   if ! choose_files; then
     attempts=$((attempts - 1)) sum=$wanted
     return
   fi
+  [ "$sum" = "$wanted" ] || save waiting
   link_files || fail_start 'the files cannot be linked' 1
   run_hook "$pre_start" is_overtaken
   code=$?
