@@ -1,5 +1,5 @@
 # One image for every function: FUNCTION names the one to serve; without it, all of them are. `--target agent` builds the image of
-# the agents of fencing, which has nothing else.
+# the agents of fencing, which has nothing else, and `--target process-manager` that of the server beside a database process.
 # test/image runs these very steps in empty folders, where there is no container engine.
 
 # Tags may be moved: give digests, by --build-arg, and what is built is what was looked at. README.md says how.
@@ -28,6 +28,14 @@ RUN ["/nodejs/bin/node", "--max-semi-space-size=4", "/sluice/compile.cjs", "/slu
 FROM ${RUN_IMAGE} AS agent
 COPY --from=build --chown=0:0 /build/dist/agent /sluice
 USER 0:0
+# As below.
+ENV MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072
+ENTRYPOINT ["/nodejs/bin/node", "--max-semi-space-size=4", "/sluice/main.mjs"]
+
+# It runs in the pods of databases, so that their security context may name another user.
+FROM ${RUN_IMAGE} AS process-manager
+COPY --from=build --chown=0:0 /build/dist/process-manager /sluice
+USER 65532:65532
 # As below.
 ENV MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072
 ENTRYPOINT ["/nodejs/bin/node", "--max-semi-space-size=4", "/sluice/main.mjs"]

@@ -3,7 +3,8 @@
  *
  * `server/start.cjs` starts `server/FUNCTION/main.cjs`, where there is one folder for each function and `all`. `server/later`
  * has what is loaded when it is needed, such as the SDK for traces. `server/kubectl-sluice` is the kubectl plugin, for users
- * without Node. `compile.cjs` then writes the compiled code beside them. `agent/main.mjs` is the agent of a node.
+ * without Node. `compile.cjs` then writes the compiled code beside them. `agent/main.mjs` is the agent of a node, and
+ * `process-manager/main.mjs` the server of the process manager.
  * The same sources give the same bytes.
  */
 import { readFile, rm } from "node:fs/promises";
@@ -83,9 +84,9 @@ async function buildBundle(options: BuildOptions): Promise<void> {
 }
 
 /** A process that lives long. It awaits at its top level, which needs a module. */
-async function buildAgent(outdir: string): Promise<void> {
+async function buildProcess(entryPoint: string, outdir: string): Promise<void> {
   await rm(outdir, { recursive: true, force: true });
-  const entryPoints = ["functions/fence-node/agent/main.ts"];
+  const entryPoints = [entryPoint];
   const asModule = { format: "esm", outExtension: { ".js": ".mjs" } } as const;
   await buildBundle({ entryPoints, outdir, plugins: [...quickToStart], ...asModule });
 }
@@ -107,7 +108,9 @@ async function main(outdir: string): Promise<void> {
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/start.ts"], outdir: server });
   await refuseDevelopmentDependencies(await bundlePlugin(join(server, "kubectl-sluice")));
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/compile.ts"], outdir });
-  await buildAgent(join(outdir, "agent"));
+  await buildProcess("functions/fence-node/agent/main.ts", join(outdir, "agent"));
+  const processManager = "functions/advance-process-restart/process-manager/main.ts";
+  await buildProcess(processManager, join(outdir, "process-manager"));
   console.log(relative(process.cwd(), server));
 }
 

@@ -11,6 +11,7 @@ const text = await readFile(join(project, "Dockerfile"), "utf8");
 const stages = readDockerfile(text);
 const image = stages.at(-1) ?? assert.fail("there is no stage");
 const agent = stages.find(({ name }) => name === "agent") ?? assert.fail("there is no target for the agent");
+const manager = stages.find(({ name }) => name === "process-manager") ?? assert.fail("there is no process manager");
 
 function usersOf({ steps }: Stage): readonly string[] {
   return steps.flatMap((step) => (step.kind === "user" ? [step.user] : []));
@@ -24,7 +25,7 @@ function flagsOf({ steps }: Stage): readonly (readonly string[])[] {
 }
 
 test("the image's code is compiled with the flags for V8 that it runs with", () => {
-  const [compiling, running, ...more] = stages.filter((stage) => stage !== agent).flatMap(flagsOf);
+  const [compiling, running, ...more] = stages.filter((stage) => stage !== agent && stage !== manager).flatMap(flagsOf);
   assert.deepEqual(more, []);
   assert.deepEqual(compiling, running);
 });
@@ -33,7 +34,7 @@ test("the base images can be pinned to digests, as the README says, and no packa
   const readme = await readFile(join(project, "README.md"), "utf8");
   const given = [...readme.matchAll(/--build-arg (\w+)=(\S+@sha256:\S+)/g)].map(([, name, value]) => [name, value]);
   const pinned = readDockerfile(text, Object.fromEntries(given));
-  assert.ok(pinned.length === 4 && given.length === 2);
+  assert.ok(pinned.length === 5 && given.length === 2);
   for (const { base } of pinned) assert.match(base, /^[a-z0-9./:-]+@sha256:\S+$/);
   assert.deepEqual(
     stages.map(({ base }) => base),
@@ -49,11 +50,16 @@ test("the base images can be pinned to digests, as the README says, and no packa
   for (const command of installing) assert.match(command.join(" "), / --ignore-scripts\b/);
 });
 
-test("without a target the functions' image is built, and the agent's is built by its name, on the same base", () => {
-  assert.deepEqual([image.name, stages.indexOf(agent)], ["", stages.length - 2]);
-  assert.equal(agent.base, image.base);
-  const copied = agent.steps.flatMap((step) => (step.kind === "copy" ? [[step.from, ...step.paths]] : []));
-  assert.deepEqual(copied, [["build", "/build/dist/agent", "/sluice"]]);
+test("without a target the functions' image is built, and two others are built by their names, on the same base", () => {
+  assert.deepEqual(
+    stages.slice(-3).map(({ name }) => name),
+    ["agent", "process-manager", ""],
+  );
+  for (const target of [agent, manager]) {
+    assert.equal(target.base, image.base);
+    const copied = target.steps.flatMap((step) => (step.kind === "copy" ? [[step.from, ...step.paths]] : []));
+    assert.deepEqual(copied, [["build", `/build/dist/${target.name}`, "/sluice"]]);
+  }
 });
 
 test("the manifests run each image as the user that it has: the agent's as root, and no other", async () => {
@@ -68,5 +74,5 @@ test("the manifests run each image as the user that it has: the agent's as root,
     manifests.filter((one) => one.isAgent === isAgent).flatMap(({ users }) => users);
   assert.deepEqual(new Set(usersIn(false)), new Set(usersOf(image)));
   assert.deepEqual([usersIn(true), usersOf(agent)], [["0:0"], ["0:0"]]);
-  assert.deepEqual(usersOf(image), ["65532:65532"]);
+  assert.deepEqual([usersOf(image), usersOf(manager)], [["65532:65532"], ["65532:65532"]]);
 });

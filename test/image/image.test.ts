@@ -13,7 +13,7 @@ import { createGroup } from "../controlplane/fixtures.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { startCollector } from "../support/tracing-collector.ts";
-import { buildImage, cleanEnvironment, type Image } from "./image.ts";
+import { buildImage, cleanEnvironment, filesOf, type Image } from "./image.ts";
 import { startHttpProxy, startSocksProxy } from "./proxies.ts";
 
 const execute = promisify(execFile);
@@ -31,14 +31,6 @@ interface LogLine {
 function logOf(launched: Launched): LogLine[] {
   const lines = launched.printed().stdout.split("\n");
   return lines.flatMap((line) => (line.endsWith("}") ? [JSON.parse(line)] : []));
-}
-
-async function filesOf(folder: string): Promise<Map<string, Buffer>> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-  return new Map(
-    await Promise.all(paths.map(async (path) => [path.slice(folder.length), await readFile(path)] as const)),
-  );
 }
 
 describe("the image, built in empty folders as the Dockerfile has it", {
@@ -347,16 +339,27 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     }
   });
 
-  test("the agent's image has its one module, and its Node runs it as root: code 2 and a line for each wrong setting", async () => {
-    const { root, command, environment } = image.agent;
-    assert.deepEqual((await readdir(join(root, "sluice"))).sort(), ["main.mjs", "main.mjs.map"]);
-    const [file, ...args] = command;
-    assert.equal(file, process.execPath, "no other user is named");
-    const wrong = { AGENT_PERMIT: "soon", NODE_NAME: "Node", KUBERNETES_SERVICE_HOST: "localhost" };
-    const launched = launch(file, args, { env: { ...environment, ...wrong }, output: "pipe", cwd: "/" });
-    assert.equal((await launched.ended).code, 2);
-    const lines = launched.printed().stderr.trim().split("\n");
-    assert.deepEqual(lines.map((line) => line.split(" ")[0]).sort(), ["AGENT_PERMIT", "NODE_NAME"]);
+  test("the images of agent and process manager have one module each: code 2 and a line for each wrong setting", async () => {
+    assert.equal(image.agent.command[0], process.execPath, "the agent's runs as root");
+    const wrong = {
+      AGENT_PERMIT: "soon",
+      NODE_NAME: "Node",
+      KUBERNETES_SERVICE_HOST: "localhost",
+      SLUICE_PORT: "none",
+    };
+    const wrongOf = [
+      ["AGENT_PERMIT", "NODE_NAME"],
+      ["POD_IP", "POD_UID", "SLUICE_PORT"],
+    ];
+    for (const [index, { root, command, environment }] of [image.agent, image.processManager].entries()) {
+      assert.deepEqual((await readdir(join(root, "sluice"))).sort(), ["main.mjs", "main.mjs.map"]);
+      const [file, ...args] = command;
+      const { PATH } = cleanEnvironment();
+      const launched = launch(file, args, { env: { PATH, ...environment, ...wrong }, output: "pipe", cwd: "/" });
+      assert.equal((await launched.ended).code, 2);
+      const lines = launched.printed().stderr.trim().split("\n");
+      assert.deepEqual(lines.map((line) => line.split(" ")[0]).sort(), wrongOf[index]);
+    }
   });
 
   test("the agent's module renews its Lease from the image, ends in an orderly way, and takes less than 90 MB", async () => {

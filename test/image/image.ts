@@ -4,7 +4,7 @@
  * runs the tests.
  */
 import { execFile } from "node:child_process";
-import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -30,6 +30,8 @@ export interface Target {
 export interface Image extends Target {
   /** The image of the agents. */
   readonly agent: Target;
+  /** The image of the server beside a database process. */
+  readonly processManager: Target;
   /** The folders of the earlier stages, by name. */
   readonly stages: ReadonlyMap<string, string>;
   remove(): Promise<void>;
@@ -72,9 +74,11 @@ export async function buildImage(): Promise<Image> {
       targets.set(stage.name, { root, ...built });
       await execute("chmod", ["-R", "a-w", root]);
     }
-    const [image, agent] = [targets.get(""), targets.get("agent")];
-    if (image === undefined || agent === undefined) throw new Error("an image has no ENTRYPOINT");
-    return { ...image, agent, stages, remove };
+    const [image, agent, processManager] = ["", "agent", "process-manager"].map((name) => targets.get(name));
+    if (image === undefined || agent === undefined || processManager === undefined) {
+      throw new Error("an image has no ENTRYPOINT");
+    }
+    return { ...image, agent, processManager, stages, remove };
   } catch (error) {
     await remove();
     throw error;
@@ -146,6 +150,15 @@ async function copy(
     await cp(path, to, { recursive: true, filter: (one) => !isIgnored(relative(base, one)) });
     if (isRoot) await execute("chown", ["-R", owner, to]);
   }
+}
+
+/** The files below a folder, by their paths in it. */
+export async function filesOf(folder: string): Promise<Map<string, Buffer>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  return new Map(
+    await Promise.all(paths.map(async (path) => [path.slice(folder.length), await readFile(path)] as const)),
+  );
 }
 
 /** Knows only the rules that our file uses: a star, `!NAME` and an ending in any folder. */

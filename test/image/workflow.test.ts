@@ -78,6 +78,7 @@ test("only a tag starts the workflow, which runs every test before it publishes,
     [
       { ...usual, tags: `${image}:${version}` },
       { ...usual, target: "agent", tags: `${agentImageOf(image ?? "")}:${version}` },
+      { ...usual, target: "process-manager", tags: `${image}-process-manager:${version}` },
     ],
   );
   assert.ok(commandsOf(publish).some((run) => /^helm push .+\.tgz"/m.test(run)));

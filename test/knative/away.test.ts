@@ -35,8 +35,9 @@ suite("Away with it", { skip: await skipWithoutControlPlane() }, () => {
     const objects: Built[] = [];
     for (const overlay of ["standalone", "direct", "broker"])
       objects.push(...(await kubectl.buildIn("mimir", overlay)));
-    const folders = ["base/monitoring", "base/stop-gate", "base/sources-rabbitmq", "base/sources-foundationdb"];
-    for (const folder of [...folders, "overlays/outside"]) objects.push(...(await kubectl.build(folder)));
+    const folders = ["monitoring", "process-manager", "stop-gate", "sources-rabbitmq", "sources-foundationdb"];
+    for (const folder of [...folders.map((name) => `base/${name}`), "overlays/outside"])
+      objects.push(...(await kubectl.build(folder)));
     assert.ok(objects.length > 100);
     const { isDeleted, isNamed } = await readAway(kubectl, "mimir");
     const wrong = objects.filter((object) => isDeleted(object) === isNamed(object));
