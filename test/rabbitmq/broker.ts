@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { Api, eventually } from "../controlplane/api.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import type { StatefulSet } from "../controlplane/fixtures.ts";
-import { Nodes } from "./nodes.ts";
 import type { Packages } from "../support/packages.ts";
+import { Nodes } from "./nodes.ts";
 import { type Ending, Pods, RUN_BY_US } from "./pods.ts";
 import { makeQuorumQueue } from "./queues.ts";
 

@@ -1,8 +1,8 @@
 /** The table in the stop gate's README: what each exit code of RabbitMQ's tools, 3.x and 4.x, means to the gate. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { Gate, makePodFiles } from "./gate.ts";
 import { packagesForTests } from "../support/packages.ts";
+import { Gate, makePodFiles } from "./gate.ts";
 import { type Shell, shellsOf } from "./shells.ts";
 import { type Answers, StandIns } from "./stand-ins.ts";
 

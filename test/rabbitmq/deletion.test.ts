@@ -8,10 +8,10 @@ import { markSkipLabel } from "../../functions/mark-skip-label/function.ts";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { runKubectl } from "../support/drain.ts";
+import { packagesForTests } from "../support/packages.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
 import { Broker, nameOf, seconds } from "./broker.ts";
-import { packagesForTests } from "../support/packages.ts";
 import type { Ending } from "./pods.ts";
 
 const packages = await packagesForTests();

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
 import { eventually } from "../controlplane/api.ts";
-import { Gate, makePodFiles, type PodFiles, SCRIPT } from "./gate.ts";
 import { packagesForTests } from "../support/packages.ts";
+import { Gate, makePodFiles, type PodFiles, SCRIPT } from "./gate.ts";
 import { type Shell, shellsOf } from "./shells.ts";
 import { type Answers, StandIns } from "./stand-ins.ts";
 

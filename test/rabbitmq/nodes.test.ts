@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
+import { packagesForTests } from "../support/packages.ts";
 import { Gate, type GateEnd, makePodFiles } from "./gate.ts";
 import { Nodes } from "./nodes.ts";
-import { packagesForTests } from "../support/packages.ts";
 import { makeQuorumQueue } from "./queues.ts";
 
 const packages = await packagesForTests();

@@ -15,8 +15,8 @@ import { eventually } from "../controlplane/api.ts";
 import { RealTimeline } from "../fake-cluster/timeline.ts";
 import { createWorld, type World } from "../fake-cluster/world.ts";
 import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
-import { Nodes } from "./nodes.ts";
 import { packagesForTests } from "../support/packages.ts";
+import { Nodes } from "./nodes.ts";
 import { makeQuorumQueue } from "./queues.ts";
 
 const packages = await packagesForTests();

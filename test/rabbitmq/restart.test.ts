@@ -8,9 +8,9 @@ import { after, before, suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { packagesForTests } from "../support/packages.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Broker, queue, seconds, size } from "./broker.ts";
-import { packagesForTests } from "../support/packages.ts";
 import { underLoad } from "./under-load.ts";
 
 const packages = await packagesForTests();

@@ -177,6 +177,8 @@ copy_mounted() {
   ) || return 1
   sum_files "$new" && [ "$(resolve_mounted)" = "$from" ] || return 1
   folder_of "$sum"
+  # The server may have kept the same files by now.
+  if [ "$sum" != unknown ] && [ -d "$files/$folder" ]; then return 0; fi
   rm -rf "${files:?}/$folder"
   mv "$new" "$files/$folder"
 }
