@@ -3,7 +3,7 @@
  * journal.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -59,7 +59,6 @@ export class PlayedPod {
   readonly #shell: RunnerShell;
   readonly #environment: Readonly<Record<string, string>>;
   readonly #launched: Launched[] = [];
-  readonly #processes = new Set<number>();
   #mounts = 0;
 
   private constructor(folder: string, shell: RunnerShell, environment: Readonly<Record<string, string>>) {
@@ -135,9 +134,7 @@ export class PlayedPod {
 
   report(): RunnerReport | undefined {
     if (!existsSync(this.path("state", "runner"))) return undefined;
-    const report = parseReport(readFileSync(this.path("state", "runner"), "utf8"));
-    if (report?.pid !== undefined) this.#processes.add(report.pid);
-    return report;
+    return parseReport(readFileSync(this.path("state", "runner"), "utf8"));
   }
 
   /** The first report in this state, after the command of this epoch if one is given. */
@@ -180,15 +177,17 @@ export class PlayedPod {
     return `. ${this.path(name)}`;
   }
 
-  /** Ends all that it has started. Numbers of a container are other processes outside. */
+  /** Ends all that it has started, also what outlived its runner. Its folder stands in each command line. */
   async remove(): Promise<void> {
-    this.report();
     for (const launched of this.#launched) launched.signal("SIGKILL");
-    for (const pid of this.#processes) {
-      const line = existsSync(`/proc/${pid}`) ? readFileSync(`/proc/${pid}/cmdline`, "utf8") : "";
-      if (line.includes(this.folder)) process.kill(pid, "SIGKILL");
-    }
     await Promise.all(this.#launched.map(({ ended }) => ended));
+    for (const pid of globSync("[0-9]*", { cwd: "/proc" })) {
+      try {
+        if (readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(this.folder)) process.kill(Number(pid), "SIGKILL");
+      } catch {
+        // It has ended.
+      }
+    }
     await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
