@@ -18,6 +18,7 @@ import type { AdmissionDefinition } from "../functions/shared/admission/definiti
 import type { CronDefinition, Definition, FunctionDefinition } from "../functions/shared/contract/definition.ts";
 import { suspendGroup } from "../functions/suspend-group/function.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
+import { watchNodeHealth } from "../functions/watch-node-health/function.ts";
 
 /** The functions that events and sweeps trigger for a group, or for another key. */
 export const groupFunctions: readonly FunctionDefinition[] = [
@@ -33,6 +34,7 @@ export const groupFunctions: readonly FunctionDefinition[] = [
   releaseNamespace,
   releasePrepared,
   suspendGroup,
+  watchNodeHealth,
 ];
 
 /** The functions that answer admission reviews. */
@@ -56,6 +58,7 @@ export const functionSettings = {
   ...markSkipLabel.settings,
   ...suspendGroup.settings,
   ...fenceNode.settings,
+  ...watchNodeHealth.settings,
 };
 
 export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [

@@ -3,15 +3,10 @@
 import { mostFencesOfNode } from "../shared/annotations/fencing-slots.ts";
 import { parseDuration, setting, type ValuesOf } from "../shared/base/settings.ts";
 import { hourMs } from "../shared/clock/durations.ts";
+import { fenceStormPercent, parseWhole } from "../shared/fencing/settings.ts";
 
 /** More slots than this would make the Lease of the slots too long. */
 const mostConcurrent = 100;
-
-/** A whole number without a sign; undefined beyond the bounds. */
-function parseWhole(text: string, least: number, most: number): number | undefined {
-  const number = /^\d{1,3}$/.test(text) ? Number(text) : Number.NaN;
-  return number >= least && number <= most ? number : undefined;
-}
 
 export const brakeSettings = {
   fenceMaxConcurrent: setting<number>({
@@ -21,13 +16,7 @@ export const brakeSettings = {
     grammar: `a whole number from 1 to ${mostConcurrent}`,
     parse: (text) => parseWhole(text, 1, mostConcurrent),
   }),
-  fenceStormPercent: setting<number>({
-    name: "FENCE_STORM",
-    fallback: "40%",
-    meaning: "no fence begins while more nodes than this are marked or not Ready, and two at least",
-    grammar: "a whole percentage from 0% to 100%; 100% for never",
-    parse: (text) => (text.endsWith("%") ? parseWhole(text.slice(0, -1), 0, 100) : undefined),
-  }),
+  fenceStormPercent,
   fenceStormCooldownMs: setting<number>({
     name: "FENCE_STORM_COOLDOWN",
     fallback: "5m",

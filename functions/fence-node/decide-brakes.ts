@@ -2,7 +2,8 @@
 
 import { slotsName } from "../shared/annotations/fencing-leases.ts";
 import type { FenceSlot, FenceSlots } from "../shared/annotations/fencing-slots.ts";
-import type { BrakesView, ClusterNode } from "./brakes-view.ts";
+import { isUnhealthy, stormOf } from "../shared/fencing/decide-storm.ts";
+import type { BrakesView } from "./brakes-view.ts";
 import type { FenceSnapshot, FenceStep, FenceVerdict, RecordSeen } from "./snapshot.ts";
 import { namesOf, onRecord, wait } from "./verdicts.ts";
 
@@ -27,7 +28,7 @@ export function decideSlot(fence: Fence, record: RecordSeen): FenceVerdict | und
     return onRecord(wait("slots-unreadable", message, brakeRequeueMs));
   }
   if (hasSlot(contents, record, nowMs)) return undefined;
-  const isStorm = stormOf(brakes) !== undefined;
+  const isStorm = stormIn(brakes) !== undefined;
   if (isStorm && isStormToBeNoted(contents, brakes, nowMs)) {
     const step: FenceStep = { kind: "note-storm", lease, contents: { ...contents, stormMs: nowMs } };
     return { guard: "storm", message: "a storm of nodes is noted", step, requeueAfterMs: undefined };
@@ -86,14 +87,7 @@ function budget(fence: Fence, contents: FenceSlots): Brake | undefined {
   return { guard: "budget", message };
 }
 
-const isUnhealthy = ({ isReady, isMarked }: ClusterNode): boolean => isMarked || !isReady;
-
-/** The nodes that make a storm; undefined where there is none. One node never makes one. */
-function stormOf({ nodes = [], settings }: BrakesView): readonly ClusterNode[] | undefined {
-  const unhealthy = nodes.filter(isUnhealthy);
-  const isMore = unhealthy.length * 100 > settings.fenceStormPercent * nodes.length;
-  return unhealthy.length >= 2 && isMore ? unhealthy : undefined;
-}
+const stormIn = ({ nodes = [], settings }: BrakesView) => stormOf(nodes, settings.fenceStormPercent);
 
 function isStormToBeNoted({ stormMs }: FenceSlots, { settings }: BrakesView, nowMs: number): boolean {
   const everyMs = Math.min(stormNotedEveryMs, settings.fenceStormCooldownMs / 2);
@@ -102,7 +96,7 @@ function isStormToBeNoted({ stormMs }: FenceSlots, { settings }: BrakesView, now
 
 function storm({ brakes, name, nowMs }: Fence, { stormMs }: FenceSlots): Brake | undefined {
   const { fenceStormPercent, fenceStormCooldownMs } = brakes.settings;
-  const unhealthy = stormOf(brakes);
+  const unhealthy = stormIn(brakes);
   if (unhealthy !== undefined) {
     const names = namesOf(unhealthy.map((node) => node.name));
     const message = `${name} waits for the end of a storm: ${unhealthy.length} of ${brakes.nodes?.length} nodes are marked or not Ready (${names}), more than ${fenceStormPercent} %`;

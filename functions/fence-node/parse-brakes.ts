@@ -3,6 +3,7 @@
 import { read } from "../shared/annotations/entry.ts";
 import { fenceSlots, noSlots } from "../shared/annotations/fencing-slots.ts";
 import { ledgerFormat } from "../shared/annotations/table.ts";
+import { readyConditionOf } from "../shared/fencing/node-state.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
 import type { ClusterNode, SlotsSeen } from "./brakes-view.ts";
 import { knownFormat } from "./record.ts";
@@ -19,14 +20,11 @@ export function parseSlotsLease({ metadata }: LeaseObject): SlotsSeen {
 const controlPlaneLabel = "node-role.kubernetes.io/control-plane";
 
 /** @param recorded the names of the nodes that have a record */
-export function parseClusterNode(
-  { metadata, status }: NodeObject,
-  recorded: ReadonlySet<string>,
-  isMarked: boolean,
-): ClusterNode {
+export function parseClusterNode(node: NodeObject, recorded: ReadonlySet<string>, isMarked: boolean): ClusterNode {
+  const { metadata } = node;
   return {
     name: metadata.name,
-    isReady: status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true,
+    isReady: readyConditionOf(node)?.status === "True",
     isMarked,
     isControlPlane: metadata.labels?.[controlPlaneLabel] !== undefined,
     hasRecord: recorded.has(metadata.name),

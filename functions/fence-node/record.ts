@@ -7,6 +7,7 @@ import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
 import { agentPeers, agentPeersProposed } from "../shared/annotations/fencing-peers.ts";
 import { type Annotation, ledgerFormat, type Malformed } from "../shared/annotations/table.ts";
 import { parseTime } from "../shared/clock/durations.ts";
+import { foreignFenceOf, isInMaintenance, readyConditionOf } from "../shared/fencing/node-state.ts";
 import type { LeaseObject, NodeObject } from "../shared/kubernetes/cluster.ts";
 import { type MarksSeen, shownMachine } from "./machine-marks.ts";
 import type { AgentSeen, NodeSeen, RecordSeen } from "./snapshot.ts";
@@ -22,23 +23,20 @@ export const outOfServiceValue = (fenceId: string): string => `${keys.ourOutOfSe
 const isTaint = (wanted: { readonly key: string; readonly effect: string }) => (one: Taint) =>
   one.key === wanted.key && one.effect === wanted.effect;
 
-/** The taints of medik8s, whose tools fence nodes as well. */
-const foreignFence = /^remediation\.medik8s\.io\//;
-
 /**
  * The Node by itself: see {@link withMarks} for what its Machine asks for.
  *
  * @param malformed gets what of its annotations does not parse
  */
 export function parseNode(
-  { metadata, spec, status }: NodeObject,
+  node: NodeObject,
   mark: Annotation<string> = keys.unhealthy,
   malformed: Malformed[] = [],
 ): NodeSeen {
+  const { metadata, spec, status } = node;
   const { annotations = {}, uid, resourceVersion } = metadata;
   const { taints = [] } = spec ?? {};
-  const conditionOf = (type: string) => status?.conditions?.find((one) => one.type === type);
-  const ready = conditionOf("Ready");
+  const ready = readyConditionOf(node);
   const isOutOfService = taints.some(({ key }) => key === keys.outOfServiceTaint.key);
   const isExcluded = annotations[keys.fenceNever.key] !== undefined;
   read(keys.fenceNever, metadata, malformed);
@@ -53,11 +51,11 @@ export function parseNode(
     isReady: ready?.status === "True",
     isUnknown: ready?.status === "Unknown",
     unknownSinceMs: ready?.status === "Unknown" ? parseTime(ready.lastTransitionTime ?? "") : undefined,
-    isInMaintenance: conditionOf("MaintenanceInProgress")?.status === "True",
+    isInMaintenance: isInMaintenance(node),
     hasFenceTaint: taints.some(isTaint(keys.fenceTaint)),
     isEmptied: taints.some(isTaint(keys.emptyingTaint)),
     outOfService: taints.some(isOurOutOfService) ? "ours" : isOutOfService ? "others" : undefined,
-    foreignFence: taints.find(({ key }) => foreignFence.test(key))?.key,
+    foreignFence: foreignFenceOf(node),
     shown: {
       fenceId: annotations[keys.fenceId.key],
       phase: annotations[keys.fencePhase.key],

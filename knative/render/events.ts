@@ -22,12 +22,14 @@ function serviceSink(name: string): object {
  * One ApiServerSource for each kind of object, so that each has its own selector. In Reference mode the function that gets the
  * events learns only names. The source reports no older objects and forgets what it cannot deliver. The PingSource makes up
  * for that.
+ *
+ * @param service the Knative Service that serves the function
  */
-export function sourcesOf(definition: TriggeredDefinition): readonly Manifest[] {
-  const { name, watches } = definition;
-  const own = watches?.filter((source) => broughtBy(source) === undefined);
-  const sources = own === undefined ? [] : watching(definition, `${name}-source`, own);
-  return [...sources, pingSource(name, name, schedule), ...ownScheduleOf(definition)];
+export function sourcesOf(definition: TriggeredDefinition, service = definition.name): readonly Manifest[] {
+  const { name, watches = [] } = definition;
+  const own = watches.filter((source) => broughtBy(source) === undefined);
+  const sources = watches.length === 0 ? [] : watching(definition, `${name}-source`, own, service);
+  return [...sources, pingSource(name, name, schedule, service), ...ownScheduleOf(definition, service)];
 }
 
 /**
@@ -36,7 +38,8 @@ export function sourcesOf(definition: TriggeredDefinition): readonly Manifest[] 
  */
 export function sourcesBroughtBy(operator: string, definition: TriggeredDefinition): readonly Manifest[] {
   const theirs = (definition.watches ?? []).filter((source) => broughtBy(source) === operator);
-  return theirs.length === 0 ? [] : watching(definition, `${definition.name}-${operator}-source`, theirs);
+  if (theirs.length === 0) return [];
+  return watching(definition, `${definition.name}-${operator}-source`, theirs, definition.name);
 }
 
 /** The operators whose kinds trigger a function. */
@@ -55,6 +58,7 @@ function watching(
   { name }: TriggeredDefinition,
   account: string,
   watches: readonly WatchedSource[],
+  service: string,
 ): readonly Manifest[] {
   const needs = watches.map((source) => ({ ...watchNeed(source), verbs: ["get", "list", "watch"] }));
   const sources = watches.map((source) => ({
@@ -66,7 +70,7 @@ function watching(
       mode: "Reference",
       resources: [watched(source)],
       ...(source.selector === undefined ? {} : { ceOverrides: { extensions: selectedBy(source.selector) } }),
-      sink: serviceSink(name),
+      sink: serviceSink(service),
     },
   }));
   return [...rightsOf({ name: account, needs }), ...sources];
@@ -94,23 +98,23 @@ function watched({ resource, selector: label }: WatchedSource): object {
 }
 
 /** The ticks of a function's own schedule; none without one. Throws Error for one that a clock's second hand cannot keep. */
-function ownScheduleOf(definition: TriggeredDefinition): readonly Manifest[] {
+function ownScheduleOf(definition: TriggeredDefinition, service: string): readonly Manifest[] {
   const { name } = definition;
   const own = "schedule" in definition ? definition.schedule : undefined;
   if (own === undefined) return [];
   const { everySeconds } = own;
   if (!Number.isInteger(everySeconds) || everySeconds >= 60 || 60 % everySeconds !== 0)
     throw new Error(`${name} looks every ${everySeconds} s: write a divisor of 60 that is less`);
-  return [pingSource(`${name}${dueSuffix}`, name, `*/${everySeconds} * * * * *`)];
+  return [pingSource(`${name}${dueSuffix}`, name, `*/${everySeconds} * * * * *`, service)];
 }
 
 /** Its name says what a tick is for. Nothing reads the data. */
-function pingSource(source: string, name: string, at: string): Manifest {
+function pingSource(source: string, name: string, at: string, service: string): Manifest {
   return {
     apiVersion: "sources.knative.dev/v1",
     kind: "PingSource",
     metadata: { name: source, labels: labelsOf(name) },
-    spec: { schedule: at, contentType: "application/json", data: "{}", sink: serviceSink(name) },
+    spec: { schedule: at, contentType: "application/json", data: "{}", sink: serviceSink(service) },
   };
 }
 

@@ -16,7 +16,9 @@ const evidenceBuckets = [5, 10, 20, 40, 65, 75, 105, 120, 165, 300, 600, 1_800, 
 export const listedForMs = 150_000;
 
 /** No series of gauges are there before the first list. */
-export function createFenceMetrics(registers: Registry[]): Pick<Reporter, "evidence" | "fences" | "agents"> {
+export function createFenceMetrics(
+  registers: Registry[],
+): Pick<Reporter, "evidence" | "fences" | "agents" | "nodeHealth"> {
   const evidence = new Counter({
     name: "sluice_fence_evidence_total",
     help: "Fences whose machine was shown to have stopped, by the evidence. Sum over replicas: each fence counts in one of them.",
@@ -45,6 +47,7 @@ export function createFenceMetrics(registers: Registry[]): Pick<Reporter, "evide
       fences(report);
     },
     agents,
+    nodeHealth: healthGauge(registers),
   };
 }
 
@@ -112,6 +115,17 @@ function agentGauges(registers: Registry[]): Reporter["agents"] {
     "Slots of fences that are taken; missing while they cannot be read. Take the maximum of replicas.",
     ["state"],
     reports.seriesOf(({ slots }) => (slots === undefined ? [] : [{ labels: { state: "taken" }, value: slots }])),
+  );
+  return reports.note;
+}
+
+function healthGauge(registers: Registry[]): Reporter["nodeHealth"] {
+  const reports = remembered<ReadonlyMap<string, number>>();
+  liveGauges(registers)(
+    "sluice_node_health_nodes",
+    "Nodes by the guard of watch-node-health; none while it is off. Take the maximum of replicas.",
+    ["guard"],
+    reports.seriesOf((nodes) => [...nodes].map(([guard, value]) => ({ labels: { guard }, value }))),
   );
   return reports.note;
 }

@@ -4,7 +4,7 @@ import { longestNodeName } from "../../shared/annotations/fencing-leases.ts";
 import { mostAddresses } from "../../shared/annotations/fencing-peers.ts";
 import { isObjectName } from "../../shared/base/dns-names.ts";
 import { type Environment, parseDuration, setting, type ValuesOf } from "../../shared/base/settings.ts";
-import { fenceNamespace } from "../settings.ts";
+import { fenceNamespace } from "../../shared/fencing/settings.ts";
 
 const hourMs = 3_600_000;
 const duration = (text: string) => parseDuration(text, 10, hourMs);

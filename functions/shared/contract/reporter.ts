@@ -85,6 +85,8 @@ export interface Reporter {
   evidence(report: EvidenceReport): void;
   fences(report: FencesReport): void;
   agents(report: AgentsReport): void;
+  /** How many nodes `watch-node-health` has listed, by its guards. */
+  nodeHealth(nodes: ReadonlyMap<string, number>): void;
 }
 
 /** Reports nothing: for tests about something else. */
@@ -99,4 +101,5 @@ export const silentReporter: Reporter = {
   evidence() {},
   fences() {},
   agents() {},
+  nodeHealth() {},
 };

@@ -63,4 +63,6 @@ export const eventReasons = {
   fenceDone: "FenceDone",
   agentArmed: "AgentArmed",
   agentNotArmed: "AgentNotArmed",
+  nodeMarked: "NodeMarked",
+  nodeUnmarked: "NodeUnmarked",
 } as const;

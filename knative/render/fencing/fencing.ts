@@ -42,7 +42,7 @@ export function fencingFolders(definitions: readonly FunctionDefinition[], kinds
     fencing: { functions: [...inFencingNamespace(rightsOf(workload)), ...functionsDeployment(names)] },
     "fencing-knative": {
       functions: inFencingNamespace([...rightsOf(onKnative), functionsOnKnative(names)]),
-      sources: inFencingNamespace(served.flatMap((definition) => sourcesOf(definition))),
+      sources: inFencingNamespace(served.flatMap((definition) => sourcesOf(definition, functionAccount))),
     },
     "fencing-agents": { namespace: namespaceOfFencing(), agents: inFencingNamespace(agentsOf()) },
     "fencing-monitoring": { alerts: [fencingRule()], scraping: fencingMonitors() },

@@ -84,6 +84,7 @@ export class Harness {
   /** The last report of each. */
   fences: FencesReport | undefined;
   agents: AgentsReport | undefined;
+  nodeHealth: ReadonlyMap<string, number> | undefined;
   conflicts = 0;
   interfere: Interference = () => {};
   #context: Context;
@@ -111,6 +112,9 @@ export class Harness {
         },
         agents: (report) => {
           this.agents = report;
+        },
+        nodeHealth: (nodes) => {
+          this.nodeHealth = nodes;
         },
       },
       mode: "act",
