@@ -14,6 +14,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   transport: ["clock", "base"],
   kubernetes: ["clock", "base", "transport"],
   http: ["clock", "base", "transport"],
+  fencing: ["base", "kubernetes"],
   annotations: ["clock", "base", "kubernetes"],
   workloads: ["clock", "base", "kubernetes", "annotations"],
   certificates: ["base", "kubernetes"],

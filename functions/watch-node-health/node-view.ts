@@ -5,7 +5,7 @@ import { fenceNever, fencePhase, unhealthy } from "../shared/annotations/fencing
 import { foreignFenceOf, isInMaintenance, readyConditionOf } from "../shared/fencing/node-state.ts";
 import type { NodeObject } from "../shared/kubernetes/cluster.ts";
 
-/** How a mark of this function begins. Any other text is the mark of somebody else, an empty one as well. */
+/** How a mark of this function begins. Any other text is the mark of another client, an empty one as well. */
 export const ownMarkPrefix = "watch-node-health: ";
 
 /** How far the fence of a node has got. `claimed`: nothing has happened to the node. `going-on`: something has, or may have. */

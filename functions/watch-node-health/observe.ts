@@ -23,8 +23,8 @@ const mostIdle = 20;
 const remembered = new WeakMap<Cluster, Counts>();
 
 /**
- * Lists all nodes, counts, and answers the nodes that may get or lose a mark, and some that wait. Reads nothing where the function
- * is off. Throws ClusterError.
+ * Lists all nodes, counts, and answers the nodes that may get or lose a mark, and some that wait. Reads nothing where the
+ * function is off. Throws ClusterError.
  */
 export async function listKeys(context: Context): Promise<readonly ObjectRef[]> {
   const { cluster, reporter } = context;

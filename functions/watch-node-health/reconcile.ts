@@ -15,7 +15,7 @@ const healthReconciler: ObjectReconciler<HealthSnapshot, HealthVerdict> = {
   refusedForMs,
   observe,
   decide,
-  // Nothing is to be said before a write: the Event about it follows it.
+  // The Event about a write follows it.
   record: async () => "told",
   carryOut,
 };
