@@ -30,26 +30,26 @@ export interface HealthVerdict {
 
 export function decide(snapshot: HealthSnapshot): HealthVerdict {
   const { name, node, afterMs } = snapshot;
-  if (afterMs === "off") return idle("off", "NODE_HEALTH_AFTER is off");
-  if (node === undefined) return idle("node-gone", `the Node ${name} is gone`);
-  if (node.mark === "of-others") return idle("marked-by-others", `${name} has a mark that is not of this function`);
+  if (afterMs === "off") return wait("off", "NODE_HEALTH_AFTER is off");
+  if (node === undefined) return wait("node-gone", `the Node ${name} is gone`);
+  if (node.mark === "of-others") return wait("marked-by-others", `${name} has a mark that is not of this function`);
   return node.mark === "own" ? decideMarked(snapshot, node, afterMs) : decideUnmarked(snapshot, node, afterMs);
 }
 
 function decideUnmarked(snapshot: HealthSnapshot, node: NodeView, afterMs: number): HealthVerdict {
   const { counts } = snapshot;
   const { name, status, excluded } = node;
-  if (node.isReady) return idle("ready", `${name} is Ready`);
-  if (status === undefined) return idle("never-reported", `the kubelet of ${name} has never reported a condition`);
-  if (node.fence !== "none") return idle("fencing", `a fence of ${name} has not ended`);
-  if (excluded !== undefined) return idle(excluded.guard, `${excluded.message}, so that it gets no mark`);
+  if (node.isReady) return wait("ready", `${name} is Ready`);
+  if (status === undefined) return wait("never-reported", `the kubelet of ${name} has never reported a condition`);
+  if (node.fence !== "none") return wait("fencing", `a fence of ${name} has not ended`);
+  if (excluded !== undefined) return wait(excluded.guard, `${excluded.message}, so that it gets no mark`);
   if (counts?.storm !== undefined) {
     const message = `${name} gets no mark in a storm: ${counts.storm.length} of ${counts.nodes} nodes are marked or not Ready`;
-    return idle("storm", message);
+    return wait("storm", message);
   }
   const lastedMs = lastedOf(snapshot, node);
   if (lastedMs < afterMs)
-    return idle("counting", `Ready of ${name} is ${status} for ${seconds(lastedMs)} of ${seconds(afterMs)}`);
+    return wait("counting", `Ready of ${name} is ${status} for ${seconds(lastedMs)} of ${seconds(afterMs)}`);
   const text = `${ownMarkPrefix}Ready is ${status}, and was not True for ${seconds(lastedMs)}`;
   const message = `${name} is marked: Ready is ${status}, and was not True for ${seconds(lastedMs)}`;
   return { guard: "marking", message, step: { kind: "mark", node, text }, requeueAfterMs: undefined };
@@ -58,13 +58,13 @@ function decideUnmarked(snapshot: HealthSnapshot, node: NodeView, afterMs: numbe
 function decideMarked(snapshot: HealthSnapshot, node: NodeView, afterMs: number): HealthVerdict {
   const { name, status } = node;
   if (node.fence === "going-on")
-    return idle("fencing", `a fence of ${name} is under way: the fence takes the mark away`);
+    return wait("fencing", `a fence of ${name} is under way: the fence takes the mark away`);
   if (!node.isReady)
-    return idle("marked", `${name} has the mark of this function: its Ready is ${status ?? "missing"}`);
+    return wait("marked", `${name} has the mark of this function: its Ready is ${status ?? "missing"}`);
   const lastedMs = lastedOf(snapshot, node);
   if (lastedMs < afterMs) {
     const message = `${name} keeps its mark: it is Ready for ${seconds(lastedMs)} of ${seconds(afterMs)}`;
-    return idle("returning", message);
+    return wait("returning", message);
   }
   const message = `${name} loses the mark of this function: it is Ready for ${seconds(lastedMs)}`;
   return { guard: "unmarking", message, step: { kind: "unmark", node }, requeueAfterMs: undefined };
@@ -81,6 +81,6 @@ function lastedOf({ counts, nowMs }: HealthSnapshot, node: NodeView): number {
 
 const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`;
 
-function idle(guard: string, message: string): HealthVerdict {
+function wait(guard: string, message: string): HealthVerdict {
   return { guard, message, step: undefined, requeueAfterMs: undefined };
 }

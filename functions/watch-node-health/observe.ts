@@ -17,7 +17,7 @@ import { settings } from "./settings.ts";
 export const name = "watch-node-health";
 
 /** So many nodes with nothing to be done about them are reconciled after a list, so that a log says what they wait for. */
-const mostIdle = 20;
+const mostWaiting = 20;
 
 /** Of each process. One that begins counts anew, which takes the time of the setting. */
 const remembered = new WeakMap<Cluster, Counts>();
@@ -41,7 +41,11 @@ export async function listKeys(context: Context): Promise<readonly ObjectRef[]> 
   const named = nodes.map(({ name: node }, at) => ({ node, verdict: decided[at] }));
   const due = named.filter(({ verdict }) => verdict?.step !== undefined);
   const waiting = named.filter(({ verdict }) => verdict?.step === undefined && verdict?.guard !== "ready");
-  return [...due, ...waiting.slice(0, mostIdle)].map(({ node }) => ({ resource: "nodes", namespace: "", name: node }));
+  return [...due, ...waiting.slice(0, mostWaiting)].map(({ node }) => ({
+    resource: "nodes",
+    namespace: "",
+    name: node,
+  }));
 }
 
 function nodesByGuard(guards: readonly string[]): ReadonlyMap<string, number> {

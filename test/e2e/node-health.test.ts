@@ -48,7 +48,7 @@ describe("the health of Nodes on a real API server", { skip: await skipWithoutCo
 
   /** With a tick for each read of the Node. */
   const untilMark = (server: Server, what: string, isSo: (text: string | undefined) => boolean) =>
-    eventually(what, 15_000, async () => {
+    eventually(what, 30_000, async () => {
       await post(server, tick);
       return isSo(await markOf("silent")) ? true : undefined;
     });
@@ -58,7 +58,7 @@ describe("the health of Nodes on a real API server", { skip: await skipWithoutCo
     const token = await tokenOf(admin, fencingNamespace, functionAccount);
     const own = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-functions" });
     const body = { metadata: { annotations: { a: "b" } } };
-    await eventually("a refusal of another annotation", 15_000, async () => {
+    await eventually("a refusal of another annotation", 30_000, async () => {
       const path = `${nodePath("silent")}?dryRun=All`;
       const { statusCode, body: answer } = await own.send("PATCH", path, body, "application/merge-patch+json");
       const { message = "" } = (await answer.json()) as { message?: string };

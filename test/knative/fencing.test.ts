@@ -6,17 +6,19 @@ import { suite, test } from "node:test";
 import { load, loadAll } from "js-yaml";
 import { agentSettings, readSettings as readAgentSettings } from "../../functions/fence-node/agent/settings.ts";
 import { fenceNode } from "../../functions/fence-node/function.ts";
-import type { FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
+import type { Need } from "../../functions/shared/contract/definition.ts";
 import { fenceNamespace } from "../../functions/shared/fencing/settings.ts";
+import { watchNodeHealth } from "../../functions/watch-node-health/function.ts";
 import { concernsNodes } from "../../knative/render/fencing/fencing.ts";
 import { agentAccount, fencingNamespace, functionAccount } from "../../knative/render/fencing/names.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
-import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
 import type { Built } from "../support/kubectl.ts";
 import { rightsOf } from "./rights.ts";
 
 const knative = join(import.meta.dirname, "../../knative");
+const functions = [fenceNode.name, watchNodeHealth.name];
 const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
 
 interface Variable {
@@ -75,9 +77,10 @@ function needed(needs: readonly Need[]): readonly string[] {
   const isOfCluster = ({ resource }: Need) => /^(nodes|volumeattachments)$/.test(resource);
   const place = (need: Need) =>
     isOfCluster(need) || need.scope === "every-namespace" ? "everywhere" : (need.scope ?? fencingNamespace);
-  return needs
-    .flatMap((need) => need.verbs.map((verb) => `${need.group}/${need.resource} ${verb} ${place(need)}`))
-    .sort();
+  const rights = needs.flatMap((need) =>
+    need.verbs.map((verb) => `${need.group}/${need.resource} ${verb} ${place(need)}`),
+  );
+  return [...new Set(rights)].sort();
 }
 
 /** Of a container, with what Kubernetes puts in the place of the fields of a pod. */
@@ -151,7 +154,8 @@ suite("the functions of fencing", () => {
     assert.deepEqual(container.ports, [{ name: "http-metrics", containerPort: 8001 }]);
     const { settings, mistakes } = readSettings(environmentOf(container));
     assert.deepEqual(mistakes, []);
-    assert.deepEqual([settings.functions, settings.tlsPort, settings.port], [[fenceNode.name], "off", 8001]);
+    assert.deepEqual([settings.functions, settings.tlsPort, settings.port], [functions, "off", 8001]);
+    assert.equal(settings.nodeHealthAfterMs, "off", "no node is marked unless a user asks for it");
     assert.equal(environmentOf(container)[fenceNamespace.name], "of-the-pod");
     assert.ok(pod.terminationGracePeriodSeconds * 1_000 > settings.drainTimeoutMs);
   });
@@ -167,10 +171,15 @@ suite("the functions of fencing", () => {
       "by default Knative refuses the downward API",
     );
     const { settings, mistakes } = readSettings(environmentOf(service.spec.template.spec.containers[0]));
-    assert.deepEqual([settings.functions, mistakes], [[fenceNode.name], []]);
+    assert.deepEqual([settings.functions, mistakes], [functions, []]);
     const sources = objectsIn("fencing-knative").filter(({ apiVersion }) => apiVersion.startsWith("sources."));
     const texts = sources.map(({ kind, ...rest }) => `${kind} ${JSON.stringify((rest as unknown as Workload).spec)}`);
-    assert.equal(texts.length, 3);
+    assert.equal(texts.length, 5);
+    const names = sources.filter(({ kind }) => kind === "PingSource").map(({ metadata }) => metadata.name);
+    assert.deepEqual(
+      names,
+      functions.flatMap((name) => [name, `${name}-due`]),
+    );
     assert.ok(texts.some((text) => /^ApiServerSource .*"mode":"Reference".*"kind":"Node"/.test(text)));
     const { everySeconds = 0 } = fenceNode.schedule ?? {};
     assert.ok(texts.some((text) => text.includes(`"schedule":"*/${everySeconds} * * * * *"`)) && everySeconds === 10);
@@ -382,19 +391,5 @@ suite("the installation of fencing", () => {
       .flatMap((one) => one?.rules ?? [])
       .filter(({ resources = [] }) => resources.some((one) => /^nodes\b/.test(one)));
     assert.deepEqual(toNodes, []);
-  });
-
-  test("follows from the definitions: an opt-in function of Nodes is served there, and one that is not is installed elsewhere", () => {
-    const watcher = { ...fenceNode, name: "watch-everything", optionalNeeds: {} } as unknown as FunctionDefinition;
-    const renderWith = (...functions: readonly FunctionDefinition[]) =>
-      renderManifests({ groupFunctions: functions, admissionFunctions, cronFunctions });
-    const text = renderWith(...groupFunctions, watcher).get("fencing/functions.yaml") ?? "";
-    assert.match(text, /value: fence-node,watch-everything/);
-    const without = renderWith(...groupFunctions.filter((one) => !concernsNodes(one)));
-    assert.deepEqual(
-      [...without.keys()].filter((path) => path.startsWith("fencing")),
-      [],
-    );
-    assert.ok(table.some(({ name }) => name === fenceNode.name));
   });
 });

@@ -7,6 +7,7 @@ import type { ObjectRef } from "../../functions/shared/contract/keys.ts";
 import { renderChart } from "../../knative/render/chart/chart.ts";
 import { chartSources } from "../../knative/render/chart/sources.ts";
 import { sourcesOf, triggerOf } from "../../knative/render/events.ts";
+import { concernsNodes } from "../../knative/render/fencing/fencing.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import type { Manifest } from "../../knative/render/object.ts";
 import { rightsOf, union } from "../../knative/render/rights.ts";
@@ -131,6 +132,23 @@ test("a function's own schedule of ten seconds is that of a PingSource of its ow
     ],
   );
   assert.ok(JSON.stringify(triggerOf(watcher as FunctionDefinition)).includes("/pingsources/watch-everything-due"));
+});
+
+test("the installation of fencing follows from the definitions: it serves each opt-in function of Nodes, by one Service", () => {
+  const served = more.groupFunctions.filter(concernsNodes).map(({ name }) => name);
+  assert.deepEqual(served, ["fence-node", "watch-node-health", watcher.name]);
+  const withWatcher = renderManifests(more);
+  assert.ok(withWatcher.get("fencing/functions.yaml")?.includes(`value: ${served.join(",")}\n`));
+  const sources = loadAll(withWatcher.get("fencing-knative/sources.yaml") ?? "") as Manifest[];
+  const sinks = sources.flatMap(({ spec }) => (spec as { readonly sink?: object } | undefined)?.sink ?? []);
+  assert.equal(sinks.length, 3 * 2 + 2, "two ticks of each, and the events of two");
+  const service = { apiVersion: "serving.knative.dev/v1", kind: "Service", name: "fence-node" };
+  for (const sink of sinks) assert.deepEqual(sink, { ref: service });
+  const without = renderManifests({ ...standard, groupFunctions: groupFunctions.filter((one) => !concernsNodes(one)) });
+  assert.deepEqual(
+    [...without.keys()].filter((path) => path.startsWith("fencing")),
+    [],
+  );
 });
 
 test("the standard installation has no right to Nodes and VolumeAttachments, and none to another namespace's objects", () => {

@@ -18,15 +18,15 @@ async function fenced(): Promise<HealthWorld> {
 
 test("a silent node is marked, fenced and given back, and is not marked again for the time before", async () => {
   const health = await fenced();
-  await health.pass(300_000);
+  await health.goOn(300_000);
   assert.notEqual(health.markOf(), undefined, "the mark stays while its fence goes on");
   health.becomes("True", "a-0", "boot-2");
-  await health.pass(300_000);
+  await health.goOn(300_000);
   assert.notEqual(health.markOf(), undefined, "fence-node takes it away, and nothing else does");
   assert.equal(await health.world.reconcile(), "not-marked");
   assert.deepEqual([health.markOf(), health.world.record(), health.world.taints()], [undefined, undefined, []]);
   health.becomes("Unknown", "a-0", "boot-2");
-  await health.pass(50_000);
+  await health.goOn(50_000);
   assert.equal(health.markOf(), undefined);
   assert.ok([10, 20].includes((await health.secondsUntil(true)) ?? Number.NaN));
 });
@@ -39,7 +39,7 @@ test("a fence that waits for a brake ends without a reset once the node was Read
   assert.equal(await health.world.reconcile(), "storm");
   assert.equal(health.world.record()?.["fence-phase"], "claimed");
   for (const name of ["a-0", ...others]) health.becomes("True", name);
-  await health.pass(50_000);
+  await health.goOn(50_000);
   assert.notEqual(health.markOf(), undefined);
   assert.ok([10, 20].includes((await health.secondsUntil(false)) ?? Number.NaN));
   assert.equal(await health.world.reconcile(), "not-marked");
@@ -82,7 +82,7 @@ test("a node that falls silent while claims of its fence settle counts, and one 
 test("a mark that a person takes away during a fence does not come back before the whole time has passed", async () => {
   const health = await fenced();
   health.setMark(null);
-  await health.pass(300_000);
+  await health.goOn(300_000);
   assert.equal(health.markOf(), undefined);
   health.world.annotate({ "sluice.dev/fence-confirmed": health.world.record()?.["fence-id"] ?? null });
   for (let rounds = 0; rounds < 20 && health.world.record() !== undefined; rounds++) {
@@ -90,7 +90,7 @@ test("a mark that a person takes away during a fence does not come back before t
     await health.world.harness.goOn(10_000);
   }
   assert.deepEqual([health.world.record(), health.markOf()], [undefined, undefined]);
-  await health.pass(50_000);
+  await health.goOn(50_000);
   assert.equal(health.markOf(), undefined);
   assert.ok([10, 20].includes((await health.secondsUntil(true)) ?? Number.NaN));
 });

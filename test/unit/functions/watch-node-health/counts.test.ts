@@ -10,11 +10,11 @@ import {
 import type { NodeView } from "../../../../functions/watch-node-health/node-view.ts";
 import { foreignMark, listAt, ownMark, ready, silent, unready } from "./views.ts";
 
-/** Four more that are well, so that one node alone makes no storm. */
+/** Four other nodes, so that the one of a test makes no storm by itself. */
 const others = ["a", "b", "c", "d"].map((name) => ({ ...ready, name }));
 const count = (node: NodeView, times: ListTimes, before?: Counts) => countNodes([node, ...others], times, before, 40);
 
-/** For how long a node counts that one list shows as `first`, and one 10 s later as `second`; undefined: nothing is counted. */
+/** What has counted of a node after two lists, 10 s apart, in milliseconds; undefined: nothing is counted. */
 function lasted(first: NodeView, second: NodeView, times = listAt(10_000)): number | undefined {
   return count(second, times, count(first, listAt(0))).counted.get("n")?.lastedMs;
 }

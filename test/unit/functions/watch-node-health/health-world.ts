@@ -70,14 +70,14 @@ export class HealthWorld {
   }
 
   /** Time passes, with a tick each ten seconds, the first of them now. */
-  async pass(ms: number): Promise<void> {
+  async goOn(ms: number): Promise<void> {
     for (let passedMs = 0; passedMs < ms; passedMs += tickMs) {
       await this.tick();
       await this.world.harness.goOn(Math.min(tickMs, ms - passedMs));
     }
   }
 
-  /** How long it takes until the node has a mark, or has none any more, in seconds; undefined: more than three times the setting. */
+  /** Until the node has a mark, or has none any more, in seconds; undefined: it takes more than three times the setting. */
   async secondsUntil(isMarked: boolean, name = "a-0"): Promise<number | undefined> {
     for (let seconds = 0; seconds <= 180; seconds += tickMs / 1_000) {
       await this.tick();

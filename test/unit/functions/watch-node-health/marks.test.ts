@@ -10,7 +10,7 @@ const within = (seconds: number | undefined) => assert.ok(afterSeconds.includes(
 
 test("a node that falls silent is marked after the time of the setting, and loses the mark when it was Ready for as long", async () => {
   const health = new HealthWorld();
-  await health.pass(30_000);
+  await health.goOn(30_000);
   health.becomes("Unknown");
   within(await health.secondsUntil(true));
   assert.match(health.markOf() ?? "", /^watch-node-health: Ready is Unknown, and was not True for \d+ s$/);
@@ -30,7 +30,7 @@ test("by default nothing is read and nothing is written", async () => {
   const health = new HealthWorld({});
   health.becomes("Unknown");
   health.world.harness.forget();
-  await health.pass(300_000);
+  await health.goOn(300_000);
   await health.reconcile({ resource: "nodes", namespace: "", name: "a-0" });
   assert.deepEqual([health.markOf(), health.world.harness.requests], [undefined, []]);
   assert.equal(health.world.harness.guard, "off");
@@ -71,7 +71,7 @@ test("a mark that another client has put in the place of ours is not taken away 
     health.world.harness.interfere = () => {};
     health.setMark("disk failed");
   };
-  await health.pass(80_000);
+  await health.goOn(80_000);
   assert.equal(health.markOf(), "disk failed");
 });
 
@@ -79,7 +79,7 @@ test("a node that is Ready for a moment within each minute is not marked", async
   const health = new HealthWorld();
   for (let minute = 0; minute < 5; minute++) {
     health.becomes("Unknown");
-    await health.pass(50_000);
+    await health.goOn(50_000);
     health.becomes("True");
     await health.world.harness.goOn(1_000);
   }
@@ -89,9 +89,9 @@ test("a node that is Ready for a moment within each minute is not marked", async
 test("a process that begins counts anew, so that it marks no node for what it has not seen", async () => {
   const health = new HealthWorld();
   health.becomes("Unknown");
-  await health.pass(55_000);
+  await health.goOn(55_000);
   health.restart();
-  await health.pass(50_000);
+  await health.goOn(50_000);
   assert.equal(health.markOf(), undefined);
   within(await health.secondsUntil(true).then((seconds) => (seconds ?? 0) + 50));
 });
@@ -99,9 +99,9 @@ test("a process that begins counts anew, so that it marks no node for what it ha
 test("while the API server is away nothing counts", async () => {
   const health = new HealthWorld();
   health.becomes("Unknown");
-  await health.pass(50_000);
+  await health.goOn(50_000);
   await health.world.harness.goOn(600_000);
-  await health.pass(50_000);
+  await health.goOn(50_000);
   assert.equal(health.markOf(), undefined);
 });
 
@@ -112,25 +112,25 @@ test("time that only the wall clock has shown does not count", async () => {
   const slept = { ...cluster, monotonicMs: () => cluster.monotonicMs() + skippedMs, skippedMs: () => skippedMs };
   health.restart({ cluster: slept });
   health.becomes("Unknown");
-  await health.pass(20_000);
+  await health.goOn(20_000);
   skippedMs = 3_600_000;
-  await health.pass(50_000);
+  await health.goOn(50_000);
   assert.equal(health.markOf(), undefined);
-  await health.pass(30_000);
+  await health.goOn(30_000);
   assert.notEqual(health.markOf(), undefined);
 });
 
 test("in a storm no node is marked, and those that are left after it wait for the whole time", async () => {
   const health = new HealthWorld();
   for (const name of ["a-0", ...others]) health.becomes("Unknown", name);
-  await health.pass(600_000);
+  await health.goOn(600_000);
   assert.deepEqual(
     ["a-0", ...others].map((name) => health.markOf(name)),
     new Array(5).fill(undefined),
   );
   assert.equal(health.world.harness.guard, "storm");
   for (const name of others) health.becomes("True", name);
-  await health.pass(50_000);
+  await health.goOn(50_000);
   assert.equal(health.markOf(), undefined);
   within(await health.secondsUntil(true).then((seconds) => (seconds ?? 0) + 50));
 });

@@ -51,6 +51,7 @@ test("an empty environment is valid, and serves the process's own namespace", ()
     fenceNamespace: "sluice-fencing",
     fenceMaxConcurrent: 1,
     fenceStormPercent: 40,
+    nodeHealthAfterMs: "off",
     fenceStormCooldownMs: 300_000,
     fenceMostPerHour: 3,
     fenceMark: "sluice.dev/unhealthy",
@@ -263,4 +264,11 @@ test("the brakes of fences are whole numbers, a percentage and a duration, and w
   };
   for (const [name, texts] of Object.entries(wrong))
     for (const text of texts) assert.match(mistakesOf({ [name]: text }).join(), new RegExp(`^${name} is "`), text);
+});
+
+test("the health of nodes is watched for a duration of a second to a day, and not at all by default", () => {
+  const afterOf = (text: string) => valid({ NODE_HEALTH_AFTER: text }).nodeHealthAfterMs;
+  assert.deepEqual(["", "off", "1s", "60s", "24h"].map(afterOf), ["off", "off", 1_000, 60_000, 86_400_000]);
+  for (const text of ["0", "999ms", "25h", "60", "-60s", "on"])
+    assert.match(mistakesOf({ NODE_HEALTH_AFTER: text }).join(), /^NODE_HEALTH_AFTER is "/, text);
 });

@@ -45,6 +45,7 @@ test("a guard that no fence waits for any more has no series, and the gauges of 
     const waiting = [{ guard: "quorum", fences: 2, sinceMs: startMs - 60_000 }];
     metrics.fences({ phases: new Map([["armed", 2]]), waiting });
     metrics.agents({ modes: new Map([["armed", 3]]), slots: 1 });
+    metrics.nodeHealth(new Map([["counting", 1]]));
     assert.deepEqual(await gauges(), [
       'sluice_fences{phase="armed"} 2',
       'sluice_fences_waiting{guard="quorum"} 2',
@@ -52,11 +53,13 @@ test("a guard that no fence waits for any more has no series, and the gauges of 
       `sluice_fence_last_list_timestamp_seconds{resource="nodes"} ${startMs / 1000}`,
       'sluice_fence_nodes{mode="armed"} 3',
       'sluice_fence_slots{state="taken"} 1',
+      'sluice_node_health_nodes{guard="counting"} 1',
     ]);
     metrics.fences({ phases: new Map([["armed", 1]]), waiting: [] });
     metrics.agents({ modes: new Map([["armed", 3]]), slots: undefined });
+    metrics.nodeHealth(new Map());
     const after = await gauges();
-    assert.ok(!after.some((line) => /waiting|slots/.test(line)), after.join("\n"));
+    assert.ok(!after.some((line) => /waiting|slots|health/.test(line)), after.join("\n"));
     mock.timers.setTime(startMs + listedForMs + 1);
     assert.deepEqual(await gauges(), [`sluice_fence_last_list_timestamp_seconds{resource="nodes"} ${startMs / 1000}`]);
   } finally {
