@@ -3,6 +3,7 @@ import {
   hasCode,
   type ListQuery,
   type Metadata,
+  type NodeObject,
   type ObjectList,
   type ObjectTypes,
   type PodObject,
@@ -11,6 +12,7 @@ import {
 } from "./cluster.ts";
 import type { ApiRequest } from "./requests.ts";
 import { collectionPath } from "./resources.ts";
+import { keptNode } from "./trim-node.ts";
 import { KeptPods } from "./trim-pod.ts";
 
 /**
@@ -94,6 +96,7 @@ function firstPageOf(resource: Resource, query: ListQuery): URLSearchParams {
 /** What is kept of the items of a list, one after the other. */
 function keeping<R extends Resource>(resource: R, query: ListQuery): (item: ObjectTypes[R]) => ObjectTypes[R] {
   if (query.metadataOnly === true) return (item) => ({ metadata: withoutUnread(item).metadata }) as ObjectTypes[R];
+  if (resource === "nodes") return (item) => keptNode(withoutUnread(item) as NodeObject) as ObjectTypes[R];
   if (resource !== "pods") return withoutUnread;
   const pods = new KeptPods();
   return (item) => pods.keep(item as PodObject) as ObjectTypes[R];

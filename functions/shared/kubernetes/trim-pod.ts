@@ -6,7 +6,7 @@ type ListedSpec = NonNullable<PodObject["spec"]>;
 type Volumes = NonNullable<ListedSpec["volumes"]>;
 
 /** Requires every field of a type, so that a field that is added later, and not kept here, does not compile. */
-type EachOf<T, Unread extends keyof T = never> = { readonly [Field in Exclude<keyof T, Unread>]-?: unknown };
+export type EachOf<T, Unread extends keyof T = never> = { readonly [Field in Exclude<keyof T, Unread>]-?: unknown };
 
 /** Of these states, nothing else is read. */
 const running = { running: {} };

@@ -5,6 +5,39 @@ import { rejection } from "../../../support/rejection.ts";
 import { refuse, withServer } from "./server.ts";
 
 describe("lists", () => {
+  test("a list of Nodes keeps only the fields that Sluice reads, so that five thousand Nodes are small", async () => {
+    const metadata = { name: "n", uid: "u", resourceVersion: "7", labels: { a: "b" }, annotations: { c: "d" } };
+    const ready = { type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" };
+    const taint = { key: "a", value: "b", effect: "NoSchedule" };
+    const read = {
+      metadata,
+      spec: {
+        unschedulable: true,
+        podCIDR: "10.0.0.0/24",
+        podCIDRs: ["10.0.0.0/24"],
+        providerID: "p",
+        taints: [taint],
+      },
+      status: { conditions: [ready], nodeInfo: { bootID: "b", systemUUID: "s" } },
+    };
+    const item = {
+      metadata: { ...metadata, managedFields: [{}] },
+      spec: { ...read.spec, configSource: {} },
+      status: {
+        conditions: [{ ...ready, message: "kubelet is posting ready status" }],
+        nodeInfo: { ...read.status.nodeInfo, kernelVersion: "6.1" },
+        images: [{ names: ["app:1"], sizeBytes: 7 }],
+      },
+    };
+    await withServer({}, async ({ cluster, server }) => {
+      const fresh = { metadata: { name: "fresh" }, spec: {}, status: {} };
+      const items = [item, fresh, { metadata: { name: "bare" } }];
+      server.answer(({ response }) => response.end(JSON.stringify({ metadata: { resourceVersion: "9" }, items })));
+      const list = await cluster.list("nodes", {});
+      assert.deepEqual(JSON.parse(JSON.stringify(list.items)), [read, fresh, { metadata: { name: "bare" } }]);
+    });
+  });
+
   test("a list of pods keeps only the fields that Sluice reads, so that ten thousand pods are small", async () => {
     const ready = { type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" };
     const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "w", controller: true };
