@@ -6,12 +6,12 @@ import { agentPeersProposed, formatPeers } from "../shared/annotations/fencing-p
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
+import { markOf } from "../shared/fencing/mark.ts";
 import type { NodeObject } from "../shared/kubernetes/cluster.ts";
 import { describeRefusal, reportWrite, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
 import { textsOfDeletion, writeNode } from "./deletion.ts";
 import { carryOutInLedger, isAboutLedger } from "./ledger-writes.ts";
 import type { LedgerStep } from "./ledgers-seen.ts";
-import { markOf } from "./mark-settings.ts";
 import { type FenceAttempt, fencingNamespace, name } from "./observe.ts";
 import { beginningTexts, isOurOutOfService, outOfServiceValue, recordBody } from "./record.ts";
 import { writeSlots } from "./slots.ts";

@@ -6,12 +6,13 @@
 import type { Malformed } from "../shared/annotations/entry.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
+import { markOf } from "../shared/fencing/mark.ts";
 import { type Cluster, ClusterError, type NodeObject, type Resource } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { lastedMs } from "../shared/kubernetes/lasted.ts";
 import { findTypes, reportKinds } from "../shared/reconcile/named-kinds.ts";
 import { isMachineOf, type MachineSeen, type MarksSeen, marksOf, parseMachine, shownMachine } from "./machine-marks.ts";
-import { markOf, markSettings } from "./mark-settings.ts";
+import { markSettings } from "./mark-settings.ts";
 import type { FenceSnapshot } from "./snapshot.ts";
 
 const by = "fence-node";

@@ -5,6 +5,7 @@ import { nodeOfRecord, recordName, slotsName } from "../shared/annotations/fenci
 import { fenceSlots, formatSlots } from "../shared/annotations/fencing-slots.ts";
 import { ledgerFormat, read } from "../shared/annotations/table.ts";
 import type { Context } from "../shared/contract/context.ts";
+import { markOf } from "../shared/fencing/mark.ts";
 import type { Cluster, NodeObject } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { lastedMs } from "../shared/kubernetes/lasted.ts";
@@ -14,7 +15,6 @@ import { type BrakesView, type ClusterNode, missingSlots } from "./brakes-view.t
 import { decideSlot, hasSlot } from "./decide-brakes.ts";
 import { isUnknownAgain } from "./decide-relapse.ts";
 import { isMarkedByMachine } from "./machines.ts";
-import { markOf } from "./mark-settings.ts";
 import { parseClusterNode, parseSlotsLease } from "./parse-brakes.ts";
 import { knownFormat, parseRecord } from "./record.ts";
 import type { FenceSnapshot, SlotsStep } from "./snapshot.ts";

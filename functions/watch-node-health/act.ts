@@ -1,8 +1,8 @@
 /** Writes the mark, or takes it away, on condition that the Node is as it was read, and sends an Event about that. */
 
-import { unhealthy } from "../shared/annotations/fencing.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
+import { markOf } from "../shared/fencing/mark.ts";
 import {
   describeRefusal,
   type ObjectAttempt,
@@ -19,7 +19,7 @@ export async function carryOut(attempt: HealthAttempt, step: HealthStep): Promis
   const { context, key, verdict, notAfterMs } = attempt;
   const { uid, resourceVersion } = step.node;
   const text = step.kind === "mark" ? step.text : null;
-  const body = { metadata: { uid, resourceVersion, annotations: { [unhealthy.key]: text } } };
+  const body = { metadata: { uid, resourceVersion, annotations: { [markOf(context).key]: text } } };
   const result = await reportWrite(
     context,
     { key, function: name, action: step.kind, object: key.name, reason: verdict.message },

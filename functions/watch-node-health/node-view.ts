@@ -1,7 +1,8 @@
 /** What a Node says of its health, and of what forbids to mark it. Pure. */
 
 import { read } from "../shared/annotations/entry.ts";
-import { fenceNever, fencePhase, unhealthy } from "../shared/annotations/fencing.ts";
+import { fenceNever, fencePhase } from "../shared/annotations/fencing.ts";
+import type { Annotation } from "../shared/annotations/table.ts";
 import { foreignFenceOf, isInMaintenance, readyConditionOf } from "../shared/fencing/node-state.ts";
 import type { NodeObject } from "../shared/kubernetes/cluster.ts";
 
@@ -37,10 +38,10 @@ export interface Exclusion {
   readonly message: string;
 }
 
-export function nodeView(node: NodeObject): NodeView {
+/** @param mark the annotation that marks a node */
+export function nodeView(node: NodeObject, mark: Annotation<string>): NodeView {
   const { metadata, status } = node;
   const ready = readyConditionOf(node);
-  const mark = markOf(metadata.annotations?.[unhealthy.key]);
   const phase = metadata.annotations?.[fencePhase.key];
   return {
     name: metadata.name,
@@ -50,15 +51,15 @@ export function nodeView(node: NodeObject): NodeView {
     status: ready?.status,
     changedAt: ready?.lastTransitionTime,
     isReady: ready?.status === "True",
-    mark,
+    mark: clientOf(metadata.annotations?.[mark.key]),
     // An empty one asks for no fence, and so makes no storm.
-    isMarked: read(unhealthy, metadata) !== undefined,
+    isMarked: read(mark, metadata) !== undefined,
     fence: phase === undefined ? "none" : phase === "claimed" ? phase : "going-on",
     excluded: exclusionOf(node),
   };
 }
 
-function markOf(text: string | undefined): NodeView["mark"] {
+function clientOf(text: string | undefined): NodeView["mark"] {
   if (text === undefined) return undefined;
   return text.startsWith(ownMarkPrefix) ? "own" : "of-others";
 }

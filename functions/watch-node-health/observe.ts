@@ -6,6 +6,7 @@ import { isReservedName, recordName } from "../shared/annotations/fencing-leases
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { markOf } from "../shared/fencing/mark.ts";
 import type { Cluster, LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { lastedMs } from "../shared/kubernetes/lasted.ts";
@@ -33,7 +34,8 @@ export async function listKeys(context: Context): Promise<readonly ObjectRef[]> 
   const beganMs = lastedMs(cluster);
   const { items } = await cluster.list("nodes", {});
   const times = { beganMs, endedMs: lastedMs(cluster), skippedMs: cluster.skippedMs?.() ?? 0 };
-  const nodes = items.map(nodeView);
+  const mark = markOf(context);
+  const nodes = items.map((node) => nodeView(node, mark));
   const counts = countNodes(nodes, times, remembered.get(cluster), fenceStormPercent);
   remembered.set(cluster, counts);
   const decided = nodes.map((node) => decide({ name: node.name, node, counts, nowMs: times.endedMs, afterMs }));
@@ -64,7 +66,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<HealthS
     ? undefined
     : await find(cluster, "leases", { namespace, name: recordName(name) });
   const object = await find(cluster, "nodes", key);
-  const node: NodeView | undefined = object && { ...nodeView(object), fence: fenceStateOf(record) };
+  const node: NodeView | undefined = object && { ...nodeView(object, markOf(context)), fence: fenceStateOf(record) };
   return { name, node, counts, nowMs: lastedMs(cluster), afterMs };
 }
 

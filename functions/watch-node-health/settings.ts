@@ -2,6 +2,7 @@
 
 import { parseDuration, setting, type ValuesOf } from "../shared/base/settings.ts";
 import { hourMs, secondMs } from "../shared/clock/durations.ts";
+import { fenceMark } from "../shared/fencing/mark.ts";
 import { fenceNamespace, fenceStormPercent } from "../shared/fencing/settings.ts";
 
 export const settings = {
@@ -14,6 +15,7 @@ export const settings = {
   }),
   fenceStormPercent,
   fenceNamespace,
+  fenceMark,
 } as const;
 
 export type HealthSettings = ValuesOf<typeof settings>;

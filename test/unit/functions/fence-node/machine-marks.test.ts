@@ -7,10 +7,10 @@ import {
   marksOf,
   parseMachine,
 } from "../../../../functions/fence-node/machine-marks.ts";
-import { markOf } from "../../../../functions/fence-node/mark-settings.ts";
 import { backUp } from "../../../../functions/fence-node/node-backup.ts";
 import { parseNode, withMarks } from "../../../../functions/fence-node/record.ts";
 import type { Malformed } from "../../../../functions/shared/annotations/table.ts";
+import { markOf } from "../../../../functions/shared/fencing/mark.ts";
 import type { NodeObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { readSettings } from "../../../../triggers/settings/settings.ts";
 import { back, clean, decided, inPhase, marked } from "./fence-snapshots.ts";

@@ -189,3 +189,16 @@ test("each list reports the nodes by guard, and no more than 20 nodes that wait 
   store.patch("nodes", { namespace: "", name: "b-1" }, { metadata: { annotations: { [mark]: null } } });
   assert.equal((await health.tick()).length, 20);
 });
+
+test("another key in FENCE_MARK is the mark, and the usual one is a text like any other", async () => {
+  const health = new HealthWorld({ nodeHealthAfterMs: 60_000, fenceMark: "example.com/broken" });
+  health.setMark("disk failed");
+  health.becomes("Unknown");
+  await health.goOn(80_000);
+  const { annotations = {} } = health.world.harness.world.store.get("nodes", { namespace: "", name: "a-0" }).metadata;
+  assert.match(annotations["example.com/broken"] ?? "", /^watch-node-health: /);
+  health.becomes("True");
+  await health.goOn(80_000);
+  assert.equal(health.world.harness.acts.at(-1)?.action, "unmark");
+  assert.equal(health.markOf(), "disk failed");
+});

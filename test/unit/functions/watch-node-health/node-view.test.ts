@@ -1,6 +1,7 @@
 /** What a Node says of its health: its mark, its fence, and what forbids to mark it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { unhealthy } from "../../../../functions/shared/annotations/fencing.ts";
 import type { NodeObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { nodeView } from "../../../../functions/watch-node-health/node-view.ts";
 
@@ -21,7 +22,7 @@ function viewOf(
     ...(deletionTimestamp && { deletionTimestamp }),
   };
   const status = { conditions, nodeInfo: { bootID: "b" } };
-  return nodeView({ metadata, ...(spec && { spec }), status } as unknown as NodeObject);
+  return nodeView({ metadata, ...(spec && { spec }), status } as unknown as NodeObject, unhealthy);
 }
 
 const mark = "sluice.dev/unhealthy";
@@ -43,7 +44,7 @@ test("the condition Ready is taken as it stands, and a Node without one has neve
   const { status, changedAt, isReady, bootId } = viewOf();
   assert.deepEqual([status, changedAt, isReady, bootId], ["False", "t", false, "b"]);
   assert.equal(viewOf({}, { conditions: [{ type: "Ready", status: "True" }] }).isReady, true);
-  const fresh = nodeView({ metadata: { name: "n", uid: "u", resourceVersion: "1" } });
+  const fresh = nodeView({ metadata: { name: "n", uid: "u", resourceVersion: "1" } }, unhealthy);
   assert.deepEqual([fresh.status, fresh.isReady, fresh.bootId], [undefined, false, ""]);
 });
 
