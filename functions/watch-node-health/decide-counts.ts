@@ -85,7 +85,7 @@ export function isSame(known: Omit<CountedNode, "sinceMs" | "lastedMs">, now: ty
   if (known.state !== now.state || known.uid !== now.uid || known.bootId !== now.bootId) return false;
   if (known.status === now.status) return known.changedAt === now.changedAt;
   // A kubelet that falls silent has not been Ready in between. One that reports again may have been.
-  return known.status === "False" && now.status === "Unknown";
+  return now.status === "Unknown";
 }
 
 /** What is counted of a node; undefined: nothing. */

@@ -97,6 +97,7 @@ test("no time of a storm counts: the nodes that are left begin anew after it", (
 });
 
 test("a process that may have missed something counts anew: after a gap, and after a jump of the wall clock", () => {
+  assert.equal(longestGapMs, 30_000);
   const gap = (ms: number) => lasted(silent, silent, listAt(listAt(0).endedMs + ms));
   assert.equal(gap(longestGapMs), longestGapMs);
   assert.equal(gap(longestGapMs + 1), 0);
