@@ -81,7 +81,10 @@ function hasSeenAll(before: ListTimes, { beganMs, skippedMs }: ListTimes): boole
  * True where a node has been in one state all the while, as far as two observations of it show. The same status since another
  * time was another one in between.
  */
-export function isSame(known: Omit<CountedNode, "sinceMs" | "lastedMs">, now: typeof known): boolean {
+export function isSame(
+  known: Omit<CountedNode, "sinceMs" | "lastedMs">,
+  now: Omit<typeof known, "state"> & { readonly state: CountedNode["state"] | undefined },
+): boolean {
   if (known.state !== now.state || known.uid !== now.uid || known.bootId !== now.bootId) return false;
   if (known.status === now.status) return known.changedAt === now.changedAt;
   // A kubelet that falls silent has not been Ready in between. One that reports again may have been.

@@ -92,6 +92,8 @@ test("a count does not stand for a Node that has changed since the list, nor onc
   for (const change of [{ uid: "uid-2" }, { bootId: "boot-2" }, { changedAt: "2026-01-01T00:02:00Z" }])
     assert.equal(outcome(snapshotOf({ ...silent, ...change }, counted))[0], "counting", JSON.stringify(change));
   assert.equal(outcome(snapshotOf(silent, { ...counted, state: "ready" }))[0], "counting");
+  for (const known of [undefined, { ...counted, uid: "uid-2" }])
+    assert.equal(outcome(snapshotOf(silent, known, { afterMs: 1 }))[0], "counting", "not a millisecond counts");
   assert.equal(outcome(snapshotOf(silent, counted, { counts: undefined }))[0], "counting");
   const endedMs = listAt(99_990).endedMs;
   assert.equal(outcome(snapshotOf(silent, counted, { nowMs: endedMs + longestGapMs }))[0], "marking");
