@@ -125,10 +125,13 @@ const phases: readonly Phase[] = [
     startsServers: true,
     kubernetes: "oldest",
   },
-  // Their machines have watchdogs of a second: nothing runs beside them.
+  // Their machines have watchdogs of a second: two of these files run at once, and no others.
   {
     name: "fencing",
-    kinds: [{ files: ["test/fencing/**/*.test.ts"], share: 1, group: "fencing" }],
+    kinds: [
+      { files: ["test/fencing/{killed,partitions,unreachable,first,machines}.test.ts"], share: 0.6, group: "cuts" },
+      { files: ["test/fencing/**/*.test.ts"], share: 0.6, group: "fencing" },
+    ],
     isTriedAgain: true,
     startsServers: true,
   },
