@@ -72,17 +72,12 @@ function decideMarked(snapshot: HealthSnapshot, node: NodeView, afterMs: number)
 
 /** For how long the lists have shown the node as it is now, in milliseconds; 0 where the last list is too old. */
 function lastedOf({ counts, nowMs }: HealthSnapshot, node: NodeView): number {
-  const { counted, times } = counts ?? nothingCounted;
-  const known = counted.get(node.name);
+  if (counts === undefined) return 0;
+  const known = counts.counted.get(node.name);
   if (known === undefined) return 0;
-  const isFresh = nowMs - times.endedMs <= longestGapMs;
+  const isFresh = nowMs - counts.times.endedMs <= longestGapMs;
   return isFresh && isSame(known, { ...node, state: countedState(node, false) }) ? known.lastedMs : 0;
 }
-
-const nothingCounted: Pick<Counts, "counted" | "times"> = {
-  counted: new Map(),
-  times: { beganMs: 0, endedMs: 0, skippedMs: 0 },
-};
 
 const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`;
 
