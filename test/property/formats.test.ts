@@ -4,6 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { rolloutMaxUnavailable, settledThrough } from "../../functions/shared/annotations/table.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { type ClaimContent, type KnownClaim, makeClaim, parseClaims } from "../../functions/shared/ledger/claim.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { writeLedger } from "../../functions/shared/ledger/lease.ts";
@@ -95,6 +96,56 @@ test("any text in a ledger is read as a whole ledger or not at all, and never ca
         const zones = Object.values(JSON.parse(reservations) as Record<string, object>);
         const entries = zones.reduce((count, zone) => count + Object.keys(zone).length, 0);
         assert.equal(ledger.reservations.length, entries, "a reservation was dropped");
+      } catch (error) {
+        assert.ok(error instanceof LedgerUnreadable, String(error));
+      }
+    }),
+    { numRuns },
+  );
+});
+
+const modes = ["single", "rolling", "coordinated", "parked"] as const;
+const ofProcess: fc.Arbitrary<ClaimContent> = fc
+  .record(
+    {
+      mode: fc.constantFrom(...modes),
+      processes: fc.dictionary(name, text, plain),
+      sum: text,
+      epoch: fc.nat(),
+      hold: fc.boolean(),
+    },
+    { ...plain, requiredKeys: [] },
+  )
+  .map((own) => ({
+    ...{ id: "one", kind: "process", zone: "a", members: [{ first: 0, last: 0 }], by: "function", stampMs: 1 },
+    ...{ phase: "stopping", terms: "asked", anchor: { resource: "pods", name: "a-0", annotation: "a" }, ...own },
+  }));
+
+test("a claim of a process is read as it was written, whatever its own fields hold", () => {
+  const unreadable = (why: string) => new LedgerUnreadable("sluice-group", why);
+  fc.assert(
+    fc.property(ofProcess, (content) => {
+      const made = makeClaim(content);
+      assert.deepEqual(parseClaims(made.line, unreadable), [made]);
+    }),
+    { numRuns },
+  );
+});
+
+test("any values in the own fields of a claim of a process are read as they are, or make the ledger unreadable", () => {
+  const unreadable = (why: string) => new LedgerUnreadable("sluice-group", why);
+  const fields = ["mode", "processes", "sum", "epoch", "hold"] as const;
+  const anyFields = fc.dictionary(
+    fc.constantFrom(...fields),
+    fc.oneof(fc.jsonValue(), text, fc.nat(), fc.boolean()),
+    plain,
+  );
+  fc.assert(
+    fc.property(ofProcess, anyFields, (content, odd) => {
+      const line = JSON.stringify({ ...JSON.parse(makeClaim(content).line), ...odd });
+      try {
+        const [read] = parseClaims(line, unreadable) as KnownClaim[];
+        for (const field of fields) assert.deepEqual(read?.[field], JSON.parse(line)[field]);
       } catch (error) {
         assert.ok(error instanceof LedgerUnreadable, String(error));
       }

@@ -158,7 +158,7 @@ export const reservations = inLedger("sluice.dev/reservations", anyText, {
 
 export const claims = inLedger("sluice.dev/claims", anyText, {
   grammar:
-    'one line of JSON each: {"id", "kind", "zone", "members": "0-4,7", "uids": {"NAME": "UID"}, "readyMs": {"POD": MS}, "containers": {"POD": ["ID"]}, "by", "stampMs", "sinceMs", "phase", "terms": "asked" or "announced", "anchor": {"resource", "namespace", "name", "annotation"}}',
+    'one line of JSON each: {"id", "kind", "zone", "members": "0-4,7", "uids": {"NAME": "UID"}, "readyMs": {"POD": MS}, "containers": {"POD": ["ID"]}, "mode", "processes": {"POD": "ID"}, "sum", "epoch", "hold", "by", "stampMs", "sinceMs", "phase", "terms": "asked" or "announced", "anchor": {"resource", "namespace", "name", "annotation"}}',
   fallback: "absent: none; malformed: nothing is permitted; of an unknown kind: its zone counts as down",
   meaning: "what is reserved besides pods that go: a scale-down, a volume, a process, a node (rules R17 and R18)",
 });

@@ -10,6 +10,7 @@ import { clockSkewMs } from "../clock/skew.ts";
 import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { type Claim, describeMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
+import { isRestarted, type RunningProcess } from "./process-claim.ts";
 import { dropAfterMs } from "./reservation.ts";
 
 /** Rule R20: this long after its last stamp no request can carry out a scale-down: the API server's 60 s, and the clocks. */
@@ -26,6 +27,8 @@ export interface ClaimedObjects {
   readonly pods: ReadonlyMap<number, Pod>;
   /** The ids of the containers that those pods run, by ordinal, as `containerIdsOf` gives them; absent: not known. */
   readonly containers?: ReadonlyMap<number, readonly string[]>;
+  /** What the process managers of those pods reported, by ordinal; no entry: its pod runs no process, or did not answer. */
+  readonly processes?: ReadonlyMap<number, RunningProcess>;
   /** The uids of the volume claims that it names and that are there, by name. */
   readonly volumes: ReadonlyMap<string, string>;
   /** Whether the anchor is there and names this claim; false for a claim without one. */
@@ -52,7 +55,7 @@ export interface KindRow {
   isSettled(claim: KnownClaim, where: ClaimedObjects, nowMs: number): boolean;
   /** True when no function carries it out any more: its function undoes what has to be undone, and then takes it out. */
   isAbandoned(claim: KnownClaim, where: ClaimedObjects, nowMs: number): boolean;
-  /** The members whose pods must be told that they stay, before the claim goes; none where nothing is to be undone. */
+  /** The members whose pods must be told that the claim ends, before it goes; none where nothing is to be undone. */
   undoes(claim: KnownClaim, where: ClaimedObjects): readonly OrdinalRange[];
 }
 
@@ -109,19 +112,21 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     countsAs: "members-down",
     guard: "zone-restarting-process",
     purpose: "the restart of a process",
-    ends: "when each member has been not ready since then, and is ready again",
+    ends: "when each member runs another process, or is another pod, and is ready",
     mayStandMs: anHourMs,
     chosenMs: returningMs,
+    // While the restart changes a setting of the database, its function must undo that first.
     isSettled: (claim, where, nowMs) =>
-      membersAreBack(claim, where, nowMs, (pod, uid) => {
-        const { readySinceMs } = pod;
-        const thenMs = claim.readyMs?.[pod.name];
-        // A Ready condition without a time, then or now, proves no restart.
-        const isReadyAnew = thenMs !== undefined && Number.isFinite(readySinceMs) && readySinceMs !== thenMs;
-        return isAnother(pod, uid) || isReadyAnew;
-      }),
+      claim.hold !== true &&
+      membersAreBack(
+        claim,
+        where,
+        nowMs,
+        (pod, uid) => isAnother(pod, uid) || isRestarted(claim, pod, where.processes?.get(pod.ordinal)),
+      ),
     isAbandoned: isUnanchored,
-    undoes: () => [],
+    // A process manager must refuse late calls of the claim, and start a process that is down.
+    undoes: (claim, { statefulSet }) => (claim.processes === undefined ? [] : wantedMembers(claim, statefulSet)),
   },
   node: {
     countsAs: "members-down",

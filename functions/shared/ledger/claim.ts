@@ -6,10 +6,11 @@
  * it.
  */
 
-import { longestObjectName } from "../base/dns-names.ts";
 import { type Fields, fieldsOf, isTime, parseFields } from "../base/fields.ts";
 import { isPath, isPort } from "../base/ports-and-paths.ts";
 import { parseOrdinal } from "../workloads/pods.ts";
+import { isNames, isNonEmptyName, only, parseTable } from "./claim-fields.ts";
+import { type ProcessFields, readProcessFields } from "./process-claim.ts";
 
 /** The kinds that this version knows; `claim-kinds.ts` has a row for each. */
 export const claimKinds = ["scale-down", "volume", "process", "node"] as const;
@@ -52,7 +53,7 @@ export interface ToldAt {
 }
 
 /** The content of a claim, as its own function writes it. */
-export interface ClaimContent {
+export interface ClaimContent extends ProcessFields {
   /** Unique in its ledger. Several claims of one anchor begin with its text, and go on with a slash: {@link isNamedBy}. */
   readonly id: string;
   readonly kind: KindName;
@@ -100,10 +101,6 @@ export interface ForeignClaim extends Pick<KnownClaim, "id" | "zone" | "line"> {
 export type Claim = KnownClaim | ForeignClaim;
 
 type Unreadable = (why: string) => Error;
-
-/** No claim holds a longer text in a field that is read here. */
-const isNonEmptyName = (value: unknown): value is string =>
-  typeof value === "string" && value !== "" && value.length <= longestObjectName;
 
 /** The claims of an annotation, one a line; empty lines are none. Throws what `unreadable` makes of the first malformed one. */
 export function parseClaims(text: string, unreadable: Unreadable): Claim[] {
@@ -184,14 +181,9 @@ function parseContent(
     ...(stated.kind === "scale-down" ? optional("anchor", parseAnchor) : { anchor: needed("anchor", parseAnchor) }),
     ...optional("toldAt", parseToldAt),
     ...optional("undoneMs", time),
+    // Another kind may get fields of these names in a later version.
+    ...(stated.kind === "process" ? readProcessFields(optional) : {}),
   };
-}
-
-const isNames = (value: unknown): value is readonly string[] => Array.isArray(value) && value.every(isNonEmptyName);
-
-/** A parser of one kind of value: undefined for anything else. */
-function only<T>(isValue: (value: unknown) => value is T): (value: unknown) => T | undefined {
-  return (value) => (isValue(value) ? value : undefined);
 }
 
 function isTerms(value: unknown): value is ClaimContent["terms"] {
@@ -225,16 +217,6 @@ export const leastNumber = 2 ** 30;
 export function describeMembers({ members, uids = {} }: Pick<ClaimContent, "members" | "uids">): string {
   const isNamed = Object.keys(uids).length > 0 && members.every(({ first }) => first >= leastNumber);
   return isNamed ? Object.keys(uids).join(",") : formatMembers(members);
-}
-
-function parseTable<Value>(
-  value: unknown,
-  isValue: (value: unknown) => value is Value,
-): Readonly<Record<string, Value>> | undefined {
-  const fields = fieldsOf(value);
-  if (fields === undefined) return undefined;
-  const isTable = Object.entries(fields).every(([name, one]) => isNonEmptyName(name) && isValue(one));
-  return isTable ? (fields as Readonly<Record<string, Value>>) : undefined;
 }
 
 function parseAnchor(value: unknown): Anchor | undefined {

@@ -32,6 +32,7 @@ interface Raw {
   readonly members?: string;
   readonly uids?: Readonly<Record<string, string>>;
   readonly containers?: Readonly<Record<string, readonly string[]>>;
+  readonly processes?: Readonly<Record<string, string>>;
   readonly terms?: string;
   readonly anchor?: {
     readonly resource: "pods" | "leases" | "persistentvolumeclaims";
@@ -333,9 +334,8 @@ export class ClaimsChecker implements Checker {
     const back = pods.filter((pod) => {
       const isSame = uids[pod.metadata.name] === pod.metadata.uid;
       const runsAnew = claim.containers !== undefined && !runsOneOf(pod, claim.containers[pod.metadata.name]);
-      return (
-        isUp(pod) && (!isSame || runsAnew || (claim.kind === "process" && (upSinceMs(pod) ?? 0) >= firstMs - 1_000))
-      );
+      const isAnew = () => claim.kind === "process" && isRestarted(pod, known, apps);
+      return isUp(pod) && (!isSame || runsAnew || isAnew());
     });
     const wanted = set === undefined ? [] : ordinalsOf(claim).filter((ordinal) => wantsOrdinal(set, ordinal));
     return back.length === pods.length && pods.length >= wanted.length;
@@ -350,6 +350,13 @@ export class ClaimsChecker implements Checker {
     // Several claims of one fence share its record.
     return object.metadata.annotations?.[anchor.annotation ?? why] === id.split("/")[0];
   }
+}
+
+/** True for a pod whose program has restarted since the claim was made: by the program itself, where the claim names it. */
+function isRestarted(pod: StoredPod, { claim: { processes }, firstMs }: Known, apps: Apps): boolean {
+  if (processes === undefined) return (upSinceMs(pod) ?? 0) >= firstMs - 1_000;
+  const process = apps.processOf(pod.metadata.uid);
+  return process !== undefined && process !== processes[pod.metadata.name];
 }
 
 /** True for a pod that runs one of the containers with these beginnings of their ids. */

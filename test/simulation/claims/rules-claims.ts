@@ -126,6 +126,15 @@ export const claimRules: readonly RemovedRule[] = [
   },
   {
     rule: "R21",
+    removed: "asking the process manager: a restart that no probe has seen holds its group for ever",
+    breaks: ["L1"],
+    aim: (plan) => claiming(plan, ["process"]),
+    wrappers: withRow("process", {
+      isSettled: ({ processes: _, ...claim }, where, nowMs) => kinds.process.isSettled(claim, where, nowMs),
+    }),
+  },
+  {
+    rule: "R21",
     removed: "reading by a GET since when a pod has been ready",
     breaks: ["K1", "K4"],
     aim: (plan) => claiming(plan, ["process"], { staleness: { oldest: 0.9, between: 0.8 } }),

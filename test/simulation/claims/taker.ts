@@ -22,13 +22,13 @@ import { readClaimedObjects } from "../../../functions/shared/transaction/claime
 import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../../../functions/shared/transaction/observe-group.ts";
 import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
-import { parsePod } from "../../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import type { Draw } from "../draw.ts";
 import type { Apps } from "./apps.ts";
 import { Brokers } from "./brokers.ts";
 import { Fences } from "./fences.ts";
+import { beforeRestart, isAsBefore, isQuick, reportedBy } from "./restarts.ts";
 import { reviewSize, type SizeReviews } from "./sizes.ts";
 import { observeLedger, writeClaim } from "./writing.ts";
 
@@ -180,7 +180,7 @@ export class Taker {
   }
 
   async #contentOf({ zones }: GroupObservation): Promise<ClaimContent | undefined> {
-    const { draw, kind, world, key, context, rules } = this.#options;
+    const { draw, kind, world, key, context, rules, apps } = this.#options;
     const zone = zones.length > 0 ? draw.pick(zones) : undefined;
     if (zone === undefined || zone.pods.length === 0) return undefined;
     const { name, uid, start, replicas } = zone.workload;
@@ -198,12 +198,9 @@ export class Taker {
     const members = [{ first: pod.ordinal, last: pod.ordinal }];
     if (kind === "process") {
       const anchor = { resource: "pods", name: pod.name, annotation: why };
-      // Read by a GET (rule R21), because a view may report a state from before the pod last became ready. An unready pod
-      // would become ready without a restart.
-      const { uid: now, readySinceMs } = rules.isConditional ? parsePod(await context.cluster.get("pods", pod)) : pod;
-      if (now !== pod.uid || readySinceMs === undefined) return undefined;
-      const readyMs = { [pod.name]: readySinceMs };
-      return { ...stated, members, uids: { [pod.name]: pod.uid }, readyMs, anchor, terms: "asked" };
+      const before = await beforeRestart(id, pod, rules.isConditional ? context.cluster : undefined, apps);
+      if (before === undefined) return undefined;
+      return { ...stated, members, uids: { [pod.name]: pod.uid }, ...before, anchor, terms: "asked" };
     }
     if (kind === "node") {
       const node = world.store.find("pods", { namespace: key.namespace, name: pod.name })?.spec.nodeName;
@@ -291,7 +288,8 @@ export class Taker {
   async #restart(claim: KnownClaim, deadlineMs: number): Promise<void> {
     const { apps, draw, key, onActed } = this.#options;
     await this.#annotate("pods", claim);
-    const forMs = draw.chance(0.1) ? draw.between(160_000, 220_000) : draw.between(1_000, restartMs);
+    const slowMs = draw.chance(0.1) ? draw.between(160_000, 220_000) : draw.between(1_000, restartMs);
+    const forMs = isQuick(claim.id) ? 0 : slowMs;
     for (const [name, uid] of Object.entries(claim.uids ?? {})) {
       await this.#call(deadlineMs, () => {
         if (apps.restart(name, key.namespace, uid, forMs)) onActed(claim.id, name);
@@ -300,8 +298,9 @@ export class Taker {
   }
 
   async #goOn(observed: GroupObservation, own: KnownClaim): Promise<void> {
-    const { rules, context, key, kind, log } = this.#options;
-    const where = await rules.find(context.cluster, key.namespace, own, await this.#volumes(own));
+    const { rules, context, key, kind, log, apps } = this.#options;
+    const found = await rules.find(context.cluster, key.namespace, own, await this.#volumes(own));
+    const where = kind === "process" ? { ...found, processes: reportedBy(apps, found) } : found;
     const nowMs = context.cluster.serverTimeMs();
     const row = rules.kinds[kind];
     if (row.isSettled(own, where, nowMs)) {
@@ -363,10 +362,7 @@ export class Taker {
     const stampMs = context.cluster.serverTimeMs();
     const renewed = changeClaim(own, { stampMs, sinceMs: own.sinceMs ?? own.stampMs });
     if (kind === "process") {
-      const isAsBefore = [...where.pods.values()].some(
-        ({ uid, name, readySinceMs }) => uid === own.uids?.[name] && readySinceMs === own.readyMs?.[name],
-      );
-      if (isAsBefore && (await this.#isLetGo(observed, own)))
+      if (isAsBefore(own, where) && (await this.#isLetGo(observed, own)))
         await this.#restart(renewed, await writeClaim(context, observed, own, renewed));
     } else if (kind === "volume" && draw.chance(0.1)) {
       if (!where.isAnchored) await this.#annotate("leases", own);
