@@ -16,12 +16,12 @@ import { neverByBudget, neverByDisruptionBudget } from "../shared/groups/never-p
 import type { PodDisruptionBudget } from "../shared/groups/pod-disruption-budget.ts";
 import type { ZoneBudget } from "../shared/groups/zone-budget.ts";
 import type { Zone } from "../shared/groups/zones.ts";
-import { isAsked } from "../shared/health/permit.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
 import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
+import { needsLedger } from "./decide-asked.ts";
 import type { Eviction } from "./group-commit/sort-decisions.ts";
 
 /** What is known about a pod before any ledger is read. */
@@ -45,8 +45,8 @@ export function ledgerKeyOf(
   { owner, surroundings }: Pick<Alone, "owner" | "surroundings">,
 ): GroupKey | undefined {
   const { preparesDownscale = false, delay } = owner?.scaling ?? {};
-  // A pod with a health question has its ledger read in any case.
-  if (owner === undefined || isAsked(owner) || !(preparesDownscale || delay !== undefined)) return undefined;
+  // A pod that needs a ledger has it read in any case.
+  if (owner === undefined || needsLedger(owner) || !(preparesDownscale || delay !== undefined)) return undefined;
   return surroundings.budgets.some((stored) => selects(stored, pod.labels)) ? undefined : groupKeyOf(owner);
 }
 
@@ -78,7 +78,7 @@ function decideWithoutLedger({
     return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${pod.name} stays until it ends`, zone);
   }
   if (first === undefined && ownedBy !== undefined) return ownedBy;
-  const isGoverned = first !== undefined || (owner !== undefined && isAsked(owner));
+  const isGoverned = first !== undefined || (owner !== undefined && needsLedger(owner));
   if (!isGoverned || isOurs(pod)) return allow("out-of-scope", { zone, patch: eviction.pin });
   const key = keyOf(pod, owner, first, surroundings);
   const governed = governing(pod, surroundings, key);
@@ -110,7 +110,7 @@ function ofNoStatefulSet({ pin }: Eviction, pod: Pod, budget: string): Admission
   return askAgain("no-statefulset", message);
 }
 
-/** A pod with a health question that no budget selects shares the ledger of its siblings, which a budget may select. */
+/** A pod that needs a ledger and that no budget selects shares that of its siblings, which a budget may select. */
 function keyOf(
   { namespace }: Pod,
   owner: StatefulSet | undefined,

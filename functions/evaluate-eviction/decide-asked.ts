@@ -8,7 +8,7 @@ import type { AskedPod } from "../shared/health/ask-pods.ts";
 import { blockedByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import type { ZoneWorkload } from "../shared/workloads/statefulsets.ts";
+import { isStatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import type { Decision } from "./group-commit/sort-decisions.ts";
 
 /** A pod that an earlier decision of the same batch lets go. */
@@ -22,11 +22,17 @@ export function refuseBesideDeparted([first]: readonly Departed[], zone: string)
   return askAgain("zone-departed", `1 pod not ready in ${first.statefulSet}: ${describeDeparted(first)}`, zone);
 }
 
-/** Without a budget, a question lets one pod of the group go at a time. */
+/** True for pods that have a ledger where no budget says so: they are asked, or their processes are restarted under claims. */
+export function needsLedger(workload: ZoneWorkload): boolean {
+  if (!isStatefulSet(workload) || workload.deleting) return false;
+  return workload.question !== undefined || workload.restart !== undefined;
+}
+
+/** Without a budget, one pod of such a group goes at a time. */
 export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod): Denied | undefined {
   const other = otherDown(zones, zone, pod);
   if (other === undefined) return undefined;
-  const message = `pods that are asked go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
+  const message = `pods that are asked, or whose processes are restarted, go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
   return notYet("one-at-a-time", message, zone.workload.name);
 }
 

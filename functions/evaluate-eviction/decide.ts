@@ -7,7 +7,7 @@ import { governing, type Surroundings } from "../shared/groups/governing.ts";
 import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/groups/pod-disruption-budget.ts";
 import type { Departed } from "../shared/groups/refuse-claim.ts";
 import { claimOn, type Zone } from "../shared/groups/zones.ts";
-import { isAsked, type Questions, warnOfUnknown } from "../shared/health/permit.ts";
+import { type Questions, warnOfUnknown } from "../shared/health/permit.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals, yieldMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
@@ -16,7 +16,7 @@ import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import { asStatefulSet, type GroupKey, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import { type GroupThen, refuseByBudget, waitForClaim, type ZoneThen } from "./budget.ts";
 import { exempt, findPod, isExempt, leaving, left, refuseForever, ungovernable, unseen } from "./decide-alone.ts";
-import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./decide-asked.ts";
+import { needsLedger, refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./decide-asked.ts";
 import type { Decision, Eviction, ReviewedEviction } from "./group-commit/sort-decisions.ts";
 import { claimOnOwned, refuseBesideZones, reserveOwned } from "./owned.ts";
 
@@ -76,7 +76,7 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
   if (isExempt(pod)) return { answer: ifPinned(eviction, exempt(pod, eviction)) };
   if (isOwned) return ruleOwned(group, zones, { zone, pod, eviction }, before);
   const governed = governing(pod, group.surroundings, group.key);
-  if (governed.kind === "none" && !isAsked(zone.workload)) {
+  if (governed.kind === "none" && !needsLedger(zone.workload)) {
     return { answer: ifPinned(eviction, allow("out-of-scope", { zone: name, patch: eviction.pin })) };
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };

@@ -1,6 +1,7 @@
 import type { AdmissionDefinition } from "../shared/admission/definition.ts";
 import { namedLikeOurs } from "../shared/admission/own-workloads.ts";
 import { questionEntries } from "../shared/annotations/health.ts";
+import { restartManager } from "../shared/annotations/restart.ts";
 import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
@@ -30,7 +31,7 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
     scaling.prepareDownscale,
     scaling.delayedDownscale,
     scaling.prepareDelayedDownscaleUrl,
-    ...questionEntries,
+    ...[...questionEntries, restartManager],
   ],
   writes: ledgerEntries,
   settings,

@@ -1,4 +1,5 @@
 import { questionEntries } from "../shared/annotations/health.ts";
+import { restartManager } from "../shared/annotations/restart.ts";
 import { prepareDownscale } from "../shared/annotations/scaling.ts";
 import {
   claims,
@@ -44,7 +45,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
   ],
   reads: [
     rolloutGroup,
-    prepareDownscale,
+    ...[prepareDownscale, restartManager],
     ...questionEntries,
     ...ledgerEntries,
     claims,

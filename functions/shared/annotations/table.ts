@@ -9,6 +9,7 @@ import { fencingEntries } from "./fencing.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
+import { restartEntries } from "./restart.ts";
 import * as scaling from "./scaling.ts";
 import { skipEntries } from "./skip-labels.ts";
 import { suspensionEntries } from "./suspension.ts";
@@ -259,6 +260,7 @@ export const annotationTable = [
   ...questionEntries,
   ...skipEntries,
   ...rebalanceEntries,
+  ...restartEntries,
   ...suspensionEntries,
   ...foundationEntries,
   ...fencingEntries,

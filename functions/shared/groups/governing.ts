@@ -129,13 +129,13 @@ export function isMember(
 }
 
 /**
- * The groups whose ledgers are about a StatefulSet. One that is alone needs a ledger where its size is kept, or its pods are
- * asked.
+ * The groups whose ledgers are about a StatefulSet. One that is alone needs a ledger where its size is kept, its pods are
+ * asked, or their processes are restarted.
  */
 export function ledgerGroupsOf(statefulSet: StatefulSet, budgets: readonly StoredBudget[]): readonly GroupKey[] {
-  const { namespace, group, podLabels, scaling, question } = statefulSet;
+  const { namespace, group, podLabels, scaling, question, restart } = statefulSet;
   const selecting = budgets.filter((budget) => budget.namespace === namespace && selects(budget, podLabels));
-  const isKept = scaling?.preparesDownscale || question !== undefined;
+  const isKept = scaling?.preparesDownscale || question !== undefined || restart !== undefined;
   if (group !== undefined) return [{ namespace, group }];
   if (selecting.length === 0) return isKept ? [groupKeyOf(statefulSet)] : [];
   return selecting.map(({ name }) => groupKeyOf(statefulSet, name));

@@ -1,6 +1,6 @@
 /**
- * The credentials of a question: the user and the password of a Secret, and the certificates that are trusted over https. A
- * Role of the user lets Sluice read either by its name.
+ * The credentials of a call: the user and the password of a Secret, or its token, and the certificates that are trusted over
+ * https. A Role of the user lets Sluice read either by its name.
  */
 import { X509Certificate } from "node:crypto";
 import type { AuthorityRef } from "../annotations/health.ts";
@@ -33,6 +33,14 @@ export async function readPassword(cluster: Pick<Cluster, "get">, { namespace, n
   if (username.includes(":"))
     throw new CredentialError(`the username in Secret ${name} has a colon, which no header can say`);
   return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+}
+
+/** The header for a Secret's token. Throws {@link CredentialError}. */
+export async function readToken(cluster: Pick<Cluster, "get">, { namespace, name }: ObjectKey): Promise<string> {
+  const fieldOf = await readFields(cluster, namespace, { resource: "secrets", name }, `Secret ${name}`);
+  const token = fieldOf("token").trim();
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new CredentialError(`Secret ${name} has no token that a header can carry`);
+  return `Bearer ${token}`;
 }
 
 /** In PEM, no older than ten seconds. Throws {@link CredentialError}. */

@@ -3,6 +3,7 @@
 import { findMisplaced } from "../annotations/misplaced.ts";
 import { type HealthQuestion, parseQuestion } from "../annotations/parse-health.ts";
 import { parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
+import { parseRestart, type RestartSettings } from "../annotations/restart.ts";
 import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "../annotations/table.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseOrdinal } from "./pods.ts";
@@ -75,6 +76,8 @@ export interface StatefulSet {
   readonly scaling: Scaling | undefined;
   /** What its pods are asked before one of them goes; undefined where no annotation says it. */
   readonly question: HealthQuestion | undefined;
+  /** How the processes of its pods are restarted; absent where no annotation says it. */
+  readonly restart?: RestartSettings;
   readonly minReadySeconds: number;
   /** How long a pod may take to end, in milliseconds. */
   readonly graceMs: number;
@@ -100,6 +103,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const scaling = parseScaling(metadata);
   const fromSpec = fieldsOfSpec(spec);
   const question = parseQuestion(metadata, fromSpec.serviceName);
+  const restart = parseRestart(metadata);
   return {
     kind: "StatefulSet",
     namespace: metadata.namespace ?? "",
@@ -113,6 +117,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     ...fromSpec,
     scaling,
     question,
+    ...(restart && { restart }),
     paused: read(rolloutPaused, metadata, malformed) ?? false,
     // As rollout-operator has it: a share is rounded down and is never less than one pod.
     maxUnavailable:
@@ -122,6 +127,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
       ...malformed,
       ...(scaling?.malformed ?? []),
       ...(question?.malformed ?? []),
+      ...(restart?.malformed ?? []),
       ...findMisplaced(metadata),
     ],
   };

@@ -1,0 +1,69 @@
+/** The annotations about restarts of processes: their grammar, and what malformed ones mean. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parsePodRestart, parseRestart } from "../../../../functions/shared/annotations/restart.ts";
+import { ledgerGroupsOf } from "../../../../functions/shared/groups/governing.ts";
+import { CredentialError, readToken } from "../../../../functions/shared/health/credentials.ts";
+import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
+
+const metadata = { name: "db", namespace: "data", uid: "u", resourceVersion: "1" };
+const phase = "elasticsearch.k8s.elastic.co/restart-phase";
+type Texts = Readonly<Record<string, string>>;
+const annotated = (texts: Texts) => ({ ...metadata, annotations: texts });
+const manager = { "sluice.dev/restart-manager": "http://:9844", "sluice.dev/restart-manager-secret": "db-token" };
+
+test("a StatefulSet names the port of its process managers and the Secret with their token", () => {
+  assert.deepEqual(parseRestart(annotated(manager)), {
+    manager: { scheme: "http", port: 9844, secret: "db-token" },
+    malformed: [],
+  });
+  assert.equal(parseRestart(annotated({ other: "x" })), undefined);
+});
+
+test("with one annotation missing or malformed no process is restarted, and a message says what to write", () => {
+  const { "sluice.dev/restart-manager": _, ...unnamed } = manager;
+  const wrong: readonly (readonly [Texts, RegExp])[] = [
+    [unnamed, /restart-manager is missing/],
+    [{ "sluice.dev/restart-manager": "http://:9844" }, /restart-manager-secret is missing/],
+    [{ ...manager, "sluice.dev/restart-manager": "http://other:9844" }, /write http:\/\/:PORT/],
+    [{ ...manager, "sluice.dev/restart-manager": "http://:9844/es" }, /write http:\/\/:PORT/],
+    [{ ...manager, "sluice.dev/restart-manager-secret": "A B" }, /write the name of a Secret/],
+    [{ ...manager, "sluice.dev/restart-database": "mongo" }, /write none/],
+  ];
+  for (const [texts, message] of wrong) {
+    const parsed = parseRestart(annotated(texts));
+    assert.equal(parsed?.manager, undefined);
+    assert.match(parsed?.malformed.map((one) => one.message).join() ?? "", message);
+  }
+  assert.notEqual(parseRestart(annotated({ ...manager, "sluice.dev/restart-database": "none" }))?.manager, undefined);
+});
+
+test("a StatefulSet without group and budget has a ledger of its own where it names process managers, as its warnings show", () => {
+  const lone = parseStatefulSet({ metadata: annotated({ ...manager, "sluice.dev/restart-manager": "x" }) });
+  assert.deepEqual(ledgerGroupsOf(lone, []), [{ namespace: "data", group: "statefulset:db" }]);
+  assert.equal(lone.malformed.length, 1);
+  assert.deepEqual(ledgerGroupsOf(parseStatefulSet({ metadata }), []), []);
+});
+
+test("a pod shows its phase and the id of its restart, and an unknown phase as it is written", () => {
+  const shown = { [phase]: "stop", "sluice.dev/restart-id": "restart-1" };
+  assert.deepEqual(parsePod({ metadata: annotated(shown) }).restart, { text: "stop", phase: "stop", id: "restart-1" });
+  assert.equal(parsePod({ metadata }).restart, undefined);
+  const unknown = parsePodRestart(annotated({ [phase]: "x".repeat(1_000) }));
+  assert.deepEqual([unknown?.phase, unknown?.text?.length], [undefined, 63]);
+  assert.equal(parsePodRestart(annotated({ "sluice.dev/restart-id": "restart-1" }))?.id, "restart-1");
+});
+
+test("the token of a Secret becomes a header, and one that no header can carry is refused", async () => {
+  const read = (token: string) => {
+    const get = () => Promise.resolve({ metadata, data: { token: btoa(token) } });
+    return readToken({ get } as never, { namespace: "data", name: "db-token" });
+  };
+  assert.equal(await read("secret\n"), "Bearer secret");
+  for (const token of ["", "two words", "line\nline"])
+    await assert.rejects(
+      read(token),
+      (error: unknown) => error instanceof CredentialError && !error.message.includes("line"),
+    );
+});
