@@ -65,4 +65,9 @@ export const eventReasons = {
   agentNotArmed: "AgentNotArmed",
   nodeMarked: "NodeMarked",
   nodeUnmarked: "NodeUnmarked",
+  processRestarting: "ProcessRestartStarted",
+  processRestartWaiting: "ProcessRestartWaiting",
+  processRestarted: "ProcessRestartCompleted",
+  processRestartFailed: "ProcessRestartFailed",
+  restartPhaseUnknown: "RestartPhaseUnknown",
 } as const;

@@ -1,0 +1,96 @@
+/** What is done: the process manager of one pod is called under a claim, and the pod shows the phase. */
+
+import { restartId, restartPhase } from "../shared/annotations/restart.ts";
+import type { Context } from "../shared/contract/context.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
+import { recordOnce } from "../shared/events/recorder.ts";
+import { hasCode } from "../shared/kubernetes/cluster.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
+import type { Act } from "../shared/reconcile/act.ts";
+import type { EventPolicy } from "../shared/reconcile/record.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { callManager, type StatusAnswer } from "./calls.ts";
+import type { RestartSnapshot, RestartTarget } from "./decide.ts";
+import { shownPhase, verbOf } from "./decide-step.ts";
+import { name } from "./observe.ts";
+
+export const eventPolicy: EventPolicy = {
+  taking: "restarting",
+  reasons: {
+    begins: eventReasons.processRestarting,
+    waits: eventReasons.processRestartWaiting,
+    ends: eventReasons.processRestarted,
+  },
+  quietGuards: new Set([
+    "zone-restarting-process",
+    "restart-calling",
+    "restart-stopping",
+    "restart-starting",
+    "manager-busy",
+  ]),
+};
+
+/** The phase that a pod shows, and the id of its restart; `undefined` takes both off. */
+type Shown = { readonly phase: string; readonly id: string | undefined } | undefined;
+
+/** Writes what a pod shows, unless it has changed since it was read. Throws ClusterError. */
+export async function show({ cluster }: Context, pod: Pod, shown: Shown): Promise<void> {
+  const annotations = { [restartPhase.key]: shown?.phase ?? null, [restartId.key]: shown?.id ?? null };
+  const metadata = { uid: pod.uid, resourceVersion: `${pod.resourceVersion}`, annotations };
+  await cluster.patch("pods", pod, { metadata });
+}
+
+/**
+ * First the pod shows the phase, because its id is the anchor of the claim (rule R10a). Then its process manager is called, no
+ * later than `notAfterMs` of the monotonic clock (rule R9). Throws ClusterError.
+ */
+export async function callUnder(
+  context: Context,
+  statefulSet: StatefulSet,
+  pod: Pod,
+  claim: Pick<KnownClaim, "id" | "phase" | "epoch" | "sum">,
+  notAfterMs: number,
+): Promise<StatusAnswer> {
+  const { id, epoch = 1, sum } = claim;
+  const isTakenBack = claim.phase === "withdrawing";
+  if (!isTakenBack) await show(context, pod, { phase: shownPhase(claim), id });
+  const verb = verbOf(claim);
+  return callManager(context, statefulSet, pod, { verb, restartId: id, epoch, sum }, notAfterMs);
+}
+
+export function actOn(target: RestartTarget): Act {
+  const { statefulSet, pod } = target;
+  const common = { object: pod.name, subjectUid: pod.uid, workload: statefulSet };
+  if (target.kind === "clear") {
+    const carryOut = (context: Context) => show(context, pod, undefined);
+    // Another process may have begun a restart of the pod since.
+    return { ...common, name: "clear", claims: [], confirmsLedger: true, carryOut, refused: () => {} };
+  }
+  const { claim } = target;
+  const carryOut = async (context: Context, notAfterMs: number) => {
+    await callUnder(context, statefulSet, pod, claim, notAfterMs);
+  };
+  return { ...common, name: "restart", claims: [claim], carryOut, refused: () => {}, requeueAfterDoneMs: 1_000 };
+}
+
+/** A value that is no phase, and one that only the function writes, are reported once. */
+export async function reportPhases(context: Context, key: GroupKey, { candidates }: RestartSnapshot): Promise<void> {
+  for (const { pod } of candidates) {
+    const { text, phase, id } = pod.restart ?? {};
+    const isForeign = (phase === "stop" || phase === "start") && id === undefined;
+    if (text === undefined || (phase !== undefined && !isForeign)) continue;
+    const message = isForeign
+      ? `${restartPhase.key} ${text} is written by Sluice alone, and no restart of ${pod.name} is under way: write ${restartPhase.grammar}`
+      : `${restartPhase.key} of ${pod.name} is no phase: write ${restartPhase.grammar}`;
+    await recordOnce(context, name, key, {
+      about: { resource: "pods", ...pod },
+      ...{ type: "Warning", reason: eventReasons.restartPhaseUnknown, message, identity: `${pod.uid} ${text}` },
+    });
+  }
+}
+
+/** A pod that has changed is read again by the next reconcile. */
+export function isChanged(error: unknown): boolean {
+  return hasCode(error, 409) || hasCode(error, 404);
+}

@@ -1,0 +1,140 @@
+/** Decides the next step of a restart that is under way, by what GETs and the process manager show. Pure. */
+
+import type { RestartPhase } from "../shared/annotations/restart.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { type Blocked, type ClaimedObjects, kinds } from "../shared/ledger/claim-kinds.ts";
+import { finishAfterMs } from "../shared/ledger/reservation.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { ManagerStatus, StatusAnswer, Verb } from "./calls.ts";
+
+/** The phases of a claim. A withdrawn restart ends when its process runs, whether it was stopped or not. */
+export const phases = {
+  stopping: "stopping",
+  killing: "killing",
+  starting: "starting",
+  withdrawing: "withdrawing",
+} as const;
+
+/** What the pod shows, and what its process manager is asked, in each phase of the claim. */
+const verbs: Readonly<Record<string, Verb>> = {
+  stopping: "stop",
+  killing: "kill",
+  starting: "start",
+  withdrawing: "start",
+};
+
+export function verbOf({ phase }: Pick<KnownClaim, "phase">): Verb {
+  return verbs[phase] ?? "start";
+}
+
+export function shownPhase(claim: Pick<KnownClaim, "phase">): RestartPhase {
+  return verbOf(claim) === "start" ? "start" : "stop";
+}
+
+/** More failed starts than these are not waited for. */
+const mostAttempts = 3;
+/** A restart that has not ended after so long has failed, in milliseconds. */
+const longestMs = 3_600_000;
+/** How long a process manager waits by default until clients have left, in milliseconds; the grace period begins after it. */
+const drainMs = 5_000;
+
+export interface StepView {
+  readonly claim: KnownClaim;
+  readonly where: ClaimedObjects;
+  /** Undefined where no pod of the claim stands, so that no process manager was asked. */
+  readonly answer: StatusAnswer | undefined;
+  readonly nowMs: number;
+}
+
+export type Step =
+  | ({ readonly kind: "wait" } & Blocked)
+  /** The claim goes, and then the phase. `shown`: the phase that the pod keeps. */
+  | { readonly kind: "end"; readonly shown: "failed" | undefined; readonly message: string }
+  /** The pod shows an earlier phase than the claim. */
+  | { readonly kind: "show" }
+  /** The claim is written anew, and then the process manager is called. */
+  | { readonly kind: "call"; readonly changes: Partial<Pick<KnownClaim, "phase" | "epoch" | "sum">> };
+
+/** The pod of a claim of one process: that of its uid, and no later one of its name. */
+export function podOfClaim({ uids = {} }: KnownClaim, { pods }: Pick<ClaimedObjects, "pods">): Pod | undefined {
+  return [...pods.values()].find(({ name, uid }) => uids[name] === uid);
+}
+
+export function decideStep(view: StepView): Step {
+  const { claim, where, answer, nowMs } = view;
+  const pod = podOfClaim(claim, where);
+  if (kinds[claim.kind].isSettled(claim, where, nowMs)) return { kind: "end", shown: undefined, message: "it is back" };
+  if (pod === undefined)
+    return waitFor("pod-missing", `${claim.zone}: the pod of the restart is gone, and no other one is ready`);
+  if (answer === undefined || "silence" in answer || answer.podUid !== pod.uid) return silent(pod, answer);
+  if (claim.phase === phases.withdrawing && isWithdrawn(claim, answer))
+    return { kind: "end", shown: undefined, message: "the restart is withdrawn" };
+  const isTakenBack = pod.restart?.phase === undefined || pod.restart.phase === "cancel";
+  if (isTakenBack && verbOf(claim) !== "start")
+    return { kind: "call", changes: { phase: phases.withdrawing, epoch: nextEpoch(claim, answer) } };
+  const isBehind = pod.restart?.phase !== shownPhase(claim) || pod.restart.id !== claim.id;
+  if (isBehind && !isTakenBack) return { kind: "show" };
+  return verbOf(claim) === "start" ? stepOfStart(view, pod, answer) : stepOfStop(view, pod, answer);
+}
+
+const waitFor = (guard: string, message: string): Step => ({ kind: "wait", guard, message });
+
+function silent(pod: Pod, answer: StatusAnswer | undefined): Step {
+  const why = answer !== undefined && "silence" in answer ? answer.silence : "another pod answers by its name";
+  return waitFor("manager-silent", `the server of ${pod.name} reports nothing: ${why}`);
+}
+
+/** A call of the restart's last epoch was answered, so that no earlier one has an effect any more. */
+function isWithdrawn(claim: KnownClaim, answer: ManagerStatus): boolean {
+  return isOurs(claim, answer) && answer.state === "started";
+}
+
+/** Each step has a higher epoch than any that the process manager has seen. */
+function nextEpoch({ epoch = 0 }: KnownClaim, { lastEpoch }: ManagerStatus): number {
+  return Math.max(epoch, lastEpoch) + 1;
+}
+
+/** True once the process manager has the call of the claim. */
+function isOurs({ id, epoch }: KnownClaim, { lastEpoch, restartId }: ManagerStatus): boolean {
+  return lastEpoch === epoch && restartId === id;
+}
+
+/**
+ * A call that has not arrived: it is sent again when its first sender must have given up, and with an epoch that is accepted.
+ * Undefined if it has arrived.
+ */
+function sendAgain({ claim, nowMs }: StepView, pod: Pod, answer: ManagerStatus): Step | undefined {
+  if (isOurs(claim, answer)) return undefined;
+  if (nowMs - claim.stampMs < finishAfterMs)
+    return waitFor("restart-calling", `the server of ${pod.name} has not confirmed ${verbOf(claim)} yet`);
+  const isStale = answer.lastEpoch >= (claim.epoch ?? 0);
+  const epoch = isStale ? nextEpoch(claim, answer) : (claim.epoch ?? 1);
+  // Nothing is stopped yet, so that the files of now serve: the earlier ones may have gone before the call came.
+  const { mountedSum: sum } = answer;
+  return { kind: "call", changes: { epoch, ...(claim.phase === phases.stopping && sum !== undefined ? { sum } : {}) } };
+}
+
+function stepOfStop(view: StepView, pod: Pod, answer: ManagerStatus): Step {
+  const { claim, where, nowMs } = view;
+  const again = sendAgain(view, pod, answer);
+  if (again !== undefined) return again;
+  if (answer.state === "stopped" || answer.state === "killed")
+    return { kind: "call", changes: { phase: phases.starting, epoch: nextEpoch(claim, answer) } };
+  const graceMs = where.statefulSet?.graceMs ?? 0;
+  const isLate = nowMs - claim.stampMs >= graceMs + drainMs;
+  if (claim.phase === phases.stopping && isLate && answer.lastCommand === "stop")
+    return { kind: "call", changes: { phase: phases.killing, epoch: nextEpoch(claim, answer) } };
+  return waitFor("restart-stopping", `${pod.name} stops in place: ${answer.state}`);
+}
+
+function stepOfStart(view: StepView, pod: Pod, answer: ManagerStatus): Step {
+  const { claim, nowMs } = view;
+  const again = sendAgain(view, pod, answer);
+  if (again !== undefined) return again;
+  const hasFailed = answer.state !== "started" && answer.attempts >= mostAttempts;
+  if (hasFailed || nowMs - (claim.sinceMs ?? claim.stampMs) >= longestMs) {
+    const why = hasFailed ? `${answer.attempts} starts have failed` : "it has not come back within an hour";
+    return { kind: "end", shown: "failed", message: `${pod.name} is not back: ${why}` };
+  }
+  return waitFor("restart-starting", `${pod.name} starts in place: ${answer.state}, attempt ${answer.attempts}`);
+}

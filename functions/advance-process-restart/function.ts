@@ -1,0 +1,40 @@
+import { pathsOf } from "../shared/annotations/paths.ts";
+import * as restart from "../shared/annotations/restart.ts";
+import { claims, ledgerEntries, podName, rolloutGroup, verdicts } from "../shared/annotations/table.ts";
+import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
+import { groupOfPod, groupOfStatefulSet } from "../shared/contract/keys.ts";
+import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
+import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
+import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { name } from "./observe.ts";
+import { restarting } from "./reconcile.ts";
+
+/** Restarts the process of a pod inside its pod, where its StatefulSet names a process manager. */
+export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
+  name,
+  concern: "restart the process of a pod inside its pod, one process of a group at a time",
+  isOptIn: true,
+  keyedBy: "groups",
+  watches: [
+    { resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet },
+    { resource: "pods", selector: podName, keysOf: groupOfPod },
+  ],
+  listKeys: listGroupKeys,
+  schedule: { ...scheduleOfClaims(name), everySeconds: 10 },
+  needs: [
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    {
+      group: "",
+      resource: "pods",
+      verbs: ["get", "list", "watch", "patch"],
+      changes: pathsOf(restart.restartPhase, restart.restartId),
+    },
+    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+    claimedNeed,
+    ...ledgerNeeds,
+  ],
+  reads: [rolloutGroup, claims, ...restart.restartEntries],
+  writes: [...ledgerEntries, claims, verdicts, restart.restartPhase, restart.restartId],
+  reconcile: (context, key, trigger) => reconcileClaims(context, restarting, key, trigger),
+};

@@ -1,0 +1,20 @@
+/** One reconcile of a group: the restart that is under way takes its next step, and then it is decided which one begins. */
+
+import { askedBy } from "../shared/reconcile/concern.ts";
+import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
+import { actOn, eventPolicy, reportPhases } from "./act.ts";
+import { endOf } from "./advance.ts";
+import { decide, type RestartSnapshot, type RestartTarget } from "./decide.ts";
+import { isManaged, name, observe } from "./observe.ts";
+
+export const restarting: ClaimingFunction<RestartSnapshot, RestartTarget> = {
+  name,
+  claimKind: "process",
+  eventPolicy,
+  asks: askedBy(isManaged),
+  endOf,
+  observe,
+  decide,
+  actOn,
+  after: reportPhases,
+};

@@ -1,0 +1,76 @@
+/** Which process restarts next, and what each waits for before anything is written. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { StatusAnswer } from "../../../../functions/advance-process-restart/calls.ts";
+import { decide } from "../../../../functions/advance-process-restart/decide.ts";
+import type { RestartPhase } from "../../../../functions/shared/annotations/restart.ts";
+import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
+import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
+import { claimOf, pod, reservation, statefulSet, zone } from "../advance-zone-rollout/given.ts";
+
+const manager = { scheme: "http", port: 9844, secret: "token" } as const;
+
+interface Given {
+  readonly phase?: RestartPhase;
+  readonly changes?: Partial<Pod>;
+  readonly claims?: readonly Claim[];
+  readonly answer?: Partial<StatusAnswer>;
+  readonly service?: string;
+  readonly isReserved?: boolean;
+}
+
+const reported = (uid: string) => ({
+  ...{ podUid: uid, state: "started", processId: "7 1", attempts: 0, mountedSum: undefined },
+  ...{ lastEpoch: 4, restartId: undefined, lastCommand: undefined },
+});
+
+/** The verdict about pods of the StatefulSet `a`, all with a phase. */
+function verdict(names: readonly string[], given: Given = {}) {
+  const { phase = "schedule", changes = {}, claims = [], answer = {}, service = "db", isReserved = false } = given;
+  const own = zone("a", "nnn", { claims });
+  const workload = { ...statefulSet("a", { replicas: 3 }), serviceName: service, restart: { manager, malformed: [] } };
+  const reserved = isReserved ? new Map([[1, reservation("a-1")]]) : new Map();
+  const candidates = names.map((name) => {
+    const one = pod(name, { ...changes, restart: { text: phase, phase, id: undefined } } as never);
+    return { zone: { ...own, workload, reserved }, pod: one, answer: { ...reported(one.uid), ...answer } };
+  });
+  const { kind, ...rest } = decide({ candidates, claims, underWay: undefined } as never);
+  return kind === "take" ? rest : { ...rest, targets: [] };
+}
+
+const guardOf = (given: Given) => (verdict(["a-1"], given) as { readonly guard?: string }).guard;
+
+test("the highest ordinal restarts first, by a claim whose epoch is above all that its process manager has seen", () => {
+  const { targets } = verdict(["a-0", "a-2", "a-1"]);
+  const [first] = targets as readonly {
+    readonly pod: Pod;
+    readonly claim: { readonly epoch: number; readonly id: string };
+  }[];
+  assert.deepEqual([targets.length, first?.pod.name, first?.claim.epoch], [1, "a-2", 5]);
+  assert.equal(first?.claim.id, `restart-${first?.pod.uid}-5`);
+});
+
+test("before anything is written, a restart waits for each of these with a guard of its own", () => {
+  assert.equal(guardOf({}), undefined);
+  assert.equal(guardOf({ changes: { terminating: true } }), "pod-terminating");
+  assert.equal(guardOf({ service: "" }), "service-missing");
+  assert.equal(guardOf({ isReserved: true }), "budget");
+  assert.equal(guardOf({ claims: [claimOf("a:1", "scale-down")] }), "zone-scaling-down");
+  assert.equal(guardOf({ answer: { podUid: "another" } }), "manager-silent");
+  assert.equal(guardOf({ answer: { silence: "it answered 500" } }), "manager-silent");
+  for (const state of ["away", "stopping", "killing"]) assert.equal(guardOf({ answer: { state } }), "manager-busy");
+});
+
+test("another restart of the group is waited for, one of a parked process is not", () => {
+  const open = claimOf("a:0", "process");
+  assert.equal(guardOf({ claims: [open] }), "zone-restarting-process");
+  assert.equal(guardOf({ claims: [{ ...open, mode: "parked" }] }), undefined);
+});
+
+test("stop, start and cancel without a restart are taken off, and failed stays", () => {
+  for (const phase of ["stop", "start", "cancel"] as const) {
+    const [target] = verdict(["a-1"], { phase }).targets;
+    assert.equal((target as { readonly kind: string } | undefined)?.kind, "clear", phase);
+  }
+  assert.deepEqual(verdict(["a-1"], { phase: "failed" }).targets, []);
+});

@@ -1,0 +1,145 @@
+/** Restarts of one process from the phase on its pod to the end, wherever the function is killed. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { idKey, RestartStage, sumOf } from "./stage.ts";
+
+const pod = "group-a-1";
+
+test("a process restarts with the mounted files, and claim, phase and id go when it is back", async () => {
+  const stage = await new RestartStage().begun();
+  const manager = stage.manager(pod);
+  manager.mounted = sumOf(2);
+  stage.write(pod, "schedule");
+  await stage.until("the stop", () => stage.phaseOf(pod) === "stop");
+  const [claim] = stage.claims;
+  assert.deepEqual(
+    [claim?.kind, claim?.phase, claim?.terms, claim?.mode, claim?.epoch, claim?.sum, claim?.processes],
+    ["process", "stopping", "announced", "single", 1, sumOf(2), { [pod]: "7 1" }],
+  );
+  assert.equal(stage.pod(pod).metadata.annotations?.[idKey], claim?.id);
+  await stage.until("the start", () => stage.phaseOf(pod) === "start");
+  await stage.until("the end", () => stage.phaseOf(pod) === undefined);
+  assert.deepEqual(manager.calls, ["stop 1: 202", "start 2: 202"]);
+  assert.deepEqual([manager.starts, manager.running, stage.claims], [2, sumOf(2), []]);
+  assert.equal(stage.pod(pod).metadata.annotations?.[idKey], undefined);
+  const events = stage.events.map((one) => one.split(" ")[0]);
+  assert.ok(events.includes("ProcessRestartStarted"), events.join());
+});
+
+test("a function that is killed after any of its writes leaves a restart that the next one ends, with one new process", async () => {
+  const counted = await new RestartStage().begun();
+  counted.write(pod, "schedule");
+  await counted.until("the end", () => counted.phaseOf(pod) === undefined);
+  const isWrite = (verb: string) => verb === "patch";
+  const writes = counted.calls.filter(({ verb }) => isWrite(verb)).length;
+  assert.ok(writes >= 6, `${writes} writes`);
+  for (let killedAfter = 1; killedAfter <= writes; killedAfter++) {
+    const stage = await new RestartStage().begun();
+    stage.write(pod, "schedule");
+    let seen = 0;
+    stage.interfere = ({ verb }) => {
+      if (isWrite(verb) && ++seen > killedAfter) throw new Error("killed");
+    };
+    for (let steps = 0; steps < 12 && seen <= killedAfter; steps++) await stage.step().catch(() => {});
+    stage.interfere = () => {};
+    stage.anew();
+    await stage.until(`the end after write ${killedAfter}`, () => stage.phaseOf(pod) === undefined);
+    assert.deepEqual([stage.manager(pod).starts, stage.claims], [2, []], `killed after write ${killedAfter}`);
+  }
+});
+
+test("zone-restarting-process: the next process of a group is stopped when the claim of the last one is out", async () => {
+  const stage = await new RestartStage().begun();
+  for (const one of [pod, "group-a-2"]) stage.write(one, "schedule");
+  await stage.until("the first stop", () => stage.claims.length > 0);
+  assert.deepEqual([stage.phaseOf("group-a-2"), stage.phaseOf(pod)], ["stop", "schedule"], "the highest ordinal first");
+  await stage.step();
+  assert.match(stage.guard ?? "", /^(restart-\w+|zone-restarting-process)$/);
+  await stage.until("both ends", () => [pod, "group-a-2"].every((one) => stage.phaseOf(one) === undefined));
+  assert.deepEqual([stage.manager(pod).starts, stage.manager("group-a-2").starts], [2, 2]);
+});
+
+test("a restart that is cancelled before the stop has arrived leaves the process as it is, and a late stop is refused", async () => {
+  const stage = await new RestartStage().begun();
+  stage.write(pod, "schedule");
+  stage.silent.add(pod);
+  await stage.step();
+  assert.deepEqual([stage.guard, stage.claims], ["manager-silent", []]);
+  stage.silent.clear();
+  stage.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "pods") throw new Error("killed");
+  };
+  await stage.step().catch(() => {});
+  assert.equal(stage.claims.length, 1, "the claim stands, and the stop was not sent");
+  stage.interfere = () => {};
+  stage.anew();
+  stage.write(pod, "cancel");
+  await stage.until("the end", () => stage.phaseOf(pod) === undefined);
+  const manager = stage.manager(pod);
+  assert.deepEqual([manager.calls, manager.starts, stage.claims], [["start 2: 202"], 1, []]);
+});
+
+test("a phase that is taken off while the process stops leaves no process down", async () => {
+  const stage = await new RestartStage().begun();
+  stage.write(pod, "schedule");
+  await stage.until("the stop", () => stage.phaseOf(pod) === "stop");
+  stage.write(pod, null);
+  await stage.until("the end", () => stage.claims.length === 0);
+  assert.equal(stage.manager(pod).state, "started");
+});
+
+test("a process that does not stop within the grace period of its pod is killed, and then started", async () => {
+  const stage = await new RestartStage().begun();
+  const manager = stage.manager(pod);
+  manager.ends = false;
+  stage.write(pod, "schedule");
+  await stage.until("the end", () => stage.phaseOf(pod) === undefined, 60);
+  assert.deepEqual(manager.calls.slice(-3), ["stop 1: 202", "kill 2: 202", "start 3: 202"]);
+});
+
+test("three failed starts end a restart: the pod shows failed, an Event says why, and no claim is left", async () => {
+  const stage = await new RestartStage().begun();
+  stage.manager(pod).isWhole = false;
+  stage.write(pod, "schedule");
+  await stage.until("the failure", () => stage.phaseOf(pod) === "failed");
+  assert.deepEqual(stage.claims, []);
+  assert.ok(stage.events.some((one) => /^ProcessRestartFailed group-a-1: .*3 starts have failed/.test(one)));
+});
+
+test("files that change before the stop has arrived are taken as they are then", async () => {
+  const stage = await new RestartStage().begun();
+  const manager = stage.manager(pod);
+  stage.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "pods") manager.mounted = sumOf(3);
+  };
+  stage.write(pod, "schedule");
+  await stage.until("the end", () => stage.phaseOf(pod) === undefined);
+  assert.equal(manager.calls[0], "stop 1: 412");
+  assert.deepEqual([manager.running, manager.starts], [sumOf(3), 2]);
+});
+
+test("restart-manager-missing, manager-silent: nothing is written before the process manager has answered", async () => {
+  const unnamed = await new RestartStage({ "sluice.dev/restart-manager": "nowhere" }).begun();
+  unnamed.write(pod, "schedule");
+  await unnamed.step();
+  assert.deepEqual([unnamed.guard, unnamed.claims], ["restart-manager-missing", []]);
+  const foreign = await new RestartStage().begun();
+  foreign.world.store.patch("secrets", { namespace: "db", name: "token" }, { data: { token: btoa("other") } } as never);
+  foreign.write(pod, "schedule");
+  await foreign.step();
+  assert.deepEqual([foreign.guard, foreign.claims], ["manager-silent", []]);
+  assert.match(foreign.verdicts.at(-1)?.message ?? "", /it answered 401: wrong token/);
+});
+
+test("a value that is no phase is reported once, and a phase that only Sluice writes is taken off", async () => {
+  const stage = await new RestartStage().begun();
+  stage.write(pod, "now");
+  stage.write("group-a-2", "start");
+  for (let steps = 0; steps < 3; steps++) await stage.step();
+  const unknown = stage.events.filter((one) => one.startsWith("RestartPhaseUnknown"));
+  assert.deepEqual(unknown.map((one) => one.split(":")[0]).sort(), [
+    "RestartPhaseUnknown group-a-1",
+    "RestartPhaseUnknown group-a-2",
+  ]);
+  assert.deepEqual([stage.phaseOf(pod), stage.phaseOf("group-a-2"), stage.claims], ["now", undefined, []]);
+});
