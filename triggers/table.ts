@@ -1,4 +1,5 @@
 /** Lists the functions. Everything else about them is in their definitions. */
+import { advanceProcessRestart } from "../functions/advance-process-restart/function.ts";
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { fenceNode } from "../functions/fence-node/function.ts";
@@ -22,6 +23,7 @@ import { watchNodeHealth } from "../functions/watch-node-health/function.ts";
 
 /** The functions that events and sweeps trigger for a group, or for another key. */
 export const groupFunctions: readonly FunctionDefinition[] = [
+  advanceProcessRestart,
   advanceZoneRollout,
   fenceNode,
   followReplicas,

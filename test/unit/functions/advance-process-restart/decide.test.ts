@@ -34,11 +34,13 @@ function verdict(names: readonly string[], given: Given = {}) {
     const one = pod(name, { ...changes, restart: { text: phase, phase, id: undefined } } as never);
     return { zone: { ...own, workload, reserved }, pod: one, answer: { ...reported(one.uid), ...answer } };
   });
-  const { kind, ...rest } = decide({ candidates, claims, underWay: undefined } as never);
-  return kind === "take" ? rest : { ...rest, targets: [] };
+  const decided = decide({ candidates, claims, underWay: undefined } as never);
+  return decided.kind === "take"
+    ? { guard: undefined, targets: decided.targets }
+    : { guard: decided.guard, targets: [] };
 }
 
-const guardOf = (given: Given) => (verdict(["a-1"], given) as { readonly guard?: string }).guard;
+const guardOf = (given: Given) => verdict(["a-1"], given).guard;
 
 test("the highest ordinal restarts first, by a claim whose epoch is above all that its process manager has seen", () => {
   const { targets } = verdict(["a-0", "a-2", "a-1"]);
