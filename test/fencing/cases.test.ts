@@ -1,6 +1,6 @@
 /**
  * What may happen to a node between its mark and the end of its fence, on real machines: the shipped function and the shipped
- * agents, a real API server and its controllers. Each lane of tests has a machine of its own.
+ * agents, a real API server and its controllers. Each lane of tests has a machine of its own (A3, A7).
  */
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";

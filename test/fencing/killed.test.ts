@@ -1,6 +1,7 @@
 /**
  * Each process of the function is killed after each single write, while another one goes on: the fence of a node that can be
- * reached, that of a node that nothing reaches, and one that deletes its Node. They end as if no process had been killed.
+ * reached, that of a node that nothing reaches, and one that deletes its Node. They end as if no process had been killed
+ * (A1, A3, A5, A6).
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";

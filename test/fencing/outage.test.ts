@@ -1,6 +1,6 @@
 /**
  * The API server is away, and the network with it; and nodes that have no peers, or do not reach them. The first machine is the
- * one node of the control plane.
+ * one node of the control plane (A8).
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";

@@ -1,6 +1,6 @@
 /**
  * Many nodes are marked at once, and two processes of the shipped function fence them: the brakes as real machines show them.
- * Each agent is explicit-only, so that no time is evidence.
+ * Each agent is explicit-only, so that no time is evidence (A4).
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";

@@ -1,6 +1,6 @@
 /**
  * The agents are updated: the real controller of DaemonSets replaces their pods by the strategy that is rendered for them. The
- * pods run the shipped agent in played machines, and the image of the new version is pulled for long.
+ * pods run the shipped agent in played machines, and the image of the new version is pulled for long (A8).
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
