@@ -72,10 +72,15 @@ function isLeftOver({ restart, terminating }: Pod): boolean {
 }
 
 /** By the name of the StatefulSet, and then the highest ordinal first. */
-function byOrder(one: Candidate, other: Candidate): number {
+export function byOrder(one: Candidate, other: Candidate): number {
   const [name, otherName] = [one.zone.workload.name, other.zone.workload.name];
   if (name !== otherName) return name < otherName ? -1 : 1;
   return other.pod.ordinal - one.pod.ordinal;
+}
+
+/** True for a pod whose restart would begin now. */
+export function mayBegin(candidate: Candidate): boolean {
+  return candidate.pod.restart?.phase === "schedule" && "kind" in beginOrWait(candidate);
 }
 
 function beginOrWait(candidate: Candidate): RestartTarget | Blocked {

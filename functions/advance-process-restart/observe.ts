@@ -6,10 +6,10 @@ import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { parsePod } from "../shared/workloads/pods.ts";
+import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { readStatus } from "./calls.ts";
-import type { Candidate, RestartSnapshot } from "./decide.ts";
+import { byOrder, type Candidate, mayBegin, type RestartSnapshot } from "./decide.ts";
 
 export const name = "advance-process-restart";
 
@@ -25,8 +25,8 @@ export function noteWait(memory: GroupMemory, blocked: Blocked): void {
   waits.set(memory, blocked);
 }
 
-/** No more are asked in one reconcile: the restart of the first one keeps the others waiting. */
-const mostAsked = 8;
+/** So many are asked at once. More are asked only while none of those may begin: the restart of one keeps the others waiting. */
+const askedAtOnce = 8;
 
 /** Reads the pods anew, after the ledger (rule R21), and asks those that are to restart. Throws ClusterError. */
 export async function observe(observed: GroupObservation, context: Context): Promise<RestartSnapshot> {
@@ -34,17 +34,28 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   const underWay = waits.get(context.memoryOf(observed.key));
   if (claims.some(({ kind }) => kind === "process")) return { candidates: [], claims, underWay };
   const shown = ofStatefulSets(observed.zones).flatMap((zone) =>
-    zone.pods.filter(({ restart }) => restart !== undefined).map((pod) => ({ zone, pod })),
+    zone.pods.filter(isConcerned).map((pod): Candidate => ({ zone, pod, answer: undefined })),
   );
-  const candidates = await Promise.all(
-    shown.slice(0, mostAsked).map(async ({ zone, pod }): Promise<Candidate | undefined> => {
-      const now = await find(context.cluster, "pods", pod);
-      if (now?.metadata.uid !== pod.uid) return undefined;
-      const read = parsePod(now);
-      const isAsked = read.restart?.phase === "schedule" && zone.workload.restart?.manager !== undefined;
-      const answer = isAsked ? await readStatus(context, zone.workload, read) : undefined;
-      return { zone, pod: read, answer };
-    }),
-  );
-  return { candidates: candidates.filter((one) => one !== undefined), claims, underWay: undefined };
+  const candidates: Candidate[] = [];
+  const left = shown.sort(byOrder);
+  while (left.length > 0 && !candidates.some(mayBegin)) {
+    const read = await Promise.all(left.splice(0, askedAtOnce).map((one) => readAnew(context, one)));
+    candidates.push(...read.flat());
+  }
+  return { candidates, claims, underWay: undefined };
+}
+
+/** There is nothing to do for a pod without a phase, and for one whose restart has failed. */
+function isConcerned({ restart }: Pod): boolean {
+  return restart !== undefined && restart.phase !== "failed";
+}
+
+/** The pod as it is now, and what its process manager reports; nothing where another pod has its name. Throws ClusterError. */
+async function readAnew(context: Context, { zone, pod }: Candidate): Promise<readonly Candidate[]> {
+  const now = await find(context.cluster, "pods", pod);
+  if (now?.metadata.uid !== pod.uid) return [];
+  const read = parsePod(now);
+  const isAsked = read.restart?.phase === "schedule" && zone.workload.restart?.manager !== undefined;
+  const answer = isAsked ? await readStatus(context, zone.workload, read) : undefined;
+  return [{ zone, pod: read, answer }];
 }

@@ -143,3 +143,15 @@ test("a value that is no phase is reported once, and a phase that only Sluice wr
   ]);
   assert.deepEqual([stage.phaseOf(pod), stage.phaseOf("group-a-2"), stage.claims], ["now", undefined, []]);
 });
+
+test("a process restarts although more pods than are asked at once come before it, and none of them answers or can restart", async () => {
+  const stage = await new RestartStage({}, 20).begun();
+  for (let ordinal = 19; ordinal > 0; ordinal--) {
+    const name = `group-a-${ordinal}`;
+    stage.write(name, ordinal % 2 === 0 ? "failed" : "schedule");
+    stage.silent.add(name);
+  }
+  stage.write("group-a-0", "schedule");
+  await stage.until("the end", () => stage.phaseOf("group-a-0") === undefined);
+  assert.equal(stage.manager("group-a-0").starts, 2);
+});

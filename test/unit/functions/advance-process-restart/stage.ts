@@ -90,8 +90,8 @@ export class RestartStage extends Harness {
   /** The pods whose process manager does not answer. */
   readonly silent = new Set<string>();
 
-  constructor(annotations: Readonly<Record<string, string>> = {}) {
-    super({ zones: ["a"], replicas: 3 });
+  constructor(annotations: Readonly<Record<string, string>> = {}, replicas = 3) {
+    super({ zones: ["a"], replicas });
     const usual = { "sluice.dev/restart-manager": "http://:9844", "sluice.dev/restart-manager-secret": "token" };
     this.world.annotate(
       { namespace, name: "group-a" },
