@@ -5,7 +5,7 @@ import type { Denied } from "../shared/admission/definition.ts";
 import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { AskedPod } from "../shared/health/ask-pods.ts";
-import { blockedByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
+import { blockedByQuestion, isAsked, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { isStatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
@@ -32,7 +32,8 @@ export function needsLedger(workload: ZoneWorkload): boolean {
 export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod): Denied | undefined {
   const other = otherDown(zones, zone, pod);
   if (other === undefined) return undefined;
-  const message = `pods that are asked, or whose processes are restarted, go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
+  const which = isAsked(zone.workload) ? "pods that are asked" : "pods whose processes are restarted in place";
+  const message = `${which} go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
   return notYet("one-at-a-time", message, zone.workload.name);
 }
 
