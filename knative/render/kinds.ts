@@ -40,7 +40,9 @@ export function parseKinds(text: string): ListedKinds {
     );
   const [unknown] = Object.keys(fields).filter((field) => !(kindLists as readonly string[]).includes(field));
   if (unknown !== undefined) throw new Error(`it has the field \`${unknown}\`: its lists are ${kindLists.join(", ")}`);
-  const [mirrored = [], owners = [], machines = []] = kindLists.map((list) => parseList(list, fields[list]));
+  // A file that an earlier version was happy with has no list of machines.
+  const all: Readonly<Record<string, unknown>> = { machines: [], ...fields };
+  const [mirrored = [], owners = [], machines = []] = kindLists.map((list) => parseList(list, all[list]));
   return { mirrored, owners, machines };
 }
 

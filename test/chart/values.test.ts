@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { dump, load } from "js-yaml";
+import { isStandard } from "../../functions/shared/contract/definition.ts";
 import { presets, table } from "../../triggers/table.ts";
 import { chart, Helm, type RenderOptions, skipWithoutHelm, someImage } from "../support/helm.ts";
 
@@ -177,7 +178,9 @@ const bad: readonly BadCase[] = [
   {
     name: "an unknown function",
     values: { functions: ["rollout-operator", "advance-zones"] },
-    expected: new RegExp(`functions has "advance-zones".*${Object.keys(presets).sort().join(", ")}.*${table[0]?.name}`),
+    expected: new RegExp(
+      `functions has "advance-zones".*${Object.keys(presets).sort().join(", ")}.*${table.find(isStandard)?.name}`,
+    ),
   },
   { name: "a text for a list of functions", values: {}, set: ["functions=rabbitmq"], expected: /functions/ },
   { name: "a text for a list", values: {}, set: ["tolerations=all"], expected: /tolerations/ },
