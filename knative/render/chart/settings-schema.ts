@@ -47,7 +47,11 @@ function shapeOf(grammar: string): Readonly<Record<string, unknown>> {
       maximum: Number(most),
       pattern: "^ *[0-9]* *$",
     };
-  if (/\bduration\b/.test(grammar)) return { type: ["string", "integer", "null"], pattern: `${duration}|^ *$` };
+  if (/\bduration\b/.test(grammar)) {
+    const word = / or ([a-z]+)$/.exec(grammar)?.[1];
+    const pattern = word === undefined ? `${duration}|^ *$` : `${duration}|^${word}$|^ *$`;
+    return { type: ["string", "integer", "null"], pattern };
+  }
   const choices = /^[a-z]+((, [a-z]+)* or [a-z]+|(, [a-z]+)+)$/.test(grammar) ? grammar.split(/, | or /) : [];
   if (choices.length === 0) return { type: ["string", "integer", "null"] };
   const isBoolean = choices.includes("true");
