@@ -286,6 +286,7 @@ test("the registry has these metrics and no others", async () => {
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
     "sluice_never_possible_timestamp_seconds",
+    "sluice_node_health_nodes",
     "sluice_other_operator",
     "sluice_queue_keys",
     "sluice_review_key_asked",

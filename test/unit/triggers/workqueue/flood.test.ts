@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
 import type { GroupCache, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
-import type { FunctionDefinition } from "../../../../functions/shared/contract/definition.ts";
+import { type FunctionDefinition, isStandard } from "../../../../functions/shared/contract/definition.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
@@ -194,7 +194,9 @@ test("an object that may not be read is not read again, and is left to the sweep
   });
   standalone.enqueuer.changed("statefulsets", { namespace: "kube-system", name: "x" });
   await goTo(200);
-  const hearing = groupFunctions.filter(({ watches }) => watches.some(({ resource }) => resource === "statefulsets"));
+  const hearing = groupFunctions
+    .filter(isStandard)
+    .filter(({ watches }) => watches.some(({ resource }) => resource === "statefulsets"));
   assert.equal(calls.filter((call) => !isOfSchedule(call)).length, hearing.length);
   assert.equal(standalone.enqueuer.keys, 0);
   assert.ok(!lines.some(({ level }) => level === "warn"));
