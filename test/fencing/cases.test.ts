@@ -5,10 +5,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, afterEach, before, describe, test } from "node:test";
-import { ApiError, eventually } from "../controlplane/api.ts";
+import { eventually } from "../controlplane/api.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import type { LogLine, Server } from "../support/server.ts";
-import { FencingCluster, leasePath, type NodeObject, outOfService } from "./cluster.ts";
+import { FencingCluster, type NodeObject, outOfService } from "./cluster.ts";
 import type { Machine } from "./machine.ts";
 import { skipWithoutNamespaces } from "./network.ts";
 import { Pods } from "./pods.ts";
@@ -59,22 +59,7 @@ describe("a fence, whatever happens to its node, on the real API server", {
   const annotate = ({ name }: Machine, annotations: Readonly<Record<string, string | null>>) =>
     cluster.patchNode(name, { metadata: { annotations } });
 
-  /** Undefined while there is no such object. */
-  async function find<T>(path: string): Promise<T | undefined> {
-    try {
-      return await cluster.api.get<T>(path);
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 404) return undefined;
-      throw error;
-    }
-  }
-
-  async function recordOf({ name }: Machine): Promise<Readonly<Record<string, string>>> {
-    const lease = await find<{ metadata: { annotations: Record<string, string> } }>(leasePath(`fence-${name}`));
-    const { annotations = {} } = lease?.metadata ?? {};
-    return Object.fromEntries(Object.entries(annotations).map(([name, text]) => [name.slice(key("").length), text]));
-  }
-
+  const recordOf = (machine: Machine) => cluster.recordOf(machine);
   const untilRecord = (machine: Machine, field: string, wanted: string) =>
     eventually(`the record of ${machine.name} says ${field} ${wanted}`, timeoutMs, async () => {
       const record = await recordOf(machine);
@@ -91,7 +76,7 @@ describe("a fence, whatever happens to its node, on the real API server", {
   }
   const untilNode = (machine: Machine, what: string, accept: (node: NodeObject) => boolean) =>
     eventually(`${machine.name}: ${what}`, timeoutMs, async () => {
-      const node = await find<NodeObject>(nodePath(machine));
+      const node = await cluster.find<NodeObject>(nodePath(machine));
       return node !== undefined && accept(node) ? node : undefined;
     });
   const readyOf = ({ status }: NodeObject) => status.conditions.find(({ type }) => type === "Ready")?.status;
@@ -186,7 +171,7 @@ describe("a fence, whatever happens to its node, on the real API server", {
       await untilRecord(machine, "fence-phase", "armed");
       await cluster.api.delete(nodePath(machine));
       await untilRecord(machine, "fence-hold", "node-gone");
-      assert.equal(await find(nodePath(machine)), undefined);
+      assert.equal(await cluster.find(nodePath(machine)), undefined);
       await machine.boot();
       await ends(machine);
     });

@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fingerprintOf } from "../../functions/fence-node/fingerprint.ts";
-import { Api, eventually } from "../controlplane/api.ts";
+import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { follow } from "../controlplane/follow.ts";
 import { overlapsIn, type PodRun, readJournal } from "./journal.ts";
@@ -231,16 +231,31 @@ export class FencingCluster {
   /** Resolves when nothing of a fence is left (A6). */
   async untilClean({ name }: Machine): Promise<void> {
     await eventually(`${name} is clean`, cleanTimeoutMs, async () => {
-      const [node, lease] = await Promise.all([this.node(name), this.agentLease(name)]);
+      const [node, lease, record] = await Promise.all([
+        this.node(name),
+        this.agentLease(name),
+        this.find(leasePath(`fence-${name}`)),
+      ]);
       const isArmed = lease.metadata.annotations?.["sluice.dev/fence-armed"] !== undefined;
-      return !isArmed && ours(node).length === 0 && !(await this.#hasRecord(name)) ? true : undefined;
+      return !isArmed && ours(node).length === 0 && record === undefined ? true : undefined;
     });
   }
 
-  async #hasRecord(name: string): Promise<boolean> {
-    const { statusCode, body } = await this.api.send("GET", leasePath(`fence-${name}`));
-    await body.dump();
-    return statusCode !== 404;
+  /** Undefined while there is no such object. */
+  async find<T>(path: string): Promise<T | undefined> {
+    try {
+      return await this.api.get<T>(path);
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** The annotations of the record of a node, without `sluice.dev/`; none without a record. */
+  async recordOf({ name }: Pick<Machine, "name">): Promise<Readonly<Record<string, string>>> {
+    const lease = await this.find<{ metadata: { annotations?: Record<string, string> } }>(leasePath(`fence-${name}`));
+    const texts = Object.entries(lease?.metadata.annotations ?? {});
+    return Object.fromEntries(texts.map(([key, text]) => [key.replace("sluice.dev/", ""), text]));
   }
 
   /** What the pods have written so far. */

@@ -5,9 +5,9 @@
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
-import { ApiError, eventually } from "../controlplane/api.ts";
+import { eventually } from "../controlplane/api.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { FencingCluster, leasePath, type NodeObject, outOfService } from "./cluster.ts";
+import { FencingCluster, type NodeObject, outOfService } from "./cluster.ts";
 import type { Machine } from "./machine.ts";
 import { MortalFunction } from "./mortal-function.ts";
 import { skipWithoutNamespaces } from "./network.ts";
@@ -43,22 +43,7 @@ describe("a function that is killed after each write", { skip, concurrency: true
     await cluster?.stop();
   });
 
-  /** Undefined while there is no such object. */
-  async function find<T>(path: string): Promise<T | undefined> {
-    try {
-      return await cluster.api.get<T>(path);
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 404) return undefined;
-      throw error;
-    }
-  }
-
-  async function recordOf(node: string): Promise<Readonly<Record<string, string>>> {
-    const lease = await find<{ metadata: { annotations: Record<string, string> } }>(leasePath(`fence-${node}`));
-    return lease?.metadata.annotations ?? {};
-  }
-
-  const phaseOf = async ({ name }: Machine) => (await recordOf(name))[key("fence-phase")];
+  const phaseOf = async ({ name }: Machine) => (await cluster.recordOf({ name }))["fence-phase"];
   const untilPhase = (machine: Machine, phase: string) =>
     eventually(`the fence of ${machine.name} is ${phase}`, timeoutMs, async () =>
       (await phaseOf(machine)) === phase ? true : undefined,
@@ -66,9 +51,9 @@ describe("a function that is killed after each write", { skip, concurrency: true
 
   /** A5. Meanwhile the other process may make the Node again. */
   async function assertBackedUp(): Promise<void> {
-    const isGone = async () => (await find(`/api/v1/nodes/${deleting.name}`)) === undefined;
+    const isGone = async () => (await cluster.find(`/api/v1/nodes/${deleting.name}`)) === undefined;
     if (!(await isGone())) return;
-    const { [key("node-backup")]: backup = "" } = await recordOf(deleting.name);
+    const { "node-backup": backup = "" } = await cluster.recordOf(deleting);
     if (await isGone()) assert.match(backup, /"example.com\/rack":"7"/);
   }
 
@@ -106,7 +91,7 @@ describe("a function that is killed after each write", { skip, concurrency: true
     await cluster.mark(machine.name);
     const replacement = await pods.replacementOf("cut", pod);
     assert.notEqual(replacement.spec.nodeName, machine.name);
-    assert.equal((await recordOf(machine.name))[key("fence-evidence")], "time");
+    assert.equal((await cluster.recordOf(machine))["fence-evidence"], "time");
     await machine.boot();
     await endsClean(machine);
     assert.equal((await pods.of("cut"))?.metadata.uid, replacement.metadata.uid);

@@ -13,7 +13,7 @@ import { createGroup } from "../controlplane/fixtures.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { startCollector } from "../support/tracing-collector.ts";
-import { buildImage, cleanEnvironment, filesOf, type Image } from "./image.ts";
+import { buildImage, cleanEnvironment, filesOf, type Image, logOf } from "./image.ts";
 import { startHttpProxy, startSocksProxy } from "./proxies.ts";
 
 const execute = promisify(execFile);
@@ -21,17 +21,6 @@ const project = join(import.meta.dirname, "../..");
 const names = ["all", ...table.map(({ name }) => name)];
 const isRoot = process.getuid?.() === 0;
 const reviewsOnPort = { REVIEWS_ON_PORT: "true" };
-
-interface LogLine {
-  readonly msg: string;
-  readonly port?: number;
-  readonly serving: string;
-}
-
-function logOf(launched: Launched): LogLine[] {
-  const lines = launched.printed().stdout.split("\n");
-  return lines.flatMap((line) => (line.endsWith("}") ? [JSON.parse(line)] : []));
-}
 
 describe("the image, built in empty folders as the Dockerfile has it", {
   skip: await skipWithoutControlPlane(),

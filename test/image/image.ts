@@ -8,6 +8,7 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat } from "node:fs/
 import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
+import type { Launched } from "../controlplane/processes.ts";
 import { readDockerfile, type Stage, type Step } from "../support/dockerfile.ts";
 
 const execute = promisify(execFile);
@@ -171,4 +172,17 @@ async function readDockerignore(): Promise<(path: string) => boolean> {
     throw new Error("a rule is not known here");
   const isWanted = (path: string) => wanted.some((name) => path === name || path.startsWith(`${name}/`));
   return (path) => !isWanted(path) || endings.some((ending) => path.endsWith(ending));
+}
+
+/** A line of the log of a process of the image. */
+export interface LogLine {
+  readonly msg: string;
+  readonly port?: number;
+  readonly serving: string;
+}
+
+/** What a process has logged, without lines that are not of its log. */
+export function logOf({ printed }: Pick<Launched, "printed">): LogLine[] {
+  const lines = printed().stdout.split("\n");
+  return lines.flatMap((line) => (line.endsWith("}") ? [JSON.parse(line)] : []));
 }

@@ -1,7 +1,7 @@
 /** Where functions and the kubelet ask: HTTP, or HTTPS where a certificate is mounted, on the address of the pod. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { boundedOptions, closeServer, listenBounded } from "../../shared/base/bounded-server.ts";
 import { messageOf } from "../../shared/base/error-message.ts";
 import type { ProcessVerb } from "./decide-call.ts";
 import type { ManagedProcess, ManagerLog } from "./managed-process.ts";
@@ -9,7 +9,7 @@ import { mostCallBytes, parseCall } from "./parse-call.ts";
 import { hasToken } from "./token.ts";
 
 /** Any further connection is closed at once. */
-export const mostOpenConnections = 64;
+const mostConnections = 64;
 /** The most bytes of the path and the headers of a request. A token may have some thousand. */
 const mostHeaderBytes = 8192;
 /** How long a request may take to arrive, and how long its connection may then be quiet, each in milliseconds. */
@@ -43,37 +43,31 @@ export class ManagerServer {
   readonly #tokenFile: string;
   readonly #log: ManagerLog;
 
-  private constructor(server: Server, manager: ManagedProcess, tokenFile: string, log: ManagerLog) {
+  private constructor(
+    { server, port }: { readonly server: Server; readonly port: number },
+    manager: ManagedProcess,
+    tokenFile: string,
+    log: ManagerLog,
+  ) {
     this.#server = server;
+    this.port = port;
     this.#manager = manager;
     this.#tokenFile = tokenFile;
     this.#log = log;
-    this.port = (server.address() as AddressInfo).port;
     server.on("request", (request, response) => void this.#answer(request, response));
   }
 
   /** Rejects with the error of the system, or with that of a certificate that cannot be used. */
   static async listen(options: ManagerServerOptions, manager: ManagedProcess, log: ManagerLog): Promise<ManagerServer> {
     const { host, port, certificate, timeMs = connectionTimeMs } = options;
-    const limits = {
-      headersTimeout: timeMs,
-      requestTimeout: timeMs,
-      connectionsCheckingInterval: timeMs / 4,
-      maxHeaderSize: mostHeaderBytes,
-    };
+    const bounds = { mostConnections, mostHeaderBytes, timeMs };
+    const limits = boundedOptions(bounds);
     const server =
       certificate === undefined
         ? createServer(limits)
         : createTlsServer({ ...limits, ...certificate, handshakeTimeout: timeMs });
-    server.timeout = timeMs;
-    server.maxConnections = mostOpenConnections;
-    server.maxRequestsPerSocket = 1;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    server.once("error", reject);
-    server.listen({ host, port }, resolve);
-    await promise;
-    server.off("error", reject);
-    return new ManagerServer(server, manager, options.tokenFile, log);
+    const listened = { server, port: await listenBounded(server, { host, port }, bounds) };
+    return new ManagerServer(listened, manager, options.tokenFile, log);
   }
 
   /** For connections from now on. Throws for a certificate that cannot be used. */
@@ -82,11 +76,8 @@ export class ManagerServer {
   }
 
   /** Ends all connections, and resolves once the port is free. */
-  async close(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#server.close(() => resolve());
-    this.#server.closeAllConnections();
-    await promise;
+  close(): Promise<void> {
+    return closeServer(this.#server);
   }
 
   /** Never rejects. */

@@ -1,13 +1,10 @@
 /** The settings of the server, and what is wrong with them. The runner has its own. */
 import { isIP } from "node:net";
+import { absolutePath, readEnvironment, unset } from "../../shared/base/environment.ts";
 import { parsePort } from "../../shared/base/ports-and-paths.ts";
 import { type Environment, setting, type ValuesOf } from "../../shared/base/settings.ts";
 
-const path = (text: string) => (text.startsWith("/") ? text : undefined);
-const pathGrammar = "an absolute path";
 const mostDrainSeconds = 3600;
-/** Only an unset variable has this value, because a parser refuses the empty text of the others. */
-const unset = "";
 
 function parseSeconds(text: string): number | undefined {
   return /^\d{1,4}$/.test(text) && Number(text) <= mostDrainSeconds ? Number(text) * 1000 : undefined;
@@ -39,36 +36,31 @@ export const managerSettings = {
     name: "SLUICE_TOKEN_FILE",
     fallback: "/sluice/token/token",
     meaning: "the file with the token that calls must have; it is read for each call",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   certificateFolder: setting({
     name: "SLUICE_CERTIFICATE",
     fallback: "/sluice/certificate",
     meaning: "the folder with tls.crt and tls.key; where it is missing, the server speaks HTTP without TLS",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   mountedFolder: setting({
     name: "SLUICE_MOUNTED",
     fallback: "/sluice/mounted",
     meaning: "the folder where the Secret is mounted, as of the runner",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   stateFolder: setting({
     name: "SLUICE_STATE",
     fallback: "/sluice/state",
     meaning: "the folder of an emptyDir on disk, as of the runner",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   filesFolder: setting({
     name: "SLUICE_FILES",
     fallback: "/sluice/files",
     meaning: "the folder of an emptyDir in memory, as of the runner",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   drainMs: setting({
     name: "SLUICE_DRAIN_SECONDS",
@@ -83,14 +75,5 @@ export type ManagerServerSettings = ValuesOf<typeof managerSettings>;
 
 /** The settings, or one message of one line for each that is missing or malformed. */
 export function readManagerSettings(environment: Environment): ManagerServerSettings | readonly string[] {
-  const wrong: string[] = [];
-  const values = Object.entries(managerSettings).map(([field, { name, fallback, grammar, parse }]) => {
-    const text = environment[name] || fallback;
-    const value = parse(text);
-    if (value === undefined) {
-      wrong.push(`${name} is ${text === unset ? "not set" : JSON.stringify(text)}: write ${grammar}`);
-    }
-    return [field, value];
-  });
-  return wrong.length > 0 ? wrong : (Object.fromEntries(values) as ManagerServerSettings);
+  return readEnvironment(managerSettings, environment);
 }

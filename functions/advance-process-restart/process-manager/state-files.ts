@@ -1,7 +1,8 @@
 /** The files through which the server and the runner speak, and the call that the server remembers. */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseFields } from "../../shared/base/fields.ts";
+import { replaceFile } from "../../shared/base/replace-file.ts";
 import type { AcceptedCall, CallStep, ProcessVerb } from "./decide-call.ts";
 import { parseReport, type RunnerReport } from "./decide-state.ts";
 import { parseCall } from "./parse-call.ts";
@@ -73,16 +74,7 @@ export class StateFiles {
     }
   }
 
-  /** A file that was renamed has its new name after a reset only once its folder is on the disk. */
   #writeDurably(name: string, text: string): void {
-    const path = join(this.#folder, name);
-    writeFileSync(`${path}.new`, text, { mode: 0o640, flush: true });
-    renameSync(`${path}.new`, path);
-    const descriptor = openSync(this.#folder, "r");
-    try {
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
+    replaceFile(join(this.#folder, name), text, { mode: 0o640, isDurable: true });
   }
 }

@@ -2,10 +2,11 @@
  * Keeps in files what the agent knows: of this boot, in a folder of memory, so that a boot leaves nothing to the next one; and
  * of the boots before it.
  */
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { messageOf } from "../../shared/base/error-message.ts";
 import { type Fields, fieldsOf, parseFields } from "../../shared/base/fields.ts";
+import { replaceFile } from "../../shared/base/replace-file.ts";
 import type { BootHistory } from "./decide-boots.ts";
 import type { AgentLog, BootMemory, BootStore } from "./outside.ts";
 
@@ -45,27 +46,14 @@ export class BootFile<T> implements BootStore<T> {
   /** Replaces the file at once, so that a process that is killed leaves the old one or the new one. */
   write(memory: T, isDurable = false): void {
     try {
-      const folder = dirname(this.#path);
-      mkdirSync(folder, { recursive: true });
-      writeFileSync(`${this.#path}.new`, JSON.stringify(memory), { mode: 0o600, flush: isDurable });
-      renameSync(`${this.#path}.new`, this.#path);
-      if (isDurable) flushFolder(folder);
+      mkdirSync(dirname(this.#path), { recursive: true });
+      replaceFile(this.#path, JSON.stringify(memory), { mode: 0o600, isDurable });
       this.#hasFailed = false;
     } catch (error) {
       const message = `${this.#stored.unwritten}, because ${this.#path} cannot be written`;
       if (!this.#hasFailed) this.#log("warn", `${message}: ${messageOf(error)}`);
       this.#hasFailed = true;
     }
-  }
-}
-
-/** A file that was renamed has its new name after a reset only once its folder is on the disk. */
-function flushFolder(folder: string): void {
-  const descriptor = openSync(folder, "r");
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
   }
 }
 

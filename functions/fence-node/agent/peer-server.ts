@@ -3,7 +3,7 @@
  * and its successor.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { boundedOptions, closeServer, listenBounded } from "../../shared/base/bounded-server.ts";
 import { metricsType } from "./metrics.ts";
 import type { PeerVerdict } from "./outside.ts";
 import type { PeerKey } from "./peer-key.ts";
@@ -48,23 +48,10 @@ export class PeerServer {
    * @param port 0 for any free one
    * @param timeMs how long a connection without progress is kept
    */
-  static listen(port: number, timeMs = connectionTimeMs): Promise<PeerServer> {
-    const server = createServer({
-      headersTimeout: timeMs,
-      requestTimeout: timeMs,
-      connectionsCheckingInterval: timeMs / 4,
-      maxHeaderSize: mostHeaderBytes,
-    });
-    server.timeout = timeMs;
-    server.maxConnections = mostConnections;
-    server.maxRequestsPerSocket = 1;
-    const { promise, resolve, reject } = Promise.withResolvers<PeerServer>();
-    server.once("error", reject);
-    server.listen({ port }, () => {
-      server.off("error", reject);
-      resolve(new PeerServer(server, (server.address() as AddressInfo).port));
-    });
-    return promise;
+  static async listen(port: number, timeMs = connectionTimeMs): Promise<PeerServer> {
+    const bounds = { mostConnections, mostHeaderBytes, timeMs };
+    const server = createServer(boundedOptions(bounds));
+    return new PeerServer(server, await listenBounded(server, { port }, bounds));
   }
 
   /** Answers questions from now on. */
@@ -73,11 +60,8 @@ export class PeerServer {
   }
 
   /** Ends all connections, and resolves once the port is free. */
-  async close(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#server.close(() => resolve());
-    this.#server.closeAllConnections();
-    await promise;
+  close(): Promise<void> {
+    return closeServer(this.#server);
   }
 
   /** Never rejects. */

@@ -3,23 +3,17 @@
 import { longestNodeName } from "../../shared/annotations/fencing-leases.ts";
 import { mostAddresses } from "../../shared/annotations/fencing-peers.ts";
 import { isObjectName } from "../../shared/base/dns-names.ts";
+import { absolutePath, readEnvironment, unset } from "../../shared/base/environment.ts";
+import { parsePort } from "../../shared/base/ports-and-paths.ts";
 import { type Environment, parseDuration, setting, type ValuesOf } from "../../shared/base/settings.ts";
 import { fenceNamespace } from "../../shared/fencing/settings.ts";
 
 const hourMs = 3_600_000;
 const duration = (text: string) => parseDuration(text, 10, hourMs);
-const path = (text: string) => (text.startsWith("/") ? text : undefined);
 const durationGrammar = "a Go duration from 10ms to 1h, such as 5s";
-const pathGrammar = "an absolute path";
-/** Only an unset variable has this value, because a parser refuses the empty text of the others. */
-const unset = "";
 
 function parseNodeName(text: string): string | undefined {
   return isObjectName(text) && text.length <= longestNodeName ? text : undefined;
-}
-
-function parsePort(text: string): number | undefined {
-  return /^\d{1,5}$/.test(text) && Number(text) > 0 && Number(text) < 65_536 ? Number(text) : undefined;
 }
 
 /** An address of IPv4 or IPv6, or a host name. An address of IPv6 has no brackets. */
@@ -59,22 +53,19 @@ export const agentSettings = {
     name: "AGENT_CREDENTIALS",
     fallback: "/var/run/secrets/kubernetes.io/serviceaccount",
     meaning: "the folder with token and ca.crt, which are read for each request",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   runFolder: setting({
     name: "AGENT_RUN_FOLDER",
     fallback: "/run/sluice",
     meaning: "the folder that holds what the agent knows of this boot",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   watchdog: setting({
     name: "AGENT_WATCHDOG",
     fallback: "/dev/watchdog",
     meaning: "the watchdog device",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   /** Undefined where sysfs alone knows the time of the device. */
   watchdogMs: setting<number | undefined>({
@@ -90,15 +81,13 @@ export const agentSettings = {
     fallback: unset,
     meaning:
       "the file to which `b` is written to reset a machine whose watchdog does not: the sysrq trigger of the kernel",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   stateFolder: setting({
     name: "AGENT_STATE_FOLDER",
     fallback: "/var/lib/sluice",
     meaning: "the folder that holds what a boot leaves to the next one",
-    grammar: pathGrammar,
-    parse: path,
+    ...absolutePath,
   }),
   /** Undefined where no peer can ask this agent. */
   hosts: setting<readonly string[] | undefined>({
@@ -193,18 +182,10 @@ function brokenRules({ renewEveryMs, renewTimeoutMs, freshMs, permitMs, peerTime
 
 /** The settings, or one message of one line for each that is missing, malformed, or in conflict with another. */
 export function readSettings(environment: Environment): AgentSettings | readonly string[] {
-  const wrong: string[] = [];
-  const values = Object.entries(agentSettings).map(([field, { name, fallback, grammar, parse }]) => {
-    const text = environment[name] || fallback;
-    if (text === unset && optional.has(name)) return [field, undefined];
-    const value = parse(text);
-    if (value === undefined) {
-      wrong.push(`${name} is ${text === unset ? "not set" : JSON.stringify(text)}: write ${grammar}`);
-    }
-    return [field, value];
-  });
-  if (wrong.length > 0) return wrong;
-  const settings = Object.fromEntries(values) as AgentSettings;
+  const settings = readEnvironment(agentSettings, environment, optional);
+  if (isWrong(settings)) return settings;
   const broken = brokenRules(settings);
   return broken.length > 0 ? broken : settings;
 }
+
+const isWrong = (read: AgentSettings | readonly string[]): read is readonly string[] => Array.isArray(read);
