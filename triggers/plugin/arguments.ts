@@ -16,11 +16,19 @@ export interface ApiServerOptions {
 
 /** A command that shows something, and writes nothing. */
 export interface ShowArguments extends ApiServerOptions {
-  readonly command: "why" | "suspended" | "fenced";
-  /** A group, or for `suspended` also a StatefulSet, for `fenced` a Node; undefined: all there are. */
+  readonly command: "why" | "suspended";
+  /** A group, or for `suspended` also a StatefulSet; undefined: all there are. */
   readonly name: string | undefined;
   /** `text`, or one of {@link outputs}. */
   readonly output: string;
+}
+
+export interface FencedArguments extends Omit<ShowArguments, "command"> {
+  readonly command: "fenced";
+  /** A Node; undefined: all there are. */
+  readonly name: string | undefined;
+  /** Key of the annotation that marks a node. */
+  readonly mark: string;
 }
 
 interface WriteOptions extends ApiServerOptions {
@@ -47,6 +55,8 @@ export interface FenceArguments extends ApiServerOptions {
   readonly node: string;
   /** What the mark says. */
   readonly reason: string;
+  /** Key of the annotation that marks a node. */
+  readonly mark: string;
   readonly dryRun: boolean;
 }
 
@@ -61,6 +71,7 @@ export type Command =
   | ReleaseArguments
   | Recover
   | FenceArguments
+  | FencedArguments
   | ConfirmArguments
   | { readonly command: "help" };
 
@@ -83,6 +94,7 @@ export const options = {
   wait: { type: "boolean" },
   "dry-run": { type: "boolean" },
   reason: { type: "string" },
+  mark: { type: "string" },
   yes: { type: "boolean" },
   help: { type: "boolean", short: "h" },
 } as const;
@@ -100,6 +112,7 @@ export const owners: Readonly<Record<string, readonly string[]>> = {
   wait: ["release", "recover"],
   "dry-run": ["release", "recover", "fence", "confirm"],
   reason: ["fence"],
+  mark: ["fence", "fenced"],
   yes: ["confirm"],
 };
 
@@ -126,51 +139,63 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
     const what = word === undefined ? "there is no command" : `there is no command ${JSON.stringify(word)}`;
     return { mistake: `${what}: write ${namesOf(commands, "or")}` };
   }
-  const foreign = given.find((name) => owners[name]?.includes(command) === false);
-  if (foreign !== undefined)
-    return { mistake: `--${foreign} belongs to ${namesOf(owners[foreign] ?? [])}, not to ${command}` };
   const { namespace, kubeconfig, context, output = "text", wait = false, "dry-run": dryRun = false } = values;
-  if (namespace !== undefined && !isNamespaceName(namespace)) {
-    return { mistake: `--namespace is ${JSON.stringify(namespace)}, which is no name of a namespace` };
-  }
+  const { mark = functionSettings.fenceMark.fallback } = values;
+  const mistake = foreignTo(command, given) ?? wrongValue(namespace, mark);
+  if (mistake !== undefined) return { mistake };
   const place = { namespace, kubeconfig, context };
   switch (command) {
     case "why":
     case "suspended":
-    case "fenced":
-      return readShow(command, names, { ...place, output });
+    case "fenced": {
+      const shown = readShow(command, names, output);
+      if ("mistake" in shown) return shown;
+      return command === "fenced" ? { command, ...place, ...shown, mark } : { command, ...place, ...shown };
+    }
     case "release":
       return readRelease(names, { ...place, wait, dryRun });
     case "recover":
       return readRecover(names, { ...place, wait, dryRun });
     case "fence":
     case "confirm":
-      return readNode(command, names, { ...place, ...values, dryRun });
+      return readNode(command, names, { ...place, ...values, dryRun, mark });
   }
 }
 
 const namesOf = (names: readonly string[], last: "and" | "or" = "and"): string =>
   names.length < 2 ? names.join() : `${names.slice(0, -1).join(", ")} ${last} ${names.at(-1)}`;
 
+function foreignTo(command: string, given: readonly string[]): string | undefined {
+  const foreign = given.find((name) => owners[name]?.includes(command) === false);
+  return foreign && `--${foreign} belongs to ${namesOf(owners[foreign] ?? [])}, not to ${command}`;
+}
+
+function wrongValue(namespace: string | undefined, mark: string): string | undefined {
+  if (namespace !== undefined && !isNamespaceName(namespace))
+    return `--namespace is ${JSON.stringify(namespace)}, which is no name of a namespace`;
+  const { parse: parseMark, grammar } = functionSettings.fenceMark;
+  return parseMark(mark) === undefined ? `--mark is ${JSON.stringify(mark)}; write ${grammar}` : undefined;
+}
+
 function parse(argv: readonly string[]) {
   return parseArgs({ args: [...argv], options, allowPositionals: true, tokens: true });
 }
 
 function readShow(
-  command: ShowArguments["command"],
+  command: (ShowArguments | FencedArguments)["command"],
   names: readonly string[],
-  options: Omit<ShowArguments, "command" | "name">,
-): ReadCommand {
+  output: string,
+): Pick<ShowArguments, "name" | "output"> | { readonly mistake: string } {
   const [name, ...more] = names;
   if (more.length > 0)
     return {
       mistake: `${command} takes one ${command === "fenced" ? "NODE" : "GROUP"} or none; given: ${names.length}`,
     };
   const known = outputs[command] ?? [];
-  if (options.output !== "text" && !known.includes(options.output)) {
-    return { mistake: `--output is ${JSON.stringify(options.output)}; write ${known.join(" or ")}, or leave it out` };
+  if (output !== "text" && !known.includes(output)) {
+    return { mistake: `--output is ${JSON.stringify(output)}; write ${known.join(" or ")}, or leave it out` };
   }
-  return { command, ...options, name };
+  return { name, output };
 }
 
 function readRelease(names: readonly string[], options: WriteOptions): ReadCommand {
@@ -196,15 +221,15 @@ function readRecover(names: readonly string[], options: WriteOptions): ReadComma
 function readNode(
   command: "fence" | "confirm",
   names: readonly string[],
-  given: ApiServerOptions & { readonly dryRun: boolean; readonly reason?: string; readonly yes?: boolean },
+  given: Omit<FenceArguments, "command" | "node" | "reason"> & { readonly reason?: string; readonly yes?: boolean },
 ): ReadCommand {
   const [node] = names;
   if (node === undefined || names.length > 1) return { mistake: `${command} takes one NODE; given: ${names.length}` };
   if (!isObjectName(node)) return { mistake: `${JSON.stringify(node)} is no name of a Node` };
-  const { namespace, kubeconfig, context, dryRun, reason = usualReason, yes = false } = given;
+  const { namespace, kubeconfig, context, dryRun, mark, reason = usualReason, yes = false } = given;
   const options = { namespace, kubeconfig, context, node, dryRun };
   if (command === "confirm") return yes ? { command, ...options } : { mistake: unconfirmed };
-  return reason.trim() === "" ? { mistake: "--reason is empty" } : { command, ...options, reason };
+  return reason.trim() === "" ? { mistake: "--reason is empty" } : { command, ...options, reason, mark };
 }
 
 /**
@@ -226,8 +251,8 @@ volumes, and fences nodes.
   kubectl sluice suspended [GROUP] [-n NAMESPACE] [-o json|yaml]
   kubectl sluice recover CLAIM... | GROUP [-n NAMESPACE] [--wait] [--dry-run]
   kubectl sluice recover process-groups CLUSTER ID... [-n NAMESPACE] [--wait] [--dry-run]
-  kubectl sluice fence NODE [--reason TEXT] [--dry-run]
-  kubectl sluice fenced [NODE] [-n NAMESPACE] [-o json|yaml]
+  kubectl sluice fence NODE [--reason TEXT] [--mark KEY] [--dry-run]
+  kubectl sluice fenced [NODE] [--mark KEY] [-n NAMESPACE] [-o json|yaml]
   kubectl sluice confirm NODE --yes [-n NAMESPACE] [--dry-run]
 
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
@@ -260,6 +285,8 @@ confirm is that evidence, by your word: write it once you have seen that the mac
                              pods are ready; Ctrl-C ends it
       --dry-run              for commands that write: say what would be done, and write nothing
       --reason TEXT          for fence: what the mark says; not given: ${usualReason}
+      --mark KEY             for fence and fenced: the annotation that marks a node, as FENCE_MARK of the functions has it; not
+                             given: ${functionSettings.fenceMark.fallback}
       --yes                  for confirm: the machine is off
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one

@@ -15,6 +15,7 @@ import { functionSettings } from "../table.ts";
 import {
   type ApiServerOptions,
   type Command,
+  type FencedArguments,
   help,
   type Recover,
   type ReleaseArguments,
@@ -179,10 +180,10 @@ const formatData = (list: object, output: string): string =>
 async function printFences(
   cluster: Cluster,
   namespace: string,
-  { name, output }: ShowArguments,
+  { name, mark, output }: FencedArguments,
   { out, err, emphasize }: Terminal,
 ): Promise<ExitCode> {
-  const list = escapeTexts(await inspectFences(cluster, namespace, name));
+  const list = escapeTexts(await inspectFences(cluster, namespace, { name, mark }));
   if (name !== undefined && list.nodes === 0 && list.fences.length === 0)
     throw new NotFound(`there is no Node ${name}`);
   out(output === "text" ? formatFences(list, emphasize) : formatData(list, output));

@@ -1,7 +1,8 @@
 /** `kubectl sluice fence` and `confirm`: each writes one annotation of a Node, under the revision of a read that permits it. */
-import { fenceConfirmed, fenceNever, unhealthy } from "../../functions/shared/annotations/fencing.ts";
+import { fenceConfirmed, fenceNever } from "../../functions/shared/annotations/fencing.ts";
 import { recordName } from "../../functions/shared/annotations/fencing-leases.ts";
 import { read } from "../../functions/shared/annotations/table.ts";
+import { markOf } from "../../functions/shared/fencing/mark.ts";
 import { type Cluster, hasCode, type NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { find } from "../../functions/shared/kubernetes/find.ts";
 import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
@@ -15,14 +16,15 @@ export class NotFenced extends Error {}
 type Permitted = { readonly annotation: readonly [key: string, text: string]; readonly done: string } | string;
 
 /** Marks a node: `fence-node` begins a fence. Resolves to what was done. Throws NotFenced and ClusterError. */
-export function markNode(cluster: Cluster, { node, reason, dryRun }: FenceArguments): Promise<string> {
+export function markNode(cluster: Cluster, { node, reason, mark, dryRun }: FenceArguments): Promise<string> {
+  const annotation = markOf({ settings: { fenceMark: mark } });
   return annotate(cluster, node, dryRun, async ({ metadata }) => {
-    const mark = read(unhealthy, metadata);
+    const known = read(annotation, metadata);
     if (metadata.annotations?.[fenceNever.key] !== undefined)
       throw new NotFenced(`${node} has the annotation ${fenceNever.key}, which excludes it from fences`);
-    if (mark !== undefined) return `${node} has the mark already: ${mark}`;
-    const done = `${node} is marked: ${reason}. kubectl sluice fenced shows its fence. Until that is armed, this takes it back: kubectl annotate node ${node} ${unhealthy.key}-`;
-    return { annotation: [unhealthy.key, reason], done };
+    if (known !== undefined) return `${node} has the mark already: ${known}`;
+    const done = `${node} is marked: ${reason}. kubectl sluice fenced shows its fence. Until that is armed, this takes it back: kubectl annotate node ${node} ${mark}-`;
+    return { annotation: [mark, reason], done };
   });
 }
 

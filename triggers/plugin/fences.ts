@@ -1,8 +1,10 @@
 /** The output of `kubectl sluice fenced`: fences under way, and the agents that do not reset their node by themselves. */
 import * as keys from "../../functions/shared/annotations/fencing.ts";
 import { agentName, nodeOfRecord } from "../../functions/shared/annotations/fencing-leases.ts";
-import { read } from "../../functions/shared/annotations/table.ts";
+import { type Annotation, read } from "../../functions/shared/annotations/table.ts";
+import { markOf } from "../../functions/shared/fencing/mark.ts";
 import type { Cluster, LeaseObject, NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { FencedArguments } from "./arguments.ts";
 import { formatSpan } from "./span.ts";
 import { type Emphasis, tableOf } from "./text.ts";
 
@@ -43,7 +45,12 @@ export interface FenceList {
 }
 
 /** All fences and agents, or those of one node. Throws ClusterError. */
-export async function inspectFences(cluster: Cluster, namespace: string, name?: string): Promise<FenceList> {
+export async function inspectFences(
+  cluster: Cluster,
+  namespace: string,
+  { name, mark: fenceMark }: Pick<FencedArguments, "name" | "mark">,
+): Promise<FenceList> {
+  const mark = markOf({ settings: { fenceMark } });
   const [nodes, leases] = await Promise.all([cluster.list("nodes", {}), cluster.list("leases", { namespace })]);
   const isAsked = (node: string) => name === undefined || node === name;
   const byNode = new Map(nodes.items.map((node) => [node.metadata.name, node]));
@@ -54,14 +61,14 @@ export async function inspectFences(cluster: Cluster, namespace: string, name?: 
     }),
   );
   const agents = new Map(leases.items.map((lease) => [lease.metadata.name, lease]));
-  const marked = nodes.items.filter(({ metadata }) => read(keys.unhealthy, metadata) !== undefined);
+  const marked = nodes.items.filter(({ metadata }) => read(mark, metadata) !== undefined);
   const fenced = [...new Set([...records.keys(), ...marked.map(({ metadata }) => metadata.name)])].sort();
   const asked = [...byNode.keys()].filter(isAsked).sort();
   const unarmed = asked.flatMap((node) => unarmedAgent(node, agents.get(agentName(node))) ?? []);
   return {
     namespace,
     at: new Date(cluster.serverTimeMs()).toISOString(),
-    fences: fenced.filter(isAsked).map((node) => inspectFence(node, byNode.get(node), records.get(node))),
+    fences: fenced.filter(isAsked).map((node) => inspectFence(node, byNode.get(node), records.get(node), mark)),
     nodes: asked.length,
     armed: asked.length - unarmed.length,
     unarmed,
@@ -86,9 +93,14 @@ export function readRecord({ metadata }: LeaseObject) {
 export const isReady = ({ status }: NodeObject): boolean =>
   status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
 
-function inspectFence(name: string, node: NodeObject | undefined, lease: LeaseObject | undefined): FenceInspection {
-  const mark = node && read(keys.unhealthy, node.metadata);
-  const shown = { node: name, mark: mark ?? null, ready: node === undefined ? null : isReady(node) };
+function inspectFence(
+  name: string,
+  node: NodeObject | undefined,
+  lease: LeaseObject | undefined,
+  mark: Annotation<string>,
+): FenceInspection {
+  const reason = node && read(mark, node.metadata);
+  const shown = { node: name, mark: reason ?? null, ready: node === undefined ? null : isReady(node) };
   const record = lease && readRecord(lease);
   if (record === undefined || record === "unreadable") {
     const [since, fenceId, evidence, hold] = [null, null, null, null];

@@ -35,13 +35,18 @@ test("suspended takes one group or none and prints JSON or YAML; recover takes a
 });
 
 test("fence takes a node and a reason; confirm takes a node, and --yes; fenced takes one node or none", () => {
-  const fence = { command: "fence", ...nowhere, node: "node-1", reason: "kubectl sluice fence", dryRun: false };
+  const mark = "sluice.dev/unhealthy";
+  const fence = { command: "fence", ...nowhere, node: "node-1", reason: "kubectl sluice fence", mark, dryRun: false };
   assert.deepEqual(read("fence node-1"), fence);
   assert.deepEqual(read("fence node-1 --reason=silent --dry-run"), { ...fence, reason: "silent", dryRun: true });
   const confirm = { command: "confirm", ...nowhere, namespace: "fencing", node: "node-1", dryRun: false };
   assert.deepEqual(read("confirm node-1 --yes -n fencing"), confirm);
-  assert.deepEqual(read("fenced -o yaml"), { command: "fenced", ...nowhere, name: undefined, output: "yaml" });
-  assert.deepEqual(read("fenced node-1"), { command: "fenced", ...nowhere, name: "node-1", output: "text" });
+  assert.deepEqual(read("fenced -o yaml"), { command: "fenced", ...nowhere, name: undefined, output: "yaml", mark });
+  const fenced = { command: "fenced", ...nowhere, name: "node-1", output: "text", mark };
+  assert.deepEqual(read("fenced node-1"), fenced);
+  const other = "example.com/broken";
+  assert.deepEqual(read(`fence node-1 --mark ${other}`), { ...fence, mark: other });
+  assert.deepEqual(read(`fenced node-1 --mark=${other}`), { ...fenced, mark: other });
 });
 
 test("the plugin prints its help without arguments, and wherever the command line has --help", () => {
@@ -78,6 +83,9 @@ test("a wrong command line is answered by one message that names the mistake", (
     "fence a b": /^fence takes one NODE; given: 2$/,
     "fence Node": /^"Node" is no name of a Node$/,
     "fence a --reason=": /^--reason is empty$/,
+    "fence a --mark=": /^--mark is ""; write one key, such as example\.com\/broken; none of kubernetes\.io, /,
+    "fenced --mark sluice.dev/fence": /^--mark is "sluice\.dev\/fence"; write one key, /,
+    "confirm a --mark b/c": /^--mark belongs to fence and fenced, not to confirm$/,
     "fence a --yes": /^--yes belongs to confirm, not to fence$/,
     "fenced a b": /^fenced takes one NODE or none; given: 2$/,
     "confirm a": /^confirm ends what keeps the pods .* Write --yes once you have seen that it is off$/,
@@ -98,6 +106,7 @@ test("the help names every option and every exit code, and fits a terminal", () 
     "--wait",
     "--dry-run",
     "--reason",
+    "--mark",
     "--yes",
     "--kubeconfig",
     "--context",

@@ -34,6 +34,17 @@ test("fence writes the mark once, under the revision of a read, and says how it 
   assert.match(again.out, /has the mark already: silent/);
 });
 
+test("with --mark, fence writes the key that FENCE_MARK names, fenced shows that mark, and the usual key is none", async () => {
+  const [world, key] = [nodeWorld({ isAgentless: true }), "example.com/broken"];
+  world.annotate({ [mark]: "another tool" });
+  assert.equal((await run(world, `fenced --mark ${key}`)).err[0], "no node is fenced or marked");
+  const { code, out, wrote } = await run(world, `fence a-0 --mark ${key} --reason=silent`);
+  assert.deepEqual([code, wrote, text(world, key), text(world, mark)], [0, ["patch nodes"], "silent", "another tool"]);
+  assert.match(out, /: kubectl annotate node a-0 example\.com\/broken-$/m);
+  assert.match((await run(world, `fence a-0 --mark ${key}`)).out, /has the mark already: silent/);
+  assert.match((await run(world, `fenced a-0 --mark ${key}`)).out, /^a-0 +- +- +- +- +yes +silent$/m);
+});
+
 test("fence is refused for a Node that is gone, and for one that excludes itself, also if it does so in between", async () => {
   const world = nodeWorld();
   assert.deepEqual((await run(world, "fence b-0")).err, ["there is no Node b-0"]);
