@@ -1,6 +1,7 @@
 /** Which Machine a Node has, whether its mark counts, and the settings that say what a mark is. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { decideUnmarking } from "../../../../functions/fence-node/decide-unmarking.ts";
 import {
   isMachineOf,
   type MachineSeen,
@@ -120,6 +121,28 @@ test("a Machine loses the mark before its Node is given back, and keeps it while
   }
   const anew = { ...recovering, settlingMs: recovering.sinceMs };
   assert.equal(decided({ node: ready, record: anew }).step?.kind, "clean-node", "the mark asks for another fence");
+});
+
+test("a fence that may not take the mark off its Machine tries once a minute, and one that may does it at once", () => {
+  const machine = seen();
+  assert.deepEqual(decideUnmarking({ node: { ...back, machine }, name: "n", isRefused: true }, "recovering"), {
+    guard: "not-permitted",
+    hold: "not-permitted",
+    message:
+      "the fence of n has ended, and the API server does not let Sluice take the mark off the Machine clusters/m: give the right to patch it, or remove the mark",
+    step: undefined,
+    requeueAfterMs: 60_000,
+  });
+  for (const guard of ["recovering", "taking-back"])
+    assert.deepEqual(decideUnmarking({ node: { ...back, machine }, name: "n" }, guard), {
+      guard,
+      message: "the Machine clusters/m loses the mark: the fence of n has ended",
+      step: { kind: "unmark-machine", machine },
+      requeueAfterMs: undefined,
+    });
+  for (const node of [undefined, back])
+    for (const isRefused of [false, true])
+      assert.equal(decideUnmarking({ node, name: "n", isRefused }, "x"), undefined);
 });
 
 test("FENCE_MARK is one key of an annotation: none of Kubernetes, and no other one of Sluice", () => {

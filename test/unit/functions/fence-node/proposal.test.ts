@@ -41,6 +41,11 @@ suite("the peers that are proposed", () => {
     }
   });
 
+  test("an agent that has been silent for just less than a minute is a new peer", () => {
+    const agents = adopted(cluster(3, (at) => (at === 1 ? { silentMs: 59_999 } : {})));
+    assert.deepEqual(peersOf(agents, 0), [1, 2]);
+  });
+
   test("a peer stays until it has been silent for two minutes, is gone, or has another key", () => {
     const agents = adopted(cluster(4));
     const later = (change: Partial<SurveyedAgent>) =>
@@ -98,6 +103,7 @@ suite("the peers that are proposed", () => {
     );
     const counts = [...asked.values()].map(({ length }) => length);
     assert.ok(Math.min(...counts) >= 9 && Math.max(...counts) <= 15, counts.join());
+    assert.equal(decideProposals(agents).size, 0, "a full list stays as it is");
   });
 
   test("peers of the own zone keep their places when other zones get agents, up to a third", () => {
@@ -130,5 +136,57 @@ suite("the peers that are proposed", () => {
     const more = adopted([...agents, agentOf(40, { zone: "b" })]);
     for (const at of agents.keys()) assert.deepEqual(peersOf(more, at), peersOf(agents, at), `${at}`);
     assert.equal(peersOf(more, 40).length, 12);
+  });
+
+  test("of more than 64 agents that could be peers the first 64 after a node are compared, so that a survey stays cheap", () => {
+    const agents = adopted(cluster(100, (at) => ({ zone: at === 0 ? "b" : "a" })));
+    // By turns of the zones the only agent of zone b comes first: it is the 64th one after the agent at place 36.
+    for (const [at, { peers }] of agents.entries()) {
+      const takes = at >= 36 && at < 60;
+      assert.deepEqual([namesOf(peers).includes(0), peers.length], takes ? [true, 1] : [false, 12], `${at}`);
+    }
+  });
+
+  test("in a large cluster whose names go by their zones, each list still has most of its peers elsewhere", () => {
+    const zoneOf = (at: number) => (at < 100 ? "a" : "b");
+    for (const [at, { peers }] of adopted(cluster(200, (one) => ({ zone: zoneOf(one) }))).entries()) {
+      const elsewhere = namesOf(peers).filter((peer) => zoneOf(peer) !== zoneOf(at));
+      assert.equal(peers.length, 12);
+      assert.ok(elsewhere.length >= 8, `${at}: ${elsewhere.length}`);
+    }
+  });
+
+  test("where fewer agents can be asked than all lists need, each is asked by 24 nodes and by no more", () => {
+    const agents = adopted(cluster(100, (at) => (at < 40 ? {} : { fingerprint: undefined })));
+    const asked = Map.groupBy(
+      agents.flatMap(({ peers }) => namesOf(peers)),
+      (at) => at,
+    );
+    assert.deepEqual(new Set([...asked.values()].map(({ length }) => length)), new Set([24]));
+  });
+
+  test("of lists that name one agent more than 24 times, as a hand may have written them, 24 keep it", () => {
+    const wanted = [{ name: "node-000", fingerprint: print(0) }];
+    const agents = adopted(cluster(31, (at) => (at === 0 ? {} : { peers: wanted })));
+    const askers = agents.filter(({ peers }) => namesOf(peers).includes(0)).map(({ name }) => Number(name.slice(5)));
+    assert.deepEqual(
+      askers,
+      [...Array(24).keys()].map((at) => at + 1),
+    );
+  });
+
+  test("lists that stay count once: a node that joins gets peers that each have room for it", () => {
+    const agents = adopted(cluster(20));
+    const more = adopted([...agents, agentOf(20)]);
+    assert.equal(peersOf(more, 20).length, 12);
+  });
+
+  test("the agents that fewest nodes ask are taken first", () => {
+    const busy = [{ name: "node-001", fingerprint: print(1) }];
+    const agents = adopted(cluster(16, (at) => (at > 1 ? { peers: busy } : {})));
+    assert.deepEqual(
+      peersOf(agents, 0),
+      [...Array(12).keys()].map((at) => at + 2),
+    );
   });
 });
