@@ -42,6 +42,7 @@ test("each operand of a condition is removed alone, so that every clause of a ru
     "d → true",
   ]);
   assert.deepEqual(changes("const a = b || c;"), ["b || c → (b) && (c)", "b → false", "c → false"]);
+  assert.deepEqual(changes("const a = b && { c };"), ["b && { c } → (b) || ({ c })", "b → true"]);
 });
 
 test("calls for their effect, assignments and early exits are removed; a last return is no early exit", () => {

@@ -88,6 +88,8 @@ function asPart(node: AnyNode, parent: AnyNode): MutationSite[] {
     }
     // Chains are flattened: a && b && c loses a, b or c.
     if (node.type === "LogicalExpression" && node.operator === parent.operator) return [];
+    // An object is the value of its chain, and no condition of it.
+    if (node.type === "ObjectExpression") return [];
     return [place(node, [parent.operator === "&&" ? "true" : "false"], { kind: "truth" })];
   }
   return [];

@@ -125,6 +125,7 @@ test("a storm is noted when it is seen first and every 20 seconds, also while a 
   assert.equal(seen(nowMs - 500, short)?.kind, "note-storm");
   assert.equal(seen(nowMs - 499, short)?.kind, "note-hold");
   assert.equal(seen(nowMs + 20_000)?.kind, "note-storm", "by a clock that was set back");
+  assert.equal(seen(undefined, settingsWith({ fenceStormCooldownMs: 2 }))?.kind, "note-storm");
   assert.equal(seen(undefined, settingsWith({ fenceStormCooldownMs: 0 }))?.kind, "note-hold");
 });
 

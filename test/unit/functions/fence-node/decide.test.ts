@@ -37,6 +37,7 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
   ["a name that the Lease of the slots needs gets none", { name: "slots" }, "name-reserved"],
   ["a Node that has never reported a boot gets none", { node: { ...marked, bootId: "" } }, "boot-unknown"],
   ["a Node that has never reported a machine gets none", { node: { ...marked, systemUuid: "" } }, "boot-unknown"],
+  ["a node without an agent is proposed no peers", { node: clean, agent: undefined, proposal: [] }, "not-marked"],
   ["a record of another version stays as it is", { record: "unreadable" }, "record-unreadable"],
   ["without a record the taint of a fence goes", { node: { ...tainted, mark: undefined } }, "cleaning", "clean-node"],
   ["without a record the agent's Lease names no fence", { node: clean, agent: armedAgent }, "cleaning", "disarm"],

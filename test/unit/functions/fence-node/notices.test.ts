@@ -47,6 +47,11 @@ test("an agent that is armed again is reported once, and so is another reason, o
   ]);
 });
 
+test("a Node that was made anew under the name of another one is a new one: its agent is reported by its own second survey", () => {
+  const anew: ObservedAgent = { ...silentPeers, uid: "uid-2" };
+  assert.deepEqual(played([silentPeers], [anew], [anew]), [[], [], ["not peers-silent"]]);
+});
+
 test("a large cluster without watchdogs gets a few Events with each survey, and all of them in the end", () => {
   const agents = Array.from({ length: 25 }, (_, at) => ({ ...silentPeers, node: `n-${at}`, uid: `uid-${at}` }));
   const counts = played(agents, agents, agents, agents, agents).map(({ length }) => length);

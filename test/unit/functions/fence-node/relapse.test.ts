@@ -40,6 +40,8 @@ test("a node is not fenced again while something is known of it, in its first bo
   assert.equal(isUnknownAgain({ node: { ...silent, unknownSinceMs: 0 }, record, nowMs: nowMs - 1 }), false);
   assert.equal(isUnknownAgain({ node: silent, record: inPhase("fenced"), nowMs }), false);
   assert.equal(isUnknownAgain({ node: undefined, record, nowMs }), false);
+  for (const none of [undefined, "unreadable"] as const)
+    assert.equal(isUnknownAgain({ node: silent, record: none, nowMs }), false);
 });
 
 test("our out-of-service goes before all else once another boot is there: that has not stopped", () => {

@@ -51,7 +51,10 @@ suite("time as evidence", () => {
       { permitLifeMs: undefined },
       { peers: [] },
     ];
-    for (const change of changes) assert.deepEqual(decideTime(view(change)), { kind: "no-evidence" });
+    for (const change of changes) {
+      assert.deepEqual(decideTime(view(change)), { kind: "no-evidence" });
+      assert.deepEqual(decideEvidence(tainted, armed, view(change)), { kind: "none" });
+    }
   });
 
   test("a node whose kubelet reports is alive, however long its fence has been armed", () => {
@@ -123,6 +126,27 @@ suite("time as evidence", () => {
       time: view({ peers: [peer("b", { contactMs: 0 })] }),
     });
     assert.deepEqual([usual.guard, usual.requeueAfterMs], ["quorum", 3_000]);
+  });
+
+  test("a fence that waits for its time is reconciled every three seconds, and when the time is over", () => {
+    const after = (armedMs: number) => {
+      const fence = { record: armed, node: tainted, agent: armedAgent, time: view({ armedMs }) };
+      const { guard, requeueAfterMs } = decided(fence);
+      return [guard, requeueAfterMs];
+    };
+    assert.deepEqual(after(101_000), ["armed", 1_000]);
+    assert.deepEqual(after(110_000), ["armed", 3_000]);
+  });
+
+  test("a Node that is Ready for five minutes after the time has a watchdog that does nothing: time is no evidence any more", () => {
+    const late = (overMs: number) => view({ isReady: true, beganMs: 162_000 + overMs });
+    assert.equal(decideEvidence(tainted, armed, late(299_999)).kind, "blocked");
+    assert.equal(decideEvidence(tainted, armed, late(300_000)).kind, "watchdog-silent");
+    const fence = { record: armed, node: tainted, time: late(300_000) };
+    const { guard, step } = decided({ ...fence, agent: armedAgent });
+    assert.deepEqual([guard, step?.kind], ["still-alive", "note-agent"]);
+    assert.equal(step?.kind === "note-agent" && step.agent.mode, "explicit-only");
+    assert.equal(decided({ ...fence, agent: undefined }).guard, "no-agent", "no Lease names that watchdog");
   });
 
   test("peers that prove and peers that excuse are one more than all of them, and those that excuse are more than half", () => {

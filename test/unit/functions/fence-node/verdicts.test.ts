@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { needsBound } from "../../../../functions/fence-node/decide.ts";
-import type { FenceSnapshot, NodeSeen } from "../../../../functions/fence-node/snapshot.ts";
+import type { AgentSeen, FenceSnapshot, NodeSeen } from "../../../../functions/fence-node/snapshot.ts";
 import {
   agent,
   armed,
@@ -12,6 +12,7 @@ import {
   claimed,
   decided,
   inPhase,
+  noted,
   othersTaint,
   shown,
   tainted,
@@ -73,6 +74,32 @@ test("the Node says again what differs from the record: the id, the phase or the
     const { step } = decided({ record, node, agent: armedAgent });
     assert.deepEqual(step, { kind: "show", node, shown: right.shown });
   }
+});
+
+test("a fence that is armed again notes the agent as it is now, and a watchdog that did nothing stays distrusted", () => {
+  const modeAfter = (was: "armed" | "explicit-only", is: "armed" | "explicit-only") => {
+    const record = { ...armed, agent: { ...noted, mode: was } };
+    const { step } = decided({ record, node: tainted, agent: { ...agent, resourceVersion: "32", mode: is } });
+    return step?.kind === "note-agent" ? step.agent.mode : step?.kind;
+  };
+  assert.equal(modeAfter("armed", "armed"), "armed");
+  assert.equal(modeAfter("armed", "explicit-only"), "explicit-only");
+  assert.equal(modeAfter("explicit-only", "explicit-only"), "explicit-only");
+  assert.equal(modeAfter("explicit-only", "armed"), "explicit-only");
+});
+
+test("a fence for which time is no evidence names the reason: a watchdog that did nothing, or what the agent says of itself", () => {
+  const why = (was: "armed" | "explicit-only", change: Partial<AgentSeen>) =>
+    decided({
+      record: { ...armed, agent: { ...noted, mode: was } },
+      node: tainted,
+      agent: { ...armedAgent, ...change },
+    }).message;
+  assert.match(why("explicit-only", { mode: "armed" }), /^the watchdog of n did not reset it in time, /);
+  assert.match(why("armed", { mode: "armed", why: undefined }), /^the agent of n says that it is armed, so /);
+  assert.match(why("explicit-only", {}), /^the agent of n says that it is explicit-only \(no-peers\), so /);
+  assert.match(why("armed", {}), /^the agent of n says that it is explicit-only \(no-peers\), so /);
+  assert.match(why("armed", { mode: undefined }), /^the agent of n says that it is in no mode that is known /);
 });
 
 test("a wait says when the node is reconciled again", () => {

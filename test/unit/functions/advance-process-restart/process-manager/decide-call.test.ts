@@ -91,6 +91,7 @@ test("without files of its sum nothing is stopped or started, but a kill and a s
   assert.equal(decided(call("start"), view("stopped", { ...none, commanded: "stop" })), "412 refused");
   assert.equal(decided(call("start"), view("started", none)), "200 none");
   assert.equal(decided(call("kill"), view("started", none)), "202 sent");
+  assert.equal(decided(call("kill"), view("failed", none)), "202 sent");
   assert.equal(decided(call("stop", { sum: undefined }), view("started", none)), "202 draining");
 });
 
@@ -119,6 +120,8 @@ test("a line of the runner is read as a whole, or not at all", () => {
   assert.deepEqual(parseReport(line), whole);
   const empty = { state: "waiting", handledEpoch: undefined, attempts: 0, sum: undefined, since };
   assert.deepEqual(parseReport(`waiting - 0 - ${since} - -`), { ...empty, pid: undefined, processId: undefined });
+  const counts = parseReport(`started 3x - - ${since} x7 boot.7.8`);
+  assert.deepEqual([counts?.handledEpoch, counts?.attempts, counts?.pid], [undefined, 0, undefined]);
   for (const text of ["", "started", "started 3 2", "unknown 3 2 - t 7 b", `${line.trim()} more`]) {
     assert.equal(parseReport(text), undefined, text);
   }

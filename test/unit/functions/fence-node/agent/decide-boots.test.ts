@@ -30,6 +30,7 @@ test("a start of the watchdog is noted once, and an hour of contact shows that t
   const over = historyAfterRenewal(running, 3_600_000);
   assert.deepEqual(over, before("over", 0));
   assert.equal(historyAfterRenewal(over, 0), over, "a lost contact does not shorten the boot");
+  assert.equal(historyAfterRenewal(over, 7_200_000), over, "nothing more is to be written");
   assert.equal(historyAfterStart(over), over);
   assert.deepEqual(historyAfterStop(running), before("over"));
 });

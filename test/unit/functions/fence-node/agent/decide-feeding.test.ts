@@ -49,6 +49,7 @@ const cases: readonly (readonly [string, Partial<FeedingView>, ReturnType<typeof
   ["2 W after the last feed", { fence, isTainted: true, fedMs: 80_000 }, "reset"],
   ["a fence, and no watchdog", { fence, isTainted: true, watchdogMs: undefined }, "reset"],
   ["a fence without the taint, a permit, and no watchdog", { fence, watchdogMs: undefined }, "feed"],
+  ["a taint without a fence of this boot, and a permit", { isTainted: true, isArmed: true }, "feed"],
   ["no fence, and no watchdog", { watchdogMs: undefined }, "feed"],
   ["no fence, long after the last feed", { fedMs: 0 }, "feed"],
   ["a permit in a loop of boots, and a device that does not run", { isLoop: true, fedMs: undefined }, "wait"],
