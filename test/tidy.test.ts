@@ -47,7 +47,13 @@ test("a function imports its own files and ../shared, and nothing beside it", ()
 });
 
 /** The worlds that suites run in, and what suites borrow from each other. */
-const commonGround = ["test/support/", "test/fake-cluster/", "test/controlplane/", "test/fencing/"];
+const commonGround = [
+  "test/support/",
+  "test/fake-cluster/",
+  "test/controlplane/",
+  "test/fencing/",
+  "test/process-manager/",
+];
 
 test("a suite imports its own folder, what suites borrow from each other, and the product", () => {
   const suiteOf = (path: string) => /^test\/[^/]+\//.exec(path)?.[0] ?? "test/";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { access, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { launch } from "./processes.ts";
 
@@ -21,6 +21,8 @@ export interface Recipe {
   /** First part of the folder's name in the cache. */
   readonly name: string;
   readonly builds: readonly GoBuild[];
+  /** Paths of other files from which the folder is made: it is made anew when one of them changes. */
+  readonly sources?: readonly string[];
   /** Files that make the folder complete. */
   readonly files: readonly string[];
   /** Said before building, so that the user knows why nothing happens for minutes. */
@@ -80,6 +82,10 @@ export async function recipeFolder(recipe: Recipe): Promise<string> {
       hash.update(`\n${build.module}/${file}\n`);
       hash.update(await readFile(join(folder, file)));
     }
+  }
+  for (const source of recipe.sources ?? []) {
+    hash.update(`\n${basename(source)}\n`);
+    hash.update(await readFile(source));
   }
   return join(cacheFolder(), `${recipe.name}-${hash.digest("hex").slice(0, 16)}`);
 }

@@ -4,7 +4,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
@@ -52,24 +52,31 @@ export interface PodOptions {
   readonly files?: Readonly<Record<string, string | Buffer>> | undefined;
   /** For the runner, the process and its hooks. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** The process, as a command line. Default: a script that writes into the journal when it starts and stops. */
+  readonly command?: readonly string[] | undefined;
+  /** The group of its volumes, as with an `fsGroup`. Default: that of this process. */
+  readonly group?: number | undefined;
 }
 
 export class PlayedPod {
   readonly folder: string;
   readonly #shell: RunnerShell;
   readonly #environment: Readonly<Record<string, string>>;
+  readonly #command: readonly string[] | undefined;
   readonly #launched: Launched[] = [];
   #mounts = 0;
 
-  private constructor(folder: string, shell: RunnerShell, environment: Readonly<Record<string, string>>) {
+  private constructor(folder: string, shell: RunnerShell, { environment = {}, command }: PodOptions) {
     this.folder = folder;
     this.#shell = shell;
     this.#environment = environment;
+    this.#command = command;
   }
 
   static async make(shell: RunnerShell, options: PodOptions = {}): Promise<PlayedPod> {
-    const pod = new PlayedPod(await mkdtemp(join(tmpdir(), "sluice-pod-")), shell, options.environment ?? {});
+    const pod = new PlayedPod(await mkdtemp(join(tmpdir(), "sluice-pod-")), shell, options);
     for (const made of ["state", "files"]) await mkdir(pod.path(made));
+    if (options.group !== undefined) await pod.#share(options.group);
     await writeFile(pod.path("journal"), "");
     await writeFile(pod.path("database.sh"), database);
     if (!("files" in options)) await pod.mount({ "db.yml": "first" });
@@ -79,6 +86,15 @@ export class PlayedPod {
 
   path(...parts: string[]): string {
     return join(this.folder, ...parts);
+  }
+
+  /** What is made in its volumes belongs to the group. */
+  async #share(group: number): Promise<void> {
+    await chmod(this.folder, 0o755);
+    for (const made of ["state", "files"]) {
+      await chown(this.path(made), -1, group);
+      await chmod(this.path(made), 0o2770);
+    }
   }
 
   /** As the kubelet does: the files come in a folder of their own, and one rename replaces all of them. */
@@ -110,7 +126,7 @@ export class PlayedPod {
     const [file = "sh", ...more] = this.#shell.command;
     const env = { PATH: this.#shell.system, ...this.volumes, ...this.#environment, ...environment };
     const assignments = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-    const command = args.length > 0 ? args : [file, ...more, this.path("database.sh")];
+    const command = args.length > 0 ? args : (this.#command ?? [file, ...more, this.path("database.sh")]);
     const line = ["-i", ...assignments, file, ...more, runnerScript, ...command];
     const [program, all] = isContainer ? ["unshare", [...container, "env", ...line]] : ["env", line];
     const launched = launch(program, all, { output: { file: this.path("log") } });

@@ -36,26 +36,34 @@ export interface CallFields {
   readonly uid?: string;
 }
 
+export interface ServedPodOptions extends PodOptions {
+  /** Default: clients have no time to leave. */
+  readonly drainSeconds?: string;
+  /** Default: 127.0.0.1. */
+  readonly address?: string;
+  /** Default: a free one, which is reserved. */
+  readonly port?: number;
+}
+
 export class ServedPod {
   readonly pod: PlayedPod;
+  readonly address: string;
   readonly port: number;
   readonly #drainSeconds: string;
   #server: Launched | undefined;
 
-  private constructor(pod: PlayedPod, port: number, drainSeconds: string) {
+  private constructor(pod: PlayedPod, port: number, { drainSeconds = "0", address = "127.0.0.1" }: ServedPodOptions) {
     this.pod = pod;
     this.port = port;
+    this.address = address;
     this.#drainSeconds = drainSeconds;
   }
 
-  static async make(
-    shell: RunnerShell,
-    { drainSeconds = "0", ...options }: PodOptions & { readonly drainSeconds?: string } = {},
-  ): Promise<ServedPod> {
+  static async make(shell: RunnerShell, options: ServedPodOptions = {}): Promise<ServedPod> {
     const pod = await PlayedPod.make(shell, options);
     await mkdir(pod.path("token"));
     await writeFile(pod.path("token", "token"), `${token}\n`);
-    return new ServedPod(pod, await freePort(), drainSeconds);
+    return new ServedPod(pod, options.port ?? (await freePort()), options);
   }
 
   /** The environment of the server. */
@@ -63,7 +71,7 @@ export class ServedPod {
     return {
       ...this.pod.volumes,
       POD_UID: podUid,
-      POD_IP: "127.0.0.1",
+      POD_IP: this.address,
       SLUICE_PORT: `${this.port}`,
       SLUICE_TOKEN_FILE: this.pod.path("token", "token"),
       SLUICE_CERTIFICATE: this.pod.path("certificate"),
@@ -104,7 +112,7 @@ export class ServedPod {
     const authorization = "authorization" in asked ? asked.authorization : `Bearer ${token}`;
     const { promise, resolve, reject } = Promise.withResolvers<Answered>();
     const headers = authorization === undefined ? {} : { authorization };
-    const options = { host: "127.0.0.1", port: this.port, path, method, headers, agent: false as const };
+    const options = { host: this.address, port: this.port, path, method, headers, agent: false as const };
     const receive = async (answer: IncomingMessage) => {
       const text = Buffer.concat(await Array.fromAsync(answer as AsyncIterable<Buffer>)).toString("utf8");
       resolve({ status: answer.statusCode ?? 0, body: JSON.parse(text) });

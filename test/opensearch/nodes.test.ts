@@ -1,0 +1,115 @@
+/** What real nodes do and answer: on this everything rests that restarts a process of a database. */
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { eventually } from "../controlplane/api.ts";
+import { Nodes, slowMs } from "./nodes.ts";
+import { openSearchForTests } from "./program.ts";
+
+const home = await openSearchForTests();
+const names = ["db-zone-a-0", "db-zone-b-0", "db-zone-c-0"];
+const [first = "", second = "", third = ""] = names;
+const marker = "cluster.metadata.sluice_restart_hold";
+const allocation = "cluster.routing.allocation.enable";
+
+interface Settings {
+  readonly persistent: Readonly<Record<string, string>>;
+}
+
+suite("three nodes of a real OpenSearch", { skip: home === undefined }, () => {
+  let nodes: Nodes;
+
+  before(async () => {
+    if (home === undefined) return;
+    nodes = await Nodes.make(home, names);
+    await Promise.all(names.map((name) => nodes.start(name)));
+  });
+
+  after(() => nodes?.close());
+
+  const settings = async () => (await nodes.ask<Settings>(second, "/_cluster/settings?flat_settings=true")).body;
+  const set = (persistent: Readonly<Record<string, string | null>>) =>
+    nodes.ask(first, "/_cluster/settings?flat_settings=true", "PUT", { persistent });
+  const members = async () => {
+    const { body } = await nodes.ask<{ readonly nodes: object }>(first, "/_nodes/http?filter_path=nodes.*.name");
+    return Object.keys(body.nodes).length;
+  };
+
+  test("they are one cluster, which is green with an index that has a copy on each", async () => {
+    const index = { settings: { number_of_shards: 1, number_of_replicas: 2 } };
+    assert.equal((await nodes.ask(first, "/documents", "PUT", index)).status, 200);
+    assert.equal((await nodes.green(second)).number_of_nodes, 3);
+  });
+
+  test("each names all of them with addresses and roles, by the name of its pod", async () => {
+    const filter = "filter_path=_nodes,nodes.*.name,nodes.*.host,nodes.*.ip,nodes.*.roles";
+    const { body } = await nodes.ask<{
+      readonly _nodes: object;
+      readonly nodes: Readonly<
+        Record<string, { readonly name: string; readonly ip: string; readonly roles: string[] }>
+      >;
+    }>(third, `/_nodes/http?${filter}`);
+    assert.deepEqual(body._nodes, { total: 3, successful: 3, failed: 0 });
+    const listed = Object.values(body.nodes).map(({ name, ip }) => [name, ip]);
+    assert.deepEqual(
+      listed.sort(),
+      names.map((name) => [name, nodes.addressOf(name)]),
+    );
+    assert.ok(Object.values(body.nodes).every(({ roles }) => roles.includes("cluster_manager")));
+    const known = new Set(Object.keys(body.nodes));
+    for (const name of names) {
+      const state = await nodes.ask<{ readonly master_node: string; readonly cluster_name: string }>(
+        name,
+        "/_cluster/state/master_node?local=true",
+      );
+      assert.ok(known.has(state.body.master_node), name);
+    }
+  });
+
+  test("one write takes a setting and a free key of the cluster's metadata, and both are removed again", async () => {
+    const { status } = await set({ [allocation]: "primaries", [marker]: "r1;previous=" });
+    assert.equal(status, 200);
+    assert.deepEqual((await settings()).persistent, { [allocation]: "primaries", [marker]: "r1;previous=" });
+    assert.equal((await set({ [allocation]: null, [marker]: null })).status, 200);
+    assert.deepEqual((await settings()).persistent, {});
+  });
+
+  test("an unknown setting beside the key is refused, and then nothing is written", async () => {
+    const { status } = await set({ "cluster.no_such_setting": "x", [marker]: "r2;previous=" });
+    assert.equal(status, 400);
+    assert.deepEqual((await settings()).persistent, {});
+  });
+
+  test("a flush reports its shards", async () => {
+    const { status, body } = await nodes.ask<{ readonly _shards: { readonly failed: number } }>(
+      first,
+      "/_flush",
+      "POST",
+    );
+    assert.deepEqual([status, body._shards.failed], [200, 0]);
+  });
+
+  test("a node that stops is no member while it is away, and a member of a green cluster when it is back", async () => {
+    const end = await nodes.stop(third);
+    // By its own hook for SIGTERM, and not after its time limit of 10 s.
+    assert.equal(end?.code, 143);
+    await eventually("two members", slowMs, async () => ((await members()) === 2 ? true : undefined));
+    const { body } = await nodes.ask<{ readonly status: string }>(first, "/_cluster/health");
+    assert.equal(body.status, "yellow");
+    await nodes.start(third);
+    assert.equal((await nodes.green(first)).number_of_nodes, 3);
+  });
+
+  test("a node that has no master answers 503 and knows itself alone", async () => {
+    await Promise.all([nodes.stop(second), nodes.stop(third)]);
+    await eventually("no master", slowMs, async () => {
+      const { status } = await nodes.ask(first, "/_cluster/health?timeout=1s");
+      return status === 503 ? true : undefined;
+    });
+    const state = await nodes.ask<{ readonly master_node: string | null }>(
+      first,
+      "/_cluster/state/master_node?local=true",
+    );
+    assert.deepEqual([state.status, state.body.master_node ?? ""], [200, ""]);
+    assert.equal(await members(), 1);
+  });
+});

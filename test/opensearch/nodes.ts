@@ -1,0 +1,192 @@
+/**
+ * Nodes of one real OpenSearch cluster, on addresses of their own of the loopback network. Each keeps its data while it is down,
+ * as on a volume. The file with its settings is the same for all, and the environment has what differs, as in the pods of a
+ * StatefulSet.
+ */
+import { chmod, chown, cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually } from "../controlplane/api.ts";
+import { freePort, releasePorts } from "../controlplane/ports.ts";
+import { type End, type Launched, launch, tail } from "../controlplane/processes.ts";
+
+/** Time that a start, or a change in the cluster, may take on a busy machine. */
+export const slowMs = 240_000;
+
+/** OpenSearch refuses to run as root. */
+const isRoot = process.getuid?.() === 0;
+/** The user "nobody" of most systems. */
+const otherUser = 65_534;
+/** The group that must be able to read the files of a node; undefined where that is this process's own. */
+export const nodeGroup = isRoot ? otherUser : undefined;
+
+/** Without these flags of the distribution a node takes 30 s to stop. */
+const flags = [
+  "-Dlog4j2.disable.jmx=true",
+  "-Dlog4j.shutdownHookEnabled=false",
+  "-Dio.netty.noUnsafe=true",
+  "-Dio.netty.noKeySetOptimization=true",
+  "-Dio.netty.recycler.maxCapacityPerThread=0",
+  "-Dio.netty.allocator.numDirectArenas=0",
+];
+
+const logging = `status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}][%-5p][%-25c{1.}] [%node_name] %m%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+`;
+
+/** What a node has answered. */
+export interface NodeAnswer<T = unknown> {
+  readonly status: number;
+  readonly body: T;
+}
+
+export interface Health {
+  readonly status: string;
+  readonly number_of_nodes: number;
+}
+
+export class Nodes {
+  readonly names: readonly string[];
+  /** The port of HTTP at every node's own address, as with pods. */
+  readonly port: number;
+  readonly #folder: string;
+  readonly #transportPort: number;
+  readonly #network: string;
+  readonly #processes = new Map<string, Launched>();
+
+  private constructor(folder: string, names: readonly string[], port: number, transportPort: number) {
+    this.#folder = folder;
+    this.names = names;
+    this.port = port;
+    this.#transportPort = transportPort;
+    // A network for each process, so that two do not meet: all of 127/8 is this machine.
+    this.#network = `127.${1 + (process.pid % 250)}.253`;
+  }
+
+  /** Prepares nodes of these names, none of which runs yet. `home`: the folder of OpenSearch. */
+  static async make(home: string, names: readonly string[]): Promise<Nodes> {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-opensearch-"));
+    const nodes = new Nodes(folder, names, await freePort(), await freePort());
+    // The other user can read nothing in the home of root, where the cache is.
+    await chmod(folder, 0o755);
+    await cp(home, join(folder, "home"), { recursive: true });
+    for (const name of names) await nodes.#prepare(name);
+    return nodes;
+  }
+
+  async #prepare(name: string): Promise<void> {
+    for (const made of ["", "config", "data", "logs", "tmp"]) {
+      const folder = this.path(name, made);
+      await mkdir(folder);
+      if (isRoot) await chown(folder, otherUser, otherUser);
+    }
+    await writeFile(join(this.configOf(name), "log4j2.properties"), logging);
+  }
+
+  path(...parts: readonly string[]): string {
+    return join(this.#folder, ...parts);
+  }
+
+  /** The folder in which a node expects `opensearch.yml`. */
+  configOf(name: string): string {
+    return this.path(name, "config");
+  }
+
+  addressOf(name: string): string {
+    return `${this.#network}.${this.names.indexOf(name) + 1}`;
+  }
+
+  /** The text of `opensearch.yml`, for all nodes. `more`: further lines. */
+  settings(more: readonly string[] = []): string {
+    const lines = [
+      "cluster.name: sluice",
+      "node.name: $" + "{NODE_NAME}",
+      "network.host: $" + "{NODE_ADDRESS}",
+      "path.data: $" + "{NODE_FOLDER}/data",
+      "path.logs: $" + "{NODE_FOLDER}/logs",
+      `http.port: ${this.port}`,
+      `transport.port: ${this.#transportPort}`,
+      `cluster.initial_cluster_manager_nodes: [${this.names.join(", ")}]`,
+      `discovery.seed_hosts: [${this.names.map((name) => `"${this.addressOf(name)}:${this.#transportPort}"`).join(", ")}]`,
+      // A full disk of this machine is no matter of a test.
+      "cluster.routing.allocation.disk.threshold_enabled: false",
+      ...more,
+    ];
+    return `${lines.join("\n")}\n`;
+  }
+
+  environment(name: string): Readonly<Record<string, string>> {
+    return { NODE_NAME: name, NODE_ADDRESS: this.addressOf(name), NODE_FOLDER: this.path(name) };
+  }
+
+  /** The command line of a node. It ends with its parent. */
+  commandOf(name: string): readonly [string, ...string[]] {
+    const home = this.path("home");
+    // A process that changes its user loses what bound it to its parent before.
+    const user = isRoot ? [`--reuid=${otherUser}`, `--regid=${otherUser}`, "--clear-groups"] : [];
+    return [
+      "setpriv",
+      ...user,
+      ...["--pdeathsig", "KILL", "--", "java", "-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
+      // Its files would stay behind in the system's folder.
+      ...["-XX:-UsePerfData", `-Djava.io.tmpdir=${this.path(name, "tmp")}`, "-Djava.security.manager=allow"],
+      ...[`-Dopensearch.path.home=${home}`, `-Dopensearch.path.conf=${this.configOf(name)}`],
+      ...["-Dopensearch.distribution.type=tar", "-Dopensearch.bundled_jdk=false", ...flags],
+      ...["-cp", `${home}/lib/*`, "org.opensearch.bootstrap.OpenSearch"],
+    ];
+  }
+
+  /** Starts a node with these settings, and resolves when it answers. Throws with its last lines if it ends before that. */
+  async start(name: string, settings = this.settings()): Promise<void> {
+    await writeFile(join(this.configOf(name), "opensearch.yml"), settings);
+    const [file, ...args] = this.commandOf(name);
+    const log = this.path(`${name}.log`);
+    const env = { PATH: process.env.PATH, ...this.environment(name) };
+    const launched = launch(file, args, { env, output: { file: log } });
+    this.#processes.set(name, launched);
+    const outcome = await eventually(`${name} answers`, slowMs, async () => {
+      if (launched.end() !== undefined) return launched.end()?.summary;
+      return (await this.ask(name, "/")).status === 200 ? "answers" : undefined;
+    });
+    if (outcome !== "answers") throw new Error(`${name} ended with ${outcome}: ${await tail(log, 20)}`);
+  }
+
+  /** Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process is gone. */
+  async stop(name: string, graceMs = slowMs): Promise<End | undefined> {
+    const end = await this.#processes.get(name)?.stop(graceMs);
+    this.#processes.delete(name);
+    return end;
+  }
+
+  /** A request to a node. Rejects if there is no answer within 10 s. */
+  async ask<T = unknown>(name: string, path: string, method = "GET", body?: unknown): Promise<NodeAnswer<T>> {
+    const answer = await fetch(`http://${this.addressOf(name)}:${this.port}${path}`, {
+      method,
+      headers: { "content-type": "application/json" },
+      signal: AbortSignal.timeout(10_000),
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+    return { status: answer.status, body: JSON.parse(await answer.text()) };
+  }
+
+  /** Waits until this node sees a green cluster with all nodes. */
+  green(name: string): Promise<Health> {
+    const query = `wait_for_status=green&wait_for_nodes=${this.names.length}&wait_for_no_initializing_shards=true`;
+    return eventually(`${name} sees a green cluster`, slowMs, async () => {
+      const { status, body } = await this.ask<Health>(name, `/_cluster/health?${query}&timeout=5s`);
+      return status === 200 ? body : undefined;
+    });
+  }
+
+  /** Ends everything, and removes the data. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#processes.keys()].map((name) => this.stop(name, 0)));
+    releasePorts(this.port, this.#transportPort);
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  }
+}

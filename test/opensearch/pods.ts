@@ -1,0 +1,223 @@
+/**
+ * A StatefulSet for each zone on a real API server, whose pods are played: the shipped runner starts a real node, and the shipped
+ * server is beside it. The kubelet's part of it is played here: volumes, and the readiness of pods.
+ */
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
+import { Api, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { ANNOTATIONS } from "../controlplane/kubelet.ts";
+import { UNREADY } from "../controlplane/podstatus.ts";
+import { freePort, releasePorts } from "../controlplane/ports.ts";
+import { ServedPod, token } from "../process-manager/served-pod.ts";
+import { type RunnerShell, runnerShells } from "../process-manager/shells.ts";
+import { applyCrds } from "../support/drain.ts";
+import type { Packages } from "../support/packages.ts";
+import { podNamesIn } from "../support/pod-names.ts";
+import { Server } from "../support/server.ts";
+import { Nodes, nodeGroup, slowMs } from "./nodes.ts";
+
+export const namespace = "search";
+const group = "db";
+export const phaseKey = "elasticsearch.k8s.elastic.co/restart-phase";
+const probeEveryMs = 300;
+
+export interface PodsOptions {
+  /** The folder of OpenSearch. */
+  readonly home: string;
+  readonly packages: Packages;
+  /** Each has one pod. */
+  readonly zones: number;
+  /** More annotations for the StatefulSets. */
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export class Pods {
+  readonly nodes: Nodes;
+  readonly api: Api;
+  readonly names: readonly string[];
+  readonly #controlPlane: ControlPlane;
+  readonly #folder: string;
+  readonly #served = new Map<string, ServedPod>();
+  readonly #stopping = new AbortController();
+  #probes: Promise<unknown> = Promise.resolve();
+  #function: Server | undefined;
+
+  private constructor(controlPlane: ControlPlane, api: Api, nodes: Nodes, folder: string) {
+    this.#controlPlane = controlPlane;
+    this.api = api;
+    this.nodes = nodes;
+    this.names = nodes.names;
+    this.#folder = folder;
+  }
+
+  /** Resolves when all nodes are one green cluster, and all pods are ready. */
+  static async open(options: PodsOptions): Promise<Pods> {
+    const zones = ["a", "b", "c"].slice(0, options.zones);
+    const nodes = await Nodes.make(
+      options.home,
+      zones.map((zone) => `${group}-zone-${zone}-0`),
+    );
+    const folder = await mkdtemp(join(tmpdir(), "sluice-opensearch-pods-"));
+    const controlPlane = await startControlPlane();
+    const api = await Api.open(controlPlane, { userAgent: "sluice-test-opensearch" });
+    const pods = new Pods(controlPlane, api, nodes, folder);
+    try {
+      await pods.#begin(options);
+    } catch (error) {
+      await pods.close();
+      throw error;
+    }
+    return pods;
+  }
+
+  async #begin({ packages, zones, annotations = {} }: PodsOptions): Promise<void> {
+    const [shell] = await runnerShells(packages);
+    const port = await freePort();
+    for (const name of this.names) this.#served.set(name, await this.#makePod(name, shell as RunnerShell, port));
+    await Promise.all([this.#createObjects(port, zones, annotations), this.#startNodes()]);
+    for (const [name, served] of this.#served) {
+      const { uid } = await this.metadataOf(name);
+      const host = `${name}.${name.replace(/-0$/, "")}.${namespace}.svc.cluster.local`;
+      await writeFile(join(this.#folder, host), served.address);
+      served.launchServer({ POD_UID: uid });
+    }
+    for (const served of this.#served.values()) await served.reached("started");
+    this.#probes = Promise.all(this.names.map((name) => this.#probe(name)));
+  }
+
+  async #makePod(name: string, shell: RunnerShell, port: number): Promise<ServedPod> {
+    const served = await ServedPod.make(shell, {
+      files: { "opensearch.yml": this.nodes.settings() },
+      command: ["sh", join(import.meta.dirname, "database.sh"), ...this.nodes.commandOf(name)],
+      environment: {
+        ...this.nodes.environment(name),
+        PATH: process.env.PATH ?? "",
+        JOURNAL: join(this.#folder, "journal"),
+        SLUICE_LINK_INTO: this.nodes.configOf(name),
+      },
+      group: nodeGroup,
+      address: this.nodes.addressOf(name),
+      port,
+    });
+    return served;
+  }
+
+  async #createObjects(port: number, zones: number, more: Readonly<Record<string, string>>): Promise<void> {
+    await applyCrds(this.#controlPlane);
+    const annotations = {
+      "sluice.dev/restart-manager": `http://:${port}`,
+      "sluice.dev/restart-manager-secret": "db-token",
+      ...more,
+    };
+    const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "200" };
+    const options = { name: group, namespace, zones, pods: 1, annotations, podAnnotations };
+    const made = await createGroup(this.#controlPlane, options);
+    await this.api.post(`/api/v1/namespaces/${namespace}/secrets`, {
+      metadata: { name: "db-token" },
+      stringData: { token },
+    });
+    await waitForGroupReady(this.#controlPlane, made);
+  }
+
+  async #startNodes(): Promise<void> {
+    for (const { pod } of this.#served.values()) pod.start();
+    await this.nodes.green(this.names[0] ?? "");
+  }
+
+  /** Starts Sluice with this one function, as a process of its own. */
+  async startFunction(): Promise<void> {
+    const settings = { FUNCTION: "advance-process-restart", NODE_OPTIONS: podNamesIn(this.#folder) };
+    this.#function = await Server.start({ kubeconfig: this.#controlPlane.kubeconfig, namespace, settings });
+  }
+
+  servedOf(name: string): ServedPod {
+    const served = this.#served.get(name);
+    if (served === undefined) throw new Error(`there is no pod ${name}`);
+    return served;
+  }
+
+  /** Brings these lines into the mounted file of all pods, as the kubelet does for a changed Secret. */
+  async mount(lines: readonly string[]): Promise<void> {
+    const files = { "opensearch.yml": this.nodes.settings(lines) };
+    for (const { pod } of this.#served.values()) await pod.mount(files);
+  }
+
+  async metadataOf(name: string): Promise<Metadata> {
+    const { metadata } = await this.api.get<{ readonly metadata: Metadata }>(pathOf(name));
+    return metadata;
+  }
+
+  async mark(name: string, phase: string): Promise<void> {
+    await this.api.patch(pathOf(name), { metadata: { annotations: { [phaseKey]: phase } } });
+  }
+
+  /** Waits until these pods have no phase, and resolves to their metadata. */
+  restarted(names: readonly string[], timeoutMs = slowMs): Promise<readonly Metadata[]> {
+    return eventually(
+      `the end of a restart; ${this.#function?.log.slice(-3).map(({ msg }) => msg)}`,
+      timeoutMs,
+      async () => {
+        const all = await Promise.all(names.map((name) => this.metadataOf(name)));
+        return all.every(({ annotations = {} }) => annotations[phaseKey] === undefined) ? all : undefined;
+      },
+    );
+  }
+
+  /** The claims in the group's ledger; empty if there are none. */
+  async claims(): Promise<string> {
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-${group}`;
+    const { metadata } = await this.api.get<{ readonly metadata: Metadata }>(path);
+    return metadata.annotations?.["sluice.dev/claims"] ?? "";
+  }
+
+  /** What all processes have noted, in the order in which it happened: "start", "stopping" or "stop", and the pod. */
+  async journal(): Promise<readonly string[]> {
+    const lines = (await readFile(join(this.#folder, "journal"), "utf8")).split("\n").filter(Boolean);
+    return lines.map((line) => line.replace(/ \d+ /, " "));
+  }
+
+  /** The readiness probes of both containers of a pod. */
+  async #probe(name: string): Promise<void> {
+    const { signal } = this.#stopping;
+    const { kubelet } = this.#controlPlane;
+    let wasReady = true;
+    while (!signal.aborted) {
+      const isReady = await this.#isReady(name);
+      if (isReady !== wasReady) {
+        wasReady = isReady;
+        await (isReady ? kubelet.healPod(namespace, name) : kubelet.breakPod(namespace, name, UNREADY));
+      }
+      await delay(probeEveryMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  async #isReady(name: string): Promise<boolean> {
+    try {
+      const answers = [await this.servedOf(name).ask("/ready"), await this.nodes.ask(name, "/")];
+      return answers.every(({ status }) => status === 200);
+    } catch {
+      return false;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    await this.#probes;
+    await this.#function?.kill();
+    await this.api.close();
+    await this.#controlPlane.stop();
+    for (const served of this.#served.values()) await served.remove();
+    releasePorts(...[...this.#served.values()].map(({ port }) => port));
+    await this.nodes.close();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+function pathOf(name: string): string {
+  return `/api/v1/namespaces/${namespace}/pods/${name}`;
+}
