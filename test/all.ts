@@ -2,7 +2,8 @@
  * `npm test`: every test that can run here, the quick ones first, those on a real control plane last. A file of those phases
  * which fails runs once more, alone, in the end: if it passes then, it is flaky, which is a defect to be mended.
  *
- * The control plane and Knative's programs are built once, when Go is at hand, and RabbitMQ is loaded once, where there is apt.
+ * The control plane and Knative's programs are built once, when Go is at hand. RabbitMQ is loaded once, where there is apt, and
+ * OpenSearch, where there are Java and Maven.
  * Where they cannot be had, their suites are skipped and the summary says so; with CI=true that is a failure.
  */
 import { globSync } from "node:fs";
@@ -13,6 +14,7 @@ import { ensureHelms, hasHelms, type KUBERNETES } from "./controlplane/assets.ts
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
+import { ensureOpenSearch } from "./opensearch/program.ts";
 import { buildServer } from "./runner/built.ts";
 import { costAfter, readCosts, writeCosts, writeTable } from "./runner/costs.ts";
 import { type Job, runQueue, watchIdle } from "./runner/files.ts";
@@ -103,6 +105,8 @@ const phases: readonly Phase[] = [
         group: "knative",
       },
       { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
+      // Each of these files starts up to three Java virtual machines, with 225 MB each.
+      { files: ["test/opensearch/**/*.test.ts"], share: 1, group: "opensearch" },
       // These files wait most of their time, and start many small processes.
       { files: ["test/process-manager/**/*.test.ts"], share: 0.6 },
       // In these files kubectl applies whole overlays, and Helm renders the chart, again and again.
@@ -303,6 +307,7 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
   if (chosen.some(({ isTriedAgain }) => isTriedAgain)) {
     await prepare(prepareControlPlane);
     await prepare(() => ensurePackages(log));
+    await prepare(() => ensureOpenSearch(log));
   }
   if (chosen.some(({ kubernetes }) => kubernetes === "oldest")) await prepare(prepareOldest);
   const startedMs = performance.now();
