@@ -15,7 +15,7 @@ export const slowMs = 240_000;
 
 /** OpenSearch refuses to run as root. */
 const isRoot = process.getuid?.() === 0;
-/** The user "nobody" of most systems. */
+/** A user without rights, on most systems. */
 const otherUser = 65_534;
 /** The group that must be able to read the files of a node; undefined where that is this process's own. */
 export const nodeGroup = isRoot ? otherUser : undefined;
