@@ -64,6 +64,8 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/restart-manager": onBoth,
   "sluice.dev/restart-manager-secret": onBoth,
   "sluice.dev/restart-database": onBoth,
+  "sluice.dev/restart-database-url": onBoth,
+  "sluice.dev/restart-database-secret": onBoth,
   "sluice.dev/health-question": onBoth,
   "sluice.dev/health-url": onBoth,
   "sluice.dev/health-secret": onBoth,

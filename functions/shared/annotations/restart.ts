@@ -42,36 +42,97 @@ export const restartManagerSecret = onStatefulSet("sluice.dev/restart-manager-se
   meaning: "its key token is what a process manager is called with; over https its key ca.crt, in PEM, is trusted",
 });
 
-export const restartDatabase = onStatefulSet("sluice.dev/restart-database", oneOf(["none"]), {
-  grammar: "none",
+/** The databases that can be asked. */
+export const databaseNames = ["opensearch", "elasticsearch"] as const;
+export type DatabaseName = (typeof databaseNames)[number];
+
+export const restartDatabase = onStatefulSet("sluice.dev/restart-database", oneOf([...databaseNames, "none"]), {
+  grammar: [...databaseNames, "none"].join(", "),
   fallback: "absent: none; malformed: no process of its pods is restarted",
   meaning: "which database the processes belong to; none: nothing is asked but the process manager",
 });
 
-export const restartEntries = [restartPhase, restartId, restartManager, restartManagerSecret, restartDatabase] as const;
+/** One or two addresses with a blank between, in the order in which they are tried. */
+function parseDatabaseUrls(text: string): readonly ManagerUrl[] | undefined {
+  const urls = text.trim().split(/\s+/).map(parseManagerUrl);
+  const isWhole = urls.length <= 2 && urls.every((url) => url !== undefined);
+  return isWhole ? urls : undefined;
+}
+
+export const restartDatabaseUrl = onStatefulSet("sluice.dev/restart-database-url", parseDatabaseUrls, {
+  grammar: "http://:PORT, https://:PORT, or both with a blank between, without a host: it is the pod's own",
+  fallback: "no process of its pods is restarted where a database is named",
+  meaning: "at which port the database answers in each pod; of two addresses only https gets the password",
+});
+
+export const restartDatabaseSecret = onStatefulSet("sluice.dev/restart-database-secret", objectName, {
+  grammar: "the name of a Secret in the namespace of the StatefulSet",
+  fallback: "absent: the database is asked without a password; malformed: no process of its pods is restarted",
+  meaning:
+    "its keys username and password are what the database is asked with; over https its key ca.crt, in PEM, is trusted",
+});
+
+export const restartEntries = [
+  restartPhase,
+  restartId,
+  restartManager,
+  restartManagerSecret,
+  restartDatabase,
+  restartDatabaseUrl,
+  restartDatabaseSecret,
+] as const;
+
+/** Which database the pods belong to, and how it is asked. */
+export interface DatabaseSettings {
+  readonly product: DatabaseName;
+  /** One or two. */
+  readonly urls: readonly ManagerUrl[];
+  /** Undefined: it is asked without a password. */
+  readonly secret: string | undefined;
+}
 
 /** How the processes of a StatefulSet's pods are restarted. */
 export interface RestartSettings {
   /** Undefined where an annotation is missing or malformed: no process is restarted. */
   readonly manager: (ManagerUrl & { readonly secret: string }) | undefined;
+  /** Absent where no database is named, or its annotations are malformed. */
+  readonly database?: DatabaseSettings;
   readonly malformed: readonly Malformed[];
 }
 
+type IsWritten = (entry: { readonly key: string }) => boolean;
+
 /** Undefined for a StatefulSet that names no process manager. */
 export function parseRestart(metadata: Metadata): RestartSettings | undefined {
-  const isWritten = ({ key }: { readonly key: string }) => metadata.annotations?.[key] !== undefined;
-  if (![restartManager, restartManagerSecret, restartDatabase].some(isWritten)) return undefined;
+  const isWritten: IsWritten = ({ key }) => metadata.annotations?.[key] !== undefined;
+  if (!restartEntries.some((entry) => entry.on === "StatefulSet" && isWritten(entry))) return undefined;
   const malformed: Malformed[] = [];
   const url = read(restartManager, metadata, malformed);
   const secret = read(restartManagerSecret, metadata, malformed);
-  read(restartDatabase, metadata, malformed);
-  for (const { key, grammar } of [restartManager, restartManagerSecret].filter((one) => !isWritten(one)))
-    malformed.push({
-      key,
-      message: `annotation ${key} is missing, though others say how processes restart: write ${grammar}`,
-    });
+  const database = parseDatabase(metadata, isWritten, malformed);
+  for (const entry of [restartManager, restartManagerSecret]) if (!isWritten(entry)) malformed.push(missing(entry));
   const isComplete = url !== undefined && secret !== undefined && malformed.length === 0;
-  return { manager: isComplete ? { ...url, secret } : undefined, malformed };
+  return {
+    manager: isComplete ? { ...url, secret } : undefined,
+    ...(database && { database }),
+    malformed,
+  };
+}
+
+/** What is malformed or missing is added to `malformed`. */
+function parseDatabase(metadata: Metadata, isWritten: IsWritten, malformed: Malformed[]): DatabaseSettings | undefined {
+  const product = read(restartDatabase, metadata, malformed);
+  const urls = read(restartDatabaseUrl, metadata, malformed);
+  const secret = read(restartDatabaseSecret, metadata, malformed);
+  const isHow = isWritten(restartDatabaseUrl) || isWritten(restartDatabaseSecret);
+  if (isHow && !isWritten(restartDatabase)) malformed.push(missing(restartDatabase));
+  if (product === undefined || product === "none") return undefined;
+  if (!isWritten(restartDatabaseUrl)) malformed.push(missing(restartDatabaseUrl));
+  return urls && { product, urls, secret };
+}
+
+function missing({ key, grammar }: { readonly key: string; readonly grammar: string }): Malformed {
+  return { key, message: `annotation ${key} is missing, though others say how processes restart: write ${grammar}` };
 }
 
 /** The restart of a pod's process, as its annotations show it. */

@@ -20,6 +20,8 @@ import { isClusterDomain, type PodUrl, targetOf } from "./target.ts";
 
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
 const defaultCallTimeoutMs = 5_000;
+/** The most that a caller may ask for. A pod is asked one thing at a time, so that other callers wait for as long. */
+const longestCallMs = 30_000;
 export const defaultMostAtOnce = 32;
 /** A quarter of these calls, so that a group whose pods never answer leaves most of the calls to other groups. */
 export const defaultMostPerGroup = 8;
@@ -124,8 +126,10 @@ export class PodCalls implements PodHttp {
   }
 
   #limited(call: PodCall): Promise<PodAnswer> {
-    const { clock, timeoutMs = defaultCallTimeoutMs } = this.#options;
+    const { clock } = this.#options;
     const { signal } = call.options;
+    const wantedMs = call.options.timeoutMs ?? this.#options.timeoutMs ?? defaultCallTimeoutMs;
+    const timeoutMs = Math.min(wantedMs, longestCallMs);
     const errorOf = (error: unknown, why?: "aborted" | "time") => {
       const { status, isUntrusted } = error instanceof ExchangeError ? error : {};
       const options = { status, isUntrusted, cause: error };

@@ -41,6 +41,8 @@ export interface PodCallOptions {
   readonly signal?: AbortSignal;
   /** Nothing is sent after this moment of the client's clock (`monotonicMs`). What is under way is waited for. */
   readonly notAfterMs?: number;
+  /** How long the call may take from its turn on, in milliseconds: at most 30 s. Absent: as the client has it. */
+  readonly timeoutMs?: number;
 }
 
 export interface PodAnswer {

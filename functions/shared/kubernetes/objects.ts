@@ -47,6 +47,7 @@ export interface PodObject {
   readonly status?: {
     readonly phase?: string;
     readonly startTime?: string;
+    readonly podIP?: string;
     /** Only `Ready` in a list. */
     readonly conditions?: readonly Condition[];
     readonly containerStatuses?: readonly ContainerStatus[];

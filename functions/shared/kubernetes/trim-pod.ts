@@ -94,9 +94,10 @@ export class KeptPods {
     } satisfies EachOf<OwnerReference> as OwnerReference;
   }
 
-  #status({ phase, startTime, conditions, containerStatuses, initContainerStatuses }: PodStatus): PodStatus {
+  #status({ phase, startTime, podIP, conditions, containerStatuses, initContainerStatuses }: PodStatus): PodStatus {
     return {
       phase: this.#text("phase", phase),
+      podIP,
       startTime: this.#text("started", startTime),
       conditions: conditions
         ?.filter(({ type }) => type === "Ready")

@@ -22,6 +22,8 @@ export interface Pod {
   readonly createdMs: number;
   readonly ordinal: number;
   readonly labels: Readonly<Record<string, string>>;
+  /** Its IP address; absent until its node has given it one. */
+  readonly address?: string;
   /** The value of `controller-revision-hash`. */
   readonly revision: string | undefined;
   readonly terminating: boolean;
@@ -109,6 +111,7 @@ export function parsePod(object: PodObject): Pod {
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     ordinal: ordinalOf(metadata.name),
     labels: metadata.labels ?? {},
+    ...(status?.podIP && { address: status.podIP }),
     revision: read(controllerRevisionHash, metadata),
     terminating: metadata.deletionTimestamp !== undefined,
     finished: status?.phase === "Succeeded" || status?.phase === "Failed",

@@ -21,6 +21,30 @@ test("a StatefulSet names the port of its process managers and the Secret with t
   assert.equal(parseRestart(annotated({ other: "x" })), undefined);
 });
 
+const database = {
+  ...manager,
+  "sluice.dev/restart-database": "opensearch",
+  "sluice.dev/restart-database-url": "https://:9200  http://:9201",
+};
+
+test("a StatefulSet names its database, one or two addresses in their order, and a Secret or none", () => {
+  const urls = [
+    { scheme: "https", port: 9200 },
+    { scheme: "http", port: 9201 },
+  ];
+  const { manager: named, database: asked } = parseRestart(annotated(database)) ?? {};
+  assert.deepEqual([named?.port, asked], [9844, { product: "opensearch", urls, secret: undefined }]);
+  const login = { "sluice.dev/restart-database-secret": "login", "sluice.dev/restart-database": "elasticsearch" };
+  const { database: other } = parseRestart(annotated({ ...database, ...login })) ?? {};
+  assert.deepEqual([other?.product, other?.secret], ["elasticsearch", "login"]);
+  const none = parseRestart(annotated({ ...database, "sluice.dev/restart-database": "none" }));
+  assert.deepEqual(
+    [none?.manager?.port, none?.database],
+    [9844, undefined],
+    "none is not asked, whatever else is written",
+  );
+});
+
 test("with one annotation missing or malformed no process is restarted, and a message says what to write", () => {
   const { "sluice.dev/restart-manager": _, ...unnamed } = manager;
   const wrong: readonly (readonly [Texts, RegExp])[] = [
@@ -29,7 +53,14 @@ test("with one annotation missing or malformed no process is restarted, and a me
     [{ ...manager, "sluice.dev/restart-manager": "http://other:9844" }, /write http:\/\/:PORT/],
     [{ ...manager, "sluice.dev/restart-manager": "http://:9844/es" }, /write http:\/\/:PORT/],
     [{ ...manager, "sluice.dev/restart-manager-secret": "A B" }, /write the name of a Secret/],
-    [{ ...manager, "sluice.dev/restart-database": "mongo" }, /write none/],
+    [{ ...manager, "sluice.dev/restart-database": "mongo" }, /write opensearch, elasticsearch, none/],
+    [{ ...manager, "sluice.dev/restart-database": "opensearch" }, /restart-database-url is missing/],
+    [{ ...manager, "sluice.dev/restart-database-url": "http://:9200" }, /restart-database is missing/],
+    [{ ...manager, "sluice.dev/restart-database-secret": "login" }, /restart-database is missing/],
+    [{ ...database, "sluice.dev/restart-database-url": "http://other:9200" }, /write http:\/\/:PORT, https/],
+    [{ ...database, "sluice.dev/restart-database-url": "http://:1 http://:2 http://:3" }, /write http:\/\/:PORT/],
+    [{ ...database, "sluice.dev/restart-database-url": "http://:9200/path" }, /write http:\/\/:PORT/],
+    [{ ...database, "sluice.dev/restart-database-secret": "A B" }, /write the name of a Secret/],
   ];
   for (const [texts, message] of wrong) {
     const parsed = parseRestart(annotated(texts));

@@ -155,6 +155,14 @@ describe("limits of an answer", limit, () => {
     });
   });
 
+  test("a caller may give one call more time than the others have, or less", async () => {
+    await withPods({ timeoutMs: 200 }, async ({ address, pods, answer }) => {
+      answer(({ response }) => void setTimeout(() => response.end("late"), 400));
+      assert.equal((await pods.send(address, get, { timeoutMs: 10_000 })).body, "late");
+      assert.match((await rejection(pods.send(address, get, { timeoutMs: 50 }))).message, /no answer within 50 ms/);
+    });
+  });
+
   test("a body that trickles ends with the time of the call, however often a byte comes", async () => {
     await withPods({ timeoutMs: 300 }, async ({ address, pods, answer, sockets }) => {
       answer(({ response }) => {

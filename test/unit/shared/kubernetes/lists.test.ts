@@ -64,7 +64,7 @@ describe("lists", () => {
         ...{ containers: [{ image: "app:1" }], initContainers: [{ image: "init:1" }] },
       },
       status: {
-        ...{ phase: "Running", startTime, conditions: [ready] },
+        ...{ phase: "Running", startTime, podIP: "10.0.0.1", conditions: [ready] },
         containerStatuses: [kept({ running: {} }), kept({ waiting: { reason: "CrashLoopBackOff" } })],
         initContainerStatuses: [kept({ terminated: {} }), kept({}), kept(undefined)],
       },
@@ -84,7 +84,7 @@ describe("lists", () => {
         tolerations: [toleration, { operator: "Exists" }],
       },
       status: {
-        ...{ phase: "Running", startTime, podIP: "10.0.0.1" },
+        ...{ phase: "Running", startTime, podIP: "10.0.0.1", hostIP: "10.0.1.1" },
         conditions: [
           { ...ready, type: "PodScheduled" },
           { ...ready, lastProbeTime: null },

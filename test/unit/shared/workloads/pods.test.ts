@@ -192,3 +192,9 @@ test("time alone does not make a pod available that is unready, terminating, or 
   assert.equal(availableInMs(timeless, 10, nowMs), undefined);
   assert.equal(isAvailable(timeless, 0, nowMs), true);
 });
+
+test("a pod has the address that its node gave it, and none before", () => {
+  const { metadata } = podObject("a-0");
+  assert.equal(parsePod({ metadata, status: { phase: "Running", podIP: "10.0.0.7" } }).address, "10.0.0.7");
+  assert.equal("address" in parsePod({ metadata, status: { phase: "Pending" } }), false);
+});
