@@ -2,13 +2,14 @@
 
 import { formatTime } from "../shared/clock/durations.ts";
 import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
+import { blockedByLimit } from "../shared/groups/pod-limit.ts";
 import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
-import { blockedByLimit, choose, type GroupNow, type RolloutTarget, subjectOf } from "./decide-pods.ts";
+import { choose, type GroupNow, type RolloutTarget, subjectOf } from "./decide-pods.ts";
 import { mend, neverReadyAfterMs, repairInMs, repairsOf } from "./repair.ts";
 
 export interface RolloutSnapshot extends GroupNow {

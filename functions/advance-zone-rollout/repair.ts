@@ -1,11 +1,12 @@
 /** Which outdated pods are replaced outside the budget, because they serve no client (rule R13). */
 
 import { governing } from "../shared/groups/governing.ts";
+import { limitOf, ownLimitOf } from "../shared/groups/pod-limit.ts";
 import { countDown, type Zone } from "../shared/groups/zones.ts";
 import { isPodAsked } from "../shared/health/permit.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import { type GroupNow, limitOf, type RolloutTarget } from "./decide-pods.ts";
+import type { GroupNow, RolloutTarget } from "./decide-pods.ts";
 
 type Repair = Extract<RolloutTarget, { action: "repair" }>;
 
@@ -82,7 +83,7 @@ function isMendable(group: GroupNow, zone: Zone, pod: Pod): boolean {
 }
 
 function leastLimit(group: GroupNow, zone: Zone, pods: readonly Pod[]): number {
-  const own = { guard: "budget", pods: zone.workload.maxUnavailable, by: "" };
+  const own = ownLimitOf(zone);
   return Math.min(...pods.map((pod) => limitOf(zone, governing(pod, group.surroundings, group.key), own).pods));
 }
 

@@ -46,6 +46,7 @@ const shared = [
   "functions/shared/groups/governing.ts",
   "functions/shared/groups/partitions.ts",
   "functions/shared/groups/refuse-claim.ts",
+  "functions/shared/groups/pod-limit.ts",
   "functions/shared/workloads/group-key.ts",
   "functions/shared/groups/never-possible.ts",
   "functions/shared/scaling/size-changes.ts",
