@@ -1,6 +1,6 @@
 /** Decides which process is restarted next, and which phases are taken off. Pure. */
 
-import { restartManager } from "../shared/annotations/restart.ts";
+import { type RestartPhase, restartManager } from "../shared/annotations/restart.ts";
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
@@ -9,6 +9,8 @@ import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { ManagerStatus, StatusAnswer } from "./calls.ts";
 import { claimOf, isOpenRestart, type NewClaim } from "./claims.ts";
+import { byName, byTurn } from "./decide-order.ts";
+import { isDown, isMasterEligible, type RuleGroup, refuseByRules, refuseTerminating } from "./decide-rules.ts";
 
 /** A pod with a phase, or with the id of a restart. */
 export interface Candidate {
@@ -18,7 +20,7 @@ export interface Candidate {
   readonly answer: StatusAnswer | undefined;
 }
 
-export interface RestartSnapshot {
+export interface RestartSnapshot extends RuleGroup {
   readonly candidates: readonly Candidate[];
   /** All claims of the ledger. */
   readonly claims: readonly Claim[];
@@ -36,13 +38,19 @@ export type RestartTarget =
   /** A phase, or an id, that stands on a pod without a restart. */
   | { readonly kind: "clear"; readonly statefulSet: StatefulSet; readonly pod: Pod };
 
+type Begin = Extract<RestartTarget, { kind: "begin" }>;
+
 /** How soon to read a restart again that is under way, in milliseconds: no event reports what a process manager sees. */
 export const restartRequeueMs = 1_000;
 /** The same for one that waits to begin. */
 const waitingRequeueMs = 5_000;
 
-/** One process at a time: the claim of a restart is its lock (rule R18). */
-export function decide({ candidates, claims, underWay }: RestartSnapshot): Verdict<RestartTarget> {
+/**
+ * One process at a time: the claim of a restart is its lock (rule R18). What a person wants now comes first. Of those that
+ * restart in their turn only the first one counts: no other overtakes it.
+ */
+export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
+  const { candidates, claims, underWay } = snapshot;
   const open = claims.find(isOpenRestart);
   if (open !== undefined) {
     const { guard, message } = underWay ?? blockedBy(open);
@@ -51,17 +59,37 @@ export function decide({ candidates, claims, underWay }: RestartSnapshot): Verdi
   const left = candidates.filter(({ pod }) => isLeftOver(pod));
   const cleared = left.map(({ zone, pod }): RestartTarget => ({ kind: "clear", statefulSet: zone.workload, pod }));
   if (cleared.length > 0) return take(cleared, "phases without a restart are taken off");
-  const wanted = candidates.filter(({ pod }) => pod.restart?.phase === "schedule").sort(byOrder);
-  let first: { readonly blocked: Blocked; readonly zone: string } | undefined;
-  for (const candidate of wanted) {
-    const zone = candidate.zone.workload.name;
-    const found = beginOrWait(candidate);
-    if ("kind" in found) return take([found], `${candidate.pod.name} is restarted in place`, { zone });
-    first ??= { blocked: found, zone };
+  const now = withPhase(candidates, "schedule").sort(byName);
+  let first: WaitingPod | undefined;
+  for (const candidate of now) {
+    const found = beginNow(candidate);
+    if ("kind" in found) return takeOne(found);
+    first ??= { blocked: found, candidate };
+  }
+  const [turn] = inTurn(snapshot);
+  if (turn !== undefined) {
+    const found = blockedByFailed(candidates) ?? beginInTurn(snapshot, turn);
+    if ("kind" in found) return takeOne(found);
+    first ??= { blocked: found, candidate: turn };
   }
   if (first === undefined) return take([], "no restart is wanted");
-  const { blocked, zone } = first;
+  const { blocked, candidate } = first;
+  const zone = candidate.zone.workload.name;
   return wait(blocked.guard, blocked.message, { zone, requeueAfterMs: waitingRequeueMs });
+}
+
+/** A pod that waits for its restart, and why. */
+interface WaitingPod {
+  readonly blocked: Blocked;
+  readonly candidate: Candidate;
+}
+
+function takeOne(begin: Begin): Verdict<RestartTarget> {
+  return take([begin], `${begin.pod.name} is restarted in place`, { zone: begin.statefulSet.name });
+}
+
+function withPhase(candidates: readonly Candidate[], phase: RestartPhase): Candidate[] {
+  return candidates.filter(({ pod }) => pod.restart?.phase === phase);
 }
 
 /** What a restart leaves that has ended, or a person writes where none is under way. */
@@ -71,25 +99,51 @@ function isLeftOver({ restart, terminating }: Pod): boolean {
   return phase === "stop" || phase === "start" || phase === "cancel" || (text === undefined && id !== undefined);
 }
 
-/** By the name of the StatefulSet, and then the highest ordinal first. */
-export function byOrder(one: Candidate, other: Candidate): number {
-  const [name, otherName] = [one.zone.workload.name, other.zone.workload.name];
-  if (name !== otherName) return name < otherName ? -1 : 1;
-  return other.pod.ordinal - one.pod.ordinal;
+/** The pods that restart in their turn, the next one first. */
+export function inTurn({ candidates, ...group }: RuleGroup & Pick<RestartSnapshot, "candidates">): Candidate[] {
+  const { database } = group;
+  const ordered = withPhase(candidates, "schedule-rolling").map((candidate) => {
+    const { zone, pod } = candidate;
+    const isEligible = database.kind === "known" && isMasterEligible({ zone, pod, facts: database.facts });
+    return { ...candidate, isAvailable: !isDown({ group, zone, pod }), isMasterEligible: isEligible };
+  });
+  return ordered.sort(byTurn);
 }
 
-/** True for a pod whose restart would begin now. */
-export function mayBegin(candidate: Candidate): boolean {
-  return candidate.pod.restart?.phase === "schedule" && "kind" in beginOrWait(candidate);
+/** True for a pod whose process would restart now, as a person wants it. */
+export function mayBeginNow(candidate: Candidate): boolean {
+  return candidate.pod.restart?.phase === "schedule" && "kind" in beginNow(candidate);
 }
 
-function beginOrWait(candidate: Candidate): RestartTarget | Blocked {
+function beginNow(candidate: Candidate): Begin | Blocked {
   const { zone, pod, answer } = candidate;
-  const { workload: statefulSet } = zone;
   const blocked = blockedByPod(candidate) ?? blockedByManager(pod, answer);
-  if (blocked !== undefined) return blocked;
-  const claim = claimOf(statefulSet.name, pod, answer as ManagerStatus);
+  return blocked ?? beginOf(zone, pod, claimOf(zone.workload.name, pod, answer as ManagerStatus, "single"));
+}
+
+function beginInTurn(group: RuleGroup, candidate: Candidate): Begin | Blocked {
+  const { zone, pod, answer } = candidate;
+  const status = answer !== undefined && "podUid" in answer ? answer : noStatus;
+  const claim = claimOf(zone.workload.name, pod, status, "rolling");
+  const blocked =
+    blockedByPod(candidate) ?? refuseByRules({ group, zone, pod, claim }) ?? blockedByManager(pod, answer);
+  return blocked ?? beginOf(zone, pod, claim);
+}
+
+/** A claim that is made of it is never written: it only shows whether one would fit. */
+const noStatus = { processId: undefined, mountedSum: undefined, lastEpoch: 0 };
+
+function beginOf({ workload: statefulSet }: Zone<StatefulSet>, pod: Pod, claim: NewClaim): Begin {
   return { kind: "begin", statefulSet, pod, claim };
+}
+
+/** A process that has failed is down, and the file that broke it would break the next one. */
+function blockedByFailed(candidates: readonly Candidate[]): Blocked | undefined {
+  const [failed] = withPhase(candidates, "failed").sort(byName);
+  if (failed === undefined) return undefined;
+  const { name } = failed.pod;
+  const message = `the restart of ${name} has failed, and no other pod of the group restarts in its turn: write schedule-rolling on ${name} to try again, or cancel to leave it`;
+  return { guard: "restart-failed", message };
 }
 
 /** What needs no call: the settings, and what other functions do with the pod (rules R17 and R18). */
@@ -101,8 +155,8 @@ function blockedByPod({ zone, pod }: Candidate): Blocked | undefined {
   }
   if (serviceName === "")
     return { guard: "service-missing", message: `${name} has no serviceName, so that its pods cannot be called` };
-  if (pod.terminating)
-    return { guard: "pod-terminating", message: `${pod.name} is on its way out, and the next pod starts anew` };
+  const terminating = refuseTerminating(pod);
+  if (terminating !== undefined) return terminating;
   const claim = zone.claims.find((one) => namesOrdinal(one, pod.ordinal));
   if (claim !== undefined) return blockedBy(claim);
   if (zone.reserved.has(pod.ordinal)) return { guard: "budget", message: `${pod.name} is reserved` };

@@ -3,13 +3,16 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { ofStatefulSets } from "../shared/groups/zones.ts";
+import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { type Pod, parsePod } from "../shared/workloads/pods.ts";
+import { parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { readStatus } from "./calls.ts";
-import { byOrder, type Candidate, mayBegin, type RestartSnapshot } from "./decide.ts";
+import { type Candidate, decide, inTurn, mayBeginNow, type RestartSnapshot } from "./decide.ts";
+import { byName } from "./decide-order.ts";
+import type { RuleGroup } from "./decide-rules.ts";
 
 export const name = "advance-process-restart";
 
@@ -25,37 +28,97 @@ export function noteWait(memory: GroupMemory, blocked: Blocked): void {
   waits.set(memory, blocked);
 }
 
-/** So many are asked at once. More are asked only while none of those may begin: the restart of one keeps the others waiting. */
-const askedAtOnce = 8;
+/** So many are read at once. More are read only while no restart may begin by those that were: one keeps the others waiting. */
+const readAtOnce = 8;
 
 /** Reads the pods anew, after the ledger (rule R21), and asks those that are to restart. Throws ClusterError. */
 export async function observe(observed: GroupObservation, context: Context): Promise<RestartSnapshot> {
-  const { claims } = observed.ledger;
-  const underWay = waits.get(context.memoryOf(observed.key));
-  if (claims.some(({ kind }) => kind === "process")) return { candidates: [], claims, underWay };
-  const shown = ofStatefulSets(observed.zones).flatMap((zone) =>
-    zone.pods.filter(isConcerned).map((pod): Candidate => ({ zone, pod, answer: undefined })),
+  const { key, nowMs, departed, strayClaims, view, ledger } = observed;
+  const { claims } = ledger;
+  const zones = ofStatefulSets(observed.zones);
+  const questions = openQuestions(context, observed);
+  const rest = { claims, departed, strayClaims, surroundings: view, questions, database: { kind: "none" } as const };
+  const group = { key, nowMs, zones, ...rest, underWay: waits.get(context.memoryOf(key)) };
+  if (claims.some(({ kind }) => kind === "process")) return { ...group, candidates: [] };
+  const shown = zones.flatMap((zone) =>
+    zone.pods
+      .filter(({ restart }) => restart !== undefined)
+      .map((pod): Candidate => ({ zone, pod, answer: undefined })),
   );
-  const candidates: Candidate[] = [];
-  const left = shown.sort(byOrder);
-  while (left.length > 0 && !candidates.some(mayBegin)) {
-    const read = await Promise.all(left.splice(0, askedAtOnce).map((one) => readAnew(context, one)));
-    candidates.push(...read.flat());
+  return { ...group, underWay: undefined, candidates: await readCandidates(context, group, shown) };
+}
+
+/** Those that are wanted now, failed ones, and of those that restart in their turn the next one. Throws ClusterError. */
+async function readCandidates(
+  context: Context,
+  group: RuleGroup,
+  shown: readonly Candidate[],
+): Promise<readonly Candidate[]> {
+  const { turn = [], failed = [], now = [] } = Object.groupBy(shown, listOf);
+  const isAsked = ({ pod }: Candidate) => pod.restart?.phase === "schedule";
+  const read = await readWhile(context, now.sort(byName), isAsked, (found) => !found.some(mayBeginNow));
+  if (read.some(mayBeginNow) || turn.length === 0) return read;
+  const isFailed = ({ pod }: Candidate) => pod.restart?.phase === "failed";
+  read.push(
+    ...(await readWhile(
+      context,
+      failed,
+      () => false,
+      (found) => !found.some(isFailed),
+    )),
+  );
+  const isNone = (found: readonly Candidate[]) => inTurn({ ...group, candidates: found }).length === 0;
+  const others = await readWhile(context, inTurn({ ...group, candidates: turn }), () => false, isNone);
+  const [next] = inTurn({ ...group, candidates: others });
+  const asked = await Promise.all(others.map((one) => (one.pod === next?.pod ? askManager(context, one) : one)));
+  return [...read, ...asked];
+}
+
+function listOf({ pod }: Candidate): "now" | "failed" | "turn" {
+  const phase = pod.restart?.phase;
+  if (phase === "schedule-rolling") return "turn";
+  return phase === "failed" ? "failed" : "now";
+}
+
+/** Reads them anew in their order, some at once, while `isWanting` is true of those that it has read. Throws ClusterError. */
+async function readWhile(
+  context: Context,
+  candidates: readonly Candidate[],
+  isAsked: (candidate: Candidate) => boolean,
+  isWanting: (found: readonly Candidate[]) => boolean,
+): Promise<Candidate[]> {
+  const found: Candidate[] = [];
+  for (let from = 0; from < candidates.length && isWanting(found); from += readAtOnce) {
+    const some = candidates.slice(from, from + readAtOnce);
+    const read = (await Promise.all(some.map((one) => readAnew(context, one)))).flat();
+    found.push(...(await Promise.all(read.map((one) => (isAsked(one) ? askManager(context, one) : one)))));
   }
-  return { candidates, claims, underWay: undefined };
+  return found;
 }
 
-/** There is nothing to do for a pod without a phase, and for one whose restart has failed. */
-function isConcerned({ restart }: Pod): boolean {
-  return restart !== undefined && restart.phase !== "failed";
+/** The pod as it is now; nothing where another pod has its name. Throws ClusterError. */
+async function readAnew({ cluster }: Context, candidate: Candidate): Promise<readonly Candidate[]> {
+  const now = await find(cluster, "pods", candidate.pod);
+  return now?.metadata.uid === candidate.pod.uid ? [{ ...candidate, pod: parsePod(now) }] : [];
 }
 
-/** The pod as it is now, and what its process manager reports; nothing where another pod has its name. Throws ClusterError. */
-async function readAnew(context: Context, { zone, pod }: Candidate): Promise<readonly Candidate[]> {
-  const now = await find(context.cluster, "pods", pod);
-  if (now?.metadata.uid !== pod.uid) return [];
-  const read = parsePod(now);
-  const isAsked = read.restart?.phase === "schedule" && zone.workload.restart?.manager !== undefined;
-  const answer = isAsked ? await readStatus(context, zone.workload, read) : undefined;
-  return [{ zone, pod: read, answer }];
+/** With the report of its process manager, where its StatefulSet names one. Throws ClusterError. */
+async function askManager(context: Context, candidate: Candidate): Promise<Candidate> {
+  const { zone, pod } = candidate;
+  if (zone.workload.restart?.manager === undefined) return candidate;
+  return { ...candidate, answer: await readStatus(context, zone.workload, pod) };
+}
+
+/** Rule R22: the pod that restarts in its turn is asked, if its StatefulSet has a question. */
+export function ask(
+  context: Context,
+  { key }: GroupObservation,
+  snapshot: RestartSnapshot,
+): Promise<RestartSnapshot> | undefined {
+  if (snapshot.questions === undefined) return undefined;
+  return withAnswers(context, name, key, snapshot, (then) => {
+    const verdict = decide(then);
+    const begun = verdict.kind === "wait" ? [] : verdict.targets.filter((target) => target.kind === "begin");
+    return begun.filter(({ claim }) => claim.terms === "asked");
+  });
 }

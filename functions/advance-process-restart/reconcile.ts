@@ -5,7 +5,7 @@ import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { actOn, eventPolicy, reportPhases } from "./act.ts";
 import { endOf } from "./advance.ts";
 import { decide, type RestartSnapshot, type RestartTarget } from "./decide.ts";
-import { isManaged, name, observe } from "./observe.ts";
+import { ask, isManaged, name, observe } from "./observe.ts";
 
 export const restarting: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   name,
@@ -15,6 +15,7 @@ export const restarting: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   endOf,
   observe,
   decide,
+  ask,
   actOn,
   after: reportPhases,
 };

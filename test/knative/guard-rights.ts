@@ -66,6 +66,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/restart-database": onBoth,
   "sluice.dev/restart-database-url": onBoth,
   "sluice.dev/restart-database-secret": onBoth,
+  "sluice.dev/restart-unchecked": onBoth,
   "sluice.dev/health-question": onBoth,
   "sluice.dev/health-url": onBoth,
   "sluice.dev/health-secret": onBoth,

@@ -7,14 +7,24 @@ import { parseQuestionUrl, type QuestionUrl } from "./health.ts";
 const onStatefulSet = annotationOn("StatefulSet");
 
 /** What a person writes, and what the function shows: `stop` and `start` while it does so. */
-export const restartPhases = ["schedule", "stop", "start", "failed", "cancel"] as const;
+export const restartPhases = ["schedule", "schedule-rolling", "stop", "start", "failed", "cancel"] as const;
 export type RestartPhase = (typeof restartPhases)[number];
 
 export const restartPhase = annotationOn("Pod")("elasticsearch.k8s.elastic.co/restart-phase", oneOf(restartPhases), {
-  grammar: "schedule, to restart the process of the pod now, or cancel",
+  grammar: "schedule, to restart the process of the pod now, schedule-rolling, to restart it in its turn, or cancel",
   fallback: "absent: nothing is to be done, or it is done; malformed: nothing is done",
-  meaning: "the restart of the pod's process: wanted (schedule), stopping (stop), starting (start), or failed",
+  meaning:
+    "the restart of the pod's process: wanted now (schedule) or in its turn (schedule-rolling), stopping (stop), starting (start), or failed; on a StatefulSet, schedule-rolling is written to each of its pods, and then taken off",
 });
+
+/** The same key on a StatefulSet, which all of its pods get. */
+export const restartPhaseOfAll: typeof restartPhase = {
+  ...restartPhase,
+  on: "StatefulSet",
+  grammar: "schedule-rolling, to restart the process of each of its pods, one after the other",
+  fallback: "no pod of it is to restart",
+  parse: oneOf(["schedule-rolling"]),
+};
 
 export const restartId = annotationOn("Pod", { isWrittenByUs: true })("sluice.dev/restart-id", nonEmptyText, {
   grammar: "the id of a claim",
@@ -72,6 +82,22 @@ export const restartDatabaseSecret = onStatefulSet("sluice.dev/restart-database-
     "its keys username and password are what the database is asked with; over https its key ca.crt, in PEM, is trusted",
 });
 
+/** The rules about the database that a restart in its turn waits for, in the order in which they are checked. */
+export const databaseRules = ["database-settled", "started-copy", "masters-whole", "role-elsewhere"] as const;
+export type DatabaseRule = (typeof databaseRules)[number];
+
+function parseUnchecked(text: string): ReadonlySet<DatabaseRule> | undefined {
+  if (text.trim() === "*") return new Set(databaseRules);
+  const names = text.split(",").map((one) => databaseRules.find((name) => name === one.trim()));
+  return names.includes(undefined) ? undefined : new Set(names as readonly DatabaseRule[]);
+}
+
+export const restartUnchecked = onStatefulSet("sluice.dev/restart-unchecked", parseUnchecked, {
+  grammar: `*, or some of ${databaseRules.join(", ")}, with a comma between`,
+  fallback: "every rule about the database is checked",
+  meaning: "which rules about the database a restart in its turn (schedule-rolling) does not wait for",
+});
+
 export const restartEntries = [
   restartPhase,
   restartId,
@@ -80,6 +106,7 @@ export const restartEntries = [
   restartDatabase,
   restartDatabaseUrl,
   restartDatabaseSecret,
+  restartUnchecked,
 ] as const;
 
 /** Which database the pods belong to, and how it is asked. */
@@ -97,6 +124,10 @@ export interface RestartSettings {
   readonly manager: (ManagerUrl & { readonly secret: string }) | undefined;
   /** Absent where no database is named, or its annotations are malformed. */
   readonly database?: DatabaseSettings;
+  /** The rules about the database that are switched off. */
+  readonly unchecked: ReadonlySet<DatabaseRule>;
+  /** True while the phase stands on it that each of its pods gets. */
+  readonly isFannedOut: boolean;
   readonly malformed: readonly Malformed[];
 }
 
@@ -112,9 +143,14 @@ export function parseRestart(metadata: Metadata): RestartSettings | undefined {
   const database = parseDatabase(metadata, isWritten, malformed);
   for (const entry of [restartManager, restartManagerSecret]) if (!isWritten(entry)) malformed.push(missing(entry));
   const isComplete = url !== undefined && secret !== undefined && malformed.length === 0;
+  // What follows has a fallback with which processes restart.
+  const unchecked = read(restartUnchecked, metadata, malformed) ?? new Set();
+  const isFannedOut = read(restartPhaseOfAll, metadata, malformed) !== undefined;
   return {
     manager: isComplete ? { ...url, secret } : undefined,
     ...(database && { database }),
+    unchecked,
+    isFannedOut,
     malformed,
   };
 }

@@ -7,6 +7,7 @@ import type { RestartPhase } from "../../../../functions/shared/annotations/rest
 import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import { claimOf, pod, reservation, statefulSet, zone } from "../advance-zone-rollout/given.ts";
+import { group } from "./given.ts";
 
 const manager = { scheme: "http", port: 9844, secret: "token" } as const;
 
@@ -34,7 +35,7 @@ function verdict(names: readonly string[], given: Given = {}) {
     const one = pod(name, { ...changes, restart: { text: phase, phase, id: undefined } } as never);
     return { zone: { ...own, workload, reserved }, pod: one, answer: { ...reported(one.uid), ...answer } };
   });
-  const decided = decide({ candidates, claims, underWay: undefined } as never);
+  const decided = decide({ ...group(), candidates, claims, underWay: undefined } as never);
   return decided.kind === "take"
     ? { guard: undefined, targets: decided.targets }
     : { guard: decided.guard, targets: [] };
@@ -67,6 +68,44 @@ test("another restart of the group is waited for, one of a parked process is not
   const open = claimOf("a:0", "process");
   assert.equal(guardOf({ claims: [open] }), "zone-restarting-process");
   assert.equal(guardOf({ claims: [{ ...open, mode: "parked" }] }), undefined);
+});
+
+/** The pods of `a` by phase, all of them ready unless the drawing says another: what begins, or the guard. */
+function next(drawing: string, phases: readonly (RestartPhase | undefined)[], answer: Partial<StatusAnswer> = {}) {
+  const own = zone("a", drawing, { serviceName: "db", restart: { manager, unchecked: new Set() } } as never);
+  const candidates = own.pods.flatMap((one, index) => {
+    const phase = phases[index];
+    const marked = { ...one, restart: phase && { text: phase, phase, id: undefined } };
+    return phase === undefined ? [] : [{ zone: own, pod: marked, answer: { ...reported(one.uid), ...answer } }];
+  });
+  const decided = decide({ ...group({ zones: [own] }), candidates, claims: [], underWay: undefined } as never);
+  if (decided.kind === "wait") return decided.guard;
+  const [target] = decided.targets as readonly {
+    readonly pod: Pod;
+    readonly claim: { readonly mode: string; readonly terms: string };
+  }[];
+  return target && [target.pod.name, target.claim.mode, target.claim.terms].join(" ");
+}
+
+test("a restart in its turn is asked for, of the highest ordinal first, and one that a person wants now comes before it", () => {
+  const [turn, now] = ["schedule-rolling", "schedule"] as const;
+  assert.equal(next("nnn", [turn, turn, turn]), "a-2 rolling asked");
+  assert.equal(next("nnn", [turn, now, turn]), "a-1 single announced");
+  assert.equal(next("nnn", [undefined, undefined, undefined]), undefined);
+});
+
+test("no pod overtakes the one whose turn it is, whichever rule it waits for", () => {
+  const [turn] = ["schedule-rolling"] as const;
+  assert.equal(next("nno", [turn, turn, turn]), "rollout-due");
+  assert.equal(next("nxn", [turn, undefined, turn]), "budget");
+  assert.equal(next("nwn", [turn, turn, turn]), "a-1 rolling asked", "the pod that is down is the first");
+  assert.equal(next("nnn", [turn, turn, turn], { state: "away" }), "manager-busy");
+});
+
+test("restart-failed: no process restarts in its turn beside one that has failed, but one that a person wants now does", () => {
+  assert.equal(next("nnn", ["failed", undefined, "schedule-rolling"]), "restart-failed");
+  assert.equal(next("nnn", ["failed", undefined, "schedule"]), "a-2 single announced");
+  assert.equal(next("nnn", ["failed", undefined, undefined]), undefined);
 });
 
 test("stop, start and cancel without a restart are taken off, and failed stays", () => {

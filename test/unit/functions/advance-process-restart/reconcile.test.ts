@@ -155,3 +155,36 @@ test("a process restarts although more pods than are asked at once come before i
   await stage.until("the end", () => stage.phaseOf("group-a-0") === undefined);
   assert.equal(stage.manager("group-a-0").starts, 2);
 });
+
+test("pods that restart in their turn go one after the other, each once, by claims that ask for their place in the budget", async () => {
+  const stage = await new RestartStage().begun();
+  const names = [2, 1, 0].map((ordinal) => `group-a-${ordinal}`);
+  for (const one of names) stage.write(one, "schedule-rolling");
+  const begun: string[] = [];
+  await stage.until("all ends", () => {
+    for (const { id, mode, terms, processes = {} } of stage.claims) {
+      const [name = ""] = Object.keys(processes);
+      assert.deepEqual([stage.claims.length, mode, terms], [1, "rolling", "asked"], id);
+      if (begun.at(-1) !== name) begun.push(name);
+    }
+    return names.every((one) => stage.phaseOf(one) === undefined);
+  });
+  assert.deepEqual(begun, names);
+  assert.deepEqual(
+    names.map((one) => stage.manager(one).starts),
+    [2, 2, 2],
+  );
+});
+
+test("the restart of a process in its turn that fails keeps the others as they are, until a person writes a phase on it", async () => {
+  const stage = await new RestartStage().begun();
+  stage.manager("group-a-2").isWhole = false;
+  for (const one of [pod, "group-a-2"]) stage.write(one, "schedule-rolling");
+  await stage.until("the failure", () => stage.phaseOf("group-a-2") === "failed");
+  for (let steps = 0; steps < 3; steps++) await stage.step();
+  assert.deepEqual([stage.guard, stage.phaseOf(pod), stage.claims], ["restart-failed", "schedule-rolling", []]);
+  stage.manager("group-a-2").isWhole = true;
+  stage.write("group-a-2", "schedule-rolling");
+  await stage.until("both ends", () => [pod, "group-a-2"].every((one) => stage.phaseOf(one) === undefined));
+  assert.deepEqual([stage.manager(pod).starts, stage.manager("group-a-2").starts], [2, 2]);
+});

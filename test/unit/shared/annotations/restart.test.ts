@@ -1,7 +1,7 @@
 /** The annotations about restarts of processes: their grammar, and what malformed ones mean. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parsePodRestart, parseRestart } from "../../../../functions/shared/annotations/restart.ts";
+import { databaseRules, parsePodRestart, parseRestart } from "../../../../functions/shared/annotations/restart.ts";
 import { ledgerGroupsOf } from "../../../../functions/shared/groups/governing.ts";
 import { CredentialError, readToken } from "../../../../functions/shared/health/credentials.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
@@ -16,6 +16,8 @@ const manager = { "sluice.dev/restart-manager": "http://:9844", "sluice.dev/rest
 test("a StatefulSet names the port of its process managers and the Secret with their token", () => {
   assert.deepEqual(parseRestart(annotated(manager)), {
     manager: { scheme: "http", port: 9844, secret: "db-token" },
+    unchecked: new Set(),
+    isFannedOut: false,
     malformed: [],
   });
   assert.equal(parseRestart(annotated({ other: "x" })), undefined);
@@ -68,6 +70,30 @@ test("with one annotation missing or malformed no process is restarted, and a me
     assert.match(parsed?.malformed.map((one) => one.message).join() ?? "", message);
   }
   assert.notEqual(parseRestart(annotated({ ...manager, "sluice.dev/restart-database": "none" }))?.manager, undefined);
+});
+
+test("rules about the database are switched off by name, or all of them, and an unknown name switches none off", () => {
+  const unchecked = (text: string) => parseRestart(annotated({ ...manager, "sluice.dev/restart-unchecked": text }));
+  assert.deepEqual(
+    [...(unchecked("started-copy, role-elsewhere")?.unchecked ?? [])],
+    ["started-copy", "role-elsewhere"],
+  );
+  assert.deepEqual([...(unchecked("*")?.unchecked ?? [])], [...databaseRules]);
+  const wrong = unchecked("started-copy,green");
+  assert.deepEqual([wrong?.unchecked.size, wrong?.manager === undefined], [0, false], "its processes restart");
+  assert.match(wrong?.malformed[0]?.message ?? "", /write \*, or some of database-settled, started-copy/);
+});
+
+test("schedule-rolling on a StatefulSet is for each of its pods, and any other phase there is malformed", () => {
+  const phased = (text: string) => parseRestart(annotated({ ...manager, [phase]: text }));
+  assert.equal(phased("schedule-rolling")?.isFannedOut, true);
+  assert.equal(phased("schedule")?.isFannedOut, false);
+  assert.match(
+    phased("schedule")?.malformed[0]?.message ?? "",
+    /write schedule-rolling, to restart the process of each/,
+  );
+  assert.notEqual(phased("schedule")?.manager, undefined);
+  assert.equal(parseRestart(annotated({ [phase]: "schedule-rolling" })), undefined, "no process manager is named");
 });
 
 test("a StatefulSet without group and budget has a ledger of its own where it names process managers, as its warnings show", () => {
