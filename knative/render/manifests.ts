@@ -9,15 +9,7 @@ import {
 } from "../../functions/shared/contract/definition.ts";
 import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
-import {
-  broker,
-  operatorsOf,
-  sourcesBroughtBy,
-  sourcesOf,
-  type TriggeredDefinition,
-  triggerOf,
-  watchNeed,
-} from "./events.ts";
+import { broker, operatorsOf, sourcesBroughtBy, sourcesOf, triggerOf, watchNeed } from "./events.ts";
 import { fenceOf } from "./fence/fence.ts";
 import { guardOf } from "./fence/guard.ts";
 import { fencingFolders } from "./fencing/fencing.ts";
@@ -37,9 +29,11 @@ import {
 } from "./object.ts";
 import { operatorAccountOf } from "./operator-account.ts";
 import { actsOutside, outsideOf } from "./outside.ts";
-import { pluginNeeds, rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
+import { restartFolders } from "./restart.ts";
+import { pluginNeeds, rightsOf, tlsPortNeeds, union } from "./rights.ts";
+import { functionOf } from "./triggered.ts";
 import { emptySecret, webhookConfiguration } from "./webhooks.ts";
-import { deployment, knativeService, serviceForReviews } from "./workloads.ts";
+import { deployment, serviceForReviews } from "./workloads.ts";
 
 export interface Functions {
   readonly groupFunctions: readonly FunctionDefinition[];
@@ -89,6 +83,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   folder("outside", { outside: outsideOf(granted.groupFunctions) });
   for (const [name, contents] of Object.entries(fencingFolders(functions.groupFunctions, functions.kinds)))
     folder(name, contents);
+  for (const [name, contents] of Object.entries(restartFolders(functions.groupFunctions))) folder(name, contents);
   folder("operator-account", {
     "operator-account": operatorAccountOf(groupFunctions, [...admissionFunctions, ...cronFunctions]),
   });
@@ -121,23 +116,6 @@ export function installedFunctions({ groupFunctions, admissionFunctions, cronFun
     admissionFunctions: admissionFunctions.filter(isStandard).map(grant),
     cronFunctions: cronFunctions.filter(isStandard).map(grant),
   };
-}
-
-/**
- * A function that decides about groups watches on demand; whatever else comes and goes lists what it reads. It gathers
- * what it is told for longer than a server does: pods become Ready further apart here, and each write of the ledger costs.
- */
-function functionOf(definition: TriggeredDefinition): readonly Manifest[] {
-  const { name, needs } = definition;
-  const isWatching = "keyedBy" in definition && watchesOnDemand(definition);
-  const settings: Readonly<Record<string, string>> =
-    "keyedBy" in definition ? (isWatching ? { VIEWS: "awake", GATHER_MS: "50" } : { VIEWS: "list" }) : {};
-  return [...rightsOf({ name, needs: isWatching ? needs : withoutWatches(needs) }), knativeService(name, settings)];
-}
-
-/** True for a function whose reconciles decide about groups: it opens watches while it has work. */
-export function watchesOnDemand({ keyedBy, isGlance = false }: FunctionDefinition): boolean {
-  return keyedBy === "groups" && !isGlance;
 }
 
 function admissionOf(definitions: readonly AdmissionDefinition[]): readonly Manifest[] {

@@ -63,7 +63,20 @@ export function knativeService(
 
 /** Two replicas that answer reviews, on two nodes if there are two, and never both evicted at once. */
 export function deployment(name: string, settings: Readonly<Record<string, string>>): readonly Manifest[] {
-  const labels = answersReviews;
+  return replicasOf(name, answersReviews, podOf(name, settings));
+}
+
+/** Two replicas of a function that answers no reviews, likewise. */
+export function functionDeployment(name: string): readonly Manifest[] {
+  const container = containerOf(
+    { FUNCTION: name, PORT: `${ports.plain}` },
+    { ports: [plainPort], ...probes({ timeoutSeconds: 2 }), resources: replicaResources },
+  );
+  const labels = labelsOf(name);
+  return replicasOf(name, labels, podWith(container, name, labels, gracePeriodSeconds));
+}
+
+function replicasOf(name: string, labels: Readonly<Record<string, string>>, pod: object): readonly Manifest[] {
   const metadata = { name, labels };
   const selector = { matchLabels: labels };
   const spec = {
@@ -71,7 +84,7 @@ export function deployment(name: string, settings: Readonly<Record<string, strin
     selector,
     minReadySeconds: 5,
     strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
-    template: { metadata: { labels }, spec: podOf(name, settings) },
+    template: { metadata: { labels }, spec: pod },
   };
   return [{ apiVersion: "apps/v1", kind: "Deployment", metadata, spec }, oneStays(metadata, selector)];
 }
@@ -86,30 +99,46 @@ function podOf(name: string, settings: Readonly<Record<string, string>>): object
   const container = containerOf(
     { ...settings, PORT: `${ports.plain}`, TLS_PORT: `${ports.tls}` },
     {
-      ports: [
-        { name: "http-metrics", containerPort: ports.plain },
-        { name: "https", containerPort: ports.tls },
-      ],
-      readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, ...readiness },
-      livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, periodSeconds: 10, timeoutSeconds: 5 },
-      resources: { requests: { cpu: "100m", memory: "192Mi" }, limits: { memory: "512Mi" } },
+      ports: [plainPort, { name: "https", containerPort: ports.tls }],
+      ...probes(readiness),
+      resources: replicaResources,
     },
   );
+  return podWith(container, name, answersReviews, reviewGracePeriodSeconds);
+}
+
+function podWith(
+  container: object,
+  serviceAccountName: string,
+  labels: Readonly<Record<string, string>>,
+  terminationGracePeriodSeconds: number,
+): object {
   return {
-    serviceAccountName: name,
-    terminationGracePeriodSeconds: reviewGracePeriodSeconds,
+    serviceAccountName,
+    terminationGracePeriodSeconds,
     enableServiceLinks: false,
     securityContext: podSecurityContext,
-    affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: spreadOver() } },
+    affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: spreadOver(labels) } },
     containers: [container],
   };
 }
 
+const plainPort = { name: "http-metrics", containerPort: ports.plain };
+const replicaResources = { requests: { cpu: "100m", memory: "192Mi" }, limits: { memory: "512Mi" } };
+
+/** The probes of the plain port; `times` is of readiness. */
+function probes(times: object): object {
+  return {
+    readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, ...times },
+    livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, periodSeconds: 10, timeoutSeconds: 5 },
+  };
+}
+
 /** Preferred, not required, because a cluster of one node also has two replicas. */
-function spreadOver(): readonly object[] {
+function spreadOver(labels: Readonly<Record<string, string>>): readonly object[] {
   return ["kubernetes.io/hostname", "topology.kubernetes.io/zone"].map((topologyKey, index) => ({
     weight: 100 - 50 * index,
-    podAffinityTerm: { topologyKey, labelSelector: { matchLabels: answersReviews } },
+    podAffinityTerm: { topologyKey, labelSelector: { matchLabels: labels } },
   }));
 }
 

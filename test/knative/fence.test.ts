@@ -15,7 +15,9 @@ interface Rendered {
 
 const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
 const objects = [...rendered].flatMap(([file, text]) =>
-  file.endsWith("/kustomization.yaml") || file.startsWith("fencing") ? [] : (loadAll(text) as unknown as Rendered[]),
+  file.endsWith("/kustomization.yaml") || /^(fencing|restart)/.test(file)
+    ? []
+    : (loadAll(text) as unknown as Rendered[]),
 );
 /** What acts where a namespace ends has a policy of its own. */
 const inside = groupFunctions.filter(isStandard).filter(({ keyedBy }) => keyedBy !== "namespaces");

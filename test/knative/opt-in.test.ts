@@ -38,9 +38,9 @@ const watcher: FunctionDefinition<ObjectRef> = {
 const standard = { groupFunctions, admissionFunctions, cronFunctions };
 const more = { ...standard, groupFunctions: [...groupFunctions, watcher as FunctionDefinition] };
 
-/** What is not installed with fencing. */
+/** What is not installed with an overlay of opt-in functions. */
 function renderedWithout(functions: typeof standard): ReadonlyMap<string, string> {
-  return new Map([...renderManifests(functions)].filter(([path]) => !path.startsWith("fencing")));
+  return new Map([...renderManifests(functions)].filter(([path]) => !/^(fencing|restart)/.test(path)));
 }
 
 interface Role extends Manifest {
@@ -149,6 +149,18 @@ test("the installation of fencing follows from the definitions: it serves each o
     [...without.keys()].filter((path) => path.startsWith("fencing")),
     [],
   );
+});
+
+test("an opt-in function of groups is installed with the overlay of restarts, and leaves all other files as they are", () => {
+  const rolling = { ...watcher, name: "roll-by-hand", keyedBy: "groups", watches: [], needs: [] } as const;
+  const withIt = renderManifests({ ...standard, groupFunctions: [...groupFunctions, rolling as FunctionDefinition] });
+  assert.ok(withIt.get("restart/roll-by-hand.yaml")?.includes("value: roll-by-hand\n"));
+  assert.ok(
+    withIt.get("restart-knative/roll-by-hand.yaml")?.includes('schedule: "*/10 * * * * *"'.replaceAll('"', "'")),
+  );
+  const others = [...withIt].filter(([path]) => !path.startsWith("restart"));
+  const before = [...renderManifests(standard)].filter(([path]) => !path.startsWith("restart"));
+  assert.deepEqual(new Map(others), new Map(before));
 });
 
 test("the standard installation has no right to Nodes and VolumeAttachments, and none to another namespace's objects", () => {

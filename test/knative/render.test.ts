@@ -16,8 +16,9 @@ import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { readCompanions } from "../../knative/render/companions.ts";
 import { watchNeed } from "../../knative/render/events.ts";
 import { needsOfKinds, parseKinds } from "../../knative/render/kinds.ts";
-import { renderManifests, watchesOnDemand } from "../../knative/render/manifests.ts";
+import { renderManifests } from "../../knative/render/manifests.ts";
 import { rightsOf } from "../../knative/render/rights.ts";
+import { watchesOnDemand } from "../../knative/render/triggered.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
 
@@ -71,9 +72,9 @@ function objectsOf(file: string): readonly Rendered[] {
   return loadAll(rendered.get(file) ?? assert.fail(`${file} is not rendered`)) as unknown as Rendered[];
 }
 
-/** What is installed with fencing has tests of its own: `fencing.test.ts`. */
-const isOfFencing = (file: string) => /^fencing\b/.test(file);
-const files = [...rendered.keys()].filter((file) => !file.endsWith("/kustomization.yaml") && !isOfFencing(file));
+/** What overlays of opt-in functions install has tests of its own: `fencing.test.ts`, `restart.test.ts`. */
+const isOptional = (file: string) => /^(fencing|restart)\b/.test(file);
+const files = [...rendered.keys()].filter((file) => !file.endsWith("/kustomization.yaml") && !isOptional(file));
 const objects = files.flatMap(objectsOf);
 const ofKind = (kind: string, among: readonly Rendered[] = objects) => among.filter((object) => object.kind === kind);
 const workloads = objects.filter(({ spec }) => spec?.template !== undefined);
@@ -265,7 +266,7 @@ suite("rendered manifests", () => {
     const name = `${registry}/${rest.join("/").replace(/:.*/, "")}`;
     const message = `The image ${name} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization.`;
     for (const [path, text] of rendered) {
-      if (isOfFencing(path)) continue;
+      if (path.startsWith("fencing")) continue;
       assert.equal(text.includes(`# ${message}\n`), text.includes("image: "), path);
     }
     const folder = await mkdtemp(join(tmpdir(), "sluice-render-"));

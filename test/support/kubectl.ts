@@ -131,8 +131,17 @@ export class Kubectl {
 
   /** Applies a kustomization of a README as a user types it: this tree stands for the folder `sluice` there. */
   async applyKustomization(text: string, ...options: string[]): Promise<string> {
-    await this.file("kustomization.yaml", text.replaceAll("sluice/knative", relative(this.#folder, knative)));
+    await this.file("kustomization.yaml", this.#here(text));
     return this.run("apply", "-k", this.#folder, ...options);
+  }
+
+  /** The objects that a kustomization of a README builds, likewise. */
+  async buildKustomization(text: string): Promise<Built[]> {
+    return this.buildFile(this.#here(text));
+  }
+
+  #here(text: string): string {
+    return text.replaceAll("sluice/knative", relative(this.#folder, knative));
   }
 
   /** Writes a file for a command to read. Resolves to its path. */

@@ -112,12 +112,16 @@ const parts: readonly Part[] = [
   },
 ];
 
-/** The policies for these accounts. Throws Error for a right to change objects that names no path. */
-export function fenceOf(workloads: readonly Workload[]): readonly Manifest[] {
+/**
+ * The policies for these accounts. Throws Error for a right to change objects that names no path.
+ *
+ * @param prefix what the names of policies begin with that stand beside those of the standard installation
+ */
+export function fenceOf(workloads: readonly Workload[], prefix = ""): readonly Manifest[] {
   const written = workloads.flatMap(({ name, needs }) => needs.filter((need) => isWritten(name, need)));
   return parts.flatMap((part) => {
     const needs = written.filter((need) => part.covers(need));
-    return needs.length === 0 ? [] : policyOfPart(part, workloads, needs);
+    return needs.length === 0 ? [] : policyOfPart(part, workloads, needs, prefix);
   });
 }
 
@@ -128,7 +132,12 @@ function isWritten(account: string, { verbs, resource, changes }: Need): boolean
   return isWriting;
 }
 
-function policyOfPart(part: Part, workloads: readonly Workload[], needs: readonly Need[]): readonly Manifest[] {
+function policyOfPart(
+  part: Part,
+  workloads: readonly Workload[],
+  needs: readonly Need[],
+  prefix: string,
+): readonly Manifest[] {
   const { variables = [], moreVariables = [], validations = [] } = part;
   const accounts = workloads.map((workload) => workload.name);
   const table = tableOf(part, workloads);
@@ -141,7 +150,7 @@ function policyOfPart(part: Part, workloads: readonly Workload[], needs: readonl
     variables: [...variables, ...variablesOf(table), ...moreVariables],
     validations: [...validations, ...onlyListedChanges(table, part)],
   };
-  return policyIn("fence", part.name, spec, isAnywhere ? `fence-${part.name}` : "fence");
+  return policyIn("fence", `${prefix}${part.name}`, spec, isAnywhere ? `fence-${part.name}` : "fence");
 }
 
 /** The validations that hold an account to its row of the table, whatever the objects are. */

@@ -24,7 +24,7 @@ import { inServedNamespace, policyIn, ruleFor, type Validation } from "./policy.
 /** No object is of this resource: a right to it means that an account may correct annotations that only Sluice writes. */
 export const repairNeed: Need = { group: ourDomain, resource: "words", verbs: ["repair"] };
 /** Likewise: an account may make, change and delete ledgers. */
-const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] };
+export const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] };
 
 /**
  * The words of a volume claim of which "true" needs no right but that to write the claim: it keeps a volume, or brings it back.
