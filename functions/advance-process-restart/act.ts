@@ -12,7 +12,7 @@ import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { callManager, type StatusAnswer } from "./calls.ts";
 import type { RestartSnapshot, RestartTarget } from "./decide.ts";
-import { shownPhase, verbOf } from "./decide-step.ts";
+import { phases, shownPhase, verbOf } from "./decide-step.ts";
 import { name } from "./observe.ts";
 
 export const eventPolicy: EventPolicy = {
@@ -27,6 +27,7 @@ export const eventPolicy: EventPolicy = {
     "restart-calling",
     "restart-stopping",
     "restart-starting",
+    "restart-joining",
     "manager-busy",
   ]),
 };
@@ -67,9 +68,12 @@ export function actOn(target: RestartTarget): Act {
     // Another process may have begun a restart of the pod since.
     return { ...common, name: "clear", claims: [], confirmsLedger: true, carryOut, refused: () => {} };
   }
-  const { claim } = target;
+  const isAsked = statefulSet.restart?.database !== undefined;
+  // The next reconcile changes the setting of the database under this claim, and nothing is stopped before.
+  const claim = isAsked ? { ...target.claim, phase: phases.restricting, hold: true } : target.claim;
   const carryOut = async (context: Context, notAfterMs: number) => {
-    await callUnder(context, statefulSet, pod, claim, notAfterMs);
+    if (isAsked) await show(context, pod, { phase: shownPhase(claim), id: claim.id });
+    else await callUnder(context, statefulSet, pod, claim, notAfterMs);
   };
   return { ...common, name: "restart", claims: [claim], carryOut, refused: () => {}, requeueAfterDoneMs: 1_000 };
 }

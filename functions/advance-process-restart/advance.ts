@@ -3,6 +3,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
+import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { ClaimedObjects } from "../shared/ledger/claim-kinds.ts";
 import type { RunningProcess } from "../shared/ledger/process-claim.ts";
@@ -14,9 +15,12 @@ import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { callUnder, isChanged, show } from "./act.ts";
 import { readStatus, type StatusAnswer } from "./calls.ts";
+import { flush, releaseAllocation, restrictAllocation } from "./database/allocation.ts";
+import { type Answered, type Database, databaseOf } from "./database/exchange.ts";
+import { observeDatabase } from "./database/observe.ts";
 import { restartRequeueMs } from "./decide.ts";
-import { decideStep, podOfClaim, type Step, shownPhase } from "./decide-step.ts";
-import { name, noteWait } from "./observe.ts";
+import { databaseUnknown, decideStep, phases, podOfClaim, type Step, shownPhase } from "./decide-step.ts";
+import { lastWait, name, noteWait } from "./observe.ts";
 
 interface Restart {
   readonly context: Context;
@@ -24,7 +28,11 @@ interface Restart {
   readonly claim: KnownClaim;
   readonly statefulSet: StatefulSet | undefined;
   readonly pod: Pod | undefined;
+  /** Undefined where no StatefulSet of the group names one. */
+  readonly database: Database | undefined;
 }
+
+const stands: OwnClaimEnd = { kind: "stands", requeueAfterMs: restartRequeueMs };
 
 /** Takes the next step of a restart, if there is one now. Throws as `openTransaction` does. */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
@@ -33,45 +41,77 @@ export async function endOf(context: Context, observed: GroupObservation, claim:
   const { statefulSet } = found;
   const pod = podOfClaim(claim, found);
   const answer = pod && statefulSet && (await readStatus(context, statefulSet, pod));
-  const where = { ...found, processes: runningIn(pod, answer) };
-  const step = decideStep({ claim, where, answer, nowMs: cluster.serverTimeMs() });
+  const database = databaseOf(context, ofStatefulSets(observed.zones), pod?.uid);
+  const seen = await observeDatabase(database, claim, pod, answer);
+  const where = { ...found, processes: runningIn(pod, answer, seen.membership) };
+  const before = lastWait(memoryOf(observed.key));
+  const step = decideStep({ claim, where, answer, ...seen, before, nowMs: cluster.serverTimeMs() });
   if (step.kind === "wait") {
     noteWait(memoryOf(observed.key), step);
-    return { kind: "stands", requeueAfterMs: restartRequeueMs };
+    return stands;
   }
   try {
-    return await carryOut({ context, observed, claim, statefulSet, pod }, step);
+    return await carryOut({ context, observed, claim, statefulSet, pod, database }, step);
   } catch (error) {
     if (!isChanged(error)) throw error;
-    return { kind: "stands", requeueAfterMs: restartRequeueMs };
+    return stands;
   }
 }
 
-function runningIn(pod: Pod | undefined, answer: StatusAnswer | undefined): ClaimedObjects["processes"] & object {
+function runningIn(
+  pod: Pod | undefined,
+  answer: StatusAnswer | undefined,
+  membership: Answered<boolean> = { value: true },
+): ClaimedObjects["processes"] & object {
   if (pod === undefined || answer === undefined || "silence" in answer || answer.processId === undefined)
     return new Map();
   const { podUid, processId } = answer;
-  return new Map<number, RunningProcess>([[pod.ordinal, { podUid, processId, isMember: true }]]);
+  const isMember = "value" in membership && membership.value;
+  return new Map<number, RunningProcess>([[pod.ordinal, { podUid, processId, isMember }]]);
 }
 
 async function carryOut(restart: Restart, step: Exclude<Step, { kind: "wait" }>): Promise<OwnClaimEnd> {
   const { context, observed, claim, statefulSet, pod } = restart;
-  if (step.kind === "end") {
-    await writeClaims(context, observed, { out: [claim], into: [] });
-    if (pod !== undefined) await show(context, pod, step.shown && { phase: step.shown, id: undefined });
-    if (pod !== undefined && step.shown === "failed") await reportFailure(restart, pod, step.message);
-    return { kind: "undone" };
-  }
-  if (pod === undefined || statefulSet === undefined) return { kind: "stands", requeueAfterMs: restartRequeueMs };
+  if (step.kind === "end") return end(restart, step);
+  if (pod === undefined || statefulSet === undefined) return stands;
   if (step.kind === "show") {
     await show(context, pod, { phase: shownPhase(claim), id: claim.id });
-    return { kind: "stands", requeueAfterMs: restartRequeueMs };
+    return stands;
   }
   const { phase, ...changes } = step.changes;
   const renewed = changeClaim(renewClaim(claim, context.cluster.serverTimeMs(), phase), changes);
   const deadlineMs = await writeClaims(context, observed, { out: [claim], into: [renewed] });
-  await callUnder(context, statefulSet, pod, renewed, deadlineMs);
+  if (renewed.phase === phases.restricting) await restrict(restart, deadlineMs);
+  else if (renewed.phase === phases.flushing) await (restart.database && flush(restart.database, deadlineMs));
+  else await callUnder(context, statefulSet, pod, renewed, deadlineMs);
   return { kind: "undone" };
+}
+
+async function restrict({ context, observed, claim, database }: Restart, deadlineMs: number): Promise<void> {
+  if (database === undefined) return;
+  const answered = await restrictAllocation(database, claim.id, deadlineMs);
+  if ("unknown" in answered) noteUnknown(context, observed, "allocation could not be restricted", answered.unknown);
+}
+
+/** What the restart has changed in the database is undone first. A restart that has failed does not wait for that. */
+async function end(restart: Restart, { shown, message }: Extract<Step, { kind: "end" }>): Promise<OwnClaimEnd> {
+  const { context, observed, claim, pod, database } = restart;
+  if (claim.hold === true) {
+    const unnamed = { unknown: "no StatefulSet of the group names its database" };
+    const released = database === undefined ? unnamed : await releaseAllocation(database, claim.id);
+    if ("unknown" in released && shown !== "failed") {
+      noteUnknown(context, observed, "the process is back, and allocation is still restricted", released.unknown);
+      return stands;
+    }
+  }
+  await writeClaims(context, observed, { out: [claim], into: [] });
+  if (pod !== undefined) await show(context, pod, shown && { phase: shown, id: undefined });
+  if (pod !== undefined && shown === "failed") await reportFailure(restart, pod, message);
+  return { kind: "undone" };
+}
+
+function noteUnknown({ memoryOf }: Context, { key }: GroupObservation, what: string, why: string): void {
+  noteWait(memoryOf(key), { guard: databaseUnknown, message: `${what}: ${why}` });
 }
 
 function reportFailure({ context, observed, claim }: Restart, pod: Pod, message: string): Promise<void> {

@@ -6,17 +6,25 @@ import { type Blocked, type ClaimedObjects, kinds } from "../shared/ledger/claim
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { ManagerStatus, StatusAnswer, Verb } from "./calls.ts";
+import type { Answered } from "./database/exchange.ts";
 
-/** The phases of a claim. A withdrawn restart ends when its process runs, whether it was stopped or not. */
+/**
+ * The phases of a claim. The first two are of a process whose database is named. A withdrawn restart ends when its process runs,
+ * whether it was stopped or not.
+ */
 export const phases = {
+  restricting: "restricting",
+  flushing: "flushing",
   stopping: "stopping",
   killing: "killing",
   starting: "starting",
   withdrawing: "withdrawing",
 } as const;
 
-/** What the pod shows, and what its process manager is asked, in each phase of the claim. */
+/** What the pod shows, and what its process manager is asked, in each phase of the claim, or will be in the next one. */
 const verbs: Readonly<Record<string, Verb>> = {
+  restricting: "stop",
+  flushing: "stop",
   stopping: "stop",
   killing: "kill",
   starting: "start",
@@ -35,8 +43,13 @@ export function shownPhase(claim: Pick<KnownClaim, "phase">): RestartPhase {
 const mostAttempts = 3;
 /** A restart that has not ended after so long has failed, in milliseconds. */
 const longestMs = 3_600_000;
+/** The same for one whose database does not let it begin. */
+const longestRestrictionMs = 900_000;
 /** How long a process manager waits by default until clients have left, in milliseconds; the grace period begins after it. */
 const drainMs = 5_000;
+
+/** The guard of a restart whose database has not given the expected answer. */
+export const databaseUnknown = "database-unknown";
 
 export interface StepView {
   readonly claim: KnownClaim;
@@ -44,6 +57,12 @@ export interface StepView {
   /** Undefined where no pod of the claim stands, so that no process manager was asked. */
   readonly answer: StatusAnswer | undefined;
   readonly nowMs: number;
+  /** Whether the database has the marker of the restart; absent where that is not asked. */
+  readonly restriction?: Answered<boolean>;
+  /** Whether the node of the pod is a member of the database; absent where that is not asked. */
+  readonly membership?: Answered<boolean>;
+  /** What the restart waited for before; absent where this process does not know. */
+  readonly before?: Blocked | undefined;
 }
 
 export type Step =
@@ -63,19 +82,31 @@ export function podOfClaim({ uids = {} }: KnownClaim, { pods }: Pick<ClaimedObje
 export function decideStep(view: StepView): Step {
   const { claim, where, answer, nowMs } = view;
   const pod = podOfClaim(claim, where);
-  if (kinds[claim.kind].isSettled(claim, where, nowMs)) return { kind: "end", shown: undefined, message: "it is back" };
+  // What it has changed in the database is undone before its claim goes.
+  if (kinds[claim.kind].isSettled({ ...claim, hold: false }, where, nowMs))
+    return { kind: "end", shown: undefined, message: "it is back" };
   if (pod === undefined)
     return waitFor("pod-missing", `${claim.zone}: the pod of the restart is gone, and no other one is ready`);
   if (answer === undefined || "silence" in answer || answer.podUid !== pod.uid) return silent(pod, answer);
-  if (claim.phase === phases.withdrawing && isWithdrawn(claim, answer))
+  if (claim.phase === phases.withdrawing && isWithdrawn(view, pod, answer))
     return { kind: "end", shown: undefined, message: "the restart is withdrawn" };
   const isTakenBack = pod.restart?.phase === undefined || pod.restart.phase === "cancel";
   if (isTakenBack && verbOf(claim) !== "start")
     return { kind: "call", changes: { phase: phases.withdrawing, epoch: nextEpoch(claim, answer) } };
   const isBehind = pod.restart?.phase !== shownPhase(claim) || pod.restart.id !== claim.id;
   if (isBehind && !isTakenBack) return { kind: "show" };
-  return verbOf(claim) === "start" ? stepOfStart(view, pod, answer) : stepOfStop(view, pod, answer);
+  return (steps[claim.phase] ?? stepOfStart)(view, pod, answer);
 }
+
+type Decider = (view: StepView, pod: Pod, answer: ManagerStatus) => Step;
+
+const steps: Readonly<Record<string, Decider>> = {
+  [phases.restricting]: stepOfRestriction,
+  // A flush is for speed alone: one that was cut short is not begun again.
+  [phases.flushing]: () => ({ kind: "call", changes: { phase: phases.stopping } }),
+  [phases.stopping]: stepOfStop,
+  [phases.killing]: stepOfStop,
+};
 
 const waitFor = (guard: string, message: string): Step => ({ kind: "wait", guard, message });
 
@@ -84,10 +115,16 @@ function silent(pod: Pod, answer: StatusAnswer | undefined): Step {
   return waitFor("manager-silent", `the server of ${pod.name} reports nothing: ${why}`);
 }
 
-/** A call of the restart's last epoch was answered, so that no earlier one has an effect any more. */
-function isWithdrawn(claim: KnownClaim, answer: ManagerStatus): boolean {
-  return isOurs(claim, answer) && answer.state === "started";
+/**
+ * A call of the restart's last epoch was answered, so that no earlier one has an effect any more. A process that was stopped
+ * before must also be a member again.
+ */
+function isWithdrawn({ claim, membership }: StepView, pod: Pod, answer: ManagerStatus): boolean {
+  if (!isOurs(claim, answer) || answer.state !== "started") return false;
+  return claim.processes?.[pod.name] === answer.processId || isTrue(membership ?? { value: true });
 }
+
+const isTrue = (answered: Answered<boolean>): boolean => "value" in answered && answered.value;
 
 /** Each step has a higher epoch than any that the process manager has seen. */
 function nextEpoch({ epoch = 0 }: KnownClaim, { lastEpoch }: ManagerStatus): number {
@@ -114,6 +151,21 @@ function sendAgain({ claim, nowMs }: StepView, pod: Pod, answer: ManagerStatus):
   return { kind: "call", changes: { epoch, ...(claim.phase === phases.stopping && sum !== undefined ? { sum } : {}) } };
 }
 
+/** Nothing is stopped before the database has the marker. Each attempt is one write of the claim, and then one request. */
+function stepOfRestriction({ claim, nowMs, restriction, before }: StepView, pod: Pod): Step {
+  const answered = restriction ?? { unknown: "no StatefulSet of the group names its database" };
+  if (isTrue(answered)) return { kind: "call", changes: { phase: phases.flushing } };
+  const why = "unknown" in answered ? answered.unknown : "it does not have the marker of the restart yet";
+  const blocked = { guard: databaseUnknown, message: `allocation is not restricted for ${pod.name}: ${why}` };
+  if (nowMs - (claim.sinceMs ?? claim.stampMs) >= longestRestrictionMs)
+    return { kind: "end", shown: "failed", message: `${blocked.message}; nothing was stopped` };
+  if ("unknown" in answered) return { kind: "wait", ...blocked };
+  const isFirst = claim.sinceMs === undefined;
+  if (isFirst || nowMs - claim.stampMs >= finishAfterMs)
+    return { kind: "call", changes: { phase: phases.restricting } };
+  return { kind: "wait", ...(before?.guard === databaseUnknown ? before : blocked) };
+}
+
 function stepOfStop(view: StepView, pod: Pod, answer: ManagerStatus): Step {
   const { claim, where, nowMs } = view;
   const again = sendAgain(view, pod, answer);
@@ -128,7 +180,7 @@ function stepOfStop(view: StepView, pod: Pod, answer: ManagerStatus): Step {
 }
 
 function stepOfStart(view: StepView, pod: Pod, answer: ManagerStatus): Step {
-  const { claim, nowMs } = view;
+  const { claim, nowMs, membership } = view;
   const again = sendAgain(view, pod, answer);
   if (again !== undefined) return again;
   const hasFailed = answer.state !== "started" && answer.attempts >= mostAttempts;
@@ -136,5 +188,9 @@ function stepOfStart(view: StepView, pod: Pod, answer: ManagerStatus): Step {
     const why = hasFailed ? `${answer.attempts} starts have failed` : "it has not come back within an hour";
     return { kind: "end", shown: "failed", message: `${pod.name} is not back: ${why}` };
   }
+  if (membership !== undefined && "unknown" in membership)
+    return waitFor(databaseUnknown, `whether the node of ${pod.name} is a member is unknown: ${membership.unknown}`);
+  if (membership?.value === false)
+    return waitFor("restart-joining", `${pod.name} runs, and its node is no member of the database yet`);
   return waitFor("restart-starting", `${pod.name} starts in place: ${answer.state}, attempt ${answer.attempts}`);
 }

@@ -28,6 +28,10 @@ export function noteWait(memory: GroupMemory, blocked: Blocked): void {
   waits.set(memory, blocked);
 }
 
+export function lastWait(memory: GroupMemory): Blocked | undefined {
+  return waits.get(memory);
+}
+
 /** So many are read at once. More are read only while no restart may begin by those that were: one keeps the others waiting. */
 const readAtOnce = 8;
 
@@ -38,7 +42,7 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   const zones = ofStatefulSets(observed.zones);
   const questions = openQuestions(context, observed);
   const rest = { claims, departed, strayClaims, surroundings: view, questions, database: { kind: "none" } as const };
-  const group = { key, nowMs, zones, ...rest, underWay: waits.get(context.memoryOf(key)) };
+  const group = { key, nowMs, zones, ...rest, underWay: lastWait(context.memoryOf(key)) };
   if (claims.some(({ kind }) => kind === "process")) return { ...group, candidates: [] };
   const shown = zones.flatMap((zone) =>
     zone.pods

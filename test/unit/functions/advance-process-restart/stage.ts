@@ -106,9 +106,13 @@ export class RestartStage extends Harness {
 
   /** Another process of the function, with an empty memory. */
   anew(): void {
-    const answer = ({ metadata }: StoredPod, delivery: Delivery): PodReply =>
-      this.silent.has(metadata.name) ? "break" : this.managerOf(metadata.uid).answer(delivery);
+    const answer = (pod: StoredPod, delivery: Delivery): PodReply => this.answer(pod, delivery);
     this.restart({ pods: createWorldPodHttp({ world: this.world, clock: this.cluster, answer }) });
+  }
+
+  /** What a pod answers. */
+  answer({ metadata }: StoredPod, delivery: Delivery): PodReply {
+    return this.silent.has(metadata.name) ? "break" : this.managerOf(metadata.uid).answer(delivery);
   }
 
   managerOf(uid: string): Manager {
