@@ -11,6 +11,7 @@ import type { EventPolicy } from "../shared/reconcile/record.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { callManager, type StatusAnswer } from "./calls.ts";
+import { releaseAllocation } from "./database/allocation.ts";
 import type { RestartSnapshot, RestartTarget } from "./decide.ts";
 import { phases, shownPhase, verbOf } from "./decide-step.ts";
 import { name } from "./observe.ts";
@@ -61,6 +62,7 @@ export async function callUnder(
 }
 
 export function actOn(target: RestartTarget): Act {
+  if (target.kind === "release") return releaseOf(target);
   const { statefulSet, pod } = target;
   const common = { object: pod.name, subjectUid: pod.uid, workload: statefulSet };
   if (target.kind === "clear") {
@@ -76,6 +78,16 @@ export function actOn(target: RestartTarget): Act {
     else await callUnder(context, statefulSet, pod, claim, notAfterMs);
   };
   return { ...common, name: "restart", claims: [claim], carryOut, refused: () => {}, requeueAfterDoneMs: 1_000 };
+}
+
+/** No claim is made: the restart is over, and the ledger must still have none of it. */
+function releaseOf({ id, database, statefulSet }: Extract<RestartTarget, { kind: "release" }>): Act {
+  const { name: object, uid } = statefulSet;
+  const carryOut = async () => {
+    await releaseAllocation(database, id);
+  };
+  const common = { name: "release", object, subjectUid: `${uid} ${id}`, workload: statefulSet, claims: [] };
+  return { ...common, confirmsLedger: true, takesNothing: true, carryOut, refused: () => {} };
 }
 
 /** A value that is no phase, and one that only the function writes, are reported once. */

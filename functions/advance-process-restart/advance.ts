@@ -104,7 +104,8 @@ async function end(restart: Restart, { shown, message }: Extract<Step, { kind: "
       return stands;
     }
   }
-  await writeClaims(context, observed, { out: [claim], into: [] });
+  const lastRestartMs = database === undefined ? {} : { lastRestartMs: context.cluster.serverTimeMs() };
+  await writeClaims(context, observed, { out: [claim], into: [], ...lastRestartMs });
   if (pod !== undefined) await show(context, pod, shown && { phase: shown, id: undefined });
   if (pod !== undefined && shown === "failed") await reportFailure(restart, pod, message);
   return { kind: "undone" };

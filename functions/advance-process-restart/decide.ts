@@ -9,6 +9,8 @@ import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { ManagerStatus, StatusAnswer } from "./calls.ts";
 import { claimOf, isOpenRestart, type NewClaim } from "./claims.ts";
+import { confirmAfterMs, type LeftOver } from "./database/decide-left-over.ts";
+import { blockedByProducts } from "./database/decide-products.ts";
 import { byName, byTurn } from "./decide-order.ts";
 import { isDown, isMasterEligible, type RuleGroup, refuseByRules, refuseTerminating } from "./decide-rules.ts";
 
@@ -26,6 +28,8 @@ export interface RestartSnapshot extends RuleGroup {
   readonly claims: readonly Claim[];
   /** What the restart that is under way waits for, as this process knows; undefined where it knows nothing. */
   readonly underWay: Blocked | undefined;
+  /** A restart that is in no ledger and that the database still has a marker of; absent where it has none. */
+  readonly leftOver?: LeftOver | undefined;
 }
 
 export type RestartTarget =
@@ -36,7 +40,11 @@ export type RestartTarget =
       readonly claim: NewClaim;
     }
   /** A phase, or an id, that stands on a pod without a restart. */
-  | { readonly kind: "clear"; readonly statefulSet: StatefulSet; readonly pod: Pod };
+  | { readonly kind: "clear"; readonly statefulSet: StatefulSet; readonly pod: Pod }
+  /** The same in the database. */
+  | ({ readonly kind: "release" } & LeftOver);
+
+const releasing = "a setting of the database that a restart has left is undone";
 
 type Begin = Extract<RestartTarget, { kind: "begin" }>;
 
@@ -59,7 +67,18 @@ export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const left = candidates.filter(({ pod }) => isLeftOver(pod));
   const cleared = left.map(({ zone, pod }): RestartTarget => ({ kind: "clear", statefulSet: zone.workload, pod }));
   if (cleared.length > 0) return take(cleared, "phases without a restart are taken off");
+  const { leftOver } = snapshot;
+  if (leftOver?.isConfirmed === true) return take([{ kind: "release", ...leftOver }], releasing);
+  return decideNext(snapshot);
+}
+
+/** Which restart begins, where none is under way and nothing is to be undone. */
+function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
+  const { candidates, leftOver } = snapshot;
   const now = withPhase(candidates, "schedule").sort(byName);
+  const differing = blockedByProducts(snapshot.zones);
+  if (differing !== undefined && now.length + inTurn(snapshot).length > 0)
+    return wait(differing.guard, differing.message, { requeueAfterMs: waitingRequeueMs });
   let first: WaitingPod | undefined;
   for (const candidate of now) {
     const found = beginNow(candidate);
@@ -72,7 +91,10 @@ export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
     if ("kind" in found) return takeOne(found);
     first ??= { blocked: found, candidate: turn };
   }
-  if (first === undefined) return take([], "no restart is wanted");
+  if (first === undefined) {
+    const requeueAfterMs = leftOver === undefined ? undefined : confirmAfterMs;
+    return take([], "no restart is wanted", { requeueAfterMs });
+  }
   const { blocked, candidate } = first;
   const zone = candidate.zone.workload.name;
   return wait(blocked.guard, blocked.message, { zone, requeueAfterMs: waitingRequeueMs });

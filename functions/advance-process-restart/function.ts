@@ -1,12 +1,14 @@
 import { pathsOf } from "../shared/annotations/paths.ts";
 import * as restart from "../shared/annotations/restart.ts";
-import { claims, ledgerEntries, podName, rolloutGroup, verdicts } from "../shared/annotations/table.ts";
+import { claims, lastRestart, ledgerEntries, podName, rolloutGroup, verdicts } from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/contract/keys.ts";
+import { madeBy } from "../shared/ledger/claim.ts";
 import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
-import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
+import { claimedNeed, listClaimed } from "../shared/transaction/claims.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { hasEndedLately } from "./database/left-over.ts";
 import { name } from "./observe.ts";
 import { restarting } from "./reconcile.ts";
 
@@ -21,7 +23,7 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
     { resource: "pods", selector: podName, keysOf: groupOfPod },
   ],
   listKeys: listGroupKeys,
-  schedule: { ...scheduleOfClaims(name), everySeconds: 10 },
+  schedule: { everySeconds: 10, listDue: listClaimed(madeBy(name), hasEndedLately) },
   needs: [
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     {
@@ -34,7 +36,7 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
     claimedNeed,
     ...ledgerNeeds,
   ],
-  reads: [rolloutGroup, claims, ...restart.restartEntries],
-  writes: [...ledgerEntries, claims, verdicts, restart.restartPhase, restart.restartId],
+  reads: [rolloutGroup, claims, lastRestart, ...restart.restartEntries],
+  writes: [...ledgerEntries, claims, verdicts, lastRestart, restart.restartPhase, restart.restartId],
   reconcile: (context, key, trigger) => reconcileClaims(context, restarting, key, trigger),
 };

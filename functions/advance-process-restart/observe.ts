@@ -10,6 +10,8 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { readStatus } from "./calls.ts";
+import { databaseOf } from "./database/exchange.ts";
+import { findLeftOver } from "./database/left-over.ts";
 import { type Candidate, decide, inTurn, mayBeginNow, type RestartSnapshot } from "./decide.ts";
 import { byName } from "./decide-order.ts";
 import type { RuleGroup } from "./decide-rules.ts";
@@ -49,7 +51,11 @@ export async function observe(observed: GroupObservation, context: Context): Pro
       .filter(({ restart }) => restart !== undefined)
       .map((pod): Candidate => ({ zone, pod, answer: undefined })),
   );
-  return { ...group, underWay: undefined, candidates: await readCandidates(context, group, shown) };
+  const [candidates, leftOver] = await Promise.all([
+    readCandidates(context, group, shown),
+    findLeftOver(databaseOf(context, zones), context.memoryOf(key), claims),
+  ]);
+  return { ...group, underWay: undefined, candidates, leftOver };
 }
 
 /** Those that are wanted now, failed ones, and of those that restart in their turn the next one. Throws ClusterError. */

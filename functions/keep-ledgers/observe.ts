@@ -1,6 +1,14 @@
 /** The groups and their ledgers: by lists for a sweep, by a view for one group. */
 
-import { claims, lastDownscales, lastRemoval, ledgerEntries, looks, verdicts } from "../shared/annotations/table.ts";
+import {
+  claims,
+  lastDownscales,
+  lastRemoval,
+  lastRestart,
+  ledgerEntries,
+  looks,
+  verdicts,
+} from "../shared/annotations/table.ts";
 import { listBudgets } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { ledgerGroupsOf, parseStoredBudget } from "../shared/groups/governing.ts";
@@ -41,7 +49,7 @@ export async function listLedgers({ cluster, namespaces }: Context): Promise<Lea
 
 /** The times in a ledger that do not keep it from being removed; reservations and claims are observed separately. */
 const passing = new Set(
-  [...ledgerEntries, claims, verdicts, lastDownscales, looks, lastRemoval].map(({ key }): string => key),
+  [...ledgerEntries, claims, verdicts, lastDownscales, looks, lastRemoval, lastRestart].map(({ key }): string => key),
 );
 const ours = /^sluice\.dev\//;
 

@@ -85,6 +85,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/last-downscales": {},
   "sluice.dev/looks": {},
   "sluice.dev/last-removal": {},
+  "sluice.dev/last-restart": {},
   // On Nodes, and in Leases of the fencing namespace, for which no manifest ships a policy yet.
   "sluice.dev/fence": {},
   "sluice.dev/unhealthy": {},

@@ -198,6 +198,12 @@ export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
   meaning: "when the last removal of a pod or a volume ended: the next one waits from then",
 });
 
+export const lastRestart = inLedger("sluice.dev/last-restart", parseMs, {
+  grammar: "MS since the epoch",
+  fallback: "absent or malformed: no restart has ended of late",
+  meaning: "when the last restart of a process ended: for two minutes its database is asked every ten seconds",
+});
+
 const labelOfConfiguration = labelOn("WebhookConfiguration");
 
 export const injectCertificateAuthority = labelOfConfiguration("grafana.com/inject-rollout-operator-ca", onlyTrue, {
@@ -251,6 +257,7 @@ export const annotationTable = [
   claims,
   verdicts,
   lastDownscales,
+  lastRestart,
   ...suspensionTimes,
   injectCertificateAuthority,
   webhookNamespace,

@@ -76,7 +76,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
 /** Only downscales and removals depend on the times, so that a malformed one holds up nothing else. */
 function readTimes(
   metadata: LeaseObject["metadata"],
-): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs"> {
+): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs" | "lastRestartMs"> {
   const malformed: keys.Malformed[] = [];
   const lastDownscales = keys.read(keys.lastDownscales, metadata, malformed);
   const hasMalformedTimes = malformed.length > 0;
@@ -84,7 +84,9 @@ function readTimes(
   const hasLastRemoval = metadata.annotations?.[keys.lastRemoval.key] !== undefined;
   // A malformed time may be of this moment: like a time in the future it counts as now, and is written again.
   const lastRemovalMs = keys.read(keys.lastRemoval, metadata) ?? Number.MAX_SAFE_INTEGER;
+  const lastRestartMs = keys.read(keys.lastRestart, metadata);
   return {
+    ...(lastRestartMs === undefined ? {} : { lastRestartMs }),
     ...(lastDownscales === undefined ? {} : { lastDownscales }),
     ...(hasMalformedTimes ? { hasMalformedTimes } : {}),
     ...(looks === undefined ? {} : { looks }),

@@ -87,8 +87,10 @@ export function annotationsToWrite(ledger: Ledger, change: LedgerChange): Readon
   return annotations;
 }
 
-function timesOf({ lastDownscales, looks, lastRemovalMs }: LedgerTimes): Readonly<Record<string, string>> {
+function timesOf(times: LedgerTimes): Readonly<Record<string, string>> {
+  const { lastDownscales, looks, lastRemovalMs, lastRestartMs } = times;
   return {
+    ...(lastRestartMs === undefined ? {} : { [keys.lastRestart.key]: String(lastRestartMs) }),
     ...(lastDownscales === undefined ? {} : { [keys.lastDownscales.key]: JSON.stringify(lastDownscales) }),
     ...(looks === undefined ? {} : { [keys.looks.key]: keys.formatLooks(looks) }),
     ...(lastRemovalMs === undefined ? {} : { [keys.lastRemoval.key]: String(lastRemovalMs) }),

@@ -53,6 +53,8 @@ export interface LedgerTimes {
   readonly looks?: Looks | undefined;
   /** End of the last removal of a pod or of a volume; absent: no function said it. A malformed one is of the far future. */
   readonly lastRemovalMs?: number | undefined;
+  /** End of the last restart of a process; absent: no function said it, or it is malformed. */
+  readonly lastRestartMs?: number | undefined;
 }
 
 /** A ledger that the API server has, or an empty one in its place if no trace may be left (rule R16). */

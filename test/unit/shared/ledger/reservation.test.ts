@@ -324,7 +324,7 @@ test("a ledger with an ordinal beyond int32 is unreadable, so that it permits no
 
 test("a ledger without times has none, and only the annotations of others count as theirs", () => {
   const plain = ledgerOf({});
-  const times = ["lastDownscales", "hasMalformedTimes", "looks", "lastRemovalMs"];
+  const times = ["lastDownscales", "hasMalformedTimes", "looks", "lastRemovalMs", "lastRestartMs"];
   assert.deepEqual(
     Object.keys(plain).filter((name) => times.includes(name)),
     [],
