@@ -1,4 +1,4 @@
-/** Restarts of a process whose database is named: what is changed in it, and that all of it is undone wherever the function dies. */
+/** Restarts of a process whose database is named: what is changed in it is undone, wherever the function dies. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { allocationKey, markerKey } from "../../../../support/stand-in-database.ts";
