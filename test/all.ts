@@ -133,7 +133,7 @@ const phases: readonly Phase[] = [
   {
     name: "fencing",
     kinds: [
-      { files: ["test/fencing/{killed,partitions,unreachable,storm,machines}.test.ts"], share: 0.6, group: "cuts" },
+      { files: ["test/fencing/{killed,partitions}.test.ts"], share: 0.6, group: "cuts" },
       { files: ["test/fencing/**/*.test.ts"], share: 0.6, group: "fencing" },
     ],
     isTriedAgain: true,

@@ -5,12 +5,8 @@ import { promisify } from "node:util";
 
 const execute = promisify(execFile);
 
-/** The bridges of this suite have the process id of their owner in the name, and the number of their network. */
-const bridgeName = /^slb(\d+)n\d+$/;
-/** The networks that bridges of this process have: another one may not have its address yet. */
-const own = new Set<number>();
-/** How many links this process has made. */
-let links = 0;
+/** The bridges of this suite have the process id of their owner in the name. */
+const bridgeName = /^slb(\d+)$/;
 /** Addresses for tests of networks (RFC 2544), of which each owner takes 256. */
 const network = (third: number) => `198.18.${third}`;
 
@@ -44,6 +40,7 @@ const noCard = "02:00:00:00:00:99";
 export class Bridge {
   readonly #name: string;
   readonly #network: string;
+  #links = 0;
 
   private constructor(name: string, third: number) {
     this.#name = name;
@@ -59,14 +56,13 @@ export class Bridge {
     }
     const taken = await ip("-oneline", "-4", "address", "show");
     const free = Array.from({ length: 256 }, (_, at) => (process.pid + at) % 256).find(
-      (third) => !own.has(third) && !taken.includes(` ${network(third)}.`),
+      (third) => !taken.includes(` ${network(third)}.`),
     );
     if (free === undefined) throw new Error("no network is free for a bridge");
-    own.add(free);
-    const bridge = new Bridge(`slb${process.pid}n${free}`, free);
+    const bridge = new Bridge(`slb${process.pid}`, free);
     // Without an address of its own a bridge takes that of a port, and another one when that machine is reset: the others would
     // send what is for the API server to the old address for half a minute.
-    const add = [
+    const own = [
       "add",
       bridge.#name,
       "address",
@@ -74,7 +70,7 @@ export class Bridge {
       "type",
       "bridge",
     ];
-    await ip("link", ...add);
+    await ip("link", ...own);
     await ip("address", "add", `${bridge.address}/24`, "dev", bridge.#name);
     await ip("link", "set", bridge.#name, "up");
     return bridge;
@@ -92,7 +88,7 @@ export class Bridge {
 
   /** Connects the network namespace of a process. The pair goes when the namespace ends. */
   async connect(pid: number, address: string): Promise<Link> {
-    const link = `sl${process.pid}v${++links}`;
+    const link = `sl${process.pid}v${++this.#links}`;
     // A card keeps its address over a reset. With another one the answers to the new boot would go to the old one for a while.
     const card = `02:00:${address
       .split(".")
