@@ -8,6 +8,7 @@ import { after, afterEach, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import type { LogLine, Server } from "../support/server.ts";
+import { BlockingProxy } from "./blocking-proxy.ts";
 import { FencingCluster, type NodeObject, outOfService } from "./cluster.ts";
 import type { Machine } from "./machine.ts";
 import { skipWithoutNamespaces } from "./network.ts";
@@ -27,6 +28,7 @@ describe("a fence, whatever happens to its node, on the real API server", {
   concurrency: true,
 }, () => {
   let cluster: FencingCluster;
+  let proxy: BlockingProxy;
   let server: Server;
   let pods: Pods;
   /** Of the pod of each node. */
@@ -41,7 +43,8 @@ describe("a fence, whatever happens to its node, on the real API server", {
     pods = new Pods(cluster);
     // Each lane fences as if it were alone.
     const settings = { FENCE_STORM: "100%", FENCE_MAX_CONCURRENT: "5", FENCE_MOST_PER_HOUR: "20" };
-    server = await startScaledServer(cluster, settings);
+    proxy = await BlockingProxy.start(cluster.controlPlane);
+    server = await startScaledServer(proxy, settings);
     for (const { name } of cluster.machines) uids.set(name, (await pods.start(`on-${name}`, name)).metadata.uid);
     // Before any machine is away: an agent that reaches too few of its peers is explicit-only.
     await cluster.untilAllArmed(cluster.machines.filter(({ hasWatchdog }) => hasWatchdog));
@@ -51,6 +54,7 @@ describe("a fence, whatever happens to its node, on the real API server", {
 
   after(async () => {
     await server?.stop();
+    await proxy?.close();
     await cluster?.stop();
   });
 
@@ -97,20 +101,38 @@ describe("a fence, whatever happens to its node, on the real API server", {
     assert.deepEqual(cluster.overlaps, []);
   }
 
-  test("a node that is cut off, and back and Ready before the time is over: its boot id is the evidence, and its pod keeps its uid (F12)", async () => {
-    const machine = cluster.machine("node-1");
-    const { bootId } = machine;
-    await machine.setConnected(false);
-    await cluster.mark(machine.name);
-    await ends(machine);
-    // Its permit may run out before the fence is armed, which the boot id shows as well.
-    const byBoot = /: its Node reports another boot id|was started anew before its fence was armed/;
-    const isEvidence = ({ object, msg }: LogLine) => object === machine.name && byBoot.test(msg);
-    assert.ok(server.log.some(isEvidence));
-    assert.deepEqual(
-      machine.resets.map((reset) => [reset.cause, reset.bootId]),
-      [["watchdog", bootId]],
-    );
+  describe("that is back before Kubernetes learns that it has stopped", { concurrency: 1 }, () => {
+    test("a node that is cut off, and back and Ready before the time is over: its boot id is the evidence, and its pod keeps its uid (F12)", async () => {
+      const machine = cluster.machine("node-1");
+      const { bootId } = machine;
+      await machine.setConnected(false);
+      await cluster.mark(machine.name);
+      await ends(machine);
+      // Its permit may run out before the fence is armed, which the boot id shows as well.
+      const byBoot = /: its Node reports another boot id|was started anew before its fence was armed/;
+      const isEvidence = ({ object, msg }: LogLine) => object === machine.name && byBoot.test(msg);
+      assert.ok(server.log.some(isEvidence));
+      assert.deepEqual(
+        machine.resets.map((reset) => [reset.cause, reset.bootId]),
+        [["watchdog", bootId]],
+      );
+    });
+
+    test("a node that is back while the taint out-of-service is being written keeps its pod: the write rests on the Node that was read (F14)", async () => {
+      const machine = cluster.machine("node-1");
+      const resets = machine.resets.length;
+      const blocked = proxy.block(nodePath(machine), outOfService);
+      await turnsOff(machine, () => cluster.mark(machine.name));
+      const { "fence-id": id = "" } = await untilRecord(machine, "fence-phase", "armed");
+      await untilNode(machine, "not Ready", (node) => readyOf(node) === "Unknown");
+      await annotate(machine, { [key("fence-confirmed")]: id });
+      await blocked.sent;
+      await machine.boot();
+      await untilNode(machine, "in its new boot", ({ status }) => status.nodeInfo.bootID === machine.bootId);
+      assert.equal(await blocked.release(), 409);
+      await ends(machine);
+      assert.equal(machine.resets.length, resets + 1);
+    });
   });
 
   test("a node that is back and not Ready keeps the taint, and once nothing is known of it for a minute it is fenced again (F13)", async () => {

@@ -32,7 +32,7 @@ describe("outages, on machines beside the real API server", { skip, concurrency:
     cluster = await FencingCluster.start(3, {}, scaledTimes, 1);
     [controlPlane, worker, other] = cluster.machines;
     await cluster.patchNode("node-1", { metadata: { labels: { "node-role.kubernetes.io/control-plane": "" } } });
-    server = await startScaledServer(cluster);
+    server = await startScaledServer(cluster.controlPlane);
   });
 
   afterEach((context) => cluster.printLogsOf(context, server));

@@ -2,13 +2,13 @@
 import { join } from "node:path";
 import { Server } from "../support/server.ts";
 import { environmentWith, shortenedTimes } from "./changed-sources.ts";
-import { type FencingCluster, namespace } from "./cluster.ts";
+import { namespace } from "./cluster.ts";
 
 const program = join(import.meta.dirname, "../../triggers/main.ts");
 
-/** Starts it beside a cluster. More settings may be given. */
+/** Starts it with a kubeconfig of a cluster. More settings may be given. */
 export function startScaledServer(
-  { controlPlane: { kubeconfig } }: FencingCluster,
+  { kubeconfig }: { readonly kubeconfig: string },
   more: Readonly<Record<string, string>> = {},
 ): Promise<Server> {
   const own = { FUNCTION: "fence-node", FENCE_NAMESPACE: namespace };

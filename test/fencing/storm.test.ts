@@ -38,7 +38,10 @@ describe("many nodes that are marked at once, on the real API server", { skip, c
     pods = new Pods(cluster);
     for (const machine of cluster.machines.slice(0, 2))
       started.set(machine, await pods.startFirstOn(`on-${machine.name}`, machine.name));
-    servers = await Promise.all([startScaledServer(cluster, settings), startScaledServer(cluster, settings)]);
+    servers = await Promise.all([
+      startScaledServer(cluster.controlPlane, settings),
+      startScaledServer(cluster.controlPlane, settings),
+    ]);
   });
 
   afterEach((context) => cluster.printLogsOf(context, { log: servers.flatMap(({ log }) => log) }));
