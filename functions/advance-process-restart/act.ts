@@ -1,10 +1,18 @@
 /** What is done: the process manager of one pod is called under a claim, and the pod shows the phase. */
 
 import { restartId, restartPhase } from "../shared/annotations/restart.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
-import { hasCode } from "../shared/kubernetes/cluster.ts";
+import {
+  apiMessage,
+  type ClusterError,
+  hasCode,
+  isRightMissing,
+  isTransient,
+  lackOf,
+} from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
@@ -63,6 +71,7 @@ export async function callUnder(
 
 export function actOn(target: RestartTarget): Act {
   if (target.kind === "release") return releaseOf(target);
+  if (target.kind === "fan-out") return fanOut(target);
   const { statefulSet, pod } = target;
   const common = { object: pod.name, subjectUid: pod.uid, workload: statefulSet };
   if (target.kind === "clear") {
@@ -88,6 +97,33 @@ function releaseOf({ id, database, statefulSet }: Extract<RestartTarget, { kind:
   };
   const common = { name: "release", object, subjectUid: `${uid} ${id}`, workload: statefulSet, claims: [] };
   return { ...common, confirmsLedger: true, takesNothing: true, carryOut, refused: () => {} };
+}
+
+/** So many pods are patched at once. */
+const patchedAtOnce = 8;
+
+/** Where one of the pods has changed, the phase stays on the StatefulSet, and the next reconcile goes on with the others. */
+function fanOut({ statefulSet, pods }: Extract<RestartTarget, { kind: "fan-out" }>): Act {
+  const carryOut = async (context: Context) => {
+    await mapLimit(pods, patchedAtOnce, (pod) => show(context, pod, { phase: "schedule-rolling", id: undefined }));
+    const { uid, resourceVersion } = statefulSet;
+    const metadata = { uid, resourceVersion, annotations: { [restartPhase.key]: null } };
+    await context.cluster.patch("statefulsets", statefulSet, { metadata });
+  };
+  // A rollout knows refusals by the uid of what it changes, and this one is about something else.
+  const refused = (context: Context, key: GroupKey, error: ClusterError) => {
+    const message = isRightMissing(error) ? lackOf(error) : `${restartPhase.key} stays: ${apiMessage(error)}`;
+    const event = {
+      type: "Warning",
+      reason: eventReasons.refused,
+      message,
+      identity: `fan-out ${error.code}`,
+    } as const;
+    if (!isChanged(error) && !isTransient(error))
+      void recordOnce(context, name, key, { about: { resource: "statefulsets", ...statefulSet }, ...event });
+  };
+  const object = { object: statefulSet.name, subjectUid: statefulSet.uid, workload: statefulSet };
+  return { ...object, name: "fan-out", claims: [], takesNothing: true, carryOut, refused };
 }
 
 /** A value that is no phase, and one that only the function writes, are reported once. */

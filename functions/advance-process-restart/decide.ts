@@ -39,6 +39,8 @@ export type RestartTarget =
       readonly pod: Pod;
       readonly claim: NewClaim;
     }
+  /** The phase on a StatefulSet, for each of these pods, which have none. Then it is taken off. */
+  | { readonly kind: "fan-out"; readonly statefulSet: StatefulSet; readonly pods: readonly Pod[] }
   /** A phase, or an id, that stands on a pod without a restart. */
   | { readonly kind: "clear"; readonly statefulSet: StatefulSet; readonly pod: Pod }
   /** The same in the database. */
@@ -59,6 +61,9 @@ const waitingRequeueMs = 5_000;
  */
 export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const { candidates, claims, underWay } = snapshot;
+  // Before anything ends or begins: a pod that is in a phase does not get another one for the same wish.
+  const wanted = snapshot.zones.filter(({ workload }) => workload.restart?.isFannedOut && !workload.deleting);
+  if (wanted.length > 0) return take(wanted.map(fanOut), "the phase of a StatefulSet is written to its pods");
   const open = claims.find(isOpenRestart);
   if (open !== undefined) {
     const { guard, message } = underWay ?? blockedBy(open);
@@ -98,6 +103,12 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const { blocked, candidate } = first;
   const zone = candidate.zone.workload.name;
   return wait(blocked.guard, blocked.message, { zone, requeueAfterMs: waitingRequeueMs });
+}
+
+/** A pod that is on its way out is followed by one that is new in any case. */
+function fanOut({ workload: statefulSet, pods }: Zone): RestartTarget {
+  const free = pods.filter(({ restart, terminating }) => restart?.text === undefined && !terminating);
+  return { kind: "fan-out", statefulSet, pods: free };
 }
 
 /** A pod that waits for its restart, and why. */

@@ -25,7 +25,12 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
   listKeys: listGroupKeys,
   schedule: { everySeconds: 10, listDue: listClaimed(madeBy(name), hasEndedLately) },
   needs: [
-    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    {
+      group: "apps",
+      resource: "statefulsets",
+      verbs: ["get", "list", "watch", "patch"],
+      changes: pathsOf(restart.restartPhaseOfAll),
+    },
     {
       group: "",
       resource: "pods",

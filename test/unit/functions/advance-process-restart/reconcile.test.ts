@@ -188,3 +188,39 @@ test("the restart of a process in its turn that fails keeps the others as they a
   await stage.until("both ends", () => [pod, "group-a-2"].every((one) => stage.phaseOf(one) === undefined));
   assert.deepEqual([stage.manager(pod).starts, stage.manager("group-a-2").starts], [2, 2]);
 });
+
+test("a phase on a StatefulSet restarts each of its pods once, wherever the function is killed meanwhile", async () => {
+  const names = [2, 1, 0].map((ordinal) => `group-a-${ordinal}`);
+  for (let killedAfter = 0; killedAfter <= 4; killedAfter++) {
+    const stage = await new RestartStage().begun();
+    stage.writeToAll("schedule-rolling");
+    let patched = 0;
+    stage.interfere = ({ verb, resource }) => {
+      if (verb === "patch" && resource !== "leases" && ++patched > killedAfter) throw new Error("killed");
+    };
+    await stage.step().catch(() => {});
+    assert.equal(
+      stage.phaseOfAll,
+      killedAfter < 4 ? "schedule-rolling" : undefined,
+      "taken off after all pods have it",
+    );
+    assert.deepEqual(stage.claims, [], "nothing restarts before that");
+    stage.interfere = () => {};
+    stage.anew();
+    const isDone = () => names.every((one) => stage.phaseOf(one) === undefined) && stage.phaseOfAll === undefined;
+    await stage.until(`all ends after ${killedAfter} writes`, isDone);
+    const starts = names.map((one) => stage.manager(one).starts);
+    assert.deepEqual(starts, [2, 2, 2], `killed after ${killedAfter} writes`);
+  }
+});
+
+test("a phase on a StatefulSet passes by a pod that has one, or that restarts already", async () => {
+  const stage = await new RestartStage().begun();
+  stage.write("group-a-2", "schedule");
+  stage.write("group-a-0", "cancelled");
+  await stage.until("the stop", () => stage.phaseOf("group-a-2") === "stop");
+  stage.writeToAll("schedule-rolling");
+  await stage.until("the fan-out", () => stage.phaseOfAll === undefined);
+  assert.match(stage.phaseOf("group-a-2") ?? "", /^(stop|start)$/);
+  assert.deepEqual([stage.phaseOf(pod), stage.phaseOf("group-a-0")], ["schedule-rolling", "cancelled"]);
+});

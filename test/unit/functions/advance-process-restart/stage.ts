@@ -133,6 +133,16 @@ export class RestartStage extends Harness {
     return this.pod(name).metadata.annotations?.[phaseKey];
   }
 
+  get phaseOfAll(): string | undefined {
+    const found = this.world.store.find("statefulsets", { namespace, name: "group-a" });
+    return found?.metadata.annotations?.[phaseKey];
+  }
+
+  /** Writes the phase on the StatefulSet. */
+  writeToAll(phase: string | null): void {
+    this.world.annotate({ namespace, name: "group-a" }, { [phaseKey]: phase });
+  }
+
   write(name: string, phase: string | null): void {
     this.world.annotate({ namespace, name }, { [phaseKey]: phase }, "pods");
   }
