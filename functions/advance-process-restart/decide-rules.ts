@@ -13,6 +13,7 @@ import type { NewClaim } from "./claims.ts";
 
 /** A node that is a member of the database. */
 export interface MemberNode {
+  /** As copies of shards name it. */
   readonly name: string;
   /** Undefined for a node that is no pod of the group. */
   readonly pod: string | undefined;

@@ -11,6 +11,7 @@ import { parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { readStatus } from "./calls.ts";
 import { databaseOf } from "./database/exchange.ts";
+import { readFacts } from "./database/facts.ts";
 import { findLeftOver } from "./database/left-over.ts";
 import { type Candidate, decide, inTurn, mayBeginNow, type RestartSnapshot } from "./decide.ts";
 import { byName } from "./decide-order.ts";
@@ -51,11 +52,15 @@ export async function observe(observed: GroupObservation, context: Context): Pro
       .filter(({ restart }) => restart !== undefined)
       .map((pod): Candidate => ({ zone, pod, answer: undefined })),
   );
+  // Only pods that restart in their turn wait for the database.
+  const isTurn = shown.some((one) => listOf(one) === "turn");
+  const database = isTurn ? await readFacts(context, zones) : group.database;
+  const known = { ...group, database };
   const [candidates, leftOver] = await Promise.all([
-    readCandidates(context, group, shown),
+    readCandidates(context, known, shown),
     findLeftOver(databaseOf(context, zones), context.memoryOf(key), claims),
   ]);
-  return { ...group, underWay: undefined, candidates, leftOver };
+  return { ...known, underWay: undefined, candidates, leftOver };
 }
 
 /** Those that are wanted now, failed ones, and of those that restart in their turn the next one. Throws ClusterError. */

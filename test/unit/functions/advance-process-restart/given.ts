@@ -18,9 +18,10 @@ export function group(changes: Partial<RuleGroup> = {}): RuleGroup {
 
 /** A zone whose processes restart, by a drawing as in {@link zone}. */
 export function managed(name: string, drawing: string, options: ZoneOptions & Partial<RestartSettings> = {}): Zone {
-  const { unchecked = new Set(), ...changes } = options;
+  const { unchecked = new Set(), database, ...changes } = options;
   const manager = { scheme: "http", port: 9844, secret: "token" } as const;
-  const restart: RestartSettings = { manager, unchecked, isFannedOut: false, malformed: [] };
+  const settings = { manager, unchecked, isFannedOut: false, malformed: [] };
+  const restart: RestartSettings = { ...settings, ...(database && { database }) };
   return zone(name, drawing, { serviceName: "db", restart, ...changes });
 }
 
