@@ -3,7 +3,7 @@
  * process manager run beside it. The kubelet is played, and the process is one that keeps a journal.
  */
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
@@ -24,10 +24,12 @@ const packages = await packagesForTests();
 /** Why no stage can be set here. */
 export const skipWithoutStage = packages === undefined || (await skipWithoutControlPlane());
 
-const set = "db-zone-a";
-export const podName = `${set}-0`;
+const setOf = (zone: number): string => `db-zone-${String.fromCharCode(97 + zone)}`;
+export const podName = `${setOf(0)}-0`;
 export const tokenSecret = "db-token";
 export const phaseKey = "elasticsearch.k8s.elastic.co/restart-phase";
+
+const journalName = "journal";
 
 interface Read {
   readonly metadata: Metadata;
@@ -37,48 +39,86 @@ export class RestartStage {
   readonly namespace: string;
   readonly controlPlane: ControlPlane;
   readonly api: Api;
-  readonly one: ServedPod;
+  /** One of each zone. */
+  readonly pods: readonly ServedPod[];
   readonly #names: string;
   readonly #servers: Server[] = [];
 
-  private constructor(namespace: string, controlPlane: ControlPlane, api: Api, one: ServedPod, names: string) {
+  private constructor(
+    namespace: string,
+    controlPlane: ControlPlane,
+    api: Api,
+    pods: readonly ServedPod[],
+    names: string,
+  ) {
     this.namespace = namespace;
     this.controlPlane = controlPlane;
     this.api = api;
-    this.one = one;
+    this.pods = pods;
     this.#names = names;
   }
 
-  /** Resolves when the process has started, and its pod is ready. */
-  static async set(namespace: string): Promise<RestartStage> {
+  /** Resolves when each process has started, and its pod is ready. Several zones share a journal. */
+  static async set(namespace: string, zones = 1): Promise<RestartStage> {
     const names = await mkdtemp(join(tmpdir(), "sluice-names-"));
     const [shell = assert.fail("no shell")] = await runnerShells(packages ?? assert.fail("no packages"));
-    const one = await ServedPod.make(shell);
+    const shared = { JOURNAL: join(names, journalName) };
+    const pods: ServedPod[] = [];
+    for (let zone = 0; zone < zones; zone++) {
+      const own = { files: { "db.yml": setOf(zone) }, environment: shared };
+      pods.push(await ServedPod.make(shell, zones === 1 ? {} : own));
+    }
     const controlPlane = await startControlPlane();
     await applyCrds(controlPlane);
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-restart" });
-    const stage = new RestartStage(namespace, controlPlane, api, one, names);
+    const stage = new RestartStage(namespace, controlPlane, api, pods, names);
     await stage.#furnish();
     return stage;
   }
 
   async #furnish(): Promise<void> {
-    const { namespace, one } = this;
+    const { namespace, pods } = this;
     const annotations = {
-      "sluice.dev/restart-manager": `http://:${one.port}`,
+      "sluice.dev/restart-manager": `http://:${this.one.port}`,
       "sluice.dev/restart-manager-secret": tokenSecret,
       "sluice.dev/restart-database": "none",
     };
     const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "200" };
-    const size = { zones: 1, pods: 1 };
+    const size = { zones: pods.length, pods: 1 };
     const group = await createGroup(this.controlPlane, { name: "db", namespace, ...size, annotations, podAnnotations });
     await waitForGroupReady(this.controlPlane, group);
     await this.api.post(this.path("secrets"), { metadata: { name: tokenSecret }, stringData: { token } });
-    await this.api.post(this.path("services"), governingService);
-    await writeFile(join(this.#names, `${podName}.${set}.${namespace}.svc.cluster.local`), "127.0.0.1");
-    one.pod.start();
-    one.launchServer({ POD_UID: (await this.read()).metadata.uid });
-    await one.reached("started");
+    for (const [zone, pod] of pods.entries()) await this.#start(setOf(zone), pod);
+  }
+
+  async #start(set: string, served: ServedPod): Promise<void> {
+    const manager = { "sluice.dev/restart-manager": `http://:${served.port}` };
+    await this.api.patch(this.setPath(set), { metadata: { annotations: manager } });
+    await this.api.post(this.path("services"), governingService(set));
+    const name = `${set}-0`;
+    await writeFile(join(this.#names, `${name}.${set}.${this.namespace}.svc.cluster.local`), "127.0.0.1");
+    served.pod.start();
+    served.launchServer({ POD_UID: (await this.read(name)).metadata.uid });
+    await served.reached("started");
+  }
+
+  /** That of the first zone. */
+  get one(): ServedPod {
+    return this.pods[0] ?? assert.fail("no pod");
+  }
+
+  /** The lines of the journal that several zones share: `stop` or `start`, and the StatefulSet. */
+  async journal(): Promise<readonly string[]> {
+    const lines = (await readFile(join(this.#names, journalName), "utf8")).split("\n").filter(Boolean);
+    const sets = new Map(lines.map((line) => line.split(" ")).map(([, pid, set = ""]) => [set && pid, set]));
+    return lines.map((line) => {
+      const [verb, pid] = line.split(" ");
+      return `${verb} ${sets.get(pid)}`;
+    });
+  }
+
+  setPath(set: string): string {
+    return `/apis/apps/v1/namespaces/${this.namespace}/statefulsets/${set}`;
   }
 
   /** Starts the shipped function with these settings besides its own. */
@@ -94,8 +134,8 @@ export class RestartStage {
     return `/api/v1/namespaces/${this.namespace}/${plural}${name === undefined ? "" : `/${name}`}`;
   }
 
-  read(): Promise<Read> {
-    return this.api.get<Read>(this.path("pods", podName));
+  read(name = podName): Promise<Read> {
+    return this.api.get<Read>(this.path("pods", name));
   }
 
   async mark(phase: string | null): Promise<void> {
@@ -103,9 +143,9 @@ export class RestartStage {
   }
 
   /** Resolves when the pod shows no phase: its restart has ended. */
-  async withoutPhase(): Promise<void> {
+  async withoutPhase(name = podName): Promise<void> {
     await eventually("the end of the restart", patienceMs * 3, async () => {
-      const { annotations = {} } = (await this.read()).metadata;
+      const { annotations = {} } = (await this.read(name)).metadata;
       return annotations[phaseKey] === undefined ? true : undefined;
     });
   }
@@ -122,13 +162,13 @@ export class RestartStage {
     await Promise.all(this.#servers.map((server) => server.kill()));
     await this.api.close();
     await this.controlPlane.stop();
-    await this.one.remove();
+    for (const pod of this.pods) await pod.remove();
     await rm(this.#names, { recursive: true, force: true });
   }
 }
 
 /** Pods that are not ready have a name by it, so that a stopped process can be started. */
-const governingService = {
+const governingService = (set: string) => ({
   metadata: { name: set },
   spec: { clusterIP: "None", publishNotReadyAddresses: true, selector: { name: set }, ports: [{ port: 80 }] },
-};
+});
