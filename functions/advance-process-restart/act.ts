@@ -22,6 +22,7 @@ import { callManager, type StatusAnswer } from "./calls.ts";
 import { releaseAllocation } from "./database/allocation.ts";
 import type { RestartSnapshot, RestartTarget } from "./decide.ts";
 import { phases, shownPhase, verbOf } from "./decide-step.ts";
+import { noteRefused, writeCopy } from "./files.ts";
 import { name } from "./observe.ts";
 
 export const eventPolicy: EventPolicy = {
@@ -72,6 +73,7 @@ export async function callUnder(
 export function actOn(target: RestartTarget): Act {
   if (target.kind === "release") return releaseOf(target);
   if (target.kind === "fan-out") return fanOut(target);
+  if (target.kind === "copy") return copyFiles(target);
   const { statefulSet, pod } = target;
   const common = { object: pod.name, subjectUid: pod.uid, workload: statefulSet };
   if (target.kind === "clear") {
@@ -97,6 +99,19 @@ function releaseOf({ id, database, statefulSet }: Extract<RestartTarget, { kind:
   };
   const common = { name: "release", object, subjectUid: `${uid} ${id}`, workload: statefulSet, claims: [] };
   return { ...common, confirmsLedger: true, takesNothing: true, carryOut, refused: () => {} };
+}
+
+/** Only while the ledger is as it was decided on, because a claim may have been written for the files that are mounted. */
+function copyFiles({ statefulSet, sum, copy }: Extract<RestartTarget, { kind: "copy" }>): Act {
+  const { namespace } = statefulSet;
+  const refused = (context: Context, key: GroupKey, error: ClusterError) => {
+    if (!isChanged(error) && !isTransient(error)) noteRefused(context, key, { copy, sum }, error);
+  };
+  return {
+    ...{ name: "copy-files", object: copy.name, subjectUid: copy.uid, workload: statefulSet },
+    ...{ claims: [], confirmsLedger: true, refused, requeueAfterDoneMs: 1_000 },
+    carryOut: (context, notAfterMs) => writeCopy(context, namespace, copy, notAfterMs),
+  };
 }
 
 /** So many pods are patched at once. */

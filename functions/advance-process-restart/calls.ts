@@ -21,6 +21,8 @@ export interface ManagerStatus {
   readonly attempts: number;
   /** The sum of the mounted files; undefined where there are none, or they cannot be read. */
   readonly mountedSum: string | undefined;
+  /** The sum that the last call named, or else that of the files which the process has; undefined where neither is known. */
+  readonly triedSum: string | undefined;
   /** The highest epoch of a call; 0 before the first one. */
   readonly lastEpoch: number;
   /** The restart of that call. */
@@ -60,6 +62,7 @@ export function parseStatus(body: string): ManagerStatus | undefined {
     processId: state === "started" ? textOf(fields.processId) : undefined,
     attempts: countOf(fields.attempts),
     mountedSum: sum !== undefined && sumPattern.test(sum) ? sum : undefined,
+    triedSum: textOf(fields.stagedChecksum) ?? textOf(fields.runningChecksum),
     lastEpoch: countOf(fields.lastEpoch),
     restartId: textOf(fields.restartId),
     lastCommand: textOf(fields.lastCommand),

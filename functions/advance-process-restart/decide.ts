@@ -11,6 +11,7 @@ import type { ManagerStatus, StatusAnswer } from "./calls.ts";
 import { claimOf, isOpenRestart, type NewClaim } from "./claims.ts";
 import { confirmAfterMs, type LeftOver } from "./database/decide-left-over.ts";
 import { blockedByProducts } from "./database/decide-products.ts";
+import { blockedByFiles, type FilesCopy, type FilesState, isMended } from "./decide-files.ts";
 import { byName, byTurn } from "./decide-order.ts";
 import { isDown, isMasterEligible, type RuleGroup, refuseByRules, refuseTerminating } from "./decide-rules.ts";
 
@@ -20,6 +21,10 @@ export interface Candidate {
   readonly pod: Pod;
   /** The report of its process manager; undefined where it was not asked. */
   readonly answer: StatusAnswer | undefined;
+  /** Absent: its StatefulSet names none, or they were not read. */
+  readonly files?: FilesState | undefined;
+  /** For how long its process manager has been known to have other files, in milliseconds; absent: 0. */
+  readonly waitedMs?: number;
 }
 
 export interface RestartSnapshot extends RuleGroup {
@@ -39,6 +44,8 @@ export type RestartTarget =
       readonly pod: Pod;
       readonly claim: NewClaim;
     }
+  /** The files of a StatefulSet's processes change before one of these restarts. */
+  | { readonly kind: "copy"; readonly statefulSet: StatefulSet; readonly sum: string; readonly copy: FilesCopy }
   /** The phase on a StatefulSet, for each of these pods, which have none. Then it is taken off. */
   | { readonly kind: "fan-out"; readonly statefulSet: StatefulSet; readonly pods: readonly Pod[] }
   /** A phase, or an id, that stands on a pod without a restart. */
@@ -48,12 +55,15 @@ export type RestartTarget =
 
 const releasing = "a setting of the database that a restart has left is undone";
 
-type Begin = Extract<RestartTarget, { kind: "begin" }>;
+/** What is done for one pod: its restart, or what comes before it. */
+type PodTarget = Extract<RestartTarget, { kind: "begin" | "copy" }>;
 
 /** How soon to read a restart again that is under way, in milliseconds: no event reports what a process manager sees. */
 export const restartRequeueMs = 1_000;
 /** The same for one that waits to begin. */
 const waitingRequeueMs = 5_000;
+/** How soon to read again whether files were mended, in milliseconds: no event reports a Secret. */
+const filesRequeueMs = 10_000;
 
 /**
  * One process at a time: the claim of a restart is its lock (rule R18). What a person wants now comes first. Of those that
@@ -87,17 +97,19 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   let first: WaitingPod | undefined;
   for (const candidate of now) {
     const found = beginNow(candidate);
-    if ("kind" in found) return takeOne(found);
+    if ("kind" in found) return takeOne(found, candidate);
     first ??= { blocked: found, candidate };
   }
-  const [turn] = inTurn(snapshot);
+  const [mended] = withPhase(candidates, "failed").sort(byName).filter(hasNewFiles);
+  const turn = mended ?? inTurn(snapshot)[0];
   if (turn !== undefined) {
-    const found = blockedByFailed(candidates) ?? beginInTurn(snapshot, turn);
-    if ("kind" in found) return takeOne(found);
+    const found = (mended ? undefined : blockedByFailed(candidates)) ?? beginInTurn(snapshot, turn);
+    if ("kind" in found) return takeOne(found, turn);
     first ??= { blocked: found, candidate: turn };
   }
   if (first === undefined) {
-    const requeueAfterMs = leftOver === undefined ? undefined : confirmAfterMs;
+    const readsFiles = candidates.some(({ files }) => files !== undefined);
+    const requeueAfterMs = leftOver === undefined ? (readsFiles ? filesRequeueMs : undefined) : confirmAfterMs;
     return take([], "no restart is wanted", { requeueAfterMs });
   }
   const { blocked, candidate } = first;
@@ -117,8 +129,20 @@ interface WaitingPod {
   readonly candidate: Candidate;
 }
 
-function takeOne(begin: Begin): Verdict<RestartTarget> {
-  return take([begin], `${begin.pod.name} is restarted in place`, { zone: begin.statefulSet.name });
+function takeOne(target: PodTarget, { pod }: Candidate): Verdict<RestartTarget> {
+  const what = target.kind === "begin" ? "is restarted in place" : "gets other files before it is restarted in place";
+  return take([target], `${pod.name} ${what}`, { zone: target.statefulSet.name });
+}
+
+function hasNewFiles({ pod, files, answer }: Candidate): boolean {
+  return isMended(pod, files, answer);
+}
+
+/** No claim is open now, so that none has been written for the files that are mounted. */
+function filesFirst({ zone, files }: Candidate): PodTarget | Blocked | undefined {
+  if (files?.kind === "blocked") return files.blocked;
+  if (files?.kind !== "differs") return undefined;
+  return { kind: "copy", statefulSet: zone.workload, sum: files.sum, copy: files.copy };
 }
 
 function withPhase(candidates: readonly Candidate[], phase: RestartPhase): Candidate[] {
@@ -148,25 +172,27 @@ export function mayBeginNow(candidate: Candidate): boolean {
   return candidate.pod.restart?.phase === "schedule" && "kind" in beginNow(candidate);
 }
 
-function beginNow(candidate: Candidate): Begin | Blocked {
+function beginNow(candidate: Candidate): PodTarget | Blocked {
   const { zone, pod, answer } = candidate;
-  const blocked = blockedByPod(candidate) ?? blockedByManager(pod, answer);
-  return blocked ?? beginOf(zone, pod, claimOf(zone.workload.name, pod, answer as ManagerStatus, "single"));
+  const first = blockedByPod(candidate) ?? filesFirst(candidate) ?? blockedByManager(candidate);
+  return first ?? beginOf(zone, pod, claimOf(zone.workload.name, pod, answer as ManagerStatus, "single"));
 }
 
-function beginInTurn(group: RuleGroup, candidate: Candidate): Begin | Blocked {
+function beginInTurn(group: RuleGroup, candidate: Candidate): PodTarget | Blocked {
   const { zone, pod, answer } = candidate;
   const status = answer !== undefined && "podUid" in answer ? answer : noStatus;
   const claim = claimOf(zone.workload.name, pod, status, "rolling");
-  const blocked =
-    blockedByPod(candidate) ?? refuseByRules({ group, zone, pod, claim }) ?? blockedByManager(pod, answer);
-  return blocked ?? beginOf(zone, pod, claim);
+  // The kubelet may bring the files while the rules keep the pod waiting.
+  const first = blockedByPod(candidate) ?? filesFirst(candidate);
+  return (
+    first ?? refuseByRules({ group, zone, pod, claim }) ?? blockedByManager(candidate) ?? beginOf(zone, pod, claim)
+  );
 }
 
 /** A claim that is made of it is never written: it only shows whether one would fit. */
 const noStatus = { processId: undefined, mountedSum: undefined, lastEpoch: 0 };
 
-function beginOf({ workload: statefulSet }: Zone<StatefulSet>, pod: Pod, claim: NewClaim): Begin {
+function beginOf({ workload: statefulSet }: Zone<StatefulSet>, pod: Pod, claim: NewClaim): PodTarget {
   return { kind: "begin", statefulSet, pod, claim };
 }
 
@@ -198,7 +224,7 @@ function blockedByPod({ zone, pod }: Candidate): Blocked | undefined {
 
 const busyStates: ReadonlySet<string> = new Set(["away", "stopping", "killing"]);
 
-function blockedByManager(pod: Pod, answer: StatusAnswer | undefined): Blocked | undefined {
+function blockedByManager({ pod, answer, files, waitedMs = 0 }: Candidate): Blocked | undefined {
   const silent = (why: string): Blocked => ({
     guard: "manager-silent",
     message: `the server of ${pod.name} reports nothing: ${why}`,
@@ -206,6 +232,6 @@ function blockedByManager(pod: Pod, answer: StatusAnswer | undefined): Blocked |
   if (answer === undefined) return silent("it was not asked yet");
   if ("silence" in answer) return silent(answer.silence);
   if (answer.podUid !== pod.uid) return silent("another pod answers by its name");
-  if (!busyStates.has(answer.state)) return undefined;
+  if (!busyStates.has(answer.state)) return blockedByFiles(pod, files, answer.mountedSum, waitedMs);
   return { guard: "manager-busy", message: `the server of ${pod.name} reports the state ${answer.state}` };
 }

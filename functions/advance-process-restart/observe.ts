@@ -8,7 +8,7 @@ import { find } from "../shared/kubernetes/find.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { parsePod } from "../shared/workloads/pods.ts";
-import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { readStatus } from "./calls.ts";
 import { databaseOf } from "./database/exchange.ts";
 import { readFacts } from "./database/facts.ts";
@@ -16,6 +16,7 @@ import { findLeftOver } from "./database/left-over.ts";
 import { type Candidate, decide, inTurn, mayBeginNow, type RestartSnapshot } from "./decide.ts";
 import { byName } from "./decide-order.ts";
 import type { RuleGroup } from "./decide-rules.ts";
+import { readFiles, waitedFor } from "./files.ts";
 
 export const name = "advance-process-restart";
 
@@ -70,23 +71,23 @@ async function readCandidates(
   shown: readonly Candidate[],
 ): Promise<readonly Candidate[]> {
   const { turn = [], failed = [], now = [] } = Object.groupBy(shown, listOf);
-  const isAsked = ({ pod }: Candidate) => pod.restart?.phase === "schedule";
-  const read = await readWhile(context, now.sort(byName), isAsked, (found) => !found.some(mayBeginNow));
-  if (read.some(mayBeginNow) || turn.length === 0) return read;
-  const isFailed = ({ pod }: Candidate) => pod.restart?.phase === "failed";
-  read.push(
-    ...(await readWhile(
-      context,
-      failed,
-      () => false,
-      (found) => !found.some(isFailed),
-    )),
+  const ask = (one: Candidate) => askManager(context, group.key, one);
+  const asIs = (one: Candidate) => Promise.resolve(one);
+  const isWanted = ({ pod }: Candidate) => pod.restart?.phase === "schedule";
+  const askWanted = (one: Candidate) => (isWanted(one) ? ask(one) : asIs(one));
+  const read = await readWhile(context, now.sort(byName), askWanted, (found) => !found.some(mayBeginNow));
+  if (read.some(mayBeginNow)) return read;
+  const { mendable = [], others = [] } = Object.groupBy(failed, ({ zone }) =>
+    zone.workload.restart?.files === undefined ? "others" : "mendable",
   );
+  read.push(...(await readWhile(context, mendable.sort(byName), ask, () => true)));
+  if (turn.length === 0) return read;
+  const isFailed = ({ pod }: Candidate) => pod.restart?.phase === "failed";
+  read.push(...(await readWhile(context, others, asIs, (found) => !found.some(isFailed))));
   const isNone = (found: readonly Candidate[]) => inTurn({ ...group, candidates: found }).length === 0;
-  const others = await readWhile(context, inTurn({ ...group, candidates: turn }), () => false, isNone);
-  const [next] = inTurn({ ...group, candidates: others });
-  const asked = await Promise.all(others.map((one) => (one.pod === next?.pod ? askManager(context, one) : one)));
-  return [...read, ...asked];
+  const ordered = await readWhile(context, inTurn({ ...group, candidates: turn }), asIs, isNone);
+  const [next] = inTurn({ ...group, candidates: ordered });
+  return [...read, ...(await Promise.all(ordered.map((one) => (one.pod === next?.pod ? ask(one) : one))))];
 }
 
 function listOf({ pod }: Candidate): "now" | "failed" | "turn" {
@@ -99,14 +100,14 @@ function listOf({ pod }: Candidate): "now" | "failed" | "turn" {
 async function readWhile(
   context: Context,
   candidates: readonly Candidate[],
-  isAsked: (candidate: Candidate) => boolean,
+  ask: (candidate: Candidate) => Promise<Candidate>,
   isWanting: (found: readonly Candidate[]) => boolean,
 ): Promise<Candidate[]> {
   const found: Candidate[] = [];
   for (let from = 0; from < candidates.length && isWanting(found); from += readAtOnce) {
     const some = candidates.slice(from, from + readAtOnce);
     const read = (await Promise.all(some.map((one) => readAnew(context, one)))).flat();
-    found.push(...(await Promise.all(read.map((one) => (isAsked(one) ? askManager(context, one) : one)))));
+    found.push(...(await Promise.all(read.map(ask))));
   }
   return found;
 }
@@ -117,11 +118,16 @@ async function readAnew({ cluster }: Context, candidate: Candidate): Promise<rea
   return now?.metadata.uid === candidate.pod.uid ? [{ ...candidate, pod: parsePod(now) }] : [];
 }
 
-/** With the report of its process manager, where its StatefulSet names one. Throws ClusterError. */
-async function askManager(context: Context, candidate: Candidate): Promise<Candidate> {
+/** With its files and the report of its process manager, where its StatefulSet names one. Throws ClusterError. */
+async function askManager(context: Context, key: GroupKey, candidate: Candidate): Promise<Candidate> {
   const { zone, pod } = candidate;
   if (zone.workload.restart?.manager === undefined) return candidate;
-  return { ...candidate, answer: await readStatus(context, zone.workload, pod) };
+  // The files first: an answer of before would show older ones.
+  const files = await readFiles(context, key, zone.workload);
+  const answer = await readStatus(context, zone.workload, pod);
+  const isThere = files?.kind === "same" && "podUid" in answer && answer.mountedSum === files.sum;
+  const waitedMs = files?.kind !== "same" || isThere ? 0 : waitedFor(context, key, pod.uid, files.sum);
+  return { ...candidate, answer, files, waitedMs };
 }
 
 /** Rule R22: the pod that restarts in its turn is asked, if its StatefulSet has a question. */

@@ -64,6 +64,8 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/restart-manager": onBoth,
   "sluice.dev/restart-manager-secret": onBoth,
   "sluice.dev/restart-database": onBoth,
+  "sluice.dev/restart-config": onBoth,
+  "sluice.dev/restart-mounted": onBoth,
   "sluice.dev/restart-database-url": onBoth,
   "sluice.dev/restart-database-secret": onBoth,
   "sluice.dev/restart-unchecked": onBoth,

@@ -98,7 +98,21 @@ export const restartUnchecked = onStatefulSet("sluice.dev/restart-unchecked", pa
   meaning: "which rules about the database a restart in its turn (schedule-rolling) does not wait for",
 });
 
+export const restartConfig = onStatefulSet("sluice.dev/restart-config", objectName, {
+  grammar: "the name of a Secret in the namespace of the StatefulSet",
+  fallback: "absent: processes start with the files that are mounted; malformed: no process of its pods is restarted",
+  meaning: "the files with which processes are to start, as their user writes them; only together with restart-mounted",
+});
+
+export const restartMounted = onStatefulSet("sluice.dev/restart-mounted", objectName, {
+  grammar: "the name of a Secret in the namespace of the StatefulSet",
+  fallback: "absent: processes start with the files that are mounted; malformed: no process of its pods is restarted",
+  meaning: "the Secret that the pods mount: before a restart it gets the files of restart-config",
+});
+
 export const restartEntries = [
+  restartConfig,
+  restartMounted,
   restartPhase,
   restartId,
   restartManager,
@@ -124,6 +138,8 @@ export interface RestartSettings {
   readonly manager: (ManagerUrl & { readonly secret: string }) | undefined;
   /** Absent where no database is named, or its annotations are malformed. */
   readonly database?: DatabaseSettings;
+  /** Two Secrets, by name; absent where they are not named. */
+  readonly files?: { readonly expected: string; readonly mounted: string };
   /** The rules about the database that are switched off. */
   readonly unchecked: ReadonlySet<DatabaseRule>;
   /** True while the phase stands on it that each of its pods gets. */
@@ -141,7 +157,10 @@ export function parseRestart(metadata: Metadata): RestartSettings | undefined {
   const url = read(restartManager, metadata, malformed);
   const secret = read(restartManagerSecret, metadata, malformed);
   const database = parseDatabase(metadata, isWritten, malformed);
-  for (const entry of [restartManager, restartManagerSecret]) if (!isWritten(entry)) malformed.push(missing(entry));
+  const [expected, mounted] = [read(restartConfig, metadata, malformed), read(restartMounted, metadata, malformed)];
+  const hasFiles = isWritten(restartConfig) || isWritten(restartMounted);
+  const needed = [restartManager, restartManagerSecret, ...(hasFiles ? [restartConfig, restartMounted] : [])];
+  for (const entry of needed) if (!isWritten(entry)) malformed.push(missing(entry));
   const isComplete = url !== undefined && secret !== undefined && malformed.length === 0;
   // What follows has a fallback with which processes restart.
   const unchecked = read(restartUnchecked, metadata, malformed) ?? new Set();
@@ -149,6 +168,7 @@ export function parseRestart(metadata: Metadata): RestartSettings | undefined {
   return {
     manager: isComplete ? { ...url, secret } : undefined,
     ...(database && { database }),
+    ...(expected !== undefined && mounted !== undefined && { files: { expected, mounted } }),
     unchecked,
     isFannedOut,
     malformed,

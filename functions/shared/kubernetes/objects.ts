@@ -161,6 +161,8 @@ export interface PodDisruptionBudgetObject {
 export interface SecretObject {
   readonly metadata: Metadata;
   readonly type?: string;
+  /** True: the API server refuses every change of its values. */
+  readonly immutable?: boolean;
   /** Values in base64. */
   readonly data?: Readonly<Record<string, string>>;
 }

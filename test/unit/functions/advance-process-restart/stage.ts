@@ -80,6 +80,8 @@ export class Manager {
       processId: this.state === "started" ? `7 ${this.starts}` : null,
       ...{ lastEpoch: this.last?.epoch ?? null, restartId: this.last?.restartId ?? null },
       lastCommand: this.last?.verb ?? null,
+      stagedChecksum: this.last?.sum ?? null,
+      runningChecksum: this.running,
     });
     return { status, body };
   }

@@ -84,6 +84,17 @@ test("rules about the database are switched off by name, or all of them, and an 
   assert.match(wrong?.malformed[0]?.message ?? "", /write \*, or some of database-settled, started-copy/);
 });
 
+test("a StatefulSet names both Secrets with files, or neither", () => {
+  const [config, mounted] = ["sluice.dev/restart-config", "sluice.dev/restart-mounted"];
+  const both = parseRestart(annotated({ ...manager, [config]: "wanted", [mounted]: "mounted" }));
+  assert.deepEqual(both?.files, { expected: "wanted", mounted: "mounted" });
+  for (const key of [config, mounted]) {
+    const half = parseRestart(annotated({ ...manager, [key]: "wanted" }));
+    assert.deepEqual([half?.files, half?.manager], [undefined, undefined]);
+    assert.match(half?.malformed[0]?.message ?? "", /restart-(config|mounted) is missing/);
+  }
+});
+
 test("schedule-rolling on a StatefulSet is for each of its pods, and any other phase there is malformed", () => {
   const phased = (text: string) => parseRestart(annotated({ ...manager, [phase]: text }));
   assert.equal(phased("schedule-rolling")?.isFannedOut, true);

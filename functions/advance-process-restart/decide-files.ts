@@ -1,0 +1,46 @@
+/** What a restart waits for before its files are there. Pure. */
+
+import type { Blocked } from "../shared/ledger/claim-kinds.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { StatusAnswer } from "./calls.ts";
+
+/** The content of one Secret for another, which is as it was read. */
+export interface FilesCopy {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** The values in base64; null for a key that goes. */
+  readonly data: Readonly<Record<string, string | null>>;
+  readonly ownerReferences: readonly object[];
+}
+
+/** The files that a StatefulSet's processes start with. */
+export type FilesState =
+  | { readonly kind: "blocked"; readonly blocked: Blocked }
+  /** The mounted Secret has other files than the expected one, whose sum this is. */
+  | { readonly kind: "differs"; readonly sum: string; readonly copy: FilesCopy }
+  | { readonly kind: "same"; readonly sum: string };
+
+/** A kubelet brings the files of a Secret within one to two minutes. In milliseconds. */
+const broughtWithinMs = 180_000;
+
+/** `waitedMs`: for how long the process manager has been known to have other files. */
+export function blockedByFiles(
+  { name }: Pod,
+  files: FilesState | undefined,
+  mountedSum: string | undefined,
+  waitedMs: number,
+): Blocked | undefined {
+  if (files?.kind !== "same" || mountedSum === files.sum) return undefined;
+  const sums = `expected are those of the sum ${files.sum}, and mounted in ${name} are those of ${mountedSum ?? "none"}`;
+  if (waitedMs < broughtWithinMs) return { guard: "config-coming", message: `the kubelet brings files: ${sums}` };
+  const what = "see whether the pod mounts the Secret whole, and whether its kubelet runs";
+  return { guard: "config-not-there", message: `the files have not come within 3 minutes: ${sums}; ${what}` };
+}
+
+/** True for a pod whose restart has failed with other files than are expected now. */
+export function isMended({ restart }: Pod, files: FilesState | undefined, answer: StatusAnswer | undefined): boolean {
+  if (restart?.phase !== "failed" || files === undefined || files.kind === "blocked") return false;
+  if (answer === undefined || "silence" in answer || answer.triedSum === undefined) return false;
+  return answer.triedSum !== files.sum;
+}

@@ -1,0 +1,134 @@
+/**
+ * The files that processes start with: those of the Secret that a user writes are copied into the one that the pods mount. A
+ * Role of the user lets Sluice read and patch them by their names.
+ */
+
+import { restartConfig, restartMounted } from "../shared/annotations/restart.ts";
+import { BoundedMap } from "../shared/base/bounded-map.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { GroupMemory } from "../shared/contract/memory.ts";
+import { apiMessage, type ClusterError, hasCode, lackOf, type SecretObject } from "../shared/kubernetes/cluster.ts";
+import type { Blocked } from "../shared/ledger/claim-kinds.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import type { FilesCopy, FilesState } from "./decide-files.ts";
+import { sumOf } from "./process-manager/kept-files.ts";
+
+/** What a process remembers of a group's files. Losing it costs time. */
+interface FilesMemory {
+  /** By the name of a mounted Secret: which copy the API server has refused, and why. */
+  readonly refused: BoundedMap<string, { readonly copy: string; readonly message: string }>;
+  /** By pod uid: for which sum its process manager waits, and since when by the monotonic clock. */
+  readonly waiting: BoundedMap<string, { readonly sum: string; readonly sinceMs: number }>;
+}
+
+const remembered = 1_000;
+const memories = new WeakMap<GroupMemory, FilesMemory>();
+
+function memoryOf(context: Context, key: GroupKey): FilesMemory {
+  const memory = context.memoryOf(key);
+  const known = memories.get(memory) ?? { refused: new BoundedMap(remembered), waiting: new BoundedMap(remembered) };
+  memories.set(memory, known);
+  return known;
+}
+
+/** The sum of the files in a Secret, as process managers report it. */
+export function sumOfSecret({ data = {} }: Pick<SecretObject, "data">): string {
+  return sumOf(new Map(Object.entries(data).map(([name, value]) => [name, Buffer.from(value, "base64")])));
+}
+
+/** Reads both Secrets anew. Undefined for a StatefulSet that names none. Throws ClusterError. */
+export async function readFiles(
+  context: Context,
+  key: GroupKey,
+  statefulSet: StatefulSet,
+): Promise<FilesState | undefined> {
+  const { files } = statefulSet.restart ?? {};
+  if (files === undefined) return undefined;
+  const [expected, mounted] = await Promise.all([
+    readSecret(context, statefulSet, files.expected, restartConfig.key),
+    readSecret(context, statefulSet, files.mounted, restartMounted.key),
+  ]);
+  if ("guard" in expected) return { kind: "blocked", blocked: expected };
+  if ("guard" in mounted) return { kind: "blocked", blocked: mounted };
+  if (Object.keys(expected.data ?? {}).length === 0)
+    return blocked("restart-config-missing", `the Secret ${files.expected} is empty: write its files`);
+  const sum = sumOfSecret(expected);
+  if (sumOfSecret(mounted) === sum) return { kind: "same", sum };
+  const stays = `the files of ${files.expected} cannot be copied into ${files.mounted}`;
+  if (mounted.immutable === true)
+    return blocked("restart-config-refused", `${stays}, which is immutable: make it anew without that`);
+  const copy = copyOf(statefulSet, expected, mounted);
+  const refused = memoryOf(context, key).refused.get(copy.name);
+  if (refused?.copy === identityOf(copy, sum)) return blocked("restart-config-refused", `${stays}: ${refused.message}`);
+  return { kind: "differs", sum, copy };
+}
+
+const blocked = (guard: string, message: string): FilesState => ({ kind: "blocked", blocked: { guard, message } });
+
+async function readSecret(
+  { cluster }: Context,
+  { namespace, restart }: StatefulSet,
+  name: string,
+  annotation: string,
+): Promise<SecretObject | Blocked> {
+  try {
+    return await cluster.get("secrets", { namespace, name });
+  } catch (error) {
+    if (hasCode(error, 404)) {
+      const message = `there is no Secret ${name}, which ${annotation} names: make it`;
+      return { guard: "restart-config-missing", message };
+    }
+    if (!hasCode(error, 403)) throw error;
+    const { expected, mounted } = restart?.files ?? {};
+    const role = `write a Role with get on the Secrets ${expected} and ${mounted}, and patch on ${mounted}`;
+    return { guard: "restart-config-refused", message: `${lackOf(error)}; ${role}` };
+  }
+}
+
+/** Keys that the expected Secret has no more are removed. Kubernetes removes the mounted one with its StatefulSet. */
+function copyOf({ name, uid }: StatefulSet, expected: SecretObject, { metadata, data }: SecretObject): FilesCopy {
+  const gone = Object.fromEntries(Object.keys(data ?? {}).map((key) => [key, null]));
+  const owners = metadata.ownerReferences ?? [];
+  const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name, uid };
+  return {
+    ...{ name: metadata.name, uid: metadata.uid, resourceVersion: metadata.resourceVersion },
+    data: { ...gone, ...expected.data },
+    ownerReferences: owners.some((one) => one.uid === uid) ? owners : [...owners, owner],
+  };
+}
+
+function identityOf({ uid, resourceVersion }: FilesCopy, sum: string): string {
+  return `${uid} ${resourceVersion} ${sum}`;
+}
+
+/** Writes the copy, unless the Secret has changed since it was read. Throws ClusterError. */
+export async function writeCopy({ cluster }: Context, namespace: string, copy: FilesCopy, notAfterMs: number) {
+  const { name, uid, resourceVersion, ownerReferences, data } = copy;
+  await cluster.patch(
+    "secrets",
+    { namespace, name },
+    { metadata: { uid, resourceVersion, ownerReferences }, data },
+    { notAfterMs },
+  );
+}
+
+/** Remembers why the API server has refused a copy, until one of the Secrets changes. */
+export function noteRefused(
+  context: Context,
+  key: GroupKey,
+  { copy, sum }: { readonly copy: FilesCopy; readonly sum: string },
+  error: ClusterError,
+): void {
+  const message = hasCode(error, 403) ? `${lackOf(error)}; write a Role with patch on ${copy.name}` : apiMessage(error);
+  memoryOf(context, key).refused.set(copy.name, { copy: identityOf(copy, sum), message });
+}
+
+/** For how long this process has known a pod to wait for files of this sum, in milliseconds. */
+export function waitedFor(context: Context, key: GroupKey, podUid: string, sum: string): number {
+  const { waiting } = memoryOf(context, key);
+  const nowMs = context.cluster.monotonicMs();
+  const known = waiting.get(podUid);
+  if (known?.sum === sum) return nowMs - known.sinceMs;
+  waiting.set(podUid, { sum, sinceMs: nowMs });
+  return 0;
+}
