@@ -13,8 +13,8 @@ import { type Answered, askMembers, databaseOf, type Question } from "./exchange
 import { askNodes, type DatabaseNodes, nodeOf } from "./nodes.ts";
 
 /** What the database reports of itself besides its nodes. */
-type Condition = Omit<DatabaseFacts, "nodes">;
-type ClusterHealth = Omit<Condition, "allocation" | "copies">;
+type DatabaseCondition = Omit<DatabaseFacts, "nodes">;
+type ClusterHealth = Omit<DatabaseCondition, "allocation" | "copies">;
 
 /** A large cluster has tens of thousands of shards, whose copies have some 100 bytes each. */
 const mostBytes = 16 * 2 ** 20;
@@ -33,7 +33,7 @@ export async function readFacts(context: Context, zones: readonly Zone[]): Promi
   if ("unknown" in nodes) return unknown(nodes.unknown);
   const { silent } = nodes.value;
   if (silent > 0) return unknown(`${silent} of its nodes report nothing of themselves`);
-  const condition = await askMembers(database, async (ask): Promise<Answered<Condition>> => {
+  const condition = await askMembers(database, async (ask): Promise<Answered<DatabaseCondition>> => {
     const health = await ask(healthQuestion);
     if ("unknown" in health) return health;
     const allocation = await ask(allocationQuestion);

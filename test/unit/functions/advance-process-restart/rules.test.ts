@@ -222,6 +222,7 @@ suite("the database", () => {
     const database = { kind: "unknown", why: "GET /_cluster/health: it answered 503" } as const;
     const why = "database-unknown: a-1 waits until the database answers: GET /_cluster/health: it answered 503";
     assert.equal(refusal({ database }), why);
+    assert.equal(refusal({ database }).split(":")[0], "database-unknown");
     const unchecked = new Set(databaseRules);
     assert.equal(refusal({ database, zones: [managed("a", "nnn", { unchecked })] }), "", "no rule asks for it");
     assert.equal(refusal({ database, zones: [managed("a", "nwn")] }), "", "a pod that is down");
