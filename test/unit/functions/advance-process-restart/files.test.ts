@@ -121,6 +121,22 @@ test("no mounted Secret changes while a restart of the group is under way", asyn
   await stage.until("the copy", () => mountedIn(stage)?.data?.["key.bin"] !== undefined);
 });
 
+test("no mounted Secret changes where another process may have written a claim since the decision", async () => {
+  const stage = await begun();
+  stage.write(pod, "schedule");
+  let written = 0;
+  stage.interfere = ({ verb, resource }) => {
+    const [lease] = stage.world.store.list("leases", { namespace }).items;
+    if (verb !== "get" || resource !== "secrets" || lease === undefined) return;
+    stage.world.annotate({ namespace, name: lease.metadata.name }, { written: `${++written}` }, "leases");
+  };
+  await stage.step();
+  assert.ok(written > 0);
+  assert.deepEqual(mountedIn(stage)?.data, encoded(old));
+  stage.interfere = () => {};
+  await stage.until("the copy", () => mountedIn(stage)?.data?.["key.bin"] !== undefined);
+});
+
 test("a pod that has failed starts again with mended files, before all others and without a person", async () => {
   const stage = await begun({}, old);
   stage.manager("group-a-0").isWhole = false;
