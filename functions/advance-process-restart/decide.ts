@@ -89,7 +89,7 @@ export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
 
 /** Which restart begins, where none is under way and nothing is to be undone. */
 function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
-  const { candidates, leftOver } = snapshot;
+  const { candidates } = snapshot;
   const now = withPhase(candidates, "schedule").sort(byName);
   const differing = blockedByProducts(snapshot.zones);
   if (differing !== undefined && now.length + inTurn(snapshot).length > 0)
@@ -107,11 +107,7 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
     if ("kind" in found) return takeOne(found, turn);
     first ??= { blocked: found, candidate: turn };
   }
-  if (first === undefined) {
-    const readsFiles = candidates.some(({ files }) => files !== undefined);
-    const requeueAfterMs = leftOver === undefined ? (readsFiles ? filesRequeueMs : undefined) : confirmAfterMs;
-    return take([], "no restart is wanted", { requeueAfterMs });
-  }
+  if (first === undefined) return take([], "no restart is wanted", { requeueAfterMs: nextReadMs(snapshot) });
   const { blocked, candidate } = first;
   const zone = candidate.zone.workload.name;
   return wait(blocked.guard, blocked.message, { zone, requeueAfterMs: waitingRequeueMs });
@@ -127,6 +123,12 @@ function fanOut({ workload: statefulSet, pods }: Zone): RestartTarget {
 interface WaitingPod {
   readonly blocked: Blocked;
   readonly candidate: Candidate;
+}
+
+/** When to read again what no event reports, where nothing is wanted. */
+function nextReadMs({ candidates, leftOver }: RestartSnapshot): number | undefined {
+  if (leftOver !== undefined) return confirmAfterMs;
+  return candidates.some(({ files }) => files !== undefined) ? filesRequeueMs : undefined;
 }
 
 function takeOne(target: PodTarget, { pod }: Candidate): Verdict<RestartTarget> {
