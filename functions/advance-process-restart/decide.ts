@@ -14,11 +14,14 @@ import { blockedByProducts } from "./database/decide-products.ts";
 import { blockedByFiles, type FilesCopy, type FilesState, isMended } from "./decide-files.ts";
 import { byName, byTurn } from "./decide-order.ts";
 import { isDown, isMasterEligible, type RuleGroup, refuseByRules, refuseTerminating } from "./decide-rules.ts";
+import { blockedByService, type Publication } from "./decide-service.ts";
 
 /** A pod with a phase, or with the id of a restart. */
 export interface Candidate {
   readonly zone: Zone<StatefulSet>;
   readonly pod: Pod;
+  /** Absent: its governing Service was not read. */
+  readonly publication?: Publication;
   /** The report of its process manager; undefined where it was not asked. */
   readonly answer: StatusAnswer | undefined;
   /** Absent: its StatefulSet names none, or they were not read. */
@@ -208,14 +211,14 @@ function blockedByFailed(candidates: readonly Candidate[]): Blocked | undefined 
 }
 
 /** What needs no call: the settings, and what other functions do with the pod (rules R17 and R18). */
-function blockedByPod({ zone, pod }: Candidate): Blocked | undefined {
-  const { name, restart, serviceName } = zone.workload;
+function blockedByPod({ zone, pod, publication }: Candidate): Blocked | undefined {
+  const { name, restart } = zone.workload;
   if (restart?.manager === undefined) {
     const why = restart?.malformed[0]?.message ?? `it names no port: write ${restartManager.key}`;
     return { guard: "restart-manager-missing", message: `no pod of ${name} can be restarted in place: ${why}` };
   }
-  if (serviceName === "")
-    return { guard: "service-missing", message: `${name} has no serviceName, so that its pods cannot be called` };
+  const unnamed = blockedByService(zone.workload, publication);
+  if (unnamed !== undefined) return unnamed;
   const terminating = refuseTerminating(pod);
   if (terminating !== undefined) return terminating;
   const claim = zone.claims.find((one) => namesOrdinal(one, pod.ordinal));

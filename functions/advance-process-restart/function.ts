@@ -38,6 +38,7 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
       changes: pathsOf(restart.restartPhase, restart.restartId),
     },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+    { group: "", resource: "services", verbs: ["get"] },
     claimedNeed,
     ...ledgerNeeds,
   ],

@@ -17,6 +17,7 @@ import { type Candidate, decide, inTurn, mayBeginNow, type RestartSnapshot } fro
 import { byName } from "./decide-order.ts";
 import type { RuleGroup } from "./decide-rules.ts";
 import { readFiles, waitedFor } from "./files.ts";
+import { readPublication } from "./read-service.ts";
 
 export const name = "advance-process-restart";
 
@@ -122,12 +123,14 @@ async function readAnew({ cluster }: Context, candidate: Candidate): Promise<rea
 async function askManager(context: Context, key: GroupKey, candidate: Candidate): Promise<Candidate> {
   const { zone, pod } = candidate;
   if (zone.workload.restart?.manager === undefined) return candidate;
+  const publication = await readPublication(context.cluster, zone.workload);
+  if (publication !== "all") return { ...candidate, publication };
   // The files first: an answer of before would show older ones.
   const files = await readFiles(context, key, zone.workload);
   const answer = await readStatus(context, zone.workload, pod);
   const isThere = files?.kind === "same" && "podUid" in answer && answer.mountedSum === files.sum;
   const waitedMs = files?.kind !== "same" || isThere ? 0 : waitedFor(context, key, pod.uid, files.sum);
-  return { ...candidate, answer, files, waitedMs };
+  return { ...candidate, publication, answer, files, waitedMs };
 }
 
 /** Rule R22: the pod that restarts in its turn is asked, if its StatefulSet has a question. */

@@ -21,7 +21,7 @@ const execute = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const naming = { version: "1.2.3-rc.1", image: "registry.example/team/sluice" };
 const agents = ["fencing-node-deletion.yaml", "fencing.yaml"];
-const overlays = ["broker.yaml", "direct.yaml", ...agents, "outside.yaml", "standalone.yaml"];
+const overlays = ["broker.yaml", "direct.yaml", ...agents, "outside.yaml", "restart.yaml", "standalone.yaml"];
 const architecture = process.arch === "x64" ? "amd64" : process.arch;
 const archive = `kubectl-sluice-${process.platform}-${architecture}.tar.gz`;
 const chart = `sluice-${naming.version}.tgz`;

@@ -8,6 +8,7 @@ import { ownerCases } from "./cases-owners.ts";
 import { readCases } from "./cases-reads.ts";
 import { resourceCases } from "./cases-resources.ts";
 import { scaleCases } from "./cases-scale.ts";
+import { serviceCases } from "./cases-services.ts";
 import { updateCases } from "./cases-updates.ts";
 import { volumeCases } from "./cases-volumes.ts";
 import { watchCases } from "./cases-watches.ts";
@@ -23,6 +24,7 @@ export const cases: readonly Case[] = [
   ...configurationCases,
   ...scaleCases,
   ...resourceCases,
+  ...serviceCases,
   ...ownerCases,
   ...claimCases,
   ...namespaceCases,

@@ -81,6 +81,7 @@ const choices: Readonly<Record<KnownResource, TraitChoices>> = {
   leases: plain,
   events: { ...plain, allowsUnconditionalUpdate: true },
   secrets: { ...plain, allowsUnconditionalUpdate: true },
+  services: { ...plain, hasStatus: true, returnsDeletedObject: true, allowsUnconditionalUpdate: true },
   poddisruptionbudgets: { ...plain, hasStatus: true, generationCounts: "spec" },
   zoneawarepoddisruptionbudgets: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },
   mutatingwebhookconfigurations: webhookConfiguration,

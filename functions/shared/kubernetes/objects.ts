@@ -285,6 +285,8 @@ export interface ObjectTypes {
   leases: LeaseObject;
   events: EventObject;
   secrets: SecretObject;
+  /** `publishNotReadyAddresses`: absent is false. */
+  services: { readonly metadata: Metadata; readonly spec?: { readonly publishNotReadyAddresses?: boolean } };
   poddisruptionbudgets: PodDisruptionBudgetObject;
   zoneawarepoddisruptionbudgets: ZoneBudgetObject;
   mutatingwebhookconfigurations: WebhookConfigurationObject;

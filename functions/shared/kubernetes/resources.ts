@@ -28,6 +28,7 @@ export const resources = {
   leases: { ...inGroup("coordination.k8s.io", "v1"), kind: "Lease" },
   events: { ...core, kind: "Event" },
   secrets: { ...core, kind: "Secret" },
+  services: { ...core, kind: "Service" },
   poddisruptionbudgets: { ...inGroup("policy", "v1"), kind: "PodDisruptionBudget" },
   zoneawarepoddisruptionbudgets: {
     ...inGroup("rollout-operator.grafana.com", "v1"),

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StatusAnswer } from "../../../../functions/advance-process-restart/calls.ts";
 import { decide } from "../../../../functions/advance-process-restart/decide.ts";
+import { blockedByService, type Publication } from "../../../../functions/advance-process-restart/decide-service.ts";
 import type { RestartPhase } from "../../../../functions/shared/annotations/restart.ts";
 import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
@@ -17,6 +18,7 @@ interface Given {
   readonly claims?: readonly Claim[];
   readonly answer?: Partial<StatusAnswer>;
   readonly service?: string;
+  readonly publication?: Publication;
   readonly isReserved?: boolean;
 }
 
@@ -33,7 +35,8 @@ function verdict(names: readonly string[], given: Given = {}) {
   const reserved = isReserved ? new Map([[1, reservation("a-1")]]) : new Map();
   const candidates = names.map((name) => {
     const one = pod(name, { ...changes, restart: { text: phase, phase, id: undefined } } as never);
-    return { zone: { ...own, workload, reserved }, pod: one, answer: { ...reported(one.uid), ...answer } };
+    const { publication = "all" } = given;
+    return { zone: { ...own, workload, reserved }, pod: one, publication, answer: { ...reported(one.uid), ...answer } };
   });
   const decided = decide({ ...group(), candidates, claims, underWay: undefined } as never);
   return decided.kind === "take"
@@ -57,11 +60,30 @@ test("before anything is written, a restart waits for each of these with a guard
   assert.equal(guardOf({}), undefined);
   assert.equal(guardOf({ changes: { terminating: true } }), "pod-terminating");
   assert.equal(guardOf({ service: "" }), "service-missing");
+  assert.equal(guardOf({ publication: "missing" }), "service-missing");
+  assert.equal(guardOf({ publication: "ready-alone" }), "service-hides-unready");
   assert.equal(guardOf({ isReserved: true }), "budget");
   assert.equal(guardOf({ claims: [claimOf("a:1", "scale-down")] }), "zone-scaling-down");
   assert.equal(guardOf({ answer: { podUid: "another" } }), "manager-silent");
   assert.equal(guardOf({ answer: { silence: "it answered 500" } }), "manager-silent");
   for (const state of ["away", "stopping", "killing"]) assert.equal(guardOf({ answer: { state } }), "manager-busy");
+});
+
+test("a restart that a Service prevents waits with a message that names the Service and what to write", () => {
+  const messageOf = (serviceName: string, publication: Publication) =>
+    blockedByService({ name: "a", serviceName }, publication)?.message;
+  assert.equal(messageOf("db", "all"), undefined);
+  assert.equal(
+    messageOf("db", "ready-alone"),
+    "a pod of a has no name while it is not ready, so that nothing could start again what was stopped in it: " +
+      "write publishNotReadyAddresses: true into the spec of Service db",
+  );
+  assert.equal(
+    messageOf("db", "missing"),
+    "Service db, the serviceName of a, does not exist, so that its pods cannot be called: " +
+      "create it with clusterIP: None and publishNotReadyAddresses: true",
+  );
+  assert.equal(messageOf("", "missing"), "a has no serviceName, so that its pods cannot be called");
 });
 
 test("another restart of the group is waited for, one of a parked process is not", () => {

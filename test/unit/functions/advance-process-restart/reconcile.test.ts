@@ -1,6 +1,7 @@
 /** Restarts of one process from the phase on its pod to the end, wherever the function is killed. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { idKey, RestartStage, sumOf } from "./stage.ts";
 
 const pod = "group-a-1";
@@ -223,4 +224,23 @@ test("a phase on a StatefulSet passes by a pod that has one, or that restarts al
   await stage.until("the fan-out", () => stage.phaseOfAll === undefined);
   assert.match(stage.phaseOf("group-a-2") ?? "", /^(stop|start)$/);
   assert.deepEqual([stage.phaseOf(pod), stage.phaseOf("group-a-0")], ["schedule-rolling", "cancelled"]);
+});
+
+test("service-hides-unready: no process is stopped, and nothing is claimed, until its governing Service names pods that are not ready", async () => {
+  const stage = await new RestartStage().begun();
+  const { store } = stage.world;
+  const service = { namespace, name: "group" };
+  const publish = (publishNotReadyAddresses: boolean) =>
+    store.patch("services", service, { spec: { publishNotReadyAddresses } });
+  publish(false);
+  stage.write(pod, "schedule");
+  for (let steps = 0; steps < 3; steps++) await stage.step();
+  assert.equal(stage.guard, "service-hides-unready");
+  store.delete("services", service);
+  for (let steps = 0; steps < 3; steps++) await stage.step();
+  assert.equal(stage.guard, "service-missing");
+  assert.deepEqual([stage.manager(pod).calls, stage.claims, stage.phaseOf(pod)], [[], [], "schedule"]);
+  store.create("services", namespace, stage.service);
+  await stage.until("the end", () => stage.phaseOf(pod) === undefined);
+  assert.deepEqual(stage.manager(pod).calls, ["stop 1: 202", "start 2: 202"]);
 });

@@ -103,7 +103,13 @@ export class RestartStage extends Harness {
       metadata: { name: "token" },
       data: { token: btoa("secret") },
     } as never);
+    this.world.store.create("services", namespace, this.service);
     this.anew();
+  }
+
+  /** The governing Service of the group. */
+  get service(): never {
+    return { metadata: { name: "group" }, spec: { clusterIP: "None", publishNotReadyAddresses: true } } as never;
   }
 
   /** Another process of the function, with an empty memory. */
