@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
+import { load } from "js-yaml";
 import { Api, type ApiError, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
@@ -24,11 +25,7 @@ interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** What a user writes so that the function may read the token. */
-const reader = {
-  metadata: { name: "restart-token" },
-  rules: [{ apiGroups: [""], resources: ["secrets"], resourceNames: [tokenSecret], verbs: ["get"] }],
-};
+/** A user binds the Role by which the function may read the token. */
 const readerBinding = {
   metadata: { name: "restart-token" },
   roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "restart-token" },
@@ -46,8 +43,6 @@ suite("the overlay of restarts on the real API server", { skip: skipWithoutStage
     kubectl = await Kubectl.open(stage.controlPlane);
     objects = await kubectl.buildIn(namespace, "standalone", [], [], ["overlays/restart"]);
     await kubectl.apply(objects.filter((one) => !isWorkload(one) && !isWebhook(one) && !isDefinition(one)));
-    await stage.api.post(`${rbac}/roles`, reader);
-    await stage.api.post(`${rbac}/rolebindings`, readerBinding);
     const { account, settings } = workloadOf(objects, name);
     from = await auditPosition(stage.controlPlane.auditLog);
     const kubeconfig = await kubeconfigOf(stage.controlPlane, stage.api, namespace, account);
@@ -85,9 +80,23 @@ suite("the overlay of restarts on the real API server", { skip: skipWithoutStage
     for (const line of output) assert.match(line, /serverside-applied \(server dry run\)$/);
   });
 
-  test("its account restarts a process, uses each right that it has, and lacks none", async () => {
+  test("without a Role for the Secret of the token a restart waits, and its message has the rule of that Role", async () => {
     await stage.one.pod.mount({ "db.yml": "second" });
     await stage.mark("schedule");
+    const rule = await eventually("the rule in the log", patienceMs * 2, async () => {
+      const texts = server.log.flatMap((line) => Object.values(line)).filter((value) => typeof value === "string");
+      return texts.flatMap((text) => /write one with (apiGroups: .*), and bind it/.exec(text)?.[1] ?? [])[0];
+    });
+    assert.deepEqual([await starts(), await stage.claims()], [1, ""]);
+    const rules = [load(`{${rule}}`)];
+    assert.deepEqual(rules, [
+      { apiGroups: [""], resources: ["secrets"], resourceNames: [tokenSecret], verbs: ["get"] },
+    ]);
+    await stage.api.post(`${rbac}/roles`, { metadata: { name: "restart-token" }, rules });
+    await stage.api.post(`${rbac}/rolebindings`, readerBinding);
+  });
+
+  test("its account restarts a process, uses each right that it has, and lacks no other", async () => {
     await stage.withoutPhase().catch((error) => {
       for (const line of server.log) console.error(JSON.stringify(line));
       throw error;
@@ -100,7 +109,7 @@ suite("the overlay of restarts on the real API server", { skip: skipWithoutStage
       resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}`)),
     );
     const { asked, forbidden } = await askedBy(stage.controlPlane, from, namespace, name);
-    assert.deepEqual(forbidden, []);
+    assert.deepEqual(forbidden, ["get secrets"], "before the Role was there");
     assert.deepEqual(
       granted.filter((right) => !asked.includes(right)),
       [],

@@ -93,9 +93,15 @@ async function readFields(
     return (field) => Buffer.from(data[field] ?? "", encoding).toString("utf8");
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
-    const grant = isRightMissing(error) ? "; a Role must give Sluice the right to get it by its name" : "";
-    throw new CredentialError(`${what} could not be read: ${apiMessage(error)}${grant}`);
+    const remedy = isRightMissing(error) ? roleFor(resource, name) : "";
+    throw new CredentialError(`${what} could not be read: ${apiMessage(error)}${remedy}`);
   }
+}
+
+/** What a user writes so that the account, which the API server's message names, may read one object. */
+function roleFor(resource: string, name: string): string {
+  const rule = `apiGroups: [""], resources: [${resource}], resourceNames: [${name}], verbs: [get]`;
+  return `; a Role must give Sluice the right to get it by its name: write one with ${rule}, and bind it to that account`;
 }
 
 const certificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

@@ -106,7 +106,7 @@ test("a malformed Secret or ConfigMap is reported, and no pod is asked", limit, 
       [
         "forbidden",
         refused(403, "Forbidden", 'secrets "ca" is forbidden: User "sluice" cannot get resource "secrets"'),
-        /a Role must give Sluice the right to get it by its name$/,
+        /; a Role must give Sluice the right to get it by its name: write one with apiGroups: \[""\], resources: \[\w+\], resourceNames: \[\w+\], verbs: \[get\], and bind it to that account$/,
       ],
       [
         "no key",
