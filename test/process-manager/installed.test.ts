@@ -12,6 +12,7 @@ import { auditPosition } from "../controlplane/audit.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
 import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
 import type { Server } from "../support/server.ts";
+import { type ExampleSet, exampleObjects, ofKind } from "./example.ts";
 import { patienceMs } from "./pod.ts";
 import { podName, RestartStage, skipWithoutStage, tokenSecret } from "./restart-stage.ts";
 
@@ -78,6 +79,30 @@ suite("the overlay of restarts on the real API server", { skip: skipWithoutStage
     const output = await kubectl.apply(built, "--dry-run=server");
     assert.equal(output.length, built.length);
     for (const line of output) assert.match(line, /serverside-applied \(server dry run\)$/);
+  });
+
+  test("the example is accepted, pods included, where the Pod Security level restricted is enforced", async () => {
+    const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+    await stage.api.post("/api/v1/namespaces", { metadata: { name: "example", labels } });
+    const placed = (one: Built): Built => ({ ...one, metadata: { ...one.metadata, namespace: "example" } }) as Built;
+    const example = (await exampleObjects()).map(placed);
+    await kubectl.apply(example);
+    const { template } = ofKind<ExampleSet>(example, "StatefulSet").spec;
+    const volumes = [...template.spec.volumes, { name: "data", emptyDir: {} }];
+    const podWith = (more: object) => {
+      const metadata = { ...template.metadata, name: "search-alone", namespace: "example" };
+      return {
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata,
+        spec: { ...template.spec, volumes, ...more },
+      } as unknown as Built;
+    };
+    await kubectl.apply([podWith({})], "--dry-run=server");
+    await assert.rejects(
+      kubectl.apply([podWith({ hostPID: true })], "--dry-run=server"),
+      /violates PodSecurity "restricted/,
+    );
   });
 
   test("without a Role for the Secret of the token a restart waits, and its message has the rule of that Role", async () => {
