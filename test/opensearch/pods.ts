@@ -16,6 +16,7 @@ import { freePort, releasePorts } from "../controlplane/ports.ts";
 import { ServedPod, token } from "../process-manager/served-pod.ts";
 import { type RunnerShell, runnerShells } from "../process-manager/shells.ts";
 import { applyCrds } from "../support/drain.ts";
+import { createGoverningServices } from "../support/governing-services.ts";
 import type { Packages } from "../support/packages.ts";
 import { podNamesIn } from "../support/pod-names.ts";
 import { Server } from "../support/server.ts";
@@ -117,6 +118,7 @@ export class Pods {
     const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "200" };
     const options = { name: group, namespace, zones, pods: 1, annotations, podAnnotations };
     const made = await createGroup(this.#controlPlane, options);
+    await createGoverningServices(this.api, made);
     await this.api.post(`/api/v1/namespaces/${namespace}/secrets`, {
       metadata: { name: "db-token" },
       stringData: { token },

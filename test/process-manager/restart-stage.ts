@@ -12,6 +12,7 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { applyCrds } from "../support/drain.ts";
+import { createGoverningServices } from "../support/governing-services.ts";
 import { packagesForTests } from "../support/packages.ts";
 import { podNamesIn } from "../support/pod-names.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
@@ -88,13 +89,13 @@ export class RestartStage {
     const group = await createGroup(this.controlPlane, { name: "db", namespace, ...size, annotations, podAnnotations });
     await waitForGroupReady(this.controlPlane, group);
     await this.api.post(this.path("secrets"), { metadata: { name: tokenSecret }, stringData: { token } });
+    await createGoverningServices(this.api, group);
     for (const [zone, pod] of pods.entries()) await this.#start(setOf(zone), pod);
   }
 
   async #start(set: string, served: ServedPod): Promise<void> {
     const manager = { "sluice.dev/restart-manager": `http://:${served.port}` };
     await this.api.patch(this.setPath(set), { metadata: { annotations: manager } });
-    await this.api.post(this.path("services"), governingService(set));
     const name = `${set}-0`;
     await writeFile(join(this.#names, `${name}.${set}.${this.namespace}.svc.cluster.local`), "127.0.0.1");
     served.pod.start();
@@ -166,9 +167,3 @@ export class RestartStage {
     await rm(this.#names, { recursive: true, force: true });
   }
 }
-
-/** Pods that are not ready have a name by it, so that a stopped process can be started. */
-const governingService = (set: string) => ({
-  metadata: { name: set },
-  spec: { clusterIP: "None", publishNotReadyAddresses: true, selector: { name: set }, ports: [{ port: 80 }] },
-});
