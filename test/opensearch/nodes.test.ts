@@ -2,18 +2,12 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
-import { Nodes, slowMs } from "./nodes.ts";
+import { allocation, marker, Nodes, slowMs } from "./nodes.ts";
 import { openSearchForTests } from "./program.ts";
 
 const home = await openSearchForTests();
 const names = ["db-zone-a-0", "db-zone-b-0", "db-zone-c-0"];
 const [first = "", second = "", third = ""] = names;
-const marker = "cluster.metadata.sluice_restart_hold";
-const allocation = "cluster.routing.allocation.enable";
-
-interface Settings {
-  readonly persistent: Readonly<Record<string, string>>;
-}
 
 suite("three nodes of a real OpenSearch", { skip: home === undefined }, () => {
   let nodes: Nodes;
@@ -26,9 +20,6 @@ suite("three nodes of a real OpenSearch", { skip: home === undefined }, () => {
 
   after(() => nodes?.close());
 
-  const settings = async () => (await nodes.ask<Settings>(second, "/_cluster/settings?flat_settings=true")).body;
-  const set = (persistent: Readonly<Record<string, string | null>>) =>
-    nodes.ask(first, "/_cluster/settings?flat_settings=true", "PUT", { persistent });
   const members = async () => {
     const { body } = await nodes.ask<{ readonly nodes: object }>(first, "/_nodes/http?filter_path=nodes.*.name");
     return Object.keys(body.nodes).length;
@@ -66,17 +57,16 @@ suite("three nodes of a real OpenSearch", { skip: home === undefined }, () => {
   });
 
   test("one write takes a setting and a free key of the cluster's metadata, and both are removed again", async () => {
-    const { status } = await set({ [allocation]: "primaries", [marker]: "r1;previous=" });
-    assert.equal(status, 200);
-    assert.deepEqual((await settings()).persistent, { [allocation]: "primaries", [marker]: "r1;previous=" });
-    assert.equal((await set({ [allocation]: null, [marker]: null })).status, 200);
-    assert.deepEqual((await settings()).persistent, {});
+    const changed = { [allocation]: "primaries", [marker]: "r1;previous=" };
+    assert.equal(await nodes.set(first, changed), 200);
+    assert.deepEqual(await nodes.settingsAt(second), changed);
+    assert.equal(await nodes.set(first, { [allocation]: null, [marker]: null }), 200);
+    assert.deepEqual(await nodes.settingsAt(second), {});
   });
 
   test("an unknown setting beside the key is refused, and then nothing is written", async () => {
-    const { status } = await set({ "cluster.no_such_setting": "x", [marker]: "r2;previous=" });
-    assert.equal(status, 400);
-    assert.deepEqual((await settings()).persistent, {});
+    assert.equal(await nodes.set(first, { "cluster.no_such_setting": "x", [marker]: "r2;previous=" }), 400);
+    assert.deepEqual(await nodes.settingsAt(second), {});
   });
 
   test("a flush reports its shards", async () => {

@@ -39,6 +39,9 @@ rootLogger.level = info
 rootLogger.appenderRef.console.ref = console
 `;
 
+export const allocation = "cluster.routing.allocation.enable";
+export const marker = "cluster.metadata.sluice_restart_hold";
+
 /** What a node has answered. */
 export interface NodeAnswer<T = unknown> {
   readonly status: number;
@@ -163,15 +166,28 @@ export class Nodes {
     return end;
   }
 
-  /** A request to a node. Rejects if there is no answer within 10 s. */
+  /** A request to a node. Rejects if there is no answer within a minute. */
   async ask<T = unknown>(name: string, path: string, method = "GET", body?: unknown): Promise<NodeAnswer<T>> {
     const answer = await fetch(`http://${this.addressOf(name)}:${this.port}${path}`, {
       method,
       headers: { "content-type": "application/json" },
-      signal: AbortSignal.timeout(10_000),
+      signal: AbortSignal.timeout(60_000),
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
     return { status: answer.status, body: JSON.parse(await answer.text()) };
+  }
+
+  /** The persistent settings of the cluster, as this node answers. */
+  async settingsAt(name: string): Promise<Readonly<Record<string, string>>> {
+    interface Answer {
+      readonly persistent: Readonly<Record<string, string>>;
+    }
+    return (await this.ask<Answer>(name, "/_cluster/settings?flat_settings=true")).body.persistent;
+  }
+
+  /** Writes persistent settings of the cluster; null removes one. Resolves to the status of the answer. */
+  async set(name: string, persistent: Readonly<Record<string, string | null>>): Promise<number> {
+    return (await this.ask(name, "/_cluster/settings", "PUT", { persistent })).status;
   }
 
   /** Waits until this node sees a green cluster with all nodes. */

@@ -13,7 +13,7 @@ import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { UNREADY } from "../controlplane/podstatus.ts";
 import { freePort, releasePorts } from "../controlplane/ports.ts";
-import { ServedPod, token } from "../process-manager/served-pod.ts";
+import { ServedPod, type ServedPodOptions, token } from "../process-manager/served-pod.ts";
 import { type RunnerShell, runnerShells } from "../process-manager/shells.ts";
 import { applyCrds } from "../support/drain.ts";
 import { createGoverningServices } from "../support/governing-services.ts";
@@ -27,14 +27,21 @@ const group = "db";
 export const phaseKey = "elasticsearch.k8s.elastic.co/restart-phase";
 const probeEveryMs = 300;
 
+/** The annotations by which a StatefulSet names its database, which answers at this port. */
+export function asDatabase(port: number): Readonly<Record<string, string>> {
+  return { "sluice.dev/restart-database": "opensearch", "sluice.dev/restart-database-url": `http://:${port}` };
+}
+
 export interface PodsOptions {
   /** The folder of OpenSearch. */
   readonly home: string;
   readonly packages: Packages;
   /** Each has one pod. */
   readonly zones: number;
-  /** More annotations for the StatefulSets. */
-  readonly annotations?: Readonly<Record<string, string>>;
+  /** For the StatefulSets, by the port at which the nodes answer. */
+  readonly annotations: (port: number) => Readonly<Record<string, string>>;
+  /** Default: clients have no time to leave before a process is stopped. */
+  readonly drainSeconds?: string;
 }
 
 export class Pods {
@@ -43,6 +50,8 @@ export class Pods {
   readonly names: readonly string[];
   readonly #controlPlane: ControlPlane;
   readonly #folder: string;
+  /** The pods that a Service leads to now. */
+  readonly ready: Set<string>;
   readonly #served = new Map<string, ServedPod>();
   readonly #stopping = new AbortController();
   #probes: Promise<unknown> = Promise.resolve();
@@ -53,6 +62,7 @@ export class Pods {
     this.api = api;
     this.nodes = nodes;
     this.names = nodes.names;
+    this.ready = new Set(nodes.names);
     this.#folder = folder;
   }
 
@@ -76,11 +86,11 @@ export class Pods {
     return pods;
   }
 
-  async #begin({ packages, zones, annotations = {} }: PodsOptions): Promise<void> {
+  async #begin({ packages, zones, annotations, drainSeconds = "0" }: PodsOptions): Promise<void> {
     const [shell] = await runnerShells(packages);
-    const port = await freePort();
-    for (const name of this.names) this.#served.set(name, await this.#makePod(name, shell as RunnerShell, port));
-    await Promise.all([this.#createObjects(port, zones, annotations), this.#startNodes()]);
+    const options = { port: await freePort(), drainSeconds };
+    for (const name of this.names) this.#served.set(name, await this.#makePod(name, shell as RunnerShell, options));
+    await Promise.all([this.#createObjects(options.port, zones, annotations(this.nodes.port)), this.#startNodes()]);
     for (const [name, served] of this.#served) {
       const { uid } = await this.metadataOf(name);
       const host = `${name}.${name.replace(/-0$/, "")}.${namespace}.svc.cluster.local`;
@@ -91,8 +101,8 @@ export class Pods {
     this.#probes = Promise.all(this.names.map((name) => this.#probe(name)));
   }
 
-  async #makePod(name: string, shell: RunnerShell, port: number): Promise<ServedPod> {
-    const served = await ServedPod.make(shell, {
+  #makePod(name: string, shell: RunnerShell, options: ServedPodOptions): Promise<ServedPod> {
+    return ServedPod.make(shell, {
       files: { "opensearch.yml": this.nodes.settings() },
       command: ["sh", join(import.meta.dirname, "database.sh"), ...this.nodes.commandOf(name)],
       environment: {
@@ -103,9 +113,8 @@ export class Pods {
       },
       group: nodeGroup,
       address: this.nodes.addressOf(name),
-      port,
+      ...options,
     });
-    return served;
   }
 
   async #createObjects(port: number, zones: number, more: Readonly<Record<string, string>>): Promise<void> {
@@ -154,20 +163,25 @@ export class Pods {
     return metadata;
   }
 
+  /** Writes a phase on a pod, as a person does. */
   async mark(name: string, phase: string): Promise<void> {
     await this.api.patch(pathOf(name), { metadata: { annotations: { [phaseKey]: phase } } });
   }
 
-  /** Waits until these pods have no phase, and resolves to their metadata. */
-  restarted(names: readonly string[], timeoutMs = slowMs): Promise<readonly Metadata[]> {
-    return eventually(
-      `the end of a restart; ${this.#function?.log.slice(-3).map(({ msg }) => msg)}`,
-      timeoutMs,
-      async () => {
+  /** Waits until these pods have no phase, and resolves to their metadata. Otherwise throws with what was seen last. */
+  async restarted(names: readonly string[], timeoutMs = 2 * slowMs): Promise<readonly Metadata[]> {
+    let phases: readonly (string | undefined)[] = [];
+    try {
+      return await eventually("the end of all restarts", timeoutMs, async () => {
         const all = await Promise.all(names.map((name) => this.metadataOf(name)));
-        return all.every(({ annotations = {} }) => annotations[phaseKey] === undefined) ? all : undefined;
-      },
-    );
+        phases = all.map(({ annotations = {} }) => annotations[phaseKey]);
+        return phases.every((phase) => phase === undefined) ? all : undefined;
+      });
+    } catch (error) {
+      const seen = { phases, claims: await this.claims(), journal: await this.journal() };
+      const log = (this.#function?.log ?? []).slice(-5);
+      throw new Error(`${(error as Error).message}: ${JSON.stringify({ ...seen, log })}`, { cause: error });
+    }
   }
 
   /** The claims in the group's ledger; empty if there are none. */
@@ -187,11 +201,11 @@ export class Pods {
   async #probe(name: string): Promise<void> {
     const { signal } = this.#stopping;
     const { kubelet } = this.#controlPlane;
-    let wasReady = true;
     while (!signal.aborted) {
       const isReady = await this.#isReady(name);
-      if (isReady !== wasReady) {
-        wasReady = isReady;
+      if (isReady !== this.ready.has(name)) {
+        if (isReady) this.ready.add(name);
+        else this.ready.delete(name);
         await (isReady ? kubelet.healPod(namespace, name) : kubelet.breakPod(namespace, name, UNREADY));
       }
       await delay(probeEveryMs, undefined, { signal }).catch(() => {});
@@ -200,8 +214,10 @@ export class Pods {
 
   async #isReady(name: string): Promise<boolean> {
     try {
-      const answers = [await this.servedOf(name).ask("/ready"), await this.nodes.ask(name, "/")];
-      return answers.every(({ status }) => status === 200);
+      const isStarted = (await this.servedOf(name).ask("/ready")).status === 200;
+      // As charts do it: a node that has started is ready once its cluster is green, and then while it answers.
+      const path = this.ready.has(name) ? "/" : `/_cluster/health?wait_for_status=green&timeout=1s`;
+      return isStarted && (await this.nodes.ask(name, path)).status === 200;
     } catch {
       return false;
     }

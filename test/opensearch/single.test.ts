@@ -6,7 +6,8 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { packagesForTests } from "../support/packages.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { Pods } from "./pods.ts";
+import { allocation } from "./nodes.ts";
+import { asDatabase, Pods } from "./pods.ts";
 import { openSearchForTests } from "./program.ts";
 
 const home = await openSearchForTests();
@@ -19,7 +20,7 @@ suite("a process of a real OpenSearch that restarts inside its pod", { skip }, (
 
   before(async () => {
     if (home === undefined || packages === undefined) return;
-    const annotations = { "sluice.dev/restart-database": "none" };
+    const annotations = asDatabase;
     pods = await Pods.open({ home, packages, zones: 1, annotations });
     await pods.startFunction();
   });
@@ -33,19 +34,22 @@ suite("a process of a real OpenSearch that restarts inside its pod", { skip }, (
     return JSON.stringify(body);
   };
 
-  test("it runs with the new file in the same pod, the cluster is green with its documents, and nothing is left", async () => {
+  test("it runs with the new file in the same pod, the cluster is green with its documents and settings, and nothing is left", async () => {
     const { uid } = await pods.metadataOf(name);
     const index = { settings: { number_of_shards: 1, number_of_replicas: 0 } };
     assert.equal((await pods.nodes.ask(name, "/documents", "PUT", index)).status, 200);
     const written = await pods.nodes.ask(name, "/documents/_doc/1?refresh=true", "PUT", { text: "before" });
     assert.equal(written.status, 201);
     assert.doesNotMatch(await attributes(), /"x"/);
+    assert.equal(await pods.nodes.set(name, { [allocation]: "all" }), 200);
     await pods.mount(["node.attr.x: after"]);
     await pods.mark(name, "schedule");
     const [metadata] = await pods.restarted([name]);
     assert.deepEqual([metadata?.uid, metadata?.annotations?.["sluice.dev/restart-id"]], [uid, undefined]);
     assert.deepEqual(await pods.journal(), [`start ${name}`, `stopping ${name}`, `stop ${name}`, `start ${name}`]);
     assert.equal(await pods.claims(), "");
+    // As the user has set it, although it is the default, and without a marker.
+    assert.deepEqual(await pods.nodes.settingsAt(name), { [allocation]: "all" });
     assert.equal((await pods.nodes.green(name)).status, "green");
     assert.match(await attributes(), /"x":"after"/);
     assert.equal((await pods.nodes.ask(name, "/documents/_doc/1")).status, 200);
