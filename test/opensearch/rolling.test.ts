@@ -56,7 +56,7 @@ suite("three processes of a real OpenSearch that restart in their turn", { skip 
       assert.deepEqual(own, ["start", "stopping", "stop", "start"], name);
     }
     assert.equal(mostDown(journal.slice(names.length)), 1);
-    assert.equal(traffic.fewestNodes, 2);
+    assert.ok(traffic.fewestNodes >= 2, `${traffic.fewestNodes} members`);
     assert.deepEqual(await nodes.settingsAt(names[0] ?? ""), {});
     assert.equal((await nodes.green(names[0] ?? "")).number_of_nodes, 3);
     assert.deepEqual(await traffic.lost(names[0] ?? ""), []);
