@@ -104,7 +104,16 @@ export class Pods {
   #makePod(name: string, shell: RunnerShell, options: ServedPodOptions): Promise<ServedPod> {
     return ServedPod.make(shell, {
       files: { "opensearch.yml": this.nodes.settings() },
-      command: ["sh", join(import.meta.dirname, "database.sh"), ...this.nodes.commandOf(name)],
+      // A runner that is killed takes its process with it, as PID 1 of a container does.
+      command: [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "--",
+        "sh",
+        join(import.meta.dirname, "database.sh"),
+        ...this.nodes.commandOf(name),
+      ],
       environment: {
         ...this.nodes.environment(name),
         PATH: process.env.PATH ?? "",
@@ -215,8 +224,9 @@ export class Pods {
   async #isReady(name: string): Promise<boolean> {
     try {
       const isStarted = (await this.servedOf(name).ask("/ready")).status === 200;
-      // As charts do it: a node that has started is ready once its cluster is green, and then while it answers.
-      const path = this.ready.has(name) ? "/" : `/_cluster/health?wait_for_status=green&timeout=1s`;
+      // Not green: while a restart restricts allocation, copies are missing until it has ended.
+      const query = `wait_for_nodes=${this.names.length}&wait_for_status=yellow&wait_for_no_initializing_shards=true`;
+      const path = this.ready.has(name) ? "/" : `/_cluster/health?${query}&timeout=1s`;
       return isStarted && (await this.nodes.ask(name, path)).status === 200;
     } catch {
       return false;
