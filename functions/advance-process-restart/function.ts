@@ -9,6 +9,7 @@ import { claimedNeed, listClaimed } from "../shared/transaction/claims.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { hasEndedLately } from "./database/left-over.ts";
+import { guards } from "./guards.ts";
 import { name } from "./observe.ts";
 import { restarting } from "./reconcile.ts";
 
@@ -16,6 +17,7 @@ import { restarting } from "./reconcile.ts";
 export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
   name,
   concern: "restart the process of a pod inside its pod, one process of a group at a time",
+  guards,
   isOptIn: true,
   keyedBy: "groups",
   watches: [

@@ -8,6 +8,7 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, eventPolicy } from "./act.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
 import type { RolloutTarget } from "./decide-pods.ts";
+import { guards } from "./guards.ts";
 import { ask, name, observe } from "./observe.ts";
 
 const reconciler: GroupReconciler<RolloutSnapshot, RolloutTarget> = { name, eventPolicy, observe, decide, ask, actOn };
@@ -16,6 +17,7 @@ const reconciler: GroupReconciler<RolloutSnapshot, RolloutTarget> = { name, even
 export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
   name,
   concern: "replace outdated pods zone by zone",
+  guards,
   keyedBy: "groups",
   watches: [
     { resource: "statefulsets", selector: keys.rolloutGroup, keysOf: groupOfStatefulSet },

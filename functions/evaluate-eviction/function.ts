@@ -7,6 +7,7 @@ import { claims, ledgerEntries, rolloutGroup } from "../shared/annotations/table
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import { createHandler } from "./act.ts";
 import { settings } from "./eviction-wait.ts";
+import { guards } from "./guards.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";
 import { peerReasons } from "./peer-reasons.ts";
 
@@ -14,6 +15,7 @@ import { peerReasons } from "./peer-reasons.ts";
 export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof settings } = {
   name,
   concern: "keep evictions within zone-aware disruption budgets",
+  guards,
   needs: [
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
@@ -26,9 +28,7 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
     { group: "", resource: "persistentvolumeclaims", verbs: ["list"] },
   ],
   reads: [
-    rolloutGroup,
-    claims,
-    scaling.prepareDownscale,
+    ...[rolloutGroup, claims, scaling.prepareDownscale],
     scaling.delayedDownscale,
     scaling.prepareDelayedDownscaleUrl,
     ...[...questionEntries, restartManager],

@@ -7,6 +7,7 @@ import { ledgerFormat } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { deletionNeeds } from "./deletion-rights.ts";
+import { guards } from "./guards.ts";
 import { ledgerNeeds, ledgerReads, ledgerWrites } from "./ledger-rights.ts";
 import { machineNeeds } from "./machine-rights.ts";
 import { listKeys, name, settings } from "./observe.ts";
@@ -17,6 +18,7 @@ export const fenceNode: FunctionDefinition<ObjectRef> & { readonly settings: typ
   name,
   concern:
     "reset a node that is marked unhealthy, and let its pods go elsewhere once there is evidence that it has stopped",
+  guards,
   isOptIn: true,
   // Before it, the token of an agent does not name its node, and any agent could write the Lease of any other one.
   leastKubernetes: "1.32",

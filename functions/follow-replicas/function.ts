@@ -15,12 +15,14 @@ import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { following, ownStatusGroup } from "./act.ts";
+import { guards } from "./guards.ts";
 import { name } from "./observe.ts";
 
 /** Gives StatefulSets the size of their leader, or of the object that they mirror. */
 export const followReplicas: FunctionDefinition<GroupKey> = {
   name,
   concern: "give StatefulSets the size of the one that they follow, or of the object that they mirror",
+  guards,
   keyedBy: "groups",
   // A mirrored object is read every few seconds, and by the sweep.
   watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],

@@ -9,6 +9,7 @@ import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { sweepStrays } from "./end-strays.ts";
+import { guards } from "./guards.ts";
 import { name, settings } from "./observe.ts";
 import { collecting } from "./reconcile.ts";
 
@@ -16,6 +17,7 @@ import { collecting } from "./reconcile.ts";
 export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
   name,
   concern: "remove the volumes of suspended groups once their time is over, zone by zone, and warn before that",
+  guards,
   keyedBy: "groups",
   // A running time sets a timer, and the sweep finds it as well.
   watches: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],

@@ -4,6 +4,7 @@ import { noDownscale } from "../shared/annotations/scaling.ts";
 import { lastApplied } from "../shared/annotations/table.ts";
 import { mayBeDownscale, scaledResources } from "../shared/scaling/downscale-review.ts";
 import { createHandler } from "./act.ts";
+import { guards } from "./guards.ts";
 import { name } from "./observe.ts";
 
 const path = "/admission/no-downscale";
@@ -18,6 +19,7 @@ const mayBeRefused =
 export const guardDownscale: AdmissionDefinition = {
   name,
   concern: "refuse downscales of protected workloads",
+  guards,
   needs: scaledResources.map((resource) => ({ group: "apps", resource, verbs: ["get"] })),
   // Other functions act on the other keys that it reads.
   reads: [noDownscale, lastApplied],

@@ -4,6 +4,7 @@ import * as suspension from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { reconcileObject } from "../shared/reconcile/reconcile-object.ts";
+import { guards } from "./guards.ts";
 import { pvcAnnotations } from "./messages.ts";
 import { clusterOfPvc, listKeys, name, resource, settings } from "./observe.ts";
 import { clusterReconciler } from "./reconcile.ts";
@@ -22,6 +23,7 @@ const pvcPaths = [...pathsOf(...pvcAnnotations), ...finalizerPaths(suspension.vo
 export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
   name,
   concern: "hold back the removal of FoundationDB's process groups until their volumes' time is over",
+  guards,
   keyedBy: resource,
   // It reads pods every few seconds while a removal is blocked.
   watches: [
@@ -44,9 +46,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
   ],
   reads: [
     ...foundation.foundationEntries,
-    suspension.suspendDuration,
-    suspension.removalMode,
-    suspension.waitBetweenRemovals,
+    ...[suspension.suspendDuration, suspension.removalMode, suspension.waitBetweenRemovals],
     suspension.suspendRequest,
     suspension.drainedAt,
     suspension.recover,

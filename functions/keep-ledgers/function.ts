@@ -16,6 +16,7 @@ import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import { groupOfBudget } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { reconcileLedger, sweep } from "./act.ts";
+import { guards } from "./guards.ts";
 import { name } from "./observe.ts";
 
 /** The group that a budget forms of StatefulSets without one. It needs no read, but counts as a look-up for the rate limit. */
@@ -28,6 +29,7 @@ function groupMadeBy({ namespace, name: budget }: ObjectKey): KeyLookUp<GroupKey
 export const keepLedgers: FunctionDefinition<GroupKey> = {
   name,
   concern: "make ledgers ahead of need, and collect those of groups that have vanished",
+  guards,
   keyedBy: "groups",
   watches: [
     // A StatefulSet without a group has a ledger if a budget selects it, and that budget's events report it.
@@ -44,10 +46,8 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
     leasesNeed("get", "list", "create", "delete"),
   ],
   reads: [
-    rolloutGroup,
-    ...[prepareDownscale, restartManager],
-    ...questionEntries,
-    ...ledgerEntries,
+    ...[rolloutGroup, prepareDownscale, restartManager],
+    ...[...questionEntries, ...ledgerEntries],
     claims,
     lastDownscales,
     ...suspensionTimes,

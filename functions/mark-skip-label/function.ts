@@ -2,6 +2,7 @@ import { finalizerPaths, pathsOf, skipLabelPath } from "../shared/annotations/pa
 import * as skipLabels from "../shared/annotations/skip-labels.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { guards } from "./guards.ts";
 import { listKeys, name } from "./observe.ts";
 import { settings } from "./owners.ts";
 import { reconcile } from "./reconcile.ts";
@@ -18,6 +19,7 @@ export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings:
   concern: "label the pods of a deleted owner so that their stop hooks let go, then release its finalizer",
   // Owners of every kind are keys, and so is a namespace, for all owners in it.
   keyedBy: "rabbitmqclusters",
+  guards,
   watches: [
     { resource: "rabbitmqclusters", keysOf: (key) => [{ resource: "rabbitmqclusters", ...key }] },
     // Its pods go five seconds after its deletion, so that no look-up comes first, which may have to wait for its turn.

@@ -7,6 +7,7 @@ import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { guards } from "./guards.ts";
 import { name } from "./observe.ts";
 import { delayedDownscale } from "./reconcile.ts";
 
@@ -14,6 +15,7 @@ import { delayedDownscale } from "./reconcile.ts";
 export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
   name,
   concern: "tell pods long before they leave, and make their zone smaller when they have known for its delay",
+  guards,
   keyedBy: "groups",
   // No watch reports mirrored objects: the sweep, and the reconciles between two sweeps, read them.
   watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],

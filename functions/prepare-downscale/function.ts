@@ -4,6 +4,7 @@ import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from
 import { mayBeDownscale } from "../shared/scaling/downscale-review.ts";
 import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import { createHandler } from "./act.ts";
+import { guards } from "./guards.ts";
 import { name, settings, usualTrackerName } from "./observe.ts";
 
 const path = "/admission/prepare-downscale";
@@ -12,6 +13,7 @@ const path = "/admission/prepare-downscale";
 export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof settings } = {
   name,
   concern: "tell pods before a downscale takes them, and keep time between zones",
+  guards,
   needs: [
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
@@ -22,9 +24,7 @@ export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof
   ],
   reads: [
     rolloutGroup,
-    scaling.prepareDownscale,
-    scaling.prepareDownscalePath,
-    scaling.prepareDownscalePort,
+    ...[scaling.prepareDownscale, scaling.prepareDownscalePath, scaling.prepareDownscalePort],
     scaling.unpreparedPods,
     scaling.minTimeBetweenZonesDownscale,
     scaling.lastDownscale,

@@ -10,12 +10,14 @@ import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { KeyLookUp, ObjectRef } from "../shared/contract/keys.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { reconcile } from "./act.ts";
+import { guards } from "./guards.ts";
 import { isLabelled, listKeys, name, settings } from "./observe.ts";
 
 /** Has RabbitMQ spread its queue leaders again, after nodes were away. Its keys are StatefulSets. */
 export const rebalanceQueues: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
   name,
   concern: "spread the queue leaders of RabbitMQ again after its pods were replaced",
+  guards,
   keyedBy: "statefulsets",
   // Its pods are counted in its status: each that goes or comes changes that.
   watches: [{ resource: "statefulsets", selector: wantsRebalance, keysOf: theOne }],

@@ -5,6 +5,7 @@ import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { skipLabelKindsSetting } from "../shared/reconcile/owner-kinds.ts";
 import { retainingNeed } from "../shared/suspension/retain-volume.ts";
+import { guards } from "./guards.ts";
 import { listKeys, name } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";
 
@@ -20,6 +21,7 @@ const finalizerRights = {
 export const releaseNamespace: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
   name,
   concern: "take our finalizers from everything in a namespace that is being deleted",
+  guards,
   keyedBy: "namespaces",
   // No look-up comes first: seconds after the deletion the account of this process may be gone.
   watches: [{ resource: "namespaces", keysOf: (key) => [{ resource: "namespaces", namespace: "", name: key.name }] }],

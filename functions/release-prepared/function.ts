@@ -11,12 +11,14 @@ import { groupOfPod, groupOfStatefulSet } from "../shared/contract/keys.ts";
 import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { reconcilePrepared } from "./act.ts";
+import { guards } from "./guards.ts";
 import { listDue, listKeys, name, settings } from "./observe.ts";
 
 /** Ends the claims of downscales whose pods are gone, and takes back what was prepared and never came. */
 export const releasePrepared: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
   name,
   concern: "end the claims of prepared downscales, and take back those that never came",
+  guards,
   keyedBy: "groups",
   watches: [
     { resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet },

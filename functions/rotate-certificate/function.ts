@@ -3,6 +3,7 @@ import { certificateSettings, usualSecretName } from "../shared/certificates/set
 import type { CronDefinition } from "../shared/contract/definition.ts";
 import type { KnownResource } from "../shared/kubernetes/cluster.ts";
 import { createRotation } from "./act.ts";
+import { guards } from "./guards.ts";
 import { configurationNames, name } from "./observe.ts";
 
 const admission = "admissionregistration.k8s.io";
@@ -21,6 +22,7 @@ export const rotateCertificate: CronDefinition & { readonly settings: typeof cer
   name,
   watches: configurations.map((resource) => ({ resource, selector: webhookNamespace })),
   concern: "renew the webhooks' certificate, and have it trusted before it is presented",
+  guards,
   needs: [
     { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName], changes: ["data"] },
     ...Object.entries(configurationNames).flatMap(([resource, namesOfNamespace]) => [

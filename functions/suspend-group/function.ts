@@ -15,6 +15,7 @@ import { keysOfPvc, listKeys } from "../shared/suspension/reading.ts";
 import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { guards } from "./guards.ts";
 import { name, settings } from "./observe.ts";
 import { suspending } from "./reconcile.ts";
 
@@ -22,6 +23,7 @@ import { suspending } from "./reconcile.ts";
 export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
   name,
   concern: "take the pods of volumes that are to be suspended, zone by zone, and bring them back on demand",
+  guards,
   keyedBy: "groups",
   watches: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],
   listKeys,
@@ -43,8 +45,7 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     ...suspension.stateEntries,
   ],
   writes: [
-    ...ledgerEntries,
-    claims,
+    ...[...ledgerEntries, claims],
     lastDownscales,
     ...suspensionTimes,
     verdicts,

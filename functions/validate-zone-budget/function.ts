@@ -1,6 +1,7 @@
 import type { AdmissionDefinition } from "../shared/admission/definition.ts";
 import { resources } from "../shared/kubernetes/resources.ts";
 import { decide } from "./decide.ts";
+import { guards } from "./guards.ts";
 import { name, observe } from "./observe.ts";
 
 const path = "/admission/zpdb-validation";
@@ -9,6 +10,7 @@ const path = "/admission/zpdb-validation";
 export const validateZoneBudget: AdmissionDefinition = {
   name,
   concern: "refuse a bad ZoneAwarePodDisruptionBudget",
+  guards,
   needs: [],
   reads: [],
   writes: [],

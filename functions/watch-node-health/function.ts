@@ -2,6 +2,7 @@ import * as keys from "../shared/annotations/fencing.ts";
 import { pathsOf } from "../shared/annotations/paths.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { guards } from "./guards.ts";
 import { listKeys, name } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";
 import { settings } from "./settings.ts";
@@ -10,6 +11,7 @@ import { settings } from "./settings.ts";
 export const watchNodeHealth: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
   name,
   concern: "mark a node that has not been Ready for a time, and take the mark away once it has been Ready for as long",
+  guards,
   isOptIn: true,
   keyedBy: "nodes",
   // Its own lists show every node: events of all kubelets would bring reads, and no count.

@@ -19,6 +19,7 @@ import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../
 const watcher: FunctionDefinition<ObjectRef> = {
   name: "watch-everything",
   concern: "look at every node",
+  guards: {},
   isOptIn: true,
   keyedBy: "nodes",
   watches: [{ resource: "nodes", keysOf: ({ name }) => [{ resource: "nodes", namespace: "", name }] }],

@@ -9,6 +9,7 @@ import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts"
 import type { World } from "../fake-cluster/world.ts";
 import type { SeenView } from "../support/checkers/ledger-write.ts";
 import { ledgerGroupOf, type Reserved, readReservations } from "../support/checkers/raw.ts";
+import { type ExplainedVerdict, unexplained } from "../support/explained.ts";
 import type { Pasts } from "./pasts.ts";
 import type { Role } from "./roles.ts";
 import { decidedBy } from "./seen-view.ts";
@@ -121,6 +122,12 @@ export class Checkers {
   evicted(key: ObjectKey, uid: string | undefined, guard: string): void {
     this.taken++;
     for (const checker of this.#all) checker.onEvicted?.(key, uid, guard);
+  }
+
+  /** Checks that the definition of a shipped function explains the guard of its verdict or answer. */
+  explained(verdict: ExplainedVerdict): void {
+    const why = unexplained(verdict);
+    if (why !== undefined) this.#options.violate("guards", why);
   }
 
   verdict(caller: Caller, group: GroupKey, zone: string): void {

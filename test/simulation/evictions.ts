@@ -230,7 +230,7 @@ export class Evictions implements Actor {
     about: Pick<AdmissionRequest, "uid" | "signal">,
     end: (answer: AdmissionAnswer | undefined) => void,
   ): void {
-    const { world, wrappers, onResume, namespace, plan } = this.#run;
+    const { world, wrappers, onResume, namespace, plan, checkers } = this.#run;
     const { process, arrivals } = webhook;
     runIn(process, () => {
       onResume();
@@ -241,6 +241,7 @@ export class Evictions implements Actor {
       webhook.handler.review(wrappers.request?.(request) ?? request).then(
         (answer) => {
           arrivals.delete(name);
+          checkers.explained({ function: evaluateEviction.name, guard: answer.guard });
           // A process that dies before it has sent the answer never sends it.
           if (!process.alive) return;
           world.timeline.after(this.#latencyMs(), () => end(wrappers.answer?.(answer) ?? answer));

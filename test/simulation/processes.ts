@@ -91,7 +91,10 @@ export class Processes implements Actor {
       decidesEvictions: role.decidesEvictions ?? false,
       comesAndGoes: role.watches === "events",
       onChange: (key) => trigger?.(key),
-      onVerdict: (key, zone) => checkers.verdict(caller, key, zone),
+      onVerdict: (key, verdict) => {
+        checkers.explained(verdict);
+        checkers.verdict(caller, key, verdict.zone);
+      },
       onView: (key, view) => views.set(viewKey(key), view),
     });
     trigger = role.open(connection);

@@ -59,6 +59,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
   return {
     name,
     concern: "take pods that no other function would take now",
+    guards: {},
     keyedBy: "groups",
     watches: [{ resource: "pods", keysOf: groupOfPod }],
     listKeys: listGroupKeys,

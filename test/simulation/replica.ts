@@ -81,9 +81,10 @@ export function startReplica(
     protocol: wrappers.protocol?.(protocol) ?? protocol,
     reporter: {
       ...silentReporter,
-      verdict: ({ key, guard, zone, message }) => {
+      verdict: (verdict) => {
+        const { key, guard, zone, message } = verdict;
         log(process.name, `verdict ${guard} ${zone}: ${message}`);
-        if ("group" in key) onVerdict(key, zone);
+        if ("group" in key) onVerdict(key, verdict);
       },
       act: ({ action, object, result, reason }) => log(process.name, `${action} ${object}: ${result} (${reason})`),
       conflict: () => log(process.name, "conflict on the ledger"),

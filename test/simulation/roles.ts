@@ -1,6 +1,7 @@
 /** The role of a process: how many there are of it, what triggers it, and by which terms its deletions are checked. */
 
 import type { GroupCache } from "../../functions/shared/cache/cache.ts";
+import type { ReconcileReport } from "../../functions/shared/contract/reporter.ts";
 import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Terms } from "../support/checkers/limits.ts";
@@ -11,8 +12,8 @@ export interface Connection {
   readonly process: Process;
   readonly cluster: Cluster;
   readonly cache: GroupCache;
-  /** Called with the group of each reconcile, and with the zone that its verdict names. */
-  readonly onVerdict: (group: GroupKey, zone: string) => void;
+  /** Called with the group of each reconcile, and with its verdict. */
+  readonly onVerdict: (group: GroupKey, verdict: Pick<ReconcileReport, "function" | "guard" | "zone">) => void;
   /** Called when an event of a changed object reaches the process; absent if its views do not need events. */
   readonly onEvent?: (resource: Resource, object: ObjectKey) => void;
   /** Does kill -9: the process stops for good. */

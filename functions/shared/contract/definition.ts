@@ -1,6 +1,7 @@
 /** The definition of a function. The server reads it to enqueue and route, and the manifests are rendered from it. */
 
 import type { AnyEntry } from "../annotations/table.ts";
+import type { Guards } from "../base/guards.ts";
 import type { Setting } from "../base/settings.ts";
 import type { CertificateSettings } from "../certificates/settings.ts";
 import type { KnownResource, Subresource } from "../kubernetes/cluster.ts";
@@ -77,6 +78,8 @@ export interface OwnFinalizer {
 export interface Definition {
   readonly name: string;
   readonly concern: string;
+  /** Every guard that a verdict or an answer of the function may have, with what it means and what ends it. */
+  readonly guards: Guards;
   /**
    * True for a function that runs only where its name is set in `FUNCTION`. It is left out of `all`, of the standard manifests
    * and of the chart, so that its rights are given only to users who ask for it. Absent: it belongs to all of them.

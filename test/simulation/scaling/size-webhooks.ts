@@ -156,6 +156,7 @@ export class SizeWebhooks {
       };
       handler.review(request).then(
         (answer) => {
+          this.#run.checkers.explained({ function: prepareDownscale.name, guard: answer.guard });
           if (!process.alive) return;
           world.timeline.after(this.#run.plan.faults.latencyMs, () => end(answer));
         },

@@ -77,7 +77,7 @@ export class Markers {
   }
 
   open({ process, cluster: direct, cache }: Connection): undefined {
-    const { plan, wrappers, log, draw } = this.#run;
+    const { plan, wrappers, log, draw, checkers } = this.#run;
     const real = this.#recording(this.#refusing(direct));
     const own = wrappers.markers?.(real) ?? real;
     const cluster = wrappers.cluster?.(own) ?? own;
@@ -87,7 +87,10 @@ export class Markers {
       protocol,
       reporter: {
         ...silentReporter,
-        verdict: ({ guard, message }) => log(process.name, `verdict ${guard}: ${message}`),
+        verdict: (verdict) => {
+          checkers.explained(verdict);
+          log(process.name, `verdict ${verdict.guard}: ${verdict.message}`);
+        },
         act: ({ action, object, result, reason }) => log(process.name, `${action} ${object}: ${result} (${reason})`),
       },
       mode: "act",

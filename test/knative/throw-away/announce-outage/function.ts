@@ -15,6 +15,7 @@ import { anchorAnnotation, listOwners, listOwnersOnNode, name, observe, ownersOf
 export const announceOutage: FunctionDefinition<ObjectRef> = {
   name,
   concern: "announce what ConfigMaps say is lost",
+  guards: {},
   keyedBy: "statefulsets",
   watches: [
     { resource: "configmaps", keysOf: ({ namespace, name }) => ownersOfNamed(namespace, name) },

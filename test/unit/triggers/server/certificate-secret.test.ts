@@ -144,7 +144,7 @@ test("the TLS port opens once there is a certificate, logs that, and presents th
 function startTestCron(run: () => Promise<CronOutcome>) {
   const clock = createVirtualClock();
   const { reporting, lines } = createTestApp();
-  const rest = { concern: "", needs: [], reads: [], writes: [] };
+  const rest = { concern: "", guards: {}, needs: [], reads: [], writes: [] };
   const definition: CronDefinition = { name: "rotate-certificate", ...rest, open: () => run };
   const cron = startCron({
     cluster: clock as unknown as Cluster,

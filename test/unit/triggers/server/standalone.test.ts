@@ -25,6 +25,7 @@ function createRecorder(run?: FunctionDefinition<GroupKey>["reconcile"]) {
   const definition: FunctionDefinition<GroupKey> = {
     name: "record",
     concern: "remember passes",
+    guards: {},
     keyedBy: "groups",
     watches: [
       { resource: "statefulsets", keysOf: groupOfStatefulSet },
@@ -73,7 +74,7 @@ test("a process of a function that is keyed by Nodes watches these alone, and lo
   const reconciled: string[] = [];
   const node = (name: string): ObjectRef => ({ resource: "nodes", namespace: "", name });
   const ofNodes: FunctionDefinition<ObjectRef> = {
-    ...{ name: "record", concern: "remember nodes", isOptIn: true, needs: [], reads: [], writes: [] },
+    ...{ name: "record", concern: "remember nodes", guards: {}, isOptIn: true, needs: [], reads: [], writes: [] },
     keyedBy: "nodes",
     watches: [{ resource: "nodes", keysOf: ({ name }) => [node(name)] }],
     listKeys: async () => [],

@@ -14,7 +14,7 @@ import { createTestApp } from "../../../support/app.ts";
 import { settings } from "../../../support/certificate-world.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
-const rest = { concern: "", needs: [], reads: [], writes: [] };
+const rest = { concern: "", guards: {}, needs: [], reads: [], writes: [] };
 
 /**
  * Two functions after their first run. Events of webhook configurations trigger one of them. Each run is recorded

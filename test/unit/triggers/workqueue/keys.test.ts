@@ -30,6 +30,7 @@ function recording<K extends Key>(parts: Parts<K>) {
   const definition: FunctionDefinition<K> = {
     ...parts,
     concern: "remember passes",
+    guards: {},
     needs: [],
     reads: [],
     writes: [],

@@ -99,7 +99,8 @@ for (const [how, settings] of [
 function recorder<K extends Key>(parts: Partial<FunctionDefinition<K>>) {
   const done: string[] = [];
   const definition = {
-    ...{ name: "record", concern: "remember", keyedBy: "groups", watches: [], needs: [], reads: [], writes: [] },
+    ...{ name: "record", concern: "remember", guards: {}, keyedBy: "groups", watches: [] },
+    ...{ needs: [], reads: [], writes: [] },
     listKeys: listGroupKeys as never,
     reconcile: async (_context, key) => {
       done.push(`reconcile ${"group" in key ? key.group : `${key.namespace}/${key.name}`}`);
