@@ -1,7 +1,13 @@
 /** Why this function waits, and what ends that. */
 import { rolloutPaused } from "../shared/annotations/table.ts";
 import { depends, type Guards, itself, person } from "../shared/base/guards.ts";
-import { governingGuards, limitGuards, partitionGuards, zoneGuards } from "../shared/groups/guards.ts";
+import {
+  governingGuards,
+  limitGuards,
+  partitionGuards,
+  severalBudgetsGuards,
+  zoneGuards,
+} from "../shared/groups/guards.ts";
 import { questionGuards } from "../shared/health/guards.ts";
 import { claimGuards, healthGuards } from "../shared/ledger/guards.ts";
 import { doneGuards } from "../shared/reconcile/guards.ts";
@@ -15,6 +21,7 @@ export const guards: Guards = {
   ...healthGuards,
   ...ledgerAgeGuards,
   ...ledgerGuards,
+  ...severalBudgetsGuards,
   ...governingGuards,
   ...partitionGuards,
   ...zoneGuards,
@@ -37,7 +44,7 @@ export const guards: Guards = {
     "the StatefulSet controller has not seen the last change",
     "nothing; if it stays, see whether kube-controller-manager runs",
   ),
-  paused: person(
+  paused: depends(
     "only paused zones have outdated pods left",
     `kubectl annotate statefulset -n {namespace} {zone} ${rolloutPaused.key}-`,
   ),
@@ -48,6 +55,6 @@ export const guards: Guards = {
   ),
   "delete-refused": person(
     "the API server refused a deletion for good",
-    "find what refuses, such as a webhook or a missing right: the message is its answer",
+    "find what refuses, such as a webhook or a missing right",
   ),
 };

@@ -1,7 +1,13 @@
 /** Why this function waits, and what ends that. */
 import { allowedGuards, failureGuards, namespaceGuards, requestGuards } from "../shared/admission/guards.ts";
 import { depends, type Guards, itself, person } from "../shared/base/guards.ts";
-import { governingGuards, neverGuards, partitionGuards, zoneGuards } from "../shared/groups/guards.ts";
+import {
+  governingGuards,
+  neverGuards,
+  partitionGuards,
+  severalBudgetsGuards,
+  zoneGuards,
+} from "../shared/groups/guards.ts";
 import { questionGuards } from "../shared/health/guards.ts";
 import { claimGuards, healthGuards } from "../shared/ledger/guards.ts";
 import { otherOperatorGuards } from "../shared/standby/guards.ts";
@@ -18,6 +24,7 @@ export const guards: Guards = {
   ...ledgerAgeGuards,
   ...ledgerGuards,
   ...contendedGuards,
+  ...severalBudgetsGuards,
   ...governingGuards,
   ...partitionGuards,
   ...zoneGuards,
@@ -50,7 +57,7 @@ export const guards: Guards = {
     "nothing, or find what refuses the evictions of that pod",
   ),
   "replacement-reserved": itself(
-    "nothing pins the uid, and the pod has just replaced one that was evicted, or is reserved itself",
+    "nothing pins the uid, and the pod has just replaced one that was evicted",
     "nothing: it ends when the pod that comes instead is ready, or when the reservation does",
   ),
   "pod-leaving": itself(
@@ -69,7 +76,7 @@ export const guards: Guards = {
   ),
   "no-statefulset": person(
     "a budget selects the pod, but no StatefulSet controls it",
-    "make the StatefulSet again, delete this pod, or change the selector of the budget",
+    "make the StatefulSet again, or delete this pod",
   ),
   "pod-gone": itself("there is no such pod, or the pod that was on its way out is gone", "nothing: drains go on"),
   "uid-conflict": itself("the eviction names another uid than the pod has", "nothing: the pod that was meant is gone"),

@@ -9,7 +9,7 @@ export const guards: Guards = {
     "two Machines name the Node, so that no mark of them counts",
     "delete the Machine that is out of date, or mark the Node itself",
   ),
-  "never-fenced": person(
+  "never-fenced": depends(
     "the Node excludes itself from fencing",
     "take the annotation off the Node that the message names",
   ),

@@ -25,8 +25,8 @@ export const guards: Guards = {
   ...otherOperatorGuards,
   suspended: itself("the time of the volume runs", "nothing; kubectl sluice recover keeps it"),
   removing: itself("the volume is being removed"),
-  "on-hold": person("a user wants the volume to stay", "take the annotation away when the volume may go"),
-  uninstalling: person(
+  "on-hold": depends("a user wants the volume to stay", "take the annotation away when the volume may go"),
+  uninstalling: depends(
     "the finalizers are being taken off, so that no volume is removed",
     "take the setting away when volumes may go",
   ),

@@ -22,7 +22,7 @@ export const guards: Guards = {
   withdrawn: itself("the process group is not to be removed any more"),
   protecting: itself("volume claims get the finalizer of Sluice"),
   releasing: itself("the finalizer of Sluice is taken off volume claims"),
-  "blocked-by-user": person(
+  "blocked-by-user": depends(
     "a user has blocked this removal",
     "take the id out of spec.buggify.blockRemoval, or leave it",
   ),
@@ -56,7 +56,7 @@ export const guards: Guards = {
   "volume-unfound": person("Sluice cannot tell whose a volume is", "write what the message names"),
   "owner-deleting": person("the cluster is being deleted", "save the PersistentVolumes that are still needed"),
   "owner-gone": person("the cluster is gone", "save the PersistentVolumes that are still needed"),
-  uninstalling: person(
+  uninstalling: depends(
     "the finalizers are being taken off, so that nothing is held back",
     "take the setting away when volumes are to be kept",
   ),

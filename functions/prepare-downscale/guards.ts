@@ -1,7 +1,7 @@
 /** Why this function waits, and what ends that. */
 import { allowedGuards, failureGuards, namespaceGuards, requestGuards } from "../shared/admission/guards.ts";
 import { depends, type Guards, itself, person } from "../shared/base/guards.ts";
-import { governingGuards, leavingGuards, limitGuards, neverGuards, zoneGuards } from "../shared/groups/guards.ts";
+import { leavingGuards, limitGuards, neverGuards, severalBudgetsGuards, zoneGuards } from "../shared/groups/guards.ts";
 import { claimGuards } from "../shared/ledger/guards.ts";
 import { pacingGuards, refusedDownscaleGuards, sizeReviewGuards } from "../shared/scaling/guards.ts";
 import { otherOperatorGuards } from "../shared/standby/guards.ts";
@@ -18,7 +18,7 @@ export const guards: Guards = {
   ...contendedGuards,
   ...zoneGuards,
   ...limitGuards,
-  ...governingGuards,
+  ...severalBudgetsGuards,
   ...neverGuards,
   ...leavingGuards,
   ...sizeReviewGuards,

@@ -4,7 +4,6 @@ import { leavingGuards, limitGuards, neverGuards, zoneGuards } from "../shared/g
 import { questionGuards } from "../shared/health/guards.ts";
 import { claimGuards, healthGuards } from "../shared/ledger/guards.ts";
 import { doneGuards } from "../shared/reconcile/guards.ts";
-import { pacingGuards } from "../shared/scaling/guards.ts";
 import { otherOperatorGuards } from "../shared/standby/guards.ts";
 import { durationGuards, proofGuards, restartedGuards, turnGuards } from "../shared/suspension/guards.ts";
 import { ledgerAgeGuards, ledgerGuards } from "../shared/transaction/guards.ts";
@@ -27,8 +26,8 @@ export const guards: Guards = {
   ...limitGuards,
   ...leavingGuards,
   ...neverGuards,
-  ...pacingGuards,
   ...otherOperatorGuards,
+  suspended: itself("the pod is gone, and the time of the volume runs", "nothing; kubectl sluice recover keeps it"),
   suspending: itself("the pod of the volume goes"),
   protecting: itself("the volume claim gets a finalizer"),
   "pod-leaving": itself("the pod of the volume is on its way out"),
@@ -59,7 +58,7 @@ export const guards: Guards = {
   ),
   "owner-statefulset": person("the named owner is a StatefulSet", "see the message"),
   "owner-not-controller": person("the named owner does not control the pod", "see the message"),
-  uninstalling: person(
+  uninstalling: depends(
     "the finalizers are being taken off, so that no pod is taken",
     "take the setting away when pods may go",
   ),

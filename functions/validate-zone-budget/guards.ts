@@ -5,9 +5,9 @@ import { type Guards, person } from "../shared/base/guards.ts";
 export const guards: Guards = {
   ...allowedGuards,
   ...requestGuards,
-  "invalid-budget": person("a field of the budget is wrong", "write what the message says"),
+  "invalid-budget": person("a field is wrong", "write what the message says"),
   "wrong-operation": person(
     "the review is neither of a CREATE nor of an UPDATE",
-    "remove the other operations from the rules of the webhook",
+    "remove the other operations from the webhook's rules",
   ),
 };

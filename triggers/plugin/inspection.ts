@@ -28,6 +28,7 @@ import { type Pod, podNameOf } from "../../functions/shared/workloads/pods.ts";
 import { type GroupKey, isStatefulSet, type ZoneWorkload } from "../../functions/shared/workloads/statefulsets.ts";
 import { groupFunctions } from "../table.ts";
 import { type ClaimInspection, inspectClaim } from "./claims.ts";
+import { explainGuard, type GuardExplanation } from "./guards.ts";
 import { abandonedFromMs, outlook, type Situation } from "./reservations.ts";
 
 /** The most missing ordinals that a zone lists, because a user may have asked for 2^31 replicas. */
@@ -89,24 +90,23 @@ export interface ReservationInspection {
   readonly abandonedFrom: string;
 }
 
+interface InspectedVerdict extends GuardExplanation {
+  readonly guard: string;
+  readonly zone: string;
+  readonly sentence: string;
+}
+
 export interface FunctionInspection {
   readonly function: string;
   /** What it last wrote into the ledger; null when it wrote nothing. */
-  readonly recorded: {
-    readonly guard: string;
-    readonly zone: string;
-    readonly sentence: string;
-    readonly since: string;
-    readonly at: string;
-  } | null;
+  readonly recorded: (InspectedVerdict & { readonly since: string; readonly at: string }) | null;
   /** What it decides on the group as it is now; null for a function that only reviews trigger. */
-  readonly now: {
-    readonly guard: string;
-    readonly zone: string;
-    readonly sentence: string;
-    /** When it reconciles again without an event; null for not before the next event or sweep. */
-    readonly recheckSeconds: number | null;
-  } | null;
+  readonly now:
+    | (InspectedVerdict & {
+        /** When it reconciles again without an event; null for not before the next event or sweep. */
+        readonly recheckSeconds: number | null;
+      })
+    | null;
   /** True when it would act now, or what it wrote is not what it decides now, and it has had the time to write that. */
   readonly stale: boolean;
 }
@@ -265,7 +265,8 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
   }
   const inspections = new Map<string, FunctionInspection>();
   for (const [name, { guard, zone, sentence: message, since, at }] of Object.entries(ledger?.verdicts ?? {})) {
-    const recorded = { guard, zone, sentence: message, since: formatTime(since), at: formatTime(at) };
+    const explained = explainGuard(name, guard, { ...key, zone });
+    const recorded = { guard, zone, sentence: message, ...explained, since: formatTime(since), at: formatTime(at) };
     inspections.set(name, { function: name, recorded, now: null, stale: false });
   }
   // Sweeps and events trigger functions for the groups of a label; the others have only reviews.
@@ -283,7 +284,8 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
     const differs = written?.guard !== guard || written.zone !== zone || guard === "rolling";
     const stale = written !== undefined && differs && nowMs - written.at > recordEveryMs;
     const recorded = inspections.get(definition.name)?.recorded ?? null;
-    const now = { guard, zone, sentence: message, recheckSeconds };
+    const explained = explainGuard(definition.name, guard, { ...key, zone });
+    const now = { guard, zone, sentence: message, ...explained, recheckSeconds };
     inspections.set(definition.name, { function: definition.name, recorded, now, stale });
   }
   return [...inspections.values()];

@@ -1,5 +1,6 @@
 /** The text of `kubectl sluice why` for people: aligned columns, the worst problem in words, durations instead of times. */
 import type { ClaimInspection } from "./claims.ts";
+import type { GuardExplanation } from "./guards.ts";
 import type {
   BudgetInspection,
   FunctionInspection,
@@ -7,7 +8,6 @@ import type {
   ReservationInspection,
   ZoneInspection,
 } from "./inspection.ts";
-
 import { formatSpan } from "./span.ts";
 
 /** Makes a heading stand out on a terminal that can show it. */
@@ -149,7 +149,7 @@ function functionLines(
     const age = formatSpan(atMs - Date.parse(recorded.since));
     const written = formatSpan(atMs - Date.parse(recorded.at));
     lines[0] = `${emphasize(name)} said ${recorded.guard}, for ${age}, written ${written} ago${stale ? "; that is stale" : ""}`;
-    lines.push(`  ${recorded.sentence}`);
+    lines.push(`  ${recorded.sentence}`, todoLine(recorded));
   }
   if (now === null) return lines;
   const again = now.recheckSeconds === null ? "at the next event" : `in ${now.recheckSeconds} s, or at the next event`;
@@ -158,7 +158,11 @@ function functionLines(
   const hint = stale
     ? "If that is not written within 5 minutes, no process of Sluice serves this group."
     : `It reconciles again ${again}.`;
-  return [...lines, `Next: ${now.guard}`, `  ${now.sentence}`, `  ${hint}`];
+  return [...lines, `Next: ${now.guard}`, `  ${now.sentence}`, todoLine(now), `  ${hint}`];
+}
+
+function todoLine({ todo }: GuardExplanation): string {
+  return todo === null ? "  this version does not know it" : `  To do: ${todo}`;
 }
 
 /** Columns as wide as their widest cell; nothing at all without rows. */

@@ -3,17 +3,14 @@ import { depends, type Guards, itself, person } from "../base/guards.ts";
 
 /** The API server fails, or does not let Sluice look something up. */
 export const failureGuards = {
-  "api-server-away": itself("the API server did not answer, or had an error of its own", "nothing, or see the message"),
+  "api-server-away": itself("the API server did not answer, or had an error of its own", "see the message"),
   "credentials-refused": depends(
-    "the API server does not accept Sluice's token or certificate",
+    "the API server answers 401: it does not accept Sluice's token or certificate",
     "nothing, if it passes: they are read again at each 401",
   ),
-  "look-ups-busy": itself(
-    "many reviews name pods that are not in memory, and this look-up had no turn",
-    "nothing: it passes",
-  ),
+  "look-ups-busy": itself("many reviews name pods that are not in memory", "nothing: it passes"),
   "right-missing": person("Sluice has no right to do what it must", "give it the right that the message names"),
-  late: itself("the answer took too long, and does not count", "nothing, or see why the API server is slow"),
+  late: itself("the answer took too long, and does not count", "nothing; if it stays, the API server is slow"),
 } as const satisfies Guards;
 
 /** The review is wrong. */

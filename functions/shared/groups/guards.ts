@@ -1,12 +1,16 @@
 /** The guards of budgets, zones and claims that a group does not permit. */
 import { depends, type Guards, person } from "../base/guards.ts";
 
-/** No budget can be found that governs the pod. */
-export const governingGuards = {
+/** Several budgets select one pod. */
+export const severalBudgetsGuards = {
   "several-budgets": person(
     "more than one budget selects the pod",
     "change the selector of one of the budgets that the message names",
   ),
+} as const satisfies Guards;
+
+/** No budget can be found that governs the pod. */
+export const governingGuards = {
   "invalid-budget": person("a stored budget that may govern the pod is invalid", "write what the message says"),
   "budget-spans-groups": person(
     "the budget selects StatefulSets of more than one group, and no single ledger can keep it",
@@ -49,8 +53,5 @@ export const leavingGuards = {
 
 /** No time helps. */
 export const neverGuards = {
-  "never-possible": person(
-    "by its numbers no pod may ever go",
-    "raise the budget that the message names when pods may go",
-  ),
+  "never-possible": person("by its numbers no pod may ever go", "raise the budget when pods may go"),
 } as const satisfies Guards;

@@ -5,10 +5,10 @@ import { type Guards, itself, person } from "../base/guards.ts";
 export const questionGuards = {
   "health-not-asked": itself(
     "Sluice asked other pods of the group first, and no time was left for this one",
-    "nothing: Sluice asks it in the next reconcile or review",
+    "nothing: Sluice asks it again",
   ),
   "question-malformed": person(
-    "Sluice cannot read an annotation of the question, so that it asks no pod",
+    "Sluice cannot read an annotation of the question",
     "correct the annotation that the message names",
   ),
 } as const satisfies Guards;

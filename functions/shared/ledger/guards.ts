@@ -7,10 +7,7 @@ export const claimGuards = {
     "a scale-down has claimed pods of a zone",
     "nothing: it ends with the scale-down, or is undone 90 s after it was given up",
   ),
-  "zone-removing-volume": depends(
-    "a volume of a zone is being removed",
-    "nothing, or see the volume claim that the message names",
-  ),
+  "zone-removing-volume": depends("a volume of a zone is being removed", "nothing, or see the volume claim"),
   "zone-restarting-process": depends(
     "processes of a zone are being restarted in their pods",
     "nothing, or mend the pods that the message names",
@@ -31,10 +28,7 @@ export const healthGuards = {
     "Sluice asked the pod, and the pod says no",
     "mend the other pods, and wait until they are in sync",
   ),
-  "health-unknown": person(
-    "Sluice asked the pod, and got no answer",
-    "see the message: the pod, the password or a right to the Secret",
-  ),
+  "health-unknown": person("Sluice asked the pod, and got no answer", "see the message"),
   "health-beside-others": itself(
     "something else is reserved in the group, and pods that are asked go one at a time",
     "nothing: it ends when that pod is back",

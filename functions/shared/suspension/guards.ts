@@ -12,7 +12,7 @@ export const turnGuards = {
     "correct the annotation that the message names",
   ),
   "zone-busy": itself("something of another zone of the group goes first"),
-  "mode-none": person(
+  "mode-none": depends(
     "the mode of removal is None, or cannot be read",
     "take the annotation away when its volumes may go",
   ),

@@ -14,12 +14,12 @@ export const ledgerAgeGuards = {
 /** The ledger cannot be used. */
 export const ledgerGuards = {
   "ledger-full": person(
-    "1,000 pods of the group are reserved, or the annotations of its Lease would pass 192 KiB",
-    "wait until some pods are back, or remove the annotations of the Lease that are not Sluice's",
+    "1,000 pods of the group are reserved, or the annotations of the Lease, those of others included, would pass 192 KiB",
+    "wait until some pods are back, or remove the annotations that are not Sluice's",
   ),
   "ledger-refused": person(
     "the API server, a webhook or a policy refuses to have the ledger written",
-    "change what refuses: the message is its answer",
+    "change what refuses",
   ),
   "ledger-unwritable": person(
     "what would be written into the ledger could not be read again",
