@@ -42,7 +42,7 @@ export const guards: Guards = {
   "request-incomplete": person("an annotation of the request is missing", "write what the message says"),
   "request-malformed": person("Sluice cannot read the request", "write what the message says"),
   "state-malformed": person("Sluice cannot read what it wrote itself", "write what the message says"),
-  "mark-unknown": person(
+  "mark-unknown": itself(
     "the mark of a removal is a copy, without a claim of the ledger",
     "nothing: Sluice removes a false mark, and the time begins anew",
   ),

@@ -71,43 +71,29 @@ function givenByTriggers(definition: (typeof table)[number], guard: string): boo
   return "keyedBy" in definition && definition.standsBy !== false && guard === "other-operator";
 }
 
-test("a test names each guard of a function: one that imports the function, or one that imports the room which has the guard", () => {
-  const rooms = Map.groupBy(product, ({ path }) => (path.startsWith("functions/shared/") ? folderOf(path) : ""));
+test("a unit test names each guard of a function; for a guard that no room of functions/shared has, it is a test of the function", () => {
+  const trials = tests.filter(({ path }) => path.startsWith("test/unit/") && path !== "test/unit/guards.test.ts");
+  const isShared = (guard: string) =>
+    product.some((one) => one.path.startsWith("functions/shared/") && !isData(one) && quotes(one, guard));
+  const isIn = (sources: readonly Source[], guard: string) => sources.some(({ text }) => text.includes(guard));
   const untested = table.flatMap((definition) => {
-    const own = testsOf(`functions/${definition.name}/`);
-    return Object.keys(definition.guards).flatMap((guard) => {
-      const producing = [...rooms].filter(
-        ([room, all]) => room !== "" && all.some((one) => !isData(one) && quotes(one, guard)),
-      );
-      const trials = [own, ...producing.map(([room]) => testsOf(room))].flat();
-      const isTried = trials.some(({ text }) => text.includes(guard)) || givenByTriggers(definition, guard);
-      return isTried ? [] : [`${definition.name}: ${guard}`];
-    });
+    const own = trials.filter((source) => isTestOf(source, `functions/${definition.name}/`));
+    const names = Object.keys(definition.guards).filter((guard) => !givenByTriggers(definition, guard));
+    return names
+      .filter((guard) => !isIn(isShared(guard) ? trials : own, guard))
+      .map((guard) => `${definition.name}: ${guard}`);
   });
   assert.deepEqual(untested, []);
 });
 
-/** `functions/NAME/`, or `functions/shared/ROOM/`. */
-const folderOf = (path: string): string => /^functions\/(?:shared\/)?[^/]+\//.exec(path)?.[0] ?? "";
+const waysOfTests = new Map(tests.map((source) => [source.path, waysOf(source)]));
 
-const imports = tests.map((source) => ({ source, ways: waysOf(source) }));
-const known = new Map<string, Source[]>();
-
-/** The tests of a folder of functions: those in the folder of the same name, and those that import a file of it. */
-function testsOf(folder: string): Source[] {
-  const found =
-    known.get(folder) ??
-    imports
-      .filter(
-        ({ source, ways }) => source.path.startsWith(mirrorOf(folder)) || ways.some((way) => way.startsWith(folder)),
-      )
-      .map(({ source }) => source);
-  known.set(folder, found);
-  return found;
+/** True for a test, or what tests share, that imports a file of the folder, or shares something that does. */
+function isTestOf(source: Source, folder: string): boolean {
+  const ways = waysOfTests.get(source.path) ?? [];
+  const shared = ways.flatMap((path) => waysOfTests.get(path) ?? []);
+  return source.path.startsWith(`test/unit/${folder}`) || [...ways, ...shared].some((path) => path.startsWith(folder));
 }
-
-/** `test/unit/functions/NAME/`, or `test/unit/shared/ROOM/`. */
-const mirrorOf = (folder: string): string => `test/unit/${folder.replace("functions/shared/", "shared/")}`;
 
 /** The rows of the tables of a document that have the column `ends`, each by the names of its columns. */
 function rowsOf(text: string): ReadonlyMap<string, string>[] {

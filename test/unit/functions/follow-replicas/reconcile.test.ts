@@ -28,6 +28,7 @@ test("one reconcile makes followers smaller one zone after the other, each under
   await on.harness.goOn(2_000);
   await on.run();
   assert.deepEqual([on.sizes, on.claims], [[2, 2, 4], ["confirmed group-b"]]);
+  assert.ok(on.harness.verdicts.some(({ guard }) => guard === "resizing"));
   await on.run();
   assert.deepEqual([on.sizes, on.harness.guard], [[2, 2, 4], "zone-scaling-down"]);
   await on.goOn(30_000);

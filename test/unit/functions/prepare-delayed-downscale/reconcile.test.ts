@@ -19,6 +19,7 @@ test("pods of all zones are told at once, and the zones go one after the other w
   assert.deepEqual([on.size("a"), on.size("b")], [4, 4]);
   await on.goOn(5_000);
   assert.deepEqual([on.size("a"), on.size("b"), on.claims], [2, 4, ["scale-down group-a"]]);
+  assert.ok(on.harness.verdicts.some(({ guard }) => guard === "lowering"));
   await on.goOn(30_000);
   assert.deepEqual([on.size("a"), on.size("b"), on.claims, on.guard], [2, 2, [], "done"]);
   assert.deepEqual([...on.disks.keys()].sort(), ["group-a-2", "group-a-3", "group-b-2", "group-b-3"]);

@@ -152,8 +152,8 @@ test("the JSON has exactly the documented fields", async () => {
   assert.deepEqual(zones[0]?.down, [{ pod: "group-a-0", ordinal: 0, why: "not ready" }]);
   assert.deepEqual(fields(reservations[0]), "abandonedFrom at function next pod standing uid".split(" "));
   assert.deepEqual(fields(functions[0]), ["function", "now", "recorded", "stale"]);
-  assert.deepEqual(fields(functions[0]?.recorded), ["at", "guard", "sentence", "since", "zone"]);
-  assert.deepEqual(fields(functions[0]?.now), ["guard", "recheckSeconds", "sentence", "zone"]);
+  assert.deepEqual(fields(functions[0]?.recorded), ["at", "ends", "guard", "sentence", "since", "todo", "zone"]);
+  assert.deepEqual(fields(functions[0]?.now), ["ends", "guard", "recheckSeconds", "sentence", "todo", "zone"]);
   const { at = "", abandonedFrom = "" } = reservations[0] ?? {};
   assert.equal(Date.parse(abandonedFrom) - Date.parse(at), 150_000);
   const budget = { maxUnavailable: 1, maxUnavailablePercentage: null, podNamePartitionRegex: null };
@@ -195,7 +195,7 @@ test("a recorded verdict that still holds is not stale, however old it is", asyn
   const { functions } = await inspect(harness);
   assert.deepEqual([functions[0]?.recorded?.guard, functions[0]?.stale], ["paused", false]);
   const { out } = await sluice(harness, "why group");
-  assert.match(out, /said paused, for 60 min, written 60 min ago\n.+\nNext: it reconciles again at the next event$/m);
+  assert.match(out, /said paused, for 60 min, written 60 min ago\n.+\n {2}To do: .+\nNext: it reconciles again at the next event$/m);
   assert.match(out, /^group-a +2\/2 +2 +1 +- \(paused\)$/m);
 });
 
