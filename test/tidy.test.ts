@@ -135,10 +135,10 @@ test("only functions/shared/kubernetes imports the Kubernetes client, and one fi
 /** Functions of which a part stands alone, and is there before the function is. */
 const begun: readonly string[] = [];
 
-test("every function has the same four files, and a row in the table", () => {
+test("every function has the same five files, and a row in the table", () => {
   const whole = folders.filter((name) => !begun.includes(name));
   const missing = whole.flatMap((name) =>
-    ["decide.ts", "observe.ts", "function.ts", "README.md"]
+    ["decide.ts", "observe.ts", "function.ts", "guards.ts", "README.md"]
       .map((file) => `functions/${name}/${file}`)
       .filter((path) => !existsSync(join(root, path))),
   );

@@ -19,6 +19,7 @@ import { type Claim, makeClaim } from "../../../../functions/shared/ledger/claim
 import { createWorldPodHttp, type PodReply } from "../../../fake-cluster/pod-http.ts";
 import type { GroupOptions } from "../../../fake-cluster/world.ts";
 import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
+import { explaining } from "../../../support/explained.ts";
 import {
   type Call,
   counting,
@@ -143,7 +144,7 @@ export class Process {
       pods: world.podHttp(this.cluster),
       ...changes(this.cluster),
     };
-    this.handler = openHandler(prepareDownscale, this.context);
+    this.handler = explaining(prepareDownscale.name, openHandler(prepareDownscale, this.context));
   }
 
   /** A review of the StatefulSet itself, as the server of reviews passes it to the function. */

@@ -27,6 +27,7 @@ import type { GroupKey } from "../../../../functions/shared/workloads/statefulse
 import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
 import { createWorld, type GroupOptions, type World } from "../../../fake-cluster/world.ts";
 import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
+import { unexplained } from "../../../support/explained.ts";
 
 export const namespace = "db";
 export const key: GroupKey = { namespace, group: "group" };
@@ -99,7 +100,10 @@ export class Harness {
       cache: createListReader(this.cluster, undefined),
       protocol: protocolOf(protocol),
       reporter: {
-        verdict: (report) => void this.verdicts.push(report),
+        verdict: (report) => {
+          this.verdicts.push(report);
+          assert.equal(unexplained(report), undefined);
+        },
         act: (report) => void this.acts.push(report),
         conflict: () => void this.conflicts++,
         problem: (_key, _by, text) => void this.problems.push(text),

@@ -19,6 +19,7 @@ import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster
 import type { Reservation } from "../../../../../functions/shared/ledger/reservation.ts";
 import { createWorldCluster } from "../../../../fake-cluster/world-cluster.ts";
 import { askedOf } from "../../../../support/asked-eviction.ts";
+import { explaining } from "../../../../support/explained.ts";
 import {
   type Call,
   counting,
@@ -63,7 +64,7 @@ export class Replica {
       ...changes(this.cluster),
     };
     this.commit = new GroupCommit(this.context, { name, observe, decide, ...decider });
-    this.handler = openHandler(evaluateEviction, this.context);
+    this.handler = explaining(name, openHandler(evaluateEviction, this.context));
   }
 
   /** A review for the current pod of that name. */
