@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   events: ["base", "kubernetes", "contract"],
   transaction: ["clock", "base", "kubernetes", "annotations", "workloads", "ledger", "groups", "cache", "contract"],
   reconcile: ["base", "kubernetes", "workloads", "ledger", "cache", "contract", "events", "transaction"],
-  admission: ["kubernetes", "workloads", "cache", "contract", "events"],
+  admission: ["base", "kubernetes", "workloads", "cache", "contract", "events"],
   health: ["base", "kubernetes", "http", "annotations", "workloads", "ledger", "groups", "contract", "transaction"],
   scaling: [
     ...["clock", "base", "kubernetes", "http", "annotations", "workloads", "ledger", "groups", "cache", "contract"],

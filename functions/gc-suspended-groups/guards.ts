@@ -47,7 +47,7 @@ export const guards: Guards = {
     "recover the volume, or take the finalizer of Sluice away",
   ),
   "owner-replaced": person(
-    "the StatefulSet is another one than the volume was suspended from",
+    "the StatefulSet is another one than at the suspension of the volume",
     "recover the volume, or take the finalizer of Sluice away",
   ),
   "owner-gone": person("the owner of the volume is gone", "recover the volume, or take the finalizer of Sluice away"),

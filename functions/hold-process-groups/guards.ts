@@ -4,6 +4,9 @@ import { doneGuards, objectGuards } from "../shared/reconcile/guards.ts";
 import { otherOperatorGuards } from "../shared/standby/guards.ts";
 import { durationGuards } from "../shared/suspension/guards.ts";
 
+/** The name that Events and metrics have. */
+const keptGuard = "held";
+
 export const guards: Guards = {
   ...doneGuards,
   ...objectGuards,
@@ -13,7 +16,7 @@ export const guards: Guards = {
   annotating: itself("the volume claims get their owner and zone"),
   "letting-go": itself("the operator may remove the process group"),
   "not-excluded": itself("FoundationDB moves the data of the process group first"),
-  held: itself(
+  [keptGuard]: itself(
     "the process group is held back, and its time runs",
     "nothing; kubectl sluice suspended shows what a volume waits for",
   ),

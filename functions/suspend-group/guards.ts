@@ -68,7 +68,7 @@ export const guards: Guards = {
   "in-use-again": person("a user or another controller brought the pod back", "see the message"),
   "deleted-by-others": person("another client has deleted the volume claim", "see the message"),
   "owner-deleting": person("the owner of the volume is being deleted", "see the message"),
-  "owner-replaced": person("the owner is another one than the volume was suspended from", "see the message"),
+  "owner-replaced": person("the owner is another one than at the suspension of the volume", "see the message"),
   "disruption-budget": depends(
     "a PodDisruptionBudget keeps a pod of another owner",
     "kubectl get poddisruptionbudgets -n {namespace}",

@@ -136,7 +136,7 @@ test("the table of guards in each README has a row for each guard of the functio
   }
 });
 
-test("a row agrees with the data when it has the same text, in marks of code or before a further sentence", () => {
+test("a row agrees with the data when it has the same text, in marks of code or before further words", () => {
   assert.deepEqual(
     ["do `a`", "do [a](b.md)", "do a. Or b", "do a (R1)"].map((cell) => agrees(cell, "do a")),
     [true, true, true, true],
@@ -147,7 +147,7 @@ test("a row agrees with the data when it has the same text, in marks of code or 
   );
 });
 
-test("the texts of a guard are one sentence each, and name no place that cannot be filled in", () => {
+test("each text of a guard is short and has no full stop, and name no place that cannot be filled in", () => {
   for (const { name, guards } of table)
     for (const [guard, { ends, means, todo }] of Object.entries(guards)) {
       const what = `${name}: ${guard}`;

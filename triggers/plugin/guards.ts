@@ -1,11 +1,11 @@
-/** What `kubectl sluice why` shows about a guard besides the sentence of its verdict. */
+/** What `kubectl sluice why` shows about a guard besides the message of its verdict. */
 import { fillTodo, type GuardEnd, type GuardPlaces } from "../../functions/shared/base/guards.ts";
 import { table } from "../table.ts";
 
 /** Both are null for a guard that this version does not know, such as one of a later version. Such a guard needs no person. */
 export interface GuardExplanation {
   readonly ends: GuardEnd | null;
-  /** One sentence, or one command, with the names of `places`. */
+  /** One request, or one command, with the names of `places`. */
   readonly todo: string | null;
 }
 

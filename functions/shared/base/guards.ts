@@ -1,4 +1,4 @@
-/** What a guard is, which is the stable name of a reason to wait: a sentence for operators, and what ends it. */
+/** What a guard is, which is the stable name of a reason to wait: its meaning for operators, and what ends it. */
 
 /**
  * How the wait ends.
@@ -12,9 +12,9 @@ export type GuardEnd = "itself" | "person" | "depends";
 /** The explanation of one guard. */
 export interface Guard {
   readonly ends: GuardEnd;
-  /** What it means, in one sentence without a full stop. */
+  /** What it means, in one clause without a full stop. */
   readonly means: string;
-  /** One sentence, or one command that begins with `kubectl`. It may have the places of {@link GuardPlaces} in braces. */
+  /** One request, or one command that begins with `kubectl`. It may have the places of {@link GuardPlaces} in braces. */
   readonly todo: string;
 }
 

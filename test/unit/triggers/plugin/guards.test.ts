@@ -1,4 +1,4 @@
-/** What `kubectl sluice why` says below the sentence of a verdict: what to do, or that this version does not know the guard. */
+/** What `kubectl sluice why` prints below the message of a verdict: what to do, or that this version does not know the guard. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { explainGuard } from "../../../../triggers/plugin/guards.ts";
@@ -15,7 +15,7 @@ async function recorded(guard: string, by = "advance-zone-rollout"): Promise<Har
   return harness;
 }
 
-test("why prints below the sentence what to do, with the names filled in, and its JSON has that and how the guard ends", async () => {
+test("why prints below the message what to do, with the names filled in, and its JSON has that and how the guard ends", async () => {
   const harness = await recorded("paused");
   const todo = "kubectl annotate statefulset -n db group-a grafana.com/rollout-paused-";
   const { out } = await sluice(harness, "why group");
@@ -25,7 +25,7 @@ test("why prints below the sentence what to do, with the names filled in, and it
   assert.deepEqual([shown.now.guard, shown.now.ends, shown.now.todo], ["paused", "depends", todo]);
 });
 
-test("why shows a guard that this version does not know with its sentence, and needs no person for it", async () => {
+test("why shows a guard that this version does not know with its message, and needs no person for it", async () => {
   for (const [guard, by] of [
     ["moon-phase", "advance-zone-rollout"],
     ["constructor", "advance-zone-rollout"],

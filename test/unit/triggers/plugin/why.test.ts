@@ -195,7 +195,7 @@ test("a recorded verdict that still holds is not stale, however old it is", asyn
   const { functions } = await inspect(harness);
   assert.deepEqual([functions[0]?.recorded?.guard, functions[0]?.stale], ["paused", false]);
   const { out } = await sluice(harness, "why group");
-  assert.match(out, /said paused, for 60 min, written 60 min ago\n.+\n {2}To do: .+\nNext: it reconciles again at the next event$/m);
+  assert.match(out, /said paused, for 60 min, written 60 min ago\n.+\n {2}To do: .+\nNext: it reconciles again at /m);
   assert.match(out, /^group-a +2\/2 +2 +1 +- \(paused\)$/m);
 });
 
