@@ -1,7 +1,16 @@
 /** Why this function waits, and what ends that. */
 import { depends, type Guards, itself, person } from "../shared/base/guards.ts";
-import { limitGuards, neverGuards, zoneGuards } from "../shared/groups/guards.ts";
-import { claimGuards } from "../shared/ledger/guards.ts";
+import {
+  governingGuards,
+  limitGuards,
+  neverGuards,
+  partitionGuards,
+  podLimitGuards,
+  severalBudgetsGuards,
+  zoneGuards,
+} from "../shared/groups/guards.ts";
+import { questionGuards } from "../shared/health/guards.ts";
+import { claimGuards, healthGuards } from "../shared/ledger/guards.ts";
 import { doneGuards } from "../shared/reconcile/guards.ts";
 import { otherOperatorGuards } from "../shared/standby/guards.ts";
 import { ledgerAgeGuards, ledgerGuards } from "../shared/transaction/guards.ts";
@@ -9,6 +18,12 @@ import { ledgerAgeGuards, ledgerGuards } from "../shared/transaction/guards.ts";
 export const guards: Guards = {
   ...doneGuards,
   ...claimGuards,
+  ...healthGuards,
+  ...questionGuards,
+  ...severalBudgetsGuards,
+  ...governingGuards,
+  ...partitionGuards,
+  ...podLimitGuards,
   ...ledgerAgeGuards,
   ...ledgerGuards,
   ...limitGuards,
@@ -34,4 +49,20 @@ export const guards: Guards = {
   "restart-calling": itself("the restart is under way, and the process manager is called"),
   "restart-stopping": itself("the restart is under way, and the process stops"),
   "restart-starting": itself("the restart is under way, and the process starts"),
+  "rollout-due": depends(
+    "a rollout is to replace the pod, or its StatefulSet is behind its spec",
+    "nothing: the new pod is a new process; or pause the rollout to restart the process before",
+  ),
+  "restart-failed": person(
+    "a restart in the group has failed, and no other pod restarts in its turn",
+    "mend the process, and then write schedule-rolling or cancel on the pod that the message names",
+  ),
+  "database-unknown": depends("the database does not answer", "see the message: the database, or the Secret"),
+  "database-settled": depends("the database is red, or is yellow and moves", "nothing, or mend the database"),
+  "started-copy": depends("the pod has the last whole copy of a shard", "nothing, or mend the other copies"),
+  "masters-whole": depends(
+    "a node that is eligible as master is no member of the database",
+    "mend the pod of that node",
+  ),
+  "role-elsewhere": depends("no other node with a role of the pod is available", "mend the other nodes with that role"),
 };

@@ -5,6 +5,7 @@ import {
   governingGuards,
   limitGuards,
   partitionGuards,
+  podLimitGuards,
   severalBudgetsGuards,
   zoneGuards,
 } from "../shared/groups/guards.ts";
@@ -26,16 +27,9 @@ export const guards: Guards = {
   ...partitionGuards,
   ...zoneGuards,
   ...limitGuards,
+  ...podLimitGuards,
   ...otherOperatorGuards,
   rolling: itself("pods of the zone are being replaced"),
-  "zone-budget": depends(
-    "as many pods of the zone are down or reserved as its ZoneAwarePodDisruptionBudget allows",
-    "nothing, or mend what is down",
-  ),
-  "partition-budget": depends(
-    "as many pods of the partition, over all zones, are down as the budget allows",
-    "nothing, or mend what is down",
-  ),
   "zone-settling": depends(
     "no pod of the zone is left to take, but the zone is not whole",
     "nothing, or mend the pods that the message names",

@@ -55,3 +55,15 @@ export const leavingGuards = {
 export const neverGuards = {
   "never-possible": person("by its numbers no pod may ever go", "raise the budget when pods may go"),
 } as const satisfies Guards;
+
+/** The budget of the group, for a pod that comes back. */
+export const podLimitGuards = {
+  "zone-budget": depends(
+    "as many pods of the zone are down or reserved as its ZoneAwarePodDisruptionBudget allows",
+    "nothing, or mend what is down",
+  ),
+  "partition-budget": depends(
+    "as many pods of the partition, over all zones, are down as the budget allows",
+    "nothing, or mend what is down",
+  ),
+} as const satisfies Guards;
