@@ -15,7 +15,13 @@ function guardOf(phase: "stopping" | "starting", answer: object, names = ["a-1"]
   const processes = new Map();
   const times = { phase, epoch: 5, stampMs: nowMs - 1, sinceMs: nowMs - 1, uids: { "a-1": uid } };
   const claim = { ...claimOf("a:1", "process"), ...times, id: "restart-1", processes: { "a-1": "7 1" } };
-  const where = { statefulSet: statefulSet("a", { replicas: 3 }), pods, processes, volumes: new Map(), isAnchored: true };
+  const where = {
+    statefulSet: statefulSet("a", { replicas: 3 }),
+    pods,
+    processes,
+    volumes: new Map(),
+    isAnchored: true,
+  };
   const confirmed = { ...started, lastEpoch: 5, restartId: "restart-1", lastCommand: "stop", ...answer };
   const step = decideStep({ claim, where, answer: confirmed, nowMs } as never);
   return step.kind === "wait" ? step.guard : step.kind;

@@ -19,7 +19,10 @@ test("why prints below the message what to do, with the names filled in, and its
   const harness = await recorded("paused");
   const todo = "kubectl annotate statefulset -n db group-a grafana.com/rollout-paused-";
   const { out } = await sluice(harness, "why group");
-  assert.match(out, /^advance-zone-rollout said paused, .*\n {2}it waits for the moon\n {2}To do: kubectl annotate .*-$/m);
+  assert.match(
+    out,
+    /^advance-zone-rollout said paused, .*\n {2}it waits for the moon\n {2}To do: kubectl annotate .*-$/m,
+  );
   const [shown] = JSON.parse((await sluice(harness, "why group -o json")).out).functions;
   assert.deepEqual([shown.recorded.ends, shown.recorded.todo], ["depends", todo]);
   assert.deepEqual([shown.now.guard, shown.now.ends, shown.now.todo], ["paused", "depends", todo]);
@@ -33,7 +36,10 @@ test("why shows a guard that this version does not know with its message, and ne
   ] as const) {
     const harness = await recorded(guard, by);
     const { out } = await sluice(harness, "why group");
-    const expected = new RegExp(`^${by} said ${guard}, .*\\n  it waits for the moon\\n  this version does not know it$`, "m");
+    const expected = new RegExp(
+      `^${by} said ${guard}, .*\\n  it waits for the moon\\n  this version does not know it$`,
+      "m",
+    );
     assert.match(out, expected);
     const shown = JSON.parse((await sluice(harness, "why group -o json")).out).functions;
     const one = shown.find(({ function: name }: { readonly function: string }) => name === by);
