@@ -49,6 +49,14 @@ export const guards: Guards = {
   "restart-calling": itself("the restart is under way, and the process manager is called"),
   "restart-stopping": itself("the restart is under way, and the process stops"),
   "restart-starting": itself("the restart is under way, and the process starts"),
+  "restart-joining": depends(
+    "the process runs, and its node is no member of the database yet",
+    "nothing, or see the log of the node",
+  ),
+  "databases-differ": person(
+    "the StatefulSets of the group name two databases",
+    "put each database into a group of its own",
+  ),
   "rollout-due": depends(
     "a rollout is to replace the pod, or its StatefulSet is behind its spec",
     "nothing: the new pod is a new process; or pause the rollout to restart the process before",
@@ -57,7 +65,7 @@ export const guards: Guards = {
     "a restart in the group has failed, and no other pod restarts in its turn",
     "mend the process, and then write schedule-rolling or cancel on the pod that the message names",
   ),
-  "database-unknown": depends("the database does not answer", "see the message: the database, or the Secret"),
+  "database-unknown": depends("the database gives no answer, or another one than expected", "see the message"),
   "database-settled": depends("the database is red, or is yellow and moves", "nothing, or mend the database"),
   "started-copy": depends("the pod has the last whole copy of a shard", "nothing, or mend the other copies"),
   "masters-whole": depends(
