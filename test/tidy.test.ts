@@ -170,7 +170,7 @@ test("every key that a function reads or writes stands in its README", () => {
 
 /** Where a guard gets its name: the waits of a verdict, the answers to a review, and objects with the field `guard`. */
 const guardNamed =
-  /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError|stays)\((?:member,)?\s*"([^"]+)"|\bguard: "([^"]+)"/g;
+  /\b(?:wait|waitFor|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError|stays)\((?:member,)?\s*"([^"]+)"|\bguard: "([^"]+)"/g;
 
 test("only one file creates the refusals of reviews", () => {
   const answers = "functions/shared/admission/answers.ts";
