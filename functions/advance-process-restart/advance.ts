@@ -73,6 +73,7 @@ function runningIn(
 async function carryOut(restart: Restart, step: Exclude<Step, { kind: "wait" }>): Promise<OwnClaimEnd> {
   const { context, observed, claim, statefulSet, pod } = restart;
   if (step.kind === "end") return end(restart, step);
+  if (step.kind === "release") return releaseEarly(restart);
   if (pod === undefined || statefulSet === undefined) return stands;
   if (step.kind === "show") {
     await show(context, pod, { phase: shownPhase(claim), id: claim.id });
@@ -93,22 +94,33 @@ async function restrict({ context, observed, claim, database }: Restart, deadlin
   if ("unknown" in answered) noteUnknown(context, observed, "allocation could not be restricted", answered.unknown);
 }
 
+/** The claim stands until the pod is ready, and notes that nothing is to be undone any more. */
+async function releaseEarly(restart: Restart): Promise<OwnClaimEnd> {
+  if (!(await release(restart))) return stands;
+  const { context, observed, claim } = restart;
+  const released = changeClaim(renewClaim(claim, context.cluster.serverTimeMs()), { hold: false });
+  await writeClaims(context, observed, { out: [claim], into: [released] });
+  return { kind: "undone" };
+}
+
 /** What the restart has changed in the database is undone first. A restart that has failed does not wait for that. */
 async function end(restart: Restart, { shown, message }: Extract<Step, { kind: "end" }>): Promise<OwnClaimEnd> {
   const { context, observed, claim, pod, database } = restart;
-  if (claim.hold === true) {
-    const unnamed = { unknown: "no StatefulSet of the group names its database" };
-    const released = database === undefined ? unnamed : await releaseAllocation(database, claim.id);
-    if ("unknown" in released && shown !== "failed") {
-      noteUnknown(context, observed, "the process is back, and allocation is still restricted", released.unknown);
-      return stands;
-    }
-  }
+  if (claim.hold === true && !(await release(restart)) && shown !== "failed") return stands;
   const lastRestartMs = database === undefined ? {} : { lastRestartMs: context.cluster.serverTimeMs() };
   await writeClaims(context, observed, { out: [claim], into: [], ...lastRestartMs });
   if (pod !== undefined) await show(context, pod, shown && { phase: shown, id: undefined });
   if (pod !== undefined && shown === "failed") await reportFailure(restart, pod, message);
   return { kind: "undone" };
+}
+
+/** Resolves to true once a read of the database shows nothing of the restart. Throws ClusterError. */
+async function release({ context, observed, claim, database }: Restart): Promise<boolean> {
+  const unnamed = { unknown: "no StatefulSet of the group names its database" };
+  const released = database === undefined ? unnamed : await releaseAllocation(database, claim.id);
+  if (!("unknown" in released)) return true;
+  noteUnknown(context, observed, "the process is back, and allocation is still restricted", released.unknown);
+  return false;
 }
 
 function noteUnknown({ memoryOf }: Context, { key }: GroupObservation, what: string, why: string): void {

@@ -69,6 +69,8 @@ export type Step =
   | ({ readonly kind: "wait" } & Blocked)
   /** The claim goes, and then the phase. `shown`: the phase that the pod keeps. */
   | { readonly kind: "end"; readonly shown: "failed" | undefined; readonly message: string }
+  /** What the restart has changed in the database is undone, and its claim stands. */
+  | { readonly kind: "release" }
   /** The pod shows an earlier phase than the claim. */
   | { readonly kind: "show" }
   /** The claim is written anew, and then the process manager is called. */
@@ -192,5 +194,7 @@ function stepOfStart(view: StepView, pod: Pod, answer: ManagerStatus): Step {
     return waitFor(databaseUnknown, `whether the node of ${pod.name} is a member is unknown: ${membership.unknown}`);
   if (membership?.value === false)
     return waitFor("restart-joining", `${pod.name} runs, and its node is no member of the database yet`);
+  // A pod may be ready only once all its shards have their copies, which are allocated to no node before that.
+  if (membership !== undefined && claim.hold === true) return { kind: "release" };
   return waitFor("restart-starting", `${pod.name} starts in place: ${answer.state}, attempt ${answer.attempts}`);
 }

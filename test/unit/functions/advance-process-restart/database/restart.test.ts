@@ -148,6 +148,22 @@ test("restart-joining: a process that runs is back only when its node is a membe
   assert.deepEqual(stage.allocation, [undefined, undefined]);
 });
 
+test("a pod that is ready only when all copies are allocated gets them: the setting is undone as soon as its node is a member", async () => {
+  const stage = await begun("all");
+  await stage.until("the stop", () => stage.manager(pod).state === "stopped");
+  const target = { namespace: "db", name: pod };
+  stage.world.kubelet.breakPod(target, "Unready");
+  await stage.until("the release", () => stage.allocation[1] === undefined && stage.claims[0]?.hold === false);
+  assert.deepEqual([stage.allocation, stage.claims.length], [["all", undefined], 1]);
+  stage.anew();
+  for (let steps = 0; steps < 3; steps++) await stage.step();
+  assert.equal(stage.claims.length, 1, "the claim waits for the pod");
+  const changes = stage.standIn.count("PUT", "/_cluster/settings");
+  stage.world.kubelet.healPod(target);
+  await ended(stage);
+  assert.equal(stage.standIn.count("PUT", "/_cluster/settings"), changes, "it is undone once");
+});
+
 test("database-unknown: a setting that cannot be undone keeps claim and marker, and a message says so", async () => {
   const stage = await begun();
   await stage.until("the start", () => stage.manager(pod).starts === 2);
