@@ -36,8 +36,28 @@ export const guards: Guards = {
     "write the annotation that the message names",
   ),
   "service-missing": person(
-    "the StatefulSet has no serviceName, so that its pods have no names",
-    "name a headless Service in the StatefulSet",
+    "the StatefulSet has no serviceName, or no such Service exists, so that its pods have no names",
+    "create a headless Service and name it",
+  ),
+  "service-hides-unready": person(
+    "the governing Service gives no names to pods that are not ready, so a stopped process could not be started again",
+    "write publishNotReadyAddresses: true into its spec",
+  ),
+  "restart-config-missing": person(
+    "the Secret with the expected files, or the mounted one, is not there or has no files",
+    "make the Secret that the message names, or write its files",
+  ),
+  "restart-config-refused": person(
+    "a Secret with files may not be read or written, or cannot take the files",
+    "write the Role, or make the Secret smaller, or without immutable",
+  ),
+  "config-coming": itself(
+    "the files are on their way to the pod",
+    "nothing: a kubelet brings files within two minutes",
+  ),
+  "config-not-there": person(
+    "the files have not come to the pod within three minutes",
+    "see whether the pod mounts the Secret without subPath and items, and whether its kubelet runs",
   ),
   "manager-silent": person(
     "the process manager does not answer, or refuses the token",

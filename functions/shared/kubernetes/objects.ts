@@ -3,36 +3,9 @@
  * untouched, and no object is ever written back whole, because typed models drop unknown fields.
  */
 
-export interface OwnerReference {
-  readonly apiVersion?: string;
-  readonly kind: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly controller?: boolean;
-}
+import type { Condition, Metadata, OwnerReference } from "./metadata.ts";
 
-export interface Metadata {
-  readonly name: string;
-  readonly namespace?: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  readonly generation?: number;
-  readonly creationTimestamp?: string;
-  readonly deletionTimestamp?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-  readonly ownerReferences?: readonly OwnerReference[];
-  /** Which client last wrote which field, and when. */
-  readonly managedFields?: unknown;
-  /** Finalizers, which clients must remove before the object is removed. */
-  readonly finalizers?: readonly string[];
-}
-
-export interface Condition {
-  readonly type: string;
-  readonly status: string;
-  readonly lastTransitionTime?: string;
-}
+export type { Condition, Metadata, OwnerReference };
 
 export interface PodObject {
   readonly metadata: Metadata;
