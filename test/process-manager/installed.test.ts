@@ -127,6 +127,9 @@ suite("the overlay of restarts on the real API server", { skip: skipWithoutStage
       throw error;
     });
     assert.deepEqual(await stage.one.pod.journal(), ["start first", "stop", "start second"]);
+    await stage.markAll("schedule-rolling");
+    await stage.withoutPhase();
+    assert.equal(await starts(), 3);
     assert.equal(await stage.claims(), "");
     // No object is of this resource: the guard policies ask for the right to it.
     const rights = ownRole().rules.filter(({ resources }) => !resources.includes("ledgers"));

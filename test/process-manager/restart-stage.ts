@@ -143,6 +143,16 @@ export class RestartStage {
     await this.api.patch(this.path("pods", podName), { metadata: { annotations: { [phaseKey]: phase } } });
   }
 
+  /** Writes the phase on the StatefulSet of the first zone, and resolves once the function has written it to the pods. */
+  async markAll(phase: string): Promise<void> {
+    const path = this.setPath(setOf(0));
+    await this.api.patch(path, { metadata: { annotations: { [phaseKey]: phase } } });
+    await eventually("the phase on the pods", patienceMs * 3, async () => {
+      const { metadata } = await this.api.get<{ readonly metadata: Metadata }>(path);
+      return metadata.annotations?.[phaseKey] === undefined ? true : undefined;
+    });
+  }
+
   /** Resolves when the pod shows no phase: its restart has ended. */
   async withoutPhase(name = podName): Promise<void> {
     await eventually("the end of the restart", patienceMs * 3, async () => {
