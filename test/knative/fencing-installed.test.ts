@@ -1,22 +1,27 @@
-/** The overlay of fencing on a real API server: it is admitted, and its accounts have the rights that they use, and no other. */
+/**
+ * The overlay of fencing on a real API server, beside the overlay `standalone`: it is admitted, and its accounts have the rights
+ * that they use, and no other.
+ */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { agentAccount, fencingNamespace, functionAccount } from "../../knative/render/fencing/names.ts";
-import { Api, eventually } from "../controlplane/api.ts";
+import { Api, type ApiError, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
-import { isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
-import { type Built, Kubectl } from "../support/kubectl.ts";
+import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
+import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
 import { carelessRights, rightsOf, textOf, usesOf } from "./rights.ts";
 
 const timeoutMs = 60_000;
+/** The standard installation serves it, so that its guard policies know which accounts may write ledgers there. */
+const served = "db";
 const key = (name: string) => `sluice.dev/${name}`;
 /** It reads a pod that another function has reserved in a ledger and no list shows. No function does so here. */
 const forReservations = "get pods in every namespace";
@@ -24,6 +29,10 @@ const forReservations = "get pods in every namespace";
 const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const otherBootId = "00000000-0000-4000-8000-000000000002";
 const agentProgram = join(import.meta.dirname, "../../functions/fence-node/agent/main.ts");
+
+interface Role extends Built {
+  readonly rules: readonly { readonly resources: readonly string[] }[];
+}
 
 interface NodeObject {
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
@@ -47,6 +56,9 @@ suite("the overlay of fencing on the real API server", { skip: await skipWithout
     await kubectl.apply(await kubectl.build("base/crds"));
     objects = await kubectl.build("overlays/fencing");
     await kubectl.apply(objects.filter((one) => !isWorkload(one)));
+    await kubectl.run("create", "namespace", served);
+    const beside = await kubectl.buildIn(served, "standalone");
+    await kubectl.apply(beside.filter((one) => !isWorkload(one) && !isWebhook(one) && !isDefinition(one)));
   });
   after(async () => {
     await kubectl?.close();
@@ -55,7 +67,7 @@ suite("the overlay of fencing on the real API server", { skip: await skipWithout
   });
 
   const node = (name: string) => api.get<NodeObject>(`/api/v1/nodes/${name}`);
-  const annotate = (name: string, annotations: Readonly<Record<string, string>>) =>
+  const annotate = (name: string, annotations: Readonly<Record<string, string | null>>) =>
     api.patch(`/api/v1/nodes/${name}`, { metadata: { annotations } });
   /** What a kubelet reports. */
   const report = (name: string, bootID: string, ready: "True" | "Unknown") => {
@@ -104,6 +116,31 @@ suite("the overlay of fencing on the real API server", { skip: await skipWithout
     return launch(process.execPath, [agentProgram], { env, output: "pipe" });
   }
 
+  /** Starts the shipped functions, by their own account. */
+  async function startFunctions(): Promise<Server> {
+    const { account, settings } = workloadOf(objects, functionAccount);
+    const kubeconfig = await kubeconfigOf(controlPlane, api, fencingNamespace, account);
+    const own = { FENCE_NAMESPACE: fencingNamespace, FENCE_STORM: "100%", PORT: "0" };
+    return Server.start({ kubeconfig, namespace: fencingNamespace, settings: { ...settings, ...own } });
+  }
+
+  /** True if the account of the functions may make a ledger. None is made. Throws what is no refusal of the guard policies. */
+  async function mayWriteLedgers(): Promise<boolean> {
+    const { url, caFile } = controlPlane;
+    const token = await tokenOf(api, fencingNamespace, functionAccount);
+    const own = await Api.open({ url, caFile, token }, { userAgent: "sluice-test-functions" });
+    const metadata = { name: "sluice-other", annotations: { [key("group")]: "other" } };
+    try {
+      await own.post(`/apis/coordination.k8s.io/v1/namespaces/${served}/leases?dryRun=All`, { metadata, spec: {} });
+      return true;
+    } catch (error) {
+      assert.match((error as ApiError).message, /sluice-guard-ledgers\.db.* edit on ledgers\.sluice\.dev/s);
+      return false;
+    } finally {
+      await own.close();
+    }
+  }
+
   /** A pod as the DaemonSet makes it there. */
   function podOn(nodeName: string): Built {
     const workload = objects.filter(isWorkload).find(({ kind }) => kind === "DaemonSet") ?? assert.fail("no DaemonSet");
@@ -139,23 +176,54 @@ suite("the overlay of fencing on the real API server", { skip: await skipWithout
     await assert.rejects(kubectl.apply([elsewhere], "--dry-run=server"), /violates PodSecurity/);
   });
 
+  test("without the right that the guard policies ask for, no ledger is written, the fence waits before the taint, and the log names the right", async () => {
+    const roles = objects.filter((one): one is Role => one.kind === "ClusterRole");
+    const role = roles.find(({ metadata }) => metadata.name === `sluice:${functionAccount}`) ?? assert.fail("no role");
+    const path = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${role.metadata.name}`;
+    const give = async (rules: Role["rules"], isPermitted: boolean) => {
+      await api.request("PUT", path, { ...role, rules });
+      const isRead = async () => (await mayWriteLedgers()) === isPermitted || undefined;
+      await eventually("the rights and the policies read", timeoutMs, isRead);
+    };
+    await give(
+      role.rules.filter(({ resources }) => !resources.includes("ledgers")),
+      false,
+    );
+    const group = await createGroup(controlPlane, { name: "db", namespace: served, zones: 1, pods: 1 });
+    await waitForGroupReady(controlPlane, group);
+    await report("node-1", bootId, "True");
+    const server = await startFunctions();
+    try {
+      await annotate("node-1", { [key("unhealthy")]: "disk failed" });
+      await shows("node-1", "fence-hold", "ledger");
+      await eventually("the refusal in the log", timeoutMs, async () =>
+        server.log.some((line) => /edit on ledgers\.sluice\.dev/.test(JSON.stringify(line))) ? true : undefined,
+      );
+      assert.deepEqual((await node("node-1")).spec.taints ?? [], []);
+      assert.equal(await kubectl.run("get", "leases", "-n", served, "-o", "name"), "");
+      await annotate("node-1", { [key("unhealthy")]: null });
+      await isClean("node-1");
+    } catch (error) {
+      for (const line of server.log) console.error(JSON.stringify(line));
+      throw error;
+    } finally {
+      await server.stop();
+    }
+    await give(role.rules, true);
+  });
+
   test("the shipped function and the shipped agent, each by its own account, use each right that they have and lack none", async (context) => {
     const from = await auditPosition(controlPlane.auditLog);
     for (const name of ["node-1", "node-2"]) await report(name, bootId, "True");
-    const group = await createGroup(controlPlane, { name: "db", namespace: "db", zones: 1, pods: 1 });
-    await waitForGroupReady(controlPlane, group);
-    const { account, settings } = workloadOf(objects, functionAccount);
-    const kubeconfig = await kubeconfigOf(controlPlane, api, fencingNamespace, account);
-    const own = { FENCE_NAMESPACE: fencingNamespace, FENCE_STORM: "100%", PORT: "0" };
     const agent = await startAgent("node-2");
     context.after(() => agent.stop(20_000));
-    const server = await Server.start({ kubeconfig, namespace: fencingNamespace, settings: { ...settings, ...own } });
+    const server = await startFunctions();
     try {
       // A node without an agent, with a pod of a group: it has another boot.
       await annotate("node-1", { [key("unhealthy")]: "disk failed" });
       await shows("node-1", "fence-hold", "no-agent");
       await report("node-1", otherBootId, "True");
-      await api.delete("/api/v1/namespaces/db/pods/db-zone-a-0");
+      await api.delete(`/api/v1/namespaces/${served}/pods/db-zone-a-0`);
       await isClean("node-1");
 
       // A node with an agent: a person confirms that it is off, and it comes back.
@@ -176,7 +244,8 @@ suite("the overlay of fencing on the real API server", { skip: await skipWithout
     const accounts = [functionAccount, agentAccount];
     const granted = new Map(accounts.map((name) => [name, rightsOf(objects, fencingNamespace, name)] as const));
     for (const [name, { used, missing }] of await usesOf(controlPlane, api, from, fencingNamespace, granted)) {
-      const rights = granted.get(name) ?? [];
+      // No object is of the resource `ledgers`: the guard policies ask for the right to it.
+      const rights = (granted.get(name) ?? []).filter(({ resource }) => resource !== "ledgers");
       context.diagnostic(`${name}: ${[...used].map(([right, times]) => `${textOf(right)} (${times})`).join(", ")}`);
       assert.deepEqual(missing, [], `${name} lacks a right`);
       const unused = rights.filter((right) => used.get(right) === 0);

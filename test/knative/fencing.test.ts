@@ -100,11 +100,12 @@ suite("the functions of fencing", () => {
   const pod = deployment.spec.template.spec;
   const [container] = pod.containers;
 
-  test("have the rights of their definitions and no other: none to delete pods, and none to make or delete Nodes", () => {
+  test("have the rights of their definitions, that to edit ledgers, and no other: none to delete pods, and none to make or delete Nodes", () => {
     const served = groupFunctions.filter(concernsNodes);
     assert.ok(served.some(({ name }) => name === fenceNode.name));
     const rights = rightsIn(objectsIn("fencing"), functionAccount);
-    assert.deepEqual(rights, needed(served.flatMap(({ needs }) => needs)));
+    const asked = needed(served.flatMap(({ needs }) => needs));
+    assert.deepEqual(rights, [...asked, "sluice.dev/ledgers edit everywhere"].sort());
     assert.deepEqual(
       rights.filter((right) => /^\/nodes |^\/pods /.test(right)),
       ["get", "list", "patch", "watch"]

@@ -5,6 +5,7 @@
 
 import { type FunctionDefinition, isStandard, type Need } from "../../../functions/shared/contract/definition.ts";
 import { sourcesOf } from "../events.ts";
+import { editNeed } from "../fence/guard.ts";
 import { type ListedKinds, needsOfKinds } from "../kinds.ts";
 import { labelsOf, type Manifest, placeholderNamespace } from "../object.ts";
 import { boundTo, rightsOf, union, withoutWatches } from "../rights.ts";
@@ -17,6 +18,12 @@ import { fencingPoliciesOf } from "./policy.ts";
 
 /** The files of each folder below `knative/base`, without their endings. */
 export type Folders = Readonly<Record<string, Readonly<Record<string, readonly Manifest[]>>>>;
+
+/**
+ * The guard policies of a standard installation do not know the account: by this right they let it write the ledgers of the
+ * namespaces that they guard. To which changes it is limited then, is in `fencing-policy`.
+ */
+const editEverywhere: Need = { ...editNeed, scope: "every-namespace" };
 
 /** True for a function that is installed with fencing. */
 export function concernsNodes(definition: FunctionDefinition): boolean {
@@ -36,7 +43,7 @@ export function fencingFolders(definitions: readonly FunctionDefinition[], kinds
     ...needs,
     ...(kinds === undefined ? [] : needsOfKinds(kindNeeds, kinds)),
   ]);
-  const workload = { name: functionAccount, needs: union(all) };
+  const workload = { name: functionAccount, needs: union([...all, editEverywhere]) };
   const onKnative = { ...workload, needs: withoutWatches(workload.needs) };
   return {
     fencing: { functions: [...inFencingNamespace(rightsOf(workload)), ...functionsDeployment(names)] },
