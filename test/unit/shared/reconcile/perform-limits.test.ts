@@ -229,7 +229,7 @@ test("a reconcile that takes pods requeues when its verdict says, or in time to 
 
 test("a wait that ends within a millisecond is read again after it, because no event may report its end", async () => {
   const harness = await new Harness().prepare();
-  const decide = () => wait("held", "for a moment", { requeueAfterMs: 1 });
+  const decide = () => wait("budget", "for a moment", { requeueAfterMs: 1 });
   const reconciler: GroupReconciler<GroupObservation, RolloutTarget> = {
     name: by,
     eventPolicy,
