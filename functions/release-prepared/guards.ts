@@ -1,9 +1,11 @@
 /** Why this function waits, and what ends that. */
 import { depends, type Guards, itself, person } from "../shared/base/guards.ts";
+import { doneGuards } from "../shared/reconcile/guards.ts";
 import { otherOperatorGuards } from "../shared/standby/guards.ts";
 import { contendedGuards, ledgerGuards } from "../shared/transaction/guards.ts";
 
 export const guards: Guards = {
+  ...doneGuards,
   ...ledgerGuards,
   ...contendedGuards,
   ...otherOperatorGuards,
