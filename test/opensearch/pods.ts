@@ -2,6 +2,7 @@
  * A StatefulSet for each zone on a real API server, whose pods are played: the shipped runner starts a real node, and the shipped
  * server is beside it. The kubelet's part of it is played here: volumes, and the readiness of pods.
  */
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,6 +14,7 @@ import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { UNREADY } from "../controlplane/podstatus.ts";
 import { freePort, releasePorts } from "../controlplane/ports.ts";
+import type { PlayedPod } from "../process-manager/pod.ts";
 import { ServedPod, type ServedPodOptions, token } from "../process-manager/served-pod.ts";
 import { type RunnerShell, runnerShells } from "../process-manager/shells.ts";
 import { applyCrds } from "../support/drain.ts";
@@ -26,6 +28,8 @@ export const namespace = "search";
 const group = "db";
 export const phaseKey = "elasticsearch.k8s.elastic.co/restart-phase";
 const probeEveryMs = 300;
+/** A kubelet waits longer from one time to the next. */
+const backOffMs = 500;
 
 /** The annotations by which a StatefulSet names its database, which answers at this port. */
 export function asDatabase(port: number): Readonly<Record<string, string>> {
@@ -42,6 +46,18 @@ export interface PodsOptions {
   readonly annotations: (port: number) => Readonly<Record<string, string>>;
   /** Default: clients have no time to leave before a process is stopped. */
   readonly drainSeconds?: string;
+  /** The expected files are in a Secret, and pods mount another one. Default: a test mounts the files itself. */
+  readonly hasSecrets?: boolean;
+}
+
+const expectedSecret = "db-files";
+const mountedSecret = "db-mounted";
+/** The annotations by which a StatefulSet names both. */
+const asFiles = { "sluice.dev/restart-config": expectedSecret, "sluice.dev/restart-mounted": mountedSecret };
+
+interface FilesSecret {
+  readonly metadata: Metadata;
+  readonly data?: Readonly<Record<string, string>>;
 }
 
 export class Pods {
@@ -55,6 +71,8 @@ export class Pods {
   readonly #served = new Map<string, ServedPod>();
   readonly #stopping = new AbortController();
   #probes: Promise<unknown> = Promise.resolve();
+  #mounting: Promise<unknown> = Promise.resolve();
+  #containers: Promise<unknown> = Promise.resolve();
   #function: Server | undefined;
 
   private constructor(controlPlane: ControlPlane, api: Api, nodes: Nodes, folder: string) {
@@ -86,11 +104,13 @@ export class Pods {
     return pods;
   }
 
-  async #begin({ packages, zones, annotations, drainSeconds = "0" }: PodsOptions): Promise<void> {
+  async #begin({ packages, zones, annotations, drainSeconds = "0", hasSecrets = false }: PodsOptions): Promise<void> {
     const [shell] = await runnerShells(packages);
     const options = { port: await freePort(), drainSeconds };
     for (const name of this.names) this.#served.set(name, await this.#makePod(name, shell as RunnerShell, options));
-    await Promise.all([this.#createObjects(options.port, zones, annotations(this.nodes.port)), this.#startNodes()]);
+    const all = { ...annotations(this.nodes.port), ...(hasSecrets ? asFiles : {}) };
+    await Promise.all([this.#createObjects(options.port, zones, all), this.#startNodes()]);
+    if (hasSecrets) await this.#createSecrets();
     for (const [name, served] of this.#served) {
       const { uid } = await this.metadataOf(name);
       const host = `${name}.${name.replace(/-0$/, "")}.${namespace}.svc.cluster.local`;
@@ -144,9 +164,47 @@ export class Pods {
     await waitForGroupReady(this.#controlPlane, made);
   }
 
+  async #createSecrets(): Promise<void> {
+    const stringData = { "opensearch.yml": this.nodes.settings() };
+    for (const name of [expectedSecret, mountedSecret])
+      await this.api.post(`/api/v1/namespaces/${namespace}/secrets`, { metadata: { name }, stringData });
+    this.#mounting = this.#mountSecret();
+  }
+
+  /** Brings the files of the mounted Secret into the pods, as the kubelet does, and sooner. */
+  async #mountSecret(): Promise<void> {
+    const { signal } = this.#stopping;
+    let version: string | undefined;
+    while (!signal.aborted) {
+      const { metadata, data = {} } = await this.api.get<FilesSecret>(secretPath(mountedSecret));
+      if (metadata.resourceVersion !== version) {
+        const files = Object.entries(data).map(([name, value]) => [name, Buffer.from(value, "base64")] as const);
+        for (const { pod } of this.#served.values()) await pod.mount(Object.fromEntries(files));
+        version = metadata.resourceVersion;
+      }
+      await delay(probeEveryMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  /** Writes these lines into the expected Secret, as a person does. */
+  async expect(lines: readonly string[]): Promise<void> {
+    await this.api.patch(secretPath(expectedSecret), {
+      stringData: { "opensearch.yml": this.nodes.settings(lines) },
+    });
+  }
+
   async #startNodes(): Promise<void> {
-    for (const { pod } of this.#served.values()) pod.start();
+    this.#containers = Promise.all([...this.#served.values()].map(({ pod }) => this.#keepRunning(pod)));
     await this.nodes.green(this.names[0] ?? "");
+  }
+
+  /** Starts the container of a pod, and again whenever it has ended, as the kubelet does. */
+  async #keepRunning(pod: PlayedPod): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      const ended = pod.start().ended.then(() => delay(backOffMs, undefined, { signal }));
+      await Promise.race([ended, once(signal, "abort")]).catch(() => {});
+    }
   }
 
   /** Starts Sluice with this one function, as a process of its own. */
@@ -235,7 +293,7 @@ export class Pods {
 
   async close(): Promise<void> {
     this.#stopping.abort();
-    await this.#probes;
+    await Promise.all([this.#probes, this.#mounting, this.#containers]);
     await this.#function?.kill();
     await this.api.close();
     await this.#controlPlane.stop();
@@ -244,6 +302,10 @@ export class Pods {
     await this.nodes.close();
     await rm(this.#folder, { recursive: true, force: true });
   }
+}
+
+function secretPath(name: string): string {
+  return `/api/v1/namespaces/${namespace}/secrets/${name}`;
 }
 
 function pathOf(name: string): string {

@@ -67,10 +67,20 @@ export function decideState({ report, isBeating, isDraining, command }: StateVie
   if (!isBeating) return "away";
   if (report === undefined) return "waiting";
   if (isDraining && report.state === "started") return "stopping";
-  const isUnread = command !== undefined && report.handledEpoch !== command.epoch;
-  if (isUnread && command.verb === "stop") return "stopping";
-  if (isUnread && command.verb === "kill") return "killing";
+  if (isUnread(report, command)) {
+    if (command?.verb === "stop") return "stopping";
+    if (command?.verb === "kill") return "killing";
+  }
   return report.state;
+}
+
+/** How often a start was tried for the last command. Otherwise one that has just been sent would inherit the failures before it. */
+export function decideAttempts({ report, command }: Pick<StateView, "report" | "command">): number {
+  return report === undefined || isUnread(report, command) ? 0 : report.attempts;
+}
+
+function isUnread({ handledEpoch }: RunnerReport, command: StateView["command"]): boolean {
+  return command !== undefined && handledEpoch !== command.epoch;
 }
 
 const stoppingStates: readonly ManagedState[] = ["stopping", "stopFailed", "killing", "killFailed"];

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../shared/base/error-message.ts";
 import { type AcceptedCall, decideCall, type ProcessCall, type ProcessVerb } from "./decide-call.ts";
-import { decideState, type ManagedState } from "./decide-state.ts";
+import { decideAttempts, decideState, type ManagedState } from "./decide-state.ts";
 import { isSum, KeptFiles, readMounted, type SecretFiles, sumOf } from "./kept-files.ts";
 import { StateFiles } from "./state-files.ts";
 
@@ -81,19 +81,20 @@ export class ManagedProcess {
     const report = this.#files.readReport();
     const mounted = readMounted(this.#settings.mountedFolder);
     const { sum, epoch, restartId } = this.#last ?? {};
+    const command = this.#files.readCommand();
     return {
       podUid: this.#settings.podUid,
       state: this.#state(),
       since: report?.since ?? null,
       pid: report?.pid ?? null,
       processId: report?.processId ?? null,
-      attempts: report?.attempts ?? 0,
+      attempts: decideAttempts({ report, command }),
       configChecksum: mounted === undefined ? "unknown" : sumOf(mounted),
       runningChecksum: report?.sum ?? null,
       stagedChecksum: sum !== undefined && this.#kept.has(sum) ? sum : null,
       lastEpoch: epoch ?? null,
       restartId: restartId ?? null,
-      lastCommand: this.#files.readCommand()?.verb ?? null,
+      lastCommand: command?.verb ?? null,
     };
   }
 

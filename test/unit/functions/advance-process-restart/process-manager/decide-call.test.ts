@@ -9,6 +9,7 @@ import {
   type ProcessVerb,
 } from "../../../../../functions/advance-process-restart/process-manager/decide-call.ts";
 import {
+  decideAttempts,
   decideState,
   type ManagedState,
   parseReport,
@@ -111,6 +112,15 @@ test("a report counts only with the command that the runner has read, and while 
   // What was stopped before may run again by the start that came between.
   assert.equal(seen({ command: { verb: "stop", epoch: 3 }, report: report("stopped", 1) }), "stopping");
   assert.equal(seen({ command: { verb: "stop", epoch: 3 }, report: report("stopped", 3) }), "stopped");
+});
+
+test("the failed attempts of an earlier start do not count for one that the runner has not read", () => {
+  const report = parseReport("failed 1 3 - 2026-01-01T00:00:00Z - boot.7.8");
+  const attempts = (command: StateView["command"]) => decideAttempts({ report, command });
+  assert.equal(attempts(undefined), 3);
+  assert.equal(attempts({ verb: "start", epoch: 1 }), 3);
+  assert.equal(attempts({ verb: "start", epoch: 2 }), 0);
+  assert.equal(decideAttempts({ report: undefined, command: undefined }), 0);
 });
 
 test("a line of the runner is read as a whole, or not at all", () => {

@@ -1,0 +1,67 @@
+/** A broken file meets the processes of a real OpenSearch that restart in their turn: one fails, and the mended file ends it. */
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { eventually } from "../controlplane/api.ts";
+import { packagesForTests } from "../support/packages.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { slowMs } from "./nodes.ts";
+import { asDatabase, Pods, phaseKey } from "./pods.ts";
+import { openSearchForTests } from "./program.ts";
+
+const home = await openSearchForTests();
+const packages = await packagesForTests();
+const skip = home === undefined || packages === undefined || (await skipWithoutControlPlane());
+
+suite("three processes of a real OpenSearch that get a broken file", { skip }, () => {
+  let pods: Pods;
+
+  before(async () => {
+    if (home === undefined || packages === undefined) return;
+    pods = await Pods.open({ home, packages, zones: 3, annotations: asDatabase, hasSecrets: true });
+    await pods.startFunction();
+  });
+
+  after(() => pods?.close());
+
+  const phases = () =>
+    Promise.all(pods.names.map(async (name) => (await pods.metadataOf(name)).annotations?.[phaseKey] ?? ""));
+
+  /** How often the process of each pod has been stopped. */
+  const stops = async () => {
+    const journal = await pods.journal();
+    return pods.names.map((name) => journal.filter((line) => line === `stopping ${name}`).length);
+  };
+
+  test("one fails, the others keep running, allocation is on, and the mended file alone brings all to it", async () => {
+    const { nodes, names } = pods;
+    await pods.expect(["no.such.setting: true"]);
+    await Promise.all(names.map((name) => pods.mark(name, "schedule-rolling")));
+    const seen = await eventually("a failed restart", slowMs, async () => {
+      const now = await phases();
+      return now.includes("failed") ? now : undefined;
+    });
+    assert.deepEqual([...seen].sort(), ["failed", "schedule-rolling", "schedule-rolling"]);
+    const other = names[seen.indexOf("schedule-rolling")] ?? "";
+    assert.deepEqual(await nodes.settingsAt(other), {}, "allocation is as the user had it");
+    assert.equal(await pods.claims(), "");
+    assert.deepEqual(
+      await stops(),
+      seen.map((phase) => (phase === "failed" ? 1 : 0)),
+      "the broken file reaches one process",
+    );
+    await pods.expect(["node.attr.x: mended"]);
+    await pods.restarted(names);
+    assert.deepEqual(await nodes.settingsAt(other), {});
+    assert.equal((await nodes.green(other)).number_of_nodes, 3);
+    assert.equal(await pods.claims(), "");
+    for (const name of names) {
+      const { body } = await nodes.ask(name, "/_nodes/_local?filter_path=nodes.*.attributes");
+      assert.match(JSON.stringify(body), /"x":"mended"/, name);
+    }
+    assert.deepEqual(
+      await stops(),
+      seen.map(() => 1),
+      "each process was stopped once",
+    );
+  });
+});
