@@ -337,6 +337,37 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     const offered = await runProgram(controlPlane.kubectl, words, env);
     assert.deepEqual(offered.stdout.trim().split("\n"), ["budget:/x", "ingester", "store", ":4"]);
   });
+
+  test("restart writes the phase on a pod and on the StatefulSets of a group, once, and refuses what it cannot restart", async () => {
+    const search = await createGroup(controlPlane, { name: "search", namespace, pods: 1, zones: 1 });
+    await waitForGroupReady(controlPlane, search);
+    const [set = ""] = search.statefulSets;
+    const setPath = `/apis/apps/v1/namespaces/${namespace}/statefulsets/${set}`;
+    const podPath = `/api/v1/namespaces/${namespace}/pods/${set}-0`;
+    const phaseAt = async (path: string) => {
+      const { metadata } = await api.get<{ metadata: { annotations?: Record<string, string> } }>(path);
+      return metadata.annotations?.["elasticsearch.k8s.elastic.co/restart-phase"];
+    };
+    const refused = await sluice(`restart search -n ${namespace}`);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /^kubectl-sluice: no StatefulSet of search names a process manager, .+\n$/);
+    const annotations = { "sluice.dev/restart-manager": "http://:9844", "sluice.dev/restart-manager-secret": "token" };
+    await api.patch(setPath, { metadata: { annotations } });
+    const one = await sluice(`restart search ${set}-0 -n ${namespace}`);
+    assert.deepEqual([one.code, one.stderr, await phaseAt(podPath)], [0, "", "schedule"]);
+    assert.match(
+      one.stdout,
+      /: schedule is written on pod \S+\. kubectl sluice why search -n plugin shows how it goes on\n$/,
+    );
+    assert.equal((await sluice(`restart search ${set}-0 -n ${namespace}`)).code, 1);
+    assert.equal((await sluice(`restart search -n ${namespace} --dry-run`)).code, 0);
+    assert.equal(await phaseAt(setPath), undefined);
+    const all = await sluice(`restart search -n ${namespace}`);
+    assert.deepEqual([all.code, await phaseAt(setPath)], [0, "schedule-rolling"]);
+    const cancelled = await sluice(`restart search -n ${namespace} --cancel`);
+    assert.deepEqual([cancelled.code, await phaseAt(setPath), await phaseAt(podPath)], [0, undefined, "cancel"]);
+    assert.equal((await sluice(`restart -n ${namespace}`)).code, 2);
+  });
 });
 
 /** A kubeconfig that impersonates a user who may read pods and nothing else. */

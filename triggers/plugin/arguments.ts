@@ -66,6 +66,16 @@ export interface ConfirmArguments extends ApiServerOptions {
   readonly dryRun: boolean;
 }
 
+export interface RestartArguments extends ApiServerOptions {
+  readonly command: "restart";
+  readonly group: string;
+  /** Undefined: all pods of the group. */
+  readonly pod: string | undefined;
+  /** `coordinated`: all processes are down at the same time. `cancel`: restarts are withdrawn. */
+  readonly how: "usual" | "coordinated" | "cancel";
+  readonly dryRun: boolean;
+}
+
 export type Command =
   | ShowArguments
   | ReleaseArguments
@@ -73,12 +83,13 @@ export type Command =
   | FenceArguments
   | FencedArguments
   | ConfirmArguments
+  | RestartArguments
   | { readonly command: "help" };
 
 /** A command, or a message about the mistake in its command line. */
 type ReadCommand = Command | { readonly mistake: string };
 
-export const commands = ["why", "release", "suspended", "recover", "fence", "fenced", "confirm"] as const;
+export const commands = ["why", "release", "suspended", "recover", "fence", "fenced", "confirm", "restart"] as const;
 
 /** The mark of a node for which no reason is given. */
 const usualReason = "kubectl sluice fence";
@@ -96,6 +107,8 @@ export const options = {
   reason: { type: "string" },
   mark: { type: "string" },
   yes: { type: "boolean" },
+  coordinated: { type: "boolean" },
+  cancel: { type: "boolean" },
   help: { type: "boolean", short: "h" },
 } as const;
 
@@ -110,10 +123,12 @@ export const outputs: Readonly<Record<string, readonly string[]>> = {
 export const owners: Readonly<Record<string, readonly string[]>> = {
   output: Object.keys(outputs),
   wait: ["release", "recover"],
-  "dry-run": ["release", "recover", "fence", "confirm"],
+  "dry-run": ["release", "recover", "fence", "confirm", "restart"],
   reason: ["fence"],
   mark: ["fence", "fenced"],
   yes: ["confirm"],
+  coordinated: ["restart"],
+  cancel: ["restart"],
 };
 
 const unconfirmed =
@@ -159,6 +174,8 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
     case "fence":
     case "confirm":
       return readNode(command, names, { ...place, ...values, dryRun, mark });
+    case "restart":
+      return readRestart(names, { ...place, dryRun }, values);
   }
 }
 
@@ -232,6 +249,23 @@ function readNode(
   return reason.trim() === "" ? { mistake: "--reason is empty" } : { command, ...options, reason, mark };
 }
 
+function readRestart(
+  names: readonly string[],
+  options: Omit<WriteOptions, "wait">,
+  { coordinated = false, cancel = false }: { readonly coordinated?: boolean; readonly cancel?: boolean },
+): ReadCommand {
+  const [group, pod] = names;
+  if (group === undefined || names.length > 2)
+    return { mistake: `restart takes a GROUP, and one POD or none; given: ${names.length}` };
+  if (pod !== undefined && !isObjectName(pod)) return { mistake: `${JSON.stringify(pod)} is no name of a pod` };
+  if (coordinated && cancel)
+    return { mistake: "--coordinated begins a restart and --cancel ends one: write one of them" };
+  if (coordinated && pod !== undefined)
+    return { mistake: "--coordinated restarts all processes of a group at once: leave the POD out" };
+  const how = coordinated ? "coordinated" : cancel ? "cancel" : "usual";
+  return { command: "restart", ...options, group, pod, how };
+}
+
 /**
  * The namespace where none is given, in a pod of Sluice: one that its server serves.
  *
@@ -244,7 +278,7 @@ export function namespaceInPod(setting: string | undefined, own: string): string
 }
 
 export const help = `Says why pods of a group wait, removes a reservation that no function can act on any more, brings back suspended
-volumes, and fences nodes.
+volumes, fences nodes, and restarts processes inside their pods.
 
   kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
@@ -254,6 +288,7 @@ volumes, and fences nodes.
   kubectl sluice fence NODE [--reason TEXT] [--mark KEY] [--dry-run]
   kubectl sluice fenced [NODE] [--mark KEY] [-n NAMESPACE] [-o json|yaml]
   kubectl sluice confirm NODE --yes [-n NAMESPACE] [--dry-run]
+  kubectl sluice restart GROUP [POD] [--coordinated | --cancel] [-n NAMESPACE] [--dry-run]
 
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
 which the ZoneAwarePodDisruptionBudget NAME selects.
@@ -277,6 +312,9 @@ fence marks a node that does not answer: fence-node resets it, waits for evidenc
 elsewhere. fenced lists the fences, what each of them waits for, and the agents that do not reset their node by themselves.
 confirm is that evidence, by your word: write it once you have seen that the machine is off, and never before.
 
+restart restarts the process of POD inside its pod, now; without POD those of the group, one after the other. It only writes
+the wish; advance-process-restart carries it out, and why shows how it goes on.
+
   -n, --namespace NAMESPACE  not given: that of the kubeconfig's context; in a pod of Sluice one that it serves; for fenced and
                              confirm that of the agents' Leases, ${functionSettings.fenceNamespace.fallback}
   -o, --output json          for why, suspended and fenced: everything, for programs; the latter two know yaml, too. All times
@@ -288,6 +326,8 @@ confirm is that evidence, by your word: write it once you have seen that the mac
       --mark KEY             for fence and fenced: the annotation that marks a node, as FENCE_MARK of the functions has it; not
                              given: ${functionSettings.fenceMark.fallback}
       --yes                  for confirm: the machine is off
+      --coordinated          for restart: all processes of the group are down at the same time
+      --cancel               for restart: withdraw what has not begun, and start again what was stopped
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one
   -h, --help

@@ -19,15 +19,24 @@ import {
   help,
   type Recover,
   type ReleaseArguments,
+  type RestartArguments,
   readCommandLine,
   type ShowArguments,
 } from "./arguments.ts";
 import { complete, noFiles, readWritten } from "./completion.ts";
 import { confirmNode, markNode, NotFenced } from "./fence.ts";
 import { formatFences, inspectFences } from "./fences.ts";
-import { createShadow, type GroupInspection, inspect, isUnknown, readInspection } from "./inspection.ts";
+import {
+  createShadow,
+  type GroupInspection,
+  type Inspection,
+  inspect,
+  isUnknown,
+  readInspection,
+} from "./inspection.ts";
 import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
+import { NotRestarted, restart } from "./restart.ts";
 import { formatSuspended, inspectSuspended } from "./suspended.ts";
 import { type Emphasis, formatGroup, formatGroups } from "./text.ts";
 
@@ -57,6 +66,9 @@ const longestLedgerGroup = 1_024;
 
 /** The user asked for something that does not exist. */
 class NotFound extends Error {}
+
+/** What a command refuses, with a message for its user. */
+const refusals = [NotFound, NotReleased, NotFenced, NotRestarted];
 
 /** Runs one command line. Every failure is one line to {@link Terminal.say}; only programming errors are thrown. */
 export async function run(argv: readonly string[], given: Terminal): Promise<ExitCode> {
@@ -115,6 +127,11 @@ async function offer(typed: readonly string[], { connect, out }: Terminal): Prom
         const { reservations } = await inspectOrFail(shadow, { namespace, group });
         return reservations.map(({ pod }) => pod);
       },
+      async pods(group) {
+        const { shadow, namespace } = await find();
+        const { view } = await readOrFail(shadow, { namespace, group });
+        return view.workloads.flatMap((one) => [...view.podsOf(one)].map(({ name }) => name));
+      },
       async suspended() {
         const { shadow, namespace } = await find();
         const { claims } = await inspectSuspended(shadow.cluster, namespace);
@@ -158,6 +175,8 @@ async function carryOut(
       return printDone(markNode(cluster, command), terminal);
     case "confirm":
       return printDone(confirmNode(cluster, namespace, command), terminal);
+    case "restart":
+      return printDone(restartProcesses(cluster, namespace, command), terminal);
   }
 }
 
@@ -196,6 +215,12 @@ async function printDone(done: Promise<string>, { out }: Terminal): Promise<Exit
   return 0;
 }
 
+/** Throws NotFound, NotRestarted, ClusterError. */
+async function restartProcesses(cluster: Cluster, namespace: string, command: RestartArguments): Promise<string> {
+  const { view } = await readOrFail(createShadow(cluster, namespace), { namespace, group: command.group });
+  return restart(cluster, view, command);
+}
+
 /** Each volume claim has a line of its own; 1 if any was refused. */
 async function bringBack(
   cluster: Cluster,
@@ -212,7 +237,7 @@ async function bringBack(
 }
 
 function messageFor(error: unknown): string {
-  if (error instanceof NotFound || error instanceof NotReleased || error instanceof NotFenced) return error.message;
+  if (refusals.some((refusal) => error instanceof refusal)) return (error as Error).message;
   if (!(error instanceof ClusterError)) throw error;
   const { code, reason, message } = error;
   const [firstLine] = message.split("\n");
@@ -263,8 +288,13 @@ async function printWhyAll(
 }
 
 async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspection> {
+  return inspect(await readOrFail(shadow, key));
+}
+
+/** Throws NotFound, ClusterError. */
+async function readOrFail(shadow: Context, key: GroupKey): Promise<Inspection> {
   const inspection = await readInspection(shadow, key);
-  if (!isUnknown(inspection)) return inspect(inspection);
+  if (!isUnknown(inspection)) return inspection;
   const { keys } = await findGroups(shadow, key.namespace);
   const groups = keys.slice(0, mostGroupsNamed).map(({ group }) => JSON.stringify(group));
   const more = keys.length > mostGroupsNamed ? ", …" : "";

@@ -8,6 +8,8 @@ import { type ApiServerOptions, commands, options, outputs, owners, processGroup
 /** The names that a cluster has; each is looked up only where it can come next. */
 export interface Names {
   groups(): Promise<readonly string[]>;
+  /** The pods of a group. */
+  pods(group: string): Promise<readonly string[]>;
   /** The reserved pods of a group. */
   reserved(group: string): Promise<readonly string[]>;
   /** Suspended volume claims, with the groups of these. */
@@ -71,8 +73,9 @@ async function namesFor(command: string, given: readonly string[], names: Names)
     case "why":
       return group === undefined ? names.groups() : [];
     case "release":
-      if (group === undefined) return names.groups();
-      return given.length === 1 ? names.reserved(group) : [];
+      return podsAfterGroup(given, names, names.reserved);
+    case "restart":
+      return podsAfterGroup(given, names, names.pods);
     case "suspended":
       return group === undefined ? (await names.suspended()).groups : [];
     case "recover": {
@@ -89,4 +92,14 @@ async function namesFor(command: string, given: readonly string[], names: Names)
     default:
       return [];
   }
+}
+
+/** For a command with a group and a pod of it. */
+async function podsAfterGroup(
+  [group, pod]: readonly string[],
+  { groups }: Pick<Names, "groups">,
+  podsOf: (group: string) => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  if (group === undefined) return groups();
+  return pod === undefined ? podsOf(group) : [];
 }

@@ -49,6 +49,14 @@ test("fence takes a node and a reason; confirm takes a node, and --yes; fenced t
   assert.deepEqual(read(`fenced node-1 --mark=${other}`), { ...fenced, mark: other });
 });
 
+test("restart takes a group, and a pod or a way to restart all of it", () => {
+  const restart = { command: "restart", ...nowhere, group: "db", pod: undefined, how: "usual", dryRun: false };
+  assert.deepEqual(read("restart db"), restart);
+  assert.deepEqual(read("restart db db-0 --dry-run"), { ...restart, pod: "db-0", dryRun: true });
+  assert.deepEqual(read("restart db --coordinated"), { ...restart, how: "coordinated" });
+  assert.deepEqual(read("restart db db-0 --cancel"), { ...restart, pod: "db-0", how: "cancel" });
+});
+
 test("the plugin prints its help without arguments, and wherever the command line has --help", () => {
   for (const line of ["", "--help", "-h", "why -h", "release --help"])
     assert.deepEqual(read(line), { command: "help" });
@@ -56,8 +64,8 @@ test("the plugin prints its help without arguments, and wherever the command lin
 
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
-    "-n mimir": /^there is no command: write why, release, suspended, recover, fence, fenced or confirm$/,
-    whyy: /^there is no command "whyy": write why, release, suspended, recover, fence, fenced or confirm$/,
+    "-n mimir": /^there is no command: write why, release, suspended, recover, fence, fenced, confirm or restart$/,
+    whyy: /^there is no command "whyy": write why, release, suspended, recover, fence, fenced, confirm or restart$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -90,6 +98,13 @@ test("a wrong command line is answered by one message that names the mistake", (
     "fenced a b": /^fenced takes one NODE or none; given: 2$/,
     "confirm a": /^confirm ends what keeps the pods .* Write --yes once you have seen that it is off$/,
     "confirm a --yes --reason=x": /^--reason belongs to fence, not to confirm$/,
+    restart: /^restart takes a GROUP, and one POD or none; given: 0$/,
+    "restart g p q": /^restart takes a GROUP, and one POD or none; given: 3$/,
+    "restart g ../p": /^"..\/p" is no name of a pod$/,
+    "restart g p --coordinated": /^--coordinated restarts all processes of a group at once: leave the POD out$/,
+    "restart g --coordinated --cancel": /^--coordinated begins a restart and --cancel ends one: write one of them$/,
+    "restart g --wait": /^--wait belongs to release and recover, not to restart$/,
+    "release g p --cancel": /^--cancel belongs to restart, not to release$/,
     "release g p --force": /^Unknown option '--force'$/,
   };
   for (const [line, expected] of Object.entries(mistakes)) {
@@ -108,6 +123,8 @@ test("the help names every option and every exit code, and fits a terminal", () 
     "--reason",
     "--mark",
     "--yes",
+    "--coordinated",
+    "--cancel",
     "--kubeconfig",
     "--context",
     "0 ",

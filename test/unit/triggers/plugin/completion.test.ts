@@ -14,6 +14,7 @@ async function offered(line: string): Promise<readonly string[]> {
   };
   const names = {
     groups: () => found("groups", ["ingester", "index"]),
+    pods: (group: string) => found(`pods ${group}`, ["db-0"]),
     reserved: (group: string) => found(`reserved ${group}`, ["ingester-zone-a-0"]),
     suspended: () => found("suspended", { claims: ["data-db-0"], groups: ["db"] }),
     nodes: () => found("nodes", ["node-1"]),
@@ -23,8 +24,17 @@ async function offered(line: string): Promise<readonly string[]> {
 }
 
 test("the commands are offered first, by their beginning, without a request to the API server", async () => {
-  assert.deepEqual(await offered(""), ["confirm", "fence", "fenced", "recover", "release", "suspended", "why"]);
-  assert.deepEqual(await offered("re"), ["recover", "release"]);
+  assert.deepEqual(await offered(""), [
+    "confirm",
+    "fence",
+    "fenced",
+    "recover",
+    "release",
+    "restart",
+    "suspended",
+    "why",
+  ]);
+  assert.deepEqual(await offered("re"), ["recover", "release", "restart"]);
   assert.deepEqual(await offered("-n mimir w"), ["why"]);
   assert.deepEqual(await offered("unknown "), []);
 });
@@ -35,6 +45,9 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("why ingester "), []);
   assert.deepEqual(await offered("release ingester "), ["(reserved ingester)", "ingester-zone-a-0"]);
   assert.deepEqual(await offered("release ingester ingester-zone-a-0 "), []);
+  assert.deepEqual(await offered("restart "), ["(groups)", "index", "ingester"]);
+  assert.deepEqual(await offered("restart db "), ["(pods db)", "db-0"]);
+  assert.deepEqual(await offered("restart db db-0 "), []);
   assert.deepEqual(await offered("suspended "), ["(suspended)", "db"]);
   assert.deepEqual(await offered("recover "), ["(suspended)", "data-db-0", "db", "process-groups"]);
   assert.deepEqual(await offered("recover process-groups orders "), []);
@@ -53,6 +66,7 @@ test("the options of the command are offered, and the values of an option", asyn
   assert.deepEqual(await offered("fence --r"), ["--reason"]);
   assert.deepEqual(await offered("fence --reason n"), []);
   assert.deepEqual(await offered("confirm --y"), ["--yes"]);
+  assert.deepEqual(await offered("restart --c"), ["--cancel", "--context", "--coordinated"]);
   assert.deepEqual(await offered("why -n "), [], "a group is not a namespace");
   assert.deepEqual(readWritten(["why", "-n", "mimir", "--context", "blue", "x"]), {
     names: ["why"],
@@ -66,6 +80,7 @@ test("the plugin offers the names that exist, offers no files, hides failures fr
   const harness = new Harness({});
   const { code, out, err } = await sluice(harness, "__complete why gr");
   assert.deepEqual([code, out, err], [0, "group\n:4\n", []]);
+  assert.equal((await sluice(harness, "__complete restart group group-a-")).out.split("\n")[0], "group-a-0");
   const failing = { ...harness.cluster, list: () => Promise.reject(new Error("away")) } as never;
   assert.deepEqual(await sluice(harness, "__complete why gr", failing), { code: 0, out: ":4\n", err: [] });
   assert.deepEqual(writes(harness), []);
