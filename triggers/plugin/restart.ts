@@ -11,33 +11,34 @@ import type { RestartArguments } from "./arguments.ts";
 /** The command applies to nothing that exists, or not to its present state, as the message says. */
 export class NotRestarted extends Error {}
 
-/** The phase that one object gets. */
-interface Wish {
+/** A phase to write on an object. */
+interface PhaseWrite {
   readonly resource: "pods" | "statefulsets";
   readonly key: ObjectKey;
   /** `schedule`, `schedule-rolling`, `schedule-coordinated` or `cancel`; null takes the present one off. */
   readonly phase: string | null;
-  /** For a withdrawal the object must have a phase, and for any other wish none but `failed`. */
+  /** For a withdrawal the object must have a phase, and for any other write none but `failed`. */
   readonly withdraws: boolean;
 }
 
 const { key: phaseKey } = restartPhase;
 const cancelled = "cancel";
 const phaseOf = ({ annotations }: Metadata): string | undefined => annotations?.[phaseKey];
-const describe = ({ resource, key }: Wish): string => `${resource === "pods" ? "pod" : "StatefulSet"} ${key.name}`;
+const describe = ({ resource, key }: PhaseWrite): string =>
+  `${resource === "pods" ? "pod" : "StatefulSet"} ${key.name}`;
 
 /**
  * Writes what a command asks for, each annotation under the uid and the revision of a read that permits it, and resolves to a
  * message about it. The state of all objects is checked before the first write. Throws {@link NotRestarted} and ClusterError.
  */
 export async function restart(cluster: Cluster, view: GroupView, command: RestartArguments): Promise<string> {
-  const wishes = wishesOf(view, command);
-  for (const wish of wishes) await readPermitted(cluster, wish);
-  const done: Wish[] = [];
-  for (const wish of wishes) {
+  const writes = writesOf(view, command);
+  for (const one of writes) await readPermitted(cluster, one);
+  const done: PhaseWrite[] = [];
+  for (const one of writes) {
     try {
-      if (!command.dryRun) await write(cluster, wish);
-      done.push(wish);
+      if (!command.dryRun) await write(cluster, one);
+      done.push(one);
     } catch (error) {
       if (done.length === 0 || !(error instanceof NotRestarted)) throw error;
       throw new NotRestarted(`${error.message}; before that, ${messageOf(done, command)}`);
@@ -46,18 +47,18 @@ export async function restart(cluster: Cluster, view: GroupView, command: Restar
   return messageOf(done, command);
 }
 
-function messageOf(done: readonly Wish[], { group, dryRun }: RestartArguments): string {
+function messageOf(done: readonly PhaseWrite[], { group, dryRun }: RestartArguments): string {
   const by = Map.groupBy(done, ({ phase }) => phase);
-  const parts = [...by].map(([phase, wishes]) => {
+  const parts = [...by].map(([phase, writes]) => {
     const what = phase === null ? `${phaseKey} is taken off` : `${phaseKey}: ${phase} is written on`;
-    return `${what} ${wishes.map(describe).join(", ")}`;
+    return `${what} ${writes.map(describe).join(", ")}`;
   });
   const follow = `kubectl sluice why ${group} -n ${done[0]?.key.namespace} shows how it goes on`;
   return dryRun ? `would be done: ${parts.join("; ")}` : `${parts.join("; ")}. ${follow}`;
 }
 
 /** By the view of the group. Throws {@link NotRestarted}. */
-function wishesOf(view: GroupView, { group, pod: name, how }: RestartArguments): readonly Wish[] {
+function writesOf(view: GroupView, { group, pod: name, how }: RestartArguments): readonly PhaseWrite[] {
   const all = view.workloads.filter(isStatefulSet);
   const managed = all.filter(isManaged);
   if (managed.length === 0)
@@ -65,7 +66,7 @@ function wishesOf(view: GroupView, { group, pod: name, how }: RestartArguments):
       `no StatefulSet of ${group} names a process manager, so that no process of it can be restarted inside its pod: write ${restartManager.key}`,
     );
   const pods = managed.flatMap((one) => [...view.podsOf(one)]);
-  if (name !== undefined) return [wishForPod(pods, all, name, group, how)];
+  if (name !== undefined) return [writeForPod(pods, all, name, group, how)];
   if (how === cancelled) return withdrawals(managed, pods, group);
   const failed = pods.find(({ restart: shown }) => shown?.phase === "failed");
   if (failed !== undefined)
@@ -78,22 +79,22 @@ function wishesOf(view: GroupView, { group, pod: name, how }: RestartArguments):
       `${unmanaged.name} names no process manager, and a coordinated restart needs all StatefulSets of ${group}: write ${restartManager.key}`,
     );
   const phase = how === "coordinated" ? "schedule-coordinated" : "schedule-rolling";
-  return managed.map(({ namespace, name: set }) => wishFor("statefulsets", { namespace, name: set }, phase));
+  return managed.map(({ namespace, name: set }) => writeFor("statefulsets", { namespace, name: set }, phase));
 }
 
 function isManaged({ restart: settings, deleting }: StatefulSet): boolean {
   return settings?.manager !== undefined && !deleting;
 }
 
-function wishForPod(
+function writeForPod(
   pods: readonly Pod[],
   all: readonly StatefulSet[],
   name: string,
   group: string,
   how: RestartArguments["how"],
-): Wish {
+): PhaseWrite {
   const pod = pods.find((one) => one.name === name);
-  if (pod !== undefined) return wishFor("pods", pod, how === cancelled ? cancelled : "schedule");
+  if (pod !== undefined) return writeFor("pods", pod, how === cancelled ? cancelled : "schedule");
   const owner = all.find((one) => !isManaged(one) && name.startsWith(`${one.name}-`));
   if (owner !== undefined)
     throw new NotRestarted(
@@ -103,46 +104,46 @@ function wishForPod(
 }
 
 /** First from the StatefulSets: otherwise their phase is written to pods whose restart was just withdrawn. */
-function withdrawals(sets: readonly StatefulSet[], pods: readonly Pod[], group: string): readonly Wish[] {
+function withdrawals(sets: readonly StatefulSet[], pods: readonly Pod[], group: string): readonly PhaseWrite[] {
   const wanted = sets.filter(({ restart: settings }) => settings?.isFannedOut === true);
   const begun = pods.filter(({ restart: shown }) => shown?.text !== undefined && shown.text !== cancelled);
   if (wanted.length + begun.length === 0)
     throw new NotRestarted(`no pod of ${group} is to restart, so that nothing can be withdrawn`);
   return [
-    ...wanted.map((one) => wishFor("statefulsets", one, null)),
-    ...begun.map((one) => wishFor("pods", one, cancelled)),
+    ...wanted.map((one) => writeFor("statefulsets", one, null)),
+    ...begun.map((one) => writeFor("pods", one, cancelled)),
   ];
 }
 
-function wishFor(resource: Wish["resource"], { namespace, name }: ObjectKey, phase: string | null): Wish {
+function writeFor(resource: PhaseWrite["resource"], { namespace, name }: ObjectKey, phase: string | null): PhaseWrite {
   return { resource, key: { namespace, name }, phase, withdraws: phase === null || phase === cancelled };
 }
 
 /** The object as it is now, if it may get the phase. Throws {@link NotRestarted} and ClusterError. */
-async function readPermitted(cluster: Cluster, wish: Wish): Promise<Metadata> {
-  const object = await find(cluster, wish.resource, wish.key);
-  if (object === undefined) throw new NotRestarted(`there is no ${describe(wish)} any more`);
+async function readPermitted(cluster: Cluster, one: PhaseWrite): Promise<Metadata> {
+  const object = await find(cluster, one.resource, one.key);
+  if (object === undefined) throw new NotRestarted(`there is no ${describe(one)} any more`);
   const present = phaseOf(object.metadata);
-  if (wish.withdraws && present === undefined)
-    throw new NotRestarted(`${describe(wish)} has no phase, so that nothing can be withdrawn`);
-  if (!wish.withdraws && object.metadata.deletionTimestamp !== undefined)
-    throw new NotRestarted(`${describe(wish)} is being deleted: the pods that follow have new processes`);
-  if (!wish.withdraws && present !== undefined && present !== "failed")
-    throw new NotRestarted(`${describe(wish)} has the phase ${present} already: --cancel withdraws that`);
+  if (one.withdraws && present === undefined)
+    throw new NotRestarted(`${describe(one)} has no phase, so that nothing can be withdrawn`);
+  if (!one.withdraws && object.metadata.deletionTimestamp !== undefined)
+    throw new NotRestarted(`${describe(one)} is being deleted: the pods that follow have new processes`);
+  if (!one.withdraws && present !== undefined && present !== "failed")
+    throw new NotRestarted(`${describe(one)} has the phase ${present} already: --cancel withdraws that`);
   return object.metadata;
 }
 
-async function write(cluster: Cluster, wish: Wish): Promise<void> {
+async function write(cluster: Cluster, one: PhaseWrite): Promise<void> {
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
-    const { uid, resourceVersion } = await readPermitted(cluster, wish);
-    const body = { metadata: { uid, resourceVersion, annotations: { [phaseKey]: wish.phase } } };
+    const { uid, resourceVersion } = await readPermitted(cluster, one);
+    const body = { metadata: { uid, resourceVersion, annotations: { [phaseKey]: one.phase } } };
     try {
-      await cluster.patch(wish.resource, wish.key, body);
+      await cluster.patch(one.resource, one.key, body);
       return;
     } catch (error) {
       // The kubelet writes its pods as well, and the controller its StatefulSets.
       if (!hasCode(error, 404, 409)) throw error;
     }
   }
-  throw new NotRestarted(`nothing was written on ${describe(wish)}: other clients write it all the time; try again`);
+  throw new NotRestarted(`nothing was written on ${describe(one)}: other clients write it all the time; try again`);
 }
