@@ -4,6 +4,7 @@ import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.t
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { fenceNode } from "../functions/fence-node/function.ts";
 import { followReplicas } from "../functions/follow-replicas/function.ts";
+import { gcRestartConfig } from "../functions/gc-restart-config/function.ts";
 import { gcSuspendedGroups } from "../functions/gc-suspended-groups/function.ts";
 import { guardDownscale } from "../functions/guard-downscale/function.ts";
 import { holdProcessGroups } from "../functions/hold-process-groups/function.ts";
@@ -27,6 +28,7 @@ export const groupFunctions: readonly FunctionDefinition[] = [
   advanceZoneRollout,
   fenceNode,
   followReplicas,
+  gcRestartConfig,
   gcSuspendedGroups,
   holdProcessGroups,
   keepLedgers,

@@ -1,5 +1,6 @@
 /** The groups and their ledgers: by lists for a sweep, by a view for one group. */
 
+import { namedConfigs } from "../shared/annotations/restart.ts";
 import {
   claims,
   lastDownscales,
@@ -49,7 +50,9 @@ export async function listLedgers({ cluster, namespaces }: Context): Promise<Lea
 
 /** The times in a ledger that do not keep it from being removed; reservations and claims are observed separately. */
 const passing = new Set(
-  [...ledgerEntries, claims, verdicts, lastDownscales, looks, lastRemoval, lastRestart].map(({ key }): string => key),
+  [...ledgerEntries, claims, verdicts, lastDownscales, looks, lastRemoval, lastRestart, namedConfigs].map(
+    ({ key }): string => key,
+  ),
 );
 const ours = /^sluice\.dev\//;
 

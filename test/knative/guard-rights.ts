@@ -88,6 +88,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/looks": {},
   "sluice.dev/last-removal": {},
   "sluice.dev/last-restart": {},
+  "sluice.dev/restart-configs": {},
   // On Nodes, and in Leases of the fencing namespace, for which no manifest ships a policy yet.
   "sluice.dev/fence": {},
   "sluice.dev/unhealthy": {},

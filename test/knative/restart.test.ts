@@ -49,7 +49,7 @@ suite("the overlay of restarts", () => {
   test("gives its account what the definition says and the right to edit ledgers, all in one namespace, and none to Secrets", () => {
     assert.deepEqual(
       served.map(({ name }) => name),
-      ["advance-process-restart"],
+      ["advance-process-restart", "gc-restart-config"],
     );
     for (const { name, needs, watches } of served) {
       const needed = needs.flatMap(({ group, resource, verbs }) => verbs.map((verb) => `${group}/${resource} ${verb}`));
@@ -79,11 +79,11 @@ suite("the overlay of restarts", () => {
     }
   });
 
-  test("is triggered on Knative by what the function watches, by its own schedule of ten seconds, and by the sweep", () => {
-    for (const { name, watches } of served) {
+  test("is triggered on Knative by what the function watches, by its own schedule if it has one, and by the sweep", () => {
+    for (const { name, watches, schedule } of served) {
       const sources = objectsIn(`restart-knative/${name}.yaml`).filter((one) => one.apiVersion.startsWith("sources."));
       const pings = sources.filter(({ kind }) => kind === "PingSource").map(({ spec }) => spec.schedule);
-      assert.deepEqual(pings, ["*/5 * * * *", "*/10 * * * * *"]);
+      assert.deepEqual(pings, ["*/5 * * * *", ...(schedule ? [`*/${schedule.everySeconds} * * * * *`] : [])]);
       const watched = sources.flatMap(({ spec }) => spec.resources ?? []);
       assert.deepEqual(
         watched.map(({ kind }) => kind),

@@ -10,7 +10,15 @@ export interface Annotation<T> {
   readonly key: string;
   readonly kind: "label" | "annotation";
   /** An owner is a custom resource, or a StatefulSet, whose pods a function acts on. */
-  readonly on: "StatefulSet" | "Pod" | "Lease" | "WebhookConfiguration" | "Owner" | "PersistentVolumeClaim" | "Node";
+  readonly on:
+    | "StatefulSet"
+    | "Pod"
+    | "Lease"
+    | "WebhookConfiguration"
+    | "Owner"
+    | "PersistentVolumeClaim"
+    | "Node"
+    | "Secret";
   readonly grammar: string;
   /** What an absent or malformed value means, in words. */
   readonly fallback: string;

@@ -9,7 +9,7 @@ import { fencingEntries } from "./fencing.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
-import { restartEntries } from "./restart.ts";
+import { namedConfigs, restartEntries } from "./restart.ts";
 import * as scaling from "./scaling.ts";
 import { skipEntries } from "./skip-labels.ts";
 import { suspensionEntries } from "./suspension.ts";
@@ -268,6 +268,7 @@ export const annotationTable = [
   ...skipEntries,
   ...rebalanceEntries,
   ...restartEntries,
+  namedConfigs,
   ...suspensionEntries,
   ...foundationEntries,
   ...fencingEntries,

@@ -69,5 +69,7 @@ export const eventReasons = {
   processRestartWaiting: "ProcessRestartWaiting",
   processRestarted: "ProcessRestartCompleted",
   processRestartFailed: "ProcessRestartFailed",
+  configRemoved: "RestartConfigRemoved",
+  configKept: "RestartConfigKept",
   restartPhaseUnknown: "RestartPhaseUnknown",
 } as const;

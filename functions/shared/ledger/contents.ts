@@ -1,5 +1,6 @@
 /** The annotations of a ledger, as text and as values (rule R2). */
 
+import { namedConfigs } from "../annotations/restart.ts";
 import * as keys from "../annotations/table.ts";
 import { longestObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
@@ -76,7 +77,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
 /** Only downscales and removals depend on the times, so that a malformed one holds up nothing else. */
 function readTimes(
   metadata: LeaseObject["metadata"],
-): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs" | "lastRestartMs"> {
+): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs" | "lastRestartMs" | "namedConfigs"> {
   const malformed: keys.Malformed[] = [];
   const lastDownscales = keys.read(keys.lastDownscales, metadata, malformed);
   const hasMalformedTimes = malformed.length > 0;
@@ -85,7 +86,9 @@ function readTimes(
   // A malformed time may be of this moment: like a time in the future it counts as now, and is written again.
   const lastRemovalMs = keys.read(keys.lastRemoval, metadata) ?? Number.MAX_SAFE_INTEGER;
   const lastRestartMs = keys.read(keys.lastRestart, metadata);
+  const configs = keys.read(namedConfigs, metadata);
   return {
+    ...(configs === undefined ? {} : { namedConfigs: configs }),
     ...(lastRestartMs === undefined ? {} : { lastRestartMs }),
     ...(lastDownscales === undefined ? {} : { lastDownscales }),
     ...(hasMalformedTimes ? { hasMalformedTimes } : {}),

@@ -4,6 +4,7 @@
  * One Lease per group is its ledger. The rules R1 to R25 are in README.md beside this file; their ids stand where they are kept.
  */
 
+import type { NamedConfig } from "../annotations/restart.ts";
 import type { Looks } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
@@ -55,6 +56,8 @@ export interface LedgerTimes {
   readonly lastRemovalMs?: number | undefined;
   /** End of the last restart of a process; absent: no function said it, or it is malformed. */
   readonly lastRestartMs?: number | undefined;
+  /** By name, the Secrets with expected files that the group has named; absent: none is known, or it is malformed. */
+  readonly namedConfigs?: ReadonlyMap<string, NamedConfig> | undefined;
 }
 
 /** A ledger that the API server has, or an empty one in its place if no trace may be left (rule R16). */
