@@ -23,6 +23,19 @@ export function serviceMonitor(): Manifest {
   };
 }
 
+/** Scrapes the pods of an account that no Service of ours selects. `namespace`: absent: that of the kustomization. */
+export function podMonitor(name: string, endpoint: object, namespace?: string): Manifest {
+  return {
+    apiVersion: "monitoring.coreos.com/v1",
+    kind: "PodMonitor",
+    metadata: { name, ...(namespace === undefined ? {} : { namespace }), labels: labelsOf("monitoring") },
+    spec: {
+      selector: { matchLabels: labelsOf(name) },
+      podMetricsEndpoints: [{ path: "/metrics", interval: "30s", ...endpoint }],
+    },
+  };
+}
+
 /** The rule with all alerts. They name their runbooks only if the package names the repository in which these can be read. */
 export function prometheusRule(fields: PackageFields = manifest): Manifest {
   return {

@@ -8,6 +8,7 @@ import { sourcesOf, watchNeed } from "./events.ts";
 import { fenceOf } from "./fence/fence.ts";
 import { editNeed } from "./fence/guard.ts";
 import type { Manifest } from "./object.ts";
+import { restartMonitors, restartRule } from "./restart-monitoring.ts";
 import { rightsOf, union } from "./rights.ts";
 import { functionOf } from "./triggered.ts";
 import { functionDeployment } from "./workloads.ts";
@@ -28,6 +29,7 @@ export function restartFolders(
   return {
     restart: filesOf(replicasOf),
     "restart-knative": filesOf((definition) => [...functionOf(definition), ...sourcesOf(definition)]),
+    "restart-monitoring": { alerts: [restartRule()], scraping: restartMonitors(served.map(({ name }) => name)) },
     "restart-policy": { policies: fenceOf(served, "restart-") },
   };
 }

@@ -31,6 +31,8 @@ export interface Scrape {
   readonly text: string;
 }
 
+const restartFile = join(monitoring, "../restart-monitoring/alerts.yaml");
+
 export interface ActiveAlert {
   readonly name: string;
   readonly state: "pending" | "firing";
@@ -89,6 +91,15 @@ export function fencingAlertsAfter(
   scrapes: readonly Scrape[],
 ): Promise<Pick<Output, "alerts" | "fired">> {
   return ask(program, { rules: fencingRules, scrapes });
+}
+
+/** The same by the rule of restarts. */
+export function restartAlertsAfter(
+  program: string,
+  scrapes: readonly Scrape[],
+): Promise<Pick<Output, "alerts" | "fired">> {
+  const { spec } = load(readFileSync(restartFile, "utf8")) as { readonly spec: Rules };
+  return ask(program, { rules: spec, scrapes });
 }
 
 export async function activeAlerts(

@@ -4,7 +4,7 @@
  */
 
 import type { Alert } from "../alerts.ts";
-import { ruleGroup } from "../monitoring.ts";
+import { podMonitor, ruleGroup } from "../monitoring.ts";
 import { labelsOf, type Manifest } from "../object.ts";
 import type { PackageFields } from "../package-fields.ts";
 import { agentAccount, fencingNamespace, functionAccount } from "./names.ts";
@@ -118,19 +118,7 @@ export function fencingMonitors(): readonly Manifest[] {
     { sourceLabels: ["__meta_kubernetes_pod_node_name"], targetLabel: "node" },
   ];
   return [
-    podMonitor(functionAccount, { port: "http-metrics", honorLabels: true }),
-    podMonitor(agentAccount, { relabelings }),
+    podMonitor(functionAccount, { port: "http-metrics", honorLabels: true }, fencingNamespace),
+    podMonitor(agentAccount, { relabelings }, fencingNamespace),
   ];
-}
-
-function podMonitor(name: string, endpoint: object): Manifest {
-  return {
-    apiVersion: "monitoring.coreos.com/v1",
-    kind: "PodMonitor",
-    metadata: { name, namespace: fencingNamespace, labels: labelsOf("monitoring") },
-    spec: {
-      selector: { matchLabels: labelsOf(name) },
-      podMetricsEndpoints: [{ path: "/metrics", interval: "30s", ...endpoint }],
-    },
-  };
 }

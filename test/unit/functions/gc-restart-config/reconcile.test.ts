@@ -131,16 +131,24 @@ test("a Secret stays while a template or a pod names it, also where a StatefulSe
 test("nothing is removed while a process of the group is being restarted", async () => {
   const stage = await new ConfigStage().unnamed();
   await stage.sweeps(3);
-  const shared = { id: "process group-a-1", kind: "process", by: "advance-process-restart", zone: "group-a" } as const;
+  const shared = {
+    id: "process group-a-1",
+    kind: "process",
+    by: "advance-process-restart",
+    zone: "group-a",
+    phase: "starting",
+  } as const;
+  const anchor = { resource: "pods", name: "group-a-1", annotation: "sluice.dev/restart-id" };
   const claim = makeClaim({
     ...shared,
+    anchor,
     members: [{ first: 1, last: 1 }],
     terms: "asked",
     stampMs: stage.timeline.nowMs(),
   });
   stage.writeLedger({ "sluice.dev/claims": claim.line });
   await stage.sweeps(2);
-  assert.deepEqual([stage.has("old"), stage.guard], [true, "config-restarting"]);
+  assert.deepEqual([stage.has("old"), stage.guard], [true, "config-restarting"], stage.verdicts.at(-1)?.message);
   stage.writeLedger({ "sluice.dev/claims": "" });
   await stage.sweep();
   assert.deepEqual([stage.has("old"), stage.guard], [false, "config-removing"]);
