@@ -1,6 +1,6 @@
 /**
- * The scrape targets and the alert of restarts. They are no part of the standard monitoring, because the function is no part of the
- * standard installation.
+ * The scrape targets and the alert of restarts. They are no part of the standard monitoring, because the function is no part of
+ * the standard installation.
  */
 
 import { advanceProcessRestart } from "../../functions/advance-process-restart/function.ts";

@@ -54,13 +54,16 @@ const secrets: readonly Case[] = [
     },
   },
   {
-    name: "R9: a Secret is deleted by its uid, not by another",
+    name: "R9: a Secret is deleted by its uid and revision, not by another",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const { metadata } = await createSecret(fixture);
       const key = { namespace, name: "secret" };
       assert.equal((await rejection(cluster.delete("secrets", key, { uid: otherUid }))).code, 409);
-      await cluster.delete("secrets", key, { uid: metadata.uid });
+      const { uid, resourceVersion } = metadata;
+      const after = await cluster.patch("secrets", key, { data: { ca: base64("ca 2") } });
+      assert.equal((await rejection(cluster.delete("secrets", key, { uid, resourceVersion }))).code, 409);
+      await cluster.delete("secrets", key, { uid, resourceVersion: after.metadata.resourceVersion });
       const error = await rejection(cluster.get("secrets", key));
       assert.deepEqual([error.code, error.message], [404, 'secrets "secret" not found']);
     },

@@ -27,8 +27,8 @@ async function firedBy(guardOf: (minute: number) => string) {
       const guard = guardOf(minute);
       if (since.guard !== guard) since = { guard, sinceMs: atMs };
       const key = { namespace: "search", group: "db" };
-      const said = { function: "advance-process-restart", zone: "db", message: "", shadow: false };
-      reporting.verdict({ key, ...said, ...since });
+      const report = { function: "advance-process-restart", zone: "db", message: "", shadow: false };
+      reporting.verdict({ key, ...report, ...since });
       const text = await reporting.metrics.registry.metrics();
       scrapes.push({ atMs, labels: { namespace: "search", pod: "one" }, text });
     }
