@@ -13,6 +13,7 @@ import { Nodes, Pods } from "./nodes.ts";
 import { OtherOperator } from "./other-operator/other-operator.ts";
 import { disturbances as allDisturbances, type Disturbance } from "./plan.ts";
 import { Processes } from "./processes.ts";
+import { Restarts } from "./restarting/restarts.ts";
 import { Scaling } from "./scaling/scaling.ts";
 import type { SeedRun } from "./seed.ts";
 import { SkipLabels } from "./skip-labels/skip-labels.ts";
@@ -39,9 +40,10 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const skipLabels = new SkipLabels(run);
   const suspension = new Suspension(run);
   const otherOperator = new OtherOperator(run);
+  const restarts = new Restarts(run);
   const evictions = new Evictions(run);
   const livelock = new Livelock(run);
-  const roles = [functions, claims, versions, scaling, skipLabels, suspension, evictions, ...more].flatMap(
+  const roles = [functions, claims, versions, scaling, skipLabels, suspension, restarts, evictions, ...more].flatMap(
     ({ roles = [] }: Actor) => roles,
   );
   const revisions = new RevisionClock();
@@ -62,6 +64,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
     skipLabels,
     suspension,
     otherOperator,
+    restarts,
     processes,
     clocks,
     events,

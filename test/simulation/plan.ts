@@ -83,6 +83,8 @@ export interface Plan {
   readonly skipLabels?: PlannedSkipLabels;
   /** Volumes of the group that are suspended, wanted back and removed; absent: its pods have no volumes. */
   readonly suspension?: PlannedSuspension;
+  /** Restarts of processes in their pods, with the mean time between the wishes of users; absent: none. */
+  readonly restarts?: { readonly everyMs: number };
   /** rollout-operator, which comes and goes beside Sluice; absent: it never runs. */
   readonly otherOperator?: PlannedOperator;
   /** How far `farClock` sets the clocks of all API servers ahead, in milliseconds; absent: some minutes in either direction. */

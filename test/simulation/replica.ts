@@ -18,6 +18,7 @@ import { runReconcile, type ServedFunction } from "../../triggers/workqueue/work
 import type { ClaimRules } from "./claims/taker.ts";
 import type { Draw } from "./draw.ts";
 import type { Beside } from "./other-operator/beside-process.ts";
+import type { DecideCall } from "./restarting/manager.ts";
 import type { Connection } from "./roles.ts";
 
 /** What a test may wrap to remove a rule and see what breaks. */
@@ -41,6 +42,8 @@ export interface Wrappers {
     cluster: Cluster,
     process: string,
   ) => OtherOperator;
+  /** What the process managers of pods decide about a call. */
+  readonly decideCall?: DecideCall;
   /** The request that a webhook gets. */
   readonly request?: (request: AdmissionRequest) => AdmissionRequest;
   /** The answer that the API server gets. */

@@ -1,0 +1,251 @@
+/** Restarts by processes of the shipped function, of pods with process managers whose users ask for them at any time. */
+import { advanceProcessRestart } from "../../../functions/advance-process-restart/function.ts";
+import { decideCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
+import { createMemory } from "../../../functions/shared/contract/memory.ts";
+import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
+import type { Delivery } from "../../../functions/shared/http/calls.ts";
+import { ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
+import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
+import { protocol } from "../../../functions/shared/ledger/protocol.ts";
+import type { StoredPod } from "../../fake-cluster/objects.ts";
+import type { PodReply } from "../../fake-cluster/pod-http.ts";
+import { allocationKey, markerKey, StandInDatabase } from "../../support/stand-in-database.ts";
+import type { Actor } from "../actor.ts";
+import type { Checker } from "../checker.ts";
+import type { Connection, Role } from "../roles.ts";
+import type { SeedRun } from "../seed.ts";
+import { createSimulatedPods } from "../simulated-pods.ts";
+import { phaseKey, RestartsChecker } from "./checker.ts";
+import { SimulatedManager } from "./manager.ts";
+
+const managed = {
+  "sluice.dev/restart-manager": "http://:9844",
+  "sluice.dev/restart-manager-secret": "token",
+  "sluice.dev/restart-database": "opensearch",
+  "sluice.dev/restart-database-url": "http://:9200",
+};
+const sumOf = (version: number): string => `1:${String(version).padStart(64, "0")}`;
+/** What a user sets after a request of ours was sent, and before it arrives, is lost: in that time, in milliseconds. */
+const underWayMs = 30_000;
+
+export class Restarts implements Actor {
+  readonly name = "restarts";
+  readonly roles: readonly Role[];
+  readonly checkers: readonly Checker[];
+  readonly #run: SeedRun;
+  readonly #managers = new Map<string, SimulatedManager>();
+  readonly #database: StandInDatabase;
+  readonly #checker: RestartsChecker;
+  #wanted: string | undefined | "lost";
+  #wantedMs = Number.NEGATIVE_INFINITY;
+  #version = 1;
+
+  constructor(run: SeedRun) {
+    this.#run = run;
+    const { world, namespace, group, violate, plan } = run;
+    const names = ["a", "b", "c", "d"].flatMap((zone) =>
+      Array.from({ length: 12 }, (_, at) => `${group}-${zone}-${at}`),
+    );
+    this.#database = new StandInDatabase(names);
+    const [database, managerOf] = [this.#database, (pod: StoredPod) => this.#managerOf(pod)];
+    const wanted = () => this.#wanted;
+    const common = { world, namespace, ledger: ledgerName(group), database, managerOf, wanted, violate };
+    this.#checker = new RestartsChecker(common);
+    const isPlanned = plan.restarts !== undefined;
+    this.checkers = isPlanned ? [this.#checker] : [];
+    const how = { watches: "itself", inPeace: "new", diesAfterWrite: true } as const;
+    const role: Role = { ...how, name: "restarter", count: 2, open: (connection) => this.#open(connection) };
+    this.roles = isPlanned ? [role] : [];
+  }
+
+  start(): void {
+    const { world, namespace, group, plan } = this.#run;
+    if (plan.restarts === undefined) return;
+    const { store } = world;
+    store.create("secrets", namespace, { metadata: { name: "token" }, data: { token: btoa("secret") } } as never);
+    for (const { metadata, spec } of store.list("statefulsets", { namespace }).items) {
+      if (metadata.labels?.["rollout-group"] !== group) continue;
+      world.annotate({ namespace, name: metadata.name }, managed);
+      const service = { clusterIP: "None", publishNotReadyAddresses: true };
+      if (store.find("services", { namespace, name: spec.serviceName ?? "" }) === undefined)
+        store.create("services", namespace, { metadata: { name: spec.serviceName }, spec: service } as never);
+    }
+  }
+
+  begin(): void {
+    if (this.#run.plan.restarts !== undefined) this.#wishAgain();
+  }
+
+  /** All files are mended, and what has failed is wanted once more. */
+  makePeace(): void {
+    if (this.#run.plan.restarts === undefined) return;
+    for (const manager of this.#managers.values()) manager.isWhole = true;
+    this.#mend();
+  }
+
+  #mend(): void {
+    for (const { metadata } of this.#pods()) {
+      if (metadata.annotations?.[phaseKey] === "failed") this.#write(metadata.name, "schedule");
+    }
+    this.#run.world.timeline.after(20_000, () => this.#mend());
+  }
+
+  #pods(): readonly StoredPod[] {
+    const { world, namespace, group } = this.#run;
+    const own = (name: string) => name.startsWith(`${group}-`);
+    return world.store.list("pods", { namespace }).items.filter(({ metadata }) => own(metadata.name));
+  }
+
+  #wishAgain(): void {
+    const { world, draw, plan, isFaulty } = this.#run;
+    world.timeline.after((plan.restarts?.everyMs ?? 0) * draw.between(0.5, 1.5), () => {
+      if (!isFaulty()) return;
+      this.#wish();
+      this.#wishAgain();
+    });
+  }
+
+  /** What users do: they ask, take back, bring other files and break them, and change the database. */
+  #wish(): void {
+    const { draw, log } = this.#run;
+    const pods = this.#pods();
+    if (pods.length === 0) return;
+    const pod = draw.pick(pods);
+    const { name } = pod.metadata;
+    const manager = this.#managerOf(pod);
+    const deeds: readonly (() => void)[] = [
+      () => this.#write(name, "schedule"),
+      () => this.#write(name, "schedule-rolling"),
+      () => this.#write(name, "schedule-rolling"),
+      () => this.#write(name, draw.pick(["cancel", null])),
+      () => {
+        manager.mounted = sumOf(++this.#version);
+        manager.isWhole = draw.chance(0.8);
+        log("users", `${name} gets files ${this.#version}${manager.isWhole ? "" : ", which are broken"}`);
+      },
+      () => this.#allocate(draw.pick(["all", "new_primaries", undefined])),
+    ];
+    draw.pick(deeds)();
+  }
+
+  #write(name: string, phase: string | null): void {
+    const { world, namespace, log } = this.#run;
+    world.annotate({ namespace, name }, { [phaseKey]: phase }, "pods");
+    log("users", `write ${phase} on ${name}`);
+  }
+
+  #allocate(value: string | undefined): void {
+    const { persistent } = this.#database;
+    if (value === undefined) delete persistent[allocationKey];
+    else persistent[allocationKey] = value;
+    this.#wanted = value;
+    this.#wantedMs = this.#run.world.timeline.nowMs();
+    this.#run.log("users", `set allocation to ${value}`);
+  }
+
+  #managerOf(pod: StoredPod): SimulatedManager {
+    const { world, draw, wrappers, log } = this.#run;
+    const { uid, name } = pod.metadata;
+    const known = this.#managers.get(uid);
+    if (known !== undefined) return known;
+    const journal = {
+      onStop: (...stop: [never, string | undefined]) => {
+        log("manager", `${name} stops`);
+        this.#checker.onStop(this.#now(pod), ...stop);
+      },
+      onStarted: (...started: [never, string | undefined]) => {
+        log("manager", `${name} has started`);
+        this.#checker.onStarted(pod, ...started);
+        this.#joinLater(name);
+      },
+      onState: () => this.#showReady(pod),
+    };
+    const decide = wrappers.decideCall ?? decideCall;
+    const options = { podUid: uid, timeline: world.timeline, draw, decide, journal };
+    const manager = new SimulatedManager(options, sumOf(this.#version));
+    this.#managers.set(uid, manager);
+    return manager;
+  }
+
+  #now(pod: StoredPod): StoredPod {
+    const { name, namespace = "" } = pod.metadata;
+    return this.#run.world.store.find("pods", { namespace, name }) ?? pod;
+  }
+
+  #joinLater(name: string): void {
+    const { world, draw } = this.#run;
+    const node = this.#database.node(name);
+    node.isMember = false;
+    world.timeline.after(draw.between(500, 4_000), () => {
+      node.isMember = true;
+    });
+  }
+
+  /** The probe sees with some delay whether the process runs. */
+  #showReady({ metadata: { name, namespace = "", uid } }: StoredPod): void {
+    const { world, draw } = this.#run;
+    world.timeline.after(draw.between(200, 3_000), () => {
+      if (world.store.find("pods", { namespace, name })?.metadata.uid !== uid) return;
+      if (this.#managers.get(uid)?.state === "started") world.kubelet.healPod({ namespace, name });
+      else world.kubelet.breakPod({ namespace, name }, "Unready");
+    });
+  }
+
+  #answer(pod: StoredPod, delivery: Delivery): PodReply {
+    const { draw, isFaulty } = this.#run;
+    if (isFaulty() && draw.chance(0.03)) return draw.pick<PodReply>(["break", "hang", { status: 500 }]);
+    const manager = this.#managerOf(pod);
+    if (delivery.port !== 9200) return manager.answer(delivery);
+    if (!manager.isRunning) return "break";
+    const live = new Map(this.#pods().map((one) => [one.metadata.name, this.#managerOf(one).isRunning]));
+    for (const node of this.#database.nodes) node.isUp = live.get(node.name) ?? false;
+    if (delivery.method === "PUT") this.#noteLost();
+    const { method, path, headers, body = "" } = delivery;
+    return this.#database.answer(pod.metadata.name, { method, path, headers, body });
+  }
+
+  #noteLost(): void {
+    const isClose = this.#run.world.timeline.nowMs() - this.#wantedMs < underWayMs;
+    if (isClose) this.#wanted = "lost";
+  }
+
+  #open({ process, cluster, cache, onVerdict }: Connection): undefined {
+    const { world, draw, namespace, group, wrappers, plan, isFaulty, onResume, log } = this.#run;
+    const { latencyMs } = plan.faults;
+    const simulated = createSimulatedPods({
+      ...{ world, draw, process, cluster, onResume },
+      faults: () =>
+        isFaulty() ? { latencyMs, lose: 0.03, late: 0.1, lateMs: 40_000 } : { latencyMs, lose: 0, late: 0, lateMs: 0 },
+      answer: (pod, delivery) => this.#answer(pod, delivery),
+    });
+    const key = { namespace, group };
+    const verdict = (report: Parameters<Connection["onVerdict"]>[1] & { readonly message: string }) => {
+      log(process.name, `verdict ${report.guard} ${report.zone}: ${report.message}`);
+      onVerdict(key, report);
+    };
+    const context = {
+      cluster: wrappers.cluster?.(cluster) ?? cluster,
+      cache,
+      protocol: wrappers.protocol?.(protocol) ?? protocol,
+      reporter: { ...silentReporter, verdict },
+      mode: "act",
+      namespaces: undefined,
+      memoryOf: createMemory(),
+      pods: wrappers.pods?.(simulated) ?? simulated,
+    } as const;
+    const reconcile = async () => {
+      for (;;) {
+        try {
+          const { pendingActs } = await advanceProcessRestart.reconcile(context, key, { sweep: true });
+          await pendingActs;
+        } catch (error) {
+          if (!(error instanceof ClusterError)) throw error;
+        }
+        await cluster.sleep(1_500 * draw.between(0.5, 1.5));
+      }
+    };
+    void reconcile();
+  }
+}
+
+export { markerKey };
