@@ -3,6 +3,7 @@
 import { claimRules } from "./claims/rules-claims.ts";
 import { otherOperatorRules } from "./other-operator/rules-other-operator.ts";
 import type { Plan } from "./plan.ts";
+import { restartRules } from "./restarting/rules-restarting.ts";
 import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
 import { membershipRules } from "./rules-mends.ts";
 import { neighbourRules } from "./rules-neighbours.ts";
@@ -189,4 +190,5 @@ export const removedRules: readonly RemovedRule[] = [
   ...suspensionRules,
   ...clockRules,
   ...otherOperatorRules,
+  ...restartRules,
 ];

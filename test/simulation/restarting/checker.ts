@@ -45,6 +45,8 @@ export class RestartsChecker implements Checker {
   /** Claims by their ids: as they were first, and as they are. */
   readonly #first = new Map<string, RawClaim>();
   readonly #claims = new Map<string, RawClaim>();
+  /** The claims of the ledger now. */
+  #current: readonly RawClaim[] = [];
   /** Pods by name whose process is down because of us, with the uid. */
   readonly #down = new Map<string, string>();
   /** `UID ID` of each start. */
@@ -58,8 +60,8 @@ export class RestartsChecker implements Checker {
     const { namespace, ledger } = this.#options;
     if (lease.metadata.name !== ledger || lease.metadata.namespace !== namespace) return;
     const lines = (lease.metadata.annotations?.["sluice.dev/claims"] ?? "").split("\n").filter((line) => line !== "");
-    for (const line of lines) {
-      const claim = JSON.parse(line) as RawClaim;
+    this.#current = lines.map((line) => JSON.parse(line) as RawClaim);
+    for (const claim of this.#current) {
       if (!this.#first.has(claim.id)) this.#first.set(claim.id, claim);
       this.#claims.set(claim.id, claim);
     }
@@ -75,6 +77,8 @@ export class RestartsChecker implements Checker {
       violate("P4", `${call.restartId} stops ${processId} of ${name}, and its claim names ${named}`);
     const leavesMs = deletionTimestamp === undefined ? 0 : world.timeline.nowMs() - Date.parse(deletionTimestamp);
     if (leavesMs > knownAfterMs) violate("P5", `${call.restartId} stops ${name}, which leaves`);
+    const other = this.#current.find((one) => one.id !== call.restartId && namesPod(one, name));
+    if (other !== undefined) violate("P5", `${call.restartId} stops ${name}, which is of the claim ${other.id}`);
     const others = [...this.#down].filter(([other, of]) => other !== name && this.#isDown(other, of));
     if (others.length > 0) violate("P1", `${name} stops while ${others.map(([other]) => other).join(", ")} is down`);
     this.#down.set(name, uid);
@@ -114,8 +118,7 @@ export class RestartsChecker implements Checker {
   }
 }
 
-/** True for a claim of another function that names the pod. */
-export function namesPod({ zone, members = "" }: RawClaim, pod: string): boolean {
+function namesPod({ zone, members = "" }: RawClaim, pod: string): boolean {
   if (zone !== setNameOf(pod)) return false;
   return members.split(",").some((part) => {
     const [first = 0, last = first] = part.split("-").map(Number);

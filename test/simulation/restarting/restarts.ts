@@ -7,9 +7,9 @@ import type { Delivery } from "../../../functions/shared/http/calls.ts";
 import { ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { StoredPod } from "../../fake-cluster/objects.ts";
+import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { PodReply } from "../../fake-cluster/pod-http.ts";
-import { allocationKey, markerKey, StandInDatabase } from "../../support/stand-in-database.ts";
+import { allocationKey, StandInDatabase } from "../../support/stand-in-database.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
 import type { Connection, Role } from "../roles.ts";
@@ -59,12 +59,11 @@ export class Restarts implements Actor {
   }
 
   start(): void {
-    const { world, namespace, group, plan } = this.#run;
+    const { world, namespace, plan } = this.#run;
     if (plan.restarts === undefined) return;
     const { store } = world;
     store.create("secrets", namespace, { metadata: { name: "token" }, data: { token: btoa("secret") } } as never);
-    for (const { metadata, spec } of store.list("statefulsets", { namespace }).items) {
-      if (metadata.labels?.["rollout-group"] !== group) continue;
+    for (const { metadata, spec } of this.#sets()) {
       world.annotate({ namespace, name: metadata.name }, managed);
       const service = { clusterIP: "None", publishNotReadyAddresses: true };
       if (store.find("services", { namespace, name: spec.serviceName ?? "" }) === undefined)
@@ -80,7 +79,23 @@ export class Restarts implements Actor {
   makePeace(): void {
     if (this.#run.plan.restarts === undefined) return;
     for (const manager of this.#managers.values()) manager.isWhole = true;
+    this.#bringBack();
     this.#mend();
+  }
+
+  /** Without any pod nothing answers for the database, and a restart waits until something does. */
+  #bringBack(): void {
+    const { world, namespace } = this.#run;
+    const sets = this.#sets();
+    if (sets.some(({ spec }) => spec.replicas > 0)) return;
+    for (const { metadata } of sets)
+      world.store.patch("statefulsets", { namespace, name: metadata.name }, { spec: { replicas: 1 } });
+  }
+
+  #sets(): readonly StoredStatefulSet[] {
+    const { world, namespace, group } = this.#run;
+    const all = world.store.list("statefulsets", { namespace }).items;
+    return all.filter(({ metadata }) => metadata.labels?.["rollout-group"] === group);
   }
 
   #mend(): void {
@@ -247,5 +262,3 @@ export class Restarts implements Actor {
     void reconcile();
   }
 }
-
-export { markerKey };

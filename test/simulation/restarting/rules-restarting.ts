@@ -1,0 +1,89 @@
+/**
+ * Removes each rule of restarts. There is no barrier (`P-barrier`) to remove here: the scenarios restart one process at a time,
+ * and a coordinated restart needs one of its own.
+ */
+import { decideCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
+import type { PodAnswer, PodHttp, PodRequest } from "../../../functions/shared/http/pod-http.ts";
+import type { Wrappers } from "../replica.ts";
+import { type RemovedRule, wrapProtocol } from "../rules.ts";
+import { restarting } from "./scenarios.ts";
+
+/** Changes what is sent to pods, and what they answer. */
+function rewriting(
+  change: (request: PodRequest) => PodRequest,
+  read: (answer: PodAnswer, request: PodRequest) => PodAnswer = (answer) => answer,
+): Wrappers {
+  const pods = (shipped: PodHttp): PodHttp => ({
+    send: async (address, request, options) => read(await shipped.send(address, change(request), options), request),
+  });
+  return { pods };
+}
+
+const same = (request: PodRequest): PodRequest => request;
+
+function withoutSum(request: PodRequest): PodRequest {
+  if (request.body === undefined || !request.path.startsWith("/es/")) return request;
+  return { ...request, body: JSON.stringify({ ...JSON.parse(request.body), configChecksum: undefined }) };
+}
+
+function withoutPrevious(request: PodRequest): PodRequest {
+  if (request.body === undefined) return request;
+  return { ...request, body: request.body.replace(/;previous=\w+/, ";previous=") };
+}
+
+/** Any process that is stopped counts as another one that is back. */
+function backAtOnce(answer: PodAnswer, { path }: PodRequest): PodAnswer {
+  if (path !== "/es/status" || answer.status !== 200) return answer;
+  const status = JSON.parse(answer.body);
+  if (!["stopped", "stopping", "waiting"].includes(status.state)) return answer;
+  return { ...answer, body: JSON.stringify({ ...status, state: "started", processId: "another" }) };
+}
+
+export const restartRules: readonly RemovedRule[] = [
+  {
+    rule: "P-claim-first",
+    removed: "the claim before the first call",
+    breaks: ["P1", "P4", "Z1", "Z2"],
+    aim: (plan) => restarting(plan),
+    wrappers: wrapProtocol(() => ({
+      writeLedger: async (_cluster, ledger, { seenThrough, ...change }) => ({
+        ...ledger,
+        ...change,
+        settledThrough: Math.max(ledger.settledThrough ?? 0, seenThrough),
+      }),
+    })),
+  },
+  {
+    rule: "P-epoch",
+    removed: "the refusal of a lower epoch: a late call stops the process that came after it",
+    breaks: ["P1", "P2", "P4", "L1"],
+    aim: (plan) => restarting(plan),
+    wrappers: {
+      decideCall: (call, view) => {
+        const isLate = view.last !== undefined && call.epoch < view.last.epoch;
+        return decideCall(call, isLate ? { ...view, last: undefined } : view);
+      },
+    },
+  },
+  {
+    rule: "P-sum",
+    removed: "the sum of the files in each call",
+    breaks: ["P2"],
+    aim: (plan) => restarting(plan),
+    wrappers: rewriting(withoutSum),
+  },
+  {
+    rule: "P-marker",
+    removed: "the earlier value in the marker of the database",
+    breaks: ["P3", "L1"],
+    aim: (plan) => restarting(plan),
+    wrappers: rewriting(withoutPrevious),
+  },
+  {
+    rule: "P-last-back",
+    removed: "waiting until the last process is back",
+    breaks: ["P1", "P4", "L1"],
+    aim: (plan) => restarting(plan),
+    wrappers: rewriting(same, backAtOnce),
+  },
+];
