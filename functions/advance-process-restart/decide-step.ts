@@ -146,6 +146,9 @@ function sendAgain({ claim, nowMs }: StepView, pod: Pod, answer: ManagerStatus):
   if (isOurs(claim, answer)) return undefined;
   if (nowMs - claim.stampMs < finishAfterMs)
     return waitFor("restart-calling", `the server of ${pod.name} has not confirmed ${verbOf(claim)} yet`);
+  // No start is accepted while the process ends, and only a stop that takes too long is followed by a kill.
+  if (claim.phase === phases.withdrawing && answer.state === "stopping")
+    return { kind: "call", changes: { phase: phases.stopping, epoch: nextEpoch(claim, answer) } };
   const isStale = answer.lastEpoch >= (claim.epoch ?? 0);
   const epoch = isStale ? nextEpoch(claim, answer) : (claim.epoch ?? 1);
   // Nothing is stopped yet, so that the files of now serve: the earlier ones may have gone before the call came.

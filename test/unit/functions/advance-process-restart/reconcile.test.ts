@@ -98,6 +98,17 @@ test("a process that does not stop within the grace period of its pod is killed,
   assert.deepEqual(manager.calls.slice(-3), ["stop 1: 202", "kill 2: 202", "start 3: 202"]);
 });
 
+test("a restart that is cancelled while its process does not stop is not left waiting: the process is killed, and started", async () => {
+  const stage = await new RestartStage().begun();
+  const manager = stage.manager(pod);
+  manager.ends = false;
+  stage.write(pod, "schedule");
+  await stage.until("the stop", () => manager.state === "stopping");
+  stage.write(pod, "cancel");
+  await stage.until("the end", () => stage.claims.length === 0, 90);
+  assert.deepEqual([manager.state, manager.starts, stage.phaseOf(pod)], ["started", 2, undefined]);
+});
+
 test("three failed starts end a restart: the pod shows failed, an Event says why, and no claim is left", async () => {
   const stage = await new RestartStage().begun();
   stage.manager(pod).isWhole = false;
