@@ -18,7 +18,7 @@ import { runReconcile, type ServedFunction } from "../../triggers/workqueue/work
 import type { ClaimRules } from "./claims/taker.ts";
 import type { Draw } from "./draw.ts";
 import type { Beside } from "./other-operator/beside-process.ts";
-import type { DecideCall } from "./restarting/manager.ts";
+import type { DecideCall } from "./restarting/simulated-process.ts";
 import type { Connection } from "./roles.ts";
 
 /** What a test may wrap to remove a rule and see what breaks. */

@@ -1,5 +1,5 @@
 /**
- * The invariants of restarts, by what the processes did and what the ledger said.
+ * The invariants of restarts, by what the processes did and what was in the ledger.
  *
  * P1: no process stops because of us while another one of the group is down because of us. P2: no process starts with other
  * files than its claim says. P3: at rest allocation is as the user had it, and neither a marker nor a claim is left. P4: a
@@ -12,7 +12,7 @@ import type { World } from "../../fake-cluster/world.ts";
 import { ordinalIn, setNameOf } from "../../support/checkers/raw.ts";
 import { allocationKey, markerKey, type StandInDatabase } from "../../support/stand-in-database.ts";
 import type { Checker, LedgerWrite } from "../checker.ts";
-import type { SimulatedManager } from "./manager.ts";
+import type { SimulatedManager } from "./simulated-process.ts";
 
 export const phaseKey = "elasticsearch.k8s.elastic.co/restart-phase";
 

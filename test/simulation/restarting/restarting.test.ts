@@ -17,8 +17,8 @@ async function happens(scenario: string, aim: (plan: Plan) => Plan, seeds: numbe
 
 test("restarts by the shipped function leave allocation as the user had it, and end, however late their calls are (P1 to P6)", () => {
   const done = [/manager +group-[ab]-\d stops/, /manager +group-[ab]-\d has started/, /write cancel on/, /are broken/];
-  const said = [/verdict restart-joining/, /verdict restart-calling/, /verdict manager-silent/];
-  return happens("restarting", restarting, 20, [...done, ...said, /restarter-\d+ is killed/, /set allocation to/]);
+  const verdicts = [/verdict restart-joining/, /verdict restart-calling/, /verdict manager-silent/];
+  return happens("restarting", restarting, 20, [...done, ...verdicts, /restarter-\d+ is killed/, /set allocation to/]);
 });
 
 test("restarts that are killed after any write, beside rollouts, drains and scale-downs, end as well (P1 to P6)", () => {

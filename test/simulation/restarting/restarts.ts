@@ -16,7 +16,7 @@ import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
 import { phaseKey, RestartsChecker } from "./checker.ts";
-import { SimulatedManager } from "./manager.ts";
+import { SimulatedManager } from "./simulated-process.ts";
 
 const managed = {
   "sluice.dev/restart-manager": "http://:9844",
