@@ -54,6 +54,11 @@ export class RestartsChecker implements Checker {
 
   constructor(options: RestartsCheckerOptions) {
     this.#options = options;
+    // A failed process stays down, whatever a person writes on its pod then, and a person may restart others meanwhile.
+    options.world.store.onChange("pods", ({ final: { metadata } }) => {
+      const isFailed = metadata.annotations?.[phaseKey] === "failed";
+      if (isFailed && this.#down.get(metadata.name) === metadata.uid) this.#down.delete(metadata.name);
+    });
   }
 
   onLedgerWritten({ lease }: LedgerWrite): void {
@@ -98,8 +103,7 @@ export class RestartsChecker implements Checker {
   #isDown(name: string, uid: string): boolean {
     const { world, namespace, managerOf, database } = this.#options;
     const pod = world.store.find("pods", { namespace, name });
-    if (pod === undefined || pod.metadata.uid !== uid || pod.metadata.annotations?.[phaseKey] === "failed")
-      return false;
+    if (pod === undefined || pod.metadata.uid !== uid) return false;
     const { isRunning, state } = managerOf(pod);
     return !isRunning || state !== "started" || !database.node(name).isMember;
   }

@@ -20,7 +20,7 @@ export type DecideCall = typeof decideCall;
 export interface ProcessJournal {
   /** The runner begins to stop a process. `call`: the call that asked for it. */
   onStop(call: ProcessCall, processId: string | undefined): void;
-  /** The process runs, with the files of `sum`. `call`: absent for the first start of a pod. */
+  /** The process runs, with the files of `sum`. */
   onStarted(call: ProcessCall, sum: string | undefined): void;
   onState(): void;
 }
@@ -32,8 +32,6 @@ export interface ManagerOptions {
   readonly decide: DecideCall;
   readonly journal: ProcessJournal;
 }
-
-interface Command extends ProcessCall {}
 
 const drainMs = 5_000;
 const secondStartMs = 2_000;
@@ -47,7 +45,7 @@ export class SimulatedManager {
   /** The files that were kept for a later start. */
   #kept: string | undefined;
   #last: AcceptedCall | undefined;
-  #command: Command | undefined;
+  #command: ProcessCall | undefined;
   #starts = 1;
   #report: RunnerReport;
 
@@ -98,7 +96,7 @@ export class SimulatedManager {
     return decided.status;
   }
 
-  #send(command: Command): void {
+  #send(command: ProcessCall): void {
     const { timeline, draw } = this.#options;
     this.#command = command;
     timeline.after(draw.between(100, 1_000), () => {
@@ -108,7 +106,7 @@ export class SimulatedManager {
     });
   }
 
-  #end(command: Command): void {
+  #end(command: ProcessCall): void {
     const { timeline, draw, journal } = this.#options;
     const isStop = command.verb === "stop";
     journal.onStop(command, this.#report.processId);
@@ -121,12 +119,12 @@ export class SimulatedManager {
     });
   }
 
-  #begin(command: Command): void {
+  #begin(command: ProcessCall): void {
     this.#note({ handledEpoch: command.epoch, attempts: 0, state: "waiting" });
     this.#attempt(command);
   }
 
-  #attempt(command: Command): void {
+  #attempt(command: ProcessCall): void {
     const { timeline, draw, journal } = this.#options;
     const attempts = this.#report.attempts + 1;
     timeline.after(draw.between(500, 4_000), () => {
