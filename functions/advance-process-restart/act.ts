@@ -1,29 +1,25 @@
 /** What is done: the process manager of one pod is called under a claim, and the pod shows the phase. */
 
-import { restartId, restartPhase } from "../shared/annotations/restart.ts";
+import { restartPhase } from "../shared/annotations/restart.ts";
 import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
-import {
-  apiMessage,
-  type ClusterError,
-  hasCode,
-  isRightMissing,
-  isTransient,
-  lackOf,
-} from "../shared/kubernetes/cluster.ts";
+import { apiMessage, type ClusterError, isRightMissing, isTransient, lackOf } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { callManager, type StatusAnswer } from "./calls.ts";
+import type { Candidate } from "./candidate.ts";
+import { showTogether } from "./coordinated/show.ts";
 import { releaseAllocation } from "./database/allocation.ts";
-import type { RestartSnapshot, RestartTarget } from "./decide.ts";
+import { type RestartSnapshot, type RestartTarget, shownPhases } from "./decide.ts";
 import { phases, shownPhase, verbOf } from "./decide-step.ts";
 import { noteRefused, writeCopy } from "./files.ts";
 import { name } from "./observe.ts";
+import { isChanged, show } from "./show.ts";
 
 export const eventPolicy: EventPolicy = {
   taking: "restarting",
@@ -41,16 +37,6 @@ export const eventPolicy: EventPolicy = {
     "manager-busy",
   ]),
 };
-
-/** The phase that a pod shows, and the id of its restart; `undefined` takes both off. */
-type Shown = { readonly phase: string; readonly id: string | undefined } | undefined;
-
-/** Writes what a pod shows, unless it has changed since it was read. Throws ClusterError. */
-export async function show({ cluster }: Context, pod: Pod, shown: Shown): Promise<void> {
-  const annotations = { [restartPhase.key]: shown?.phase ?? null, [restartId.key]: shown?.id ?? null };
-  const metadata = { uid: pod.uid, resourceVersion: `${pod.resourceVersion}`, annotations };
-  await cluster.patch("pods", pod, { metadata });
-}
 
 /**
  * First the pod shows the phase, because its id is the anchor of the claim (rule R10a). Then its process manager is called, no
@@ -74,6 +60,7 @@ export function actOn(target: RestartTarget): Act {
   if (target.kind === "release") return releaseOf(target);
   if (target.kind === "fan-out") return fanOut(target);
   if (target.kind === "copy") return copyFiles(target);
+  if (target.kind === "begin-together") return beginTogether(target);
   const { statefulSet, pod } = target;
   const common = { object: pod.name, subjectUid: pod.uid, workload: statefulSet };
   if (target.kind === "clear") {
@@ -89,6 +76,19 @@ export function actOn(target: RestartTarget): Act {
     else await callUnder(context, statefulSet, pod, claim, notAfterMs);
   };
   return { ...common, name: "restart", claims: [claim], carryOut, refused: () => {}, requeueAfterDoneMs: 1_000 };
+}
+
+/** The next reconcile brings the files, and nothing is stopped before. */
+function beginTogether({ members, claims }: Extract<RestartTarget, { kind: "begin-together" }>): Act {
+  const [leader] = members as readonly [Candidate, ...Candidate[]];
+  const carryOut = (context: Context) =>
+    showTogether(
+      context,
+      claims,
+      members.map(({ pod }) => pod),
+    );
+  const object = { object: leader.pod.name, subjectUid: leader.pod.uid, workload: leader.zone.workload };
+  return { ...object, name: "restart-together", claims, carryOut, refused: () => {}, requeueAfterDoneMs: 1_000 };
 }
 
 /** No claim is made: the restart is over, and the ledger must still have none of it. */
@@ -119,8 +119,9 @@ const patchedAtOnce = 8;
 
 /** Where one of the pods has changed, the phase stays on the StatefulSet, and the next reconcile goes on with the others. */
 function fanOut({ statefulSet, pods }: Extract<RestartTarget, { kind: "fan-out" }>): Act {
+  const phase = statefulSet.restart?.phaseOfAll ?? "schedule-rolling";
   const carryOut = async (context: Context) => {
-    await mapLimit(pods, patchedAtOnce, (pod) => show(context, pod, { phase: "schedule-rolling", id: undefined }));
+    await mapLimit(pods, patchedAtOnce, (pod) => show(context, pod, { phase, id: undefined }));
     const { uid, resourceVersion } = statefulSet;
     const metadata = { uid, resourceVersion, annotations: { [restartPhase.key]: null } };
     await context.cluster.patch("statefulsets", statefulSet, { metadata });
@@ -145,7 +146,7 @@ function fanOut({ statefulSet, pods }: Extract<RestartTarget, { kind: "fan-out" 
 export async function reportPhases(context: Context, key: GroupKey, { candidates }: RestartSnapshot): Promise<void> {
   for (const { pod } of candidates) {
     const { text, phase, id } = pod.restart ?? {};
-    const isForeign = (phase === "stop" || phase === "start") && id === undefined;
+    const isForeign = phase !== undefined && shownPhases.has(phase) && id === undefined;
     if (text === undefined || (phase !== undefined && !isForeign)) continue;
     const message = isForeign
       ? `${restartPhase.key} ${text} is written by Sluice alone, and no restart of ${pod.name} is under way: write ${restartPhase.grammar}`
@@ -155,9 +156,4 @@ export async function reportPhases(context: Context, key: GroupKey, { candidates
       ...{ type: "Warning", reason: eventReasons.restartPhaseUnknown, message, identity: `${pod.uid} ${text}` },
     });
   }
-}
-
-/** A pod that has changed is read again by the next reconcile. */
-export function isChanged(error: unknown): boolean {
-  return hasCode(error, 409) || hasCode(error, 404);
 }

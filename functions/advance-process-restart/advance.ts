@@ -13,14 +13,16 @@ import { renewClaim, writeClaims } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { callUnder, isChanged, show } from "./act.ts";
+import { callUnder } from "./act.ts";
 import { readStatus, type StatusAnswer } from "./calls.ts";
+import { endTogether } from "./coordinated/advance.ts";
 import { flush, releaseAllocation, restrictAllocation } from "./database/allocation.ts";
 import { type Answered, type Database, databaseOf } from "./database/exchange.ts";
 import { observeDatabase } from "./database/observe.ts";
 import { restartRequeueMs } from "./decide.ts";
 import { databaseUnknown, decideStep, phases, podOfClaim, type Step, shownPhase } from "./decide-step.ts";
 import { lastWait, name, noteWait } from "./observe.ts";
+import { isChanged, show } from "./show.ts";
 
 interface Restart {
   readonly context: Context;
@@ -36,6 +38,7 @@ const stands: OwnClaimEnd = { kind: "stands", requeueAfterMs: restartRequeueMs }
 
 /** Takes the next step of a restart, if there is one now. Throws as `openTransaction` does. */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
+  if (claim.mode === "coordinated") return endTogether(context, observed, claim);
   const { cluster, memoryOf } = context;
   const found = await readClaimedObjects(cluster, observed.key.namespace, claim);
   const { statefulSet } = found;

@@ -40,13 +40,13 @@ export function shownPhase(claim: Pick<KnownClaim, "phase">): RestartPhase {
 }
 
 /** More failed starts than these are not waited for. */
-const mostAttempts = 3;
+export const mostAttempts = 3;
 /** A restart that has not ended after so long has failed, in milliseconds. */
-const longestMs = 3_600_000;
+export const longestMs = 3_600_000;
 /** The same for one whose database does not let it begin. */
-const longestRestrictionMs = 900_000;
+export const longestRestrictionMs = 900_000;
 /** How long a process manager waits by default until clients have left, in milliseconds; the grace period begins after it. */
-const drainMs = 5_000;
+export const drainMs = 5_000;
 
 /** The guard of a restart whose database has not given the expected answer. */
 export const databaseUnknown = "database-unknown";

@@ -7,28 +7,16 @@ import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { type Blocked, blockedBy } from "../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { ManagerStatus, StatusAnswer } from "./calls.ts";
+import type { ManagerStatus } from "./calls.ts";
+import type { Candidate } from "./candidate.ts";
 import { claimOf, isOpenRestart, type NewClaim } from "./claims.ts";
+import { blockedTogether, claimsTogether, hasFailedTogether, membersOf } from "./coordinated/decide-begin.ts";
 import { confirmAfterMs, type LeftOver } from "./database/decide-left-over.ts";
 import { blockedByProducts } from "./database/decide-products.ts";
-import { blockedByFiles, type FilesCopy, type FilesState, isMended } from "./decide-files.ts";
+import { blockedByFiles, type FilesCopy, isMended } from "./decide-files.ts";
 import { byName, byTurn } from "./decide-order.ts";
 import { isDown, isMasterEligible, type RuleGroup, refuseByRules, refuseTerminating } from "./decide-rules.ts";
-import { blockedByService, type Publication } from "./decide-service.ts";
-
-/** A pod with a phase, or with the id of a restart. */
-export interface Candidate {
-  readonly zone: Zone<StatefulSet>;
-  readonly pod: Pod;
-  /** Absent: its governing Service was not read. */
-  readonly publication?: Publication;
-  /** The report of its process manager; undefined where it was not asked. */
-  readonly answer: StatusAnswer | undefined;
-  /** Absent: its StatefulSet names none, or they were not read. */
-  readonly files?: FilesState | undefined;
-  /** For how long its process manager has been known to have other files, in milliseconds; absent: 0. */
-  readonly waitedMs?: number;
-}
+import { blockedByService } from "./decide-service.ts";
 
 export interface RestartSnapshot extends RuleGroup {
   readonly candidates: readonly Candidate[];
@@ -36,6 +24,8 @@ export interface RestartSnapshot extends RuleGroup {
   readonly claims: readonly Claim[];
   /** What the restart that is under way waits for, as this process knows; undefined where it knows nothing. */
   readonly underWay: Blocked | undefined;
+  /** For how long the same pods have waited to restart together, in milliseconds; absent: 0. */
+  readonly gatheredMs?: number;
   /** A restart that is in no ledger and that the database still has a marker of; absent where it has none. */
   readonly leftOver?: LeftOver | undefined;
 }
@@ -47,6 +37,8 @@ export type RestartTarget =
       readonly pod: Pod;
       readonly claim: NewClaim;
     }
+  /** All of these pods stop, and start again together. */
+  | { readonly kind: "begin-together"; readonly members: readonly Candidate[]; readonly claims: readonly NewClaim[] }
   /** The files of a StatefulSet's processes change before one of these restarts. */
   | { readonly kind: "copy"; readonly statefulSet: StatefulSet; readonly sum: string; readonly copy: FilesCopy }
   /** The phase on a StatefulSet, for each of these pods, which have none. Then it is taken off. */
@@ -75,7 +67,7 @@ const filesRequeueMs = 10_000;
 export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const { candidates, claims, underWay } = snapshot;
   // Before anything ends or begins: a pod that is in a phase does not get another one for the same wish.
-  const wanted = snapshot.zones.filter(({ workload }) => workload.restart?.isFannedOut && !workload.deleting);
+  const wanted = snapshot.zones.filter(({ workload }) => workload.restart?.phaseOfAll && !workload.deleting);
   if (wanted.length > 0) return take(wanted.map(fanOut), "the phase of a StatefulSet is written to its pods");
   const open = claims.find(isOpenRestart);
   if (open !== undefined) {
@@ -103,7 +95,10 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
     if ("kind" in found) return takeOne(found, candidate);
     first ??= { blocked: found, candidate };
   }
-  const [mended] = withPhase(candidates, "failed").sort(byName).filter(hasNewFiles);
+  const together = first === undefined ? beginTogether(snapshot) : undefined;
+  if (together !== undefined) return together;
+  const single = withPhase(candidates, "failed").filter((one) => !hasFailedTogether(one));
+  const [mended] = single.sort(byName).filter(hasNewFiles);
   const turn = mended ?? inTurn(snapshot)[0];
   if (turn !== undefined) {
     const found = (mended ? undefined : blockedByFailed(candidates)) ?? beginInTurn(snapshot, turn);
@@ -114,6 +109,23 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const { blocked, candidate } = first;
   const zone = candidate.zone.workload.name;
   return wait(blocked.guard, blocked.message, { zone, requeueAfterMs: waitingRequeueMs });
+}
+
+/** All pods that are to restart together, or why they wait. Undefined where there are none: then others have their turn. */
+function beginTogether(snapshot: RestartSnapshot): Verdict<RestartTarget> | undefined {
+  const members = membersOf(snapshot.candidates);
+  const [leader] = members;
+  if (leader === undefined) return undefined;
+  const waitFor = ({ guard, message }: Blocked, { zone }: Candidate): Verdict<RestartTarget> =>
+    wait(guard, message, { zone: zone.workload.name, requeueAfterMs: waitingRequeueMs });
+  const blocked = blockedTogether({ ...snapshot, gatheredMs: snapshot.gatheredMs ?? 0 });
+  if (blocked !== undefined) return waitFor(blocked, leader);
+  for (const one of members) {
+    const refusal = blockedByPod(one) ?? (one.files?.kind === "blocked" ? one.files.blocked : blockedByManager(one));
+    if (refusal !== undefined) return waitFor(refusal, one);
+  }
+  const target: RestartTarget = { kind: "begin-together", members, claims: claimsTogether(members) };
+  return take([target], `${members.length} processes are restarted together`);
 }
 
 /** A pod that is on its way out is followed by one that is new in any case. */
@@ -154,11 +166,21 @@ function withPhase(candidates: readonly Candidate[], phase: RestartPhase): Candi
   return candidates.filter(({ pod }) => pod.restart?.phase === phase);
 }
 
+/** The phases that only the function writes, under a claim. */
+export const shownPhases: ReadonlySet<RestartPhase> = new Set([
+  "stop",
+  "start",
+  "stop-coordinated",
+  "start-coordinated",
+]);
+
 /** What a restart leaves that has ended, or a person writes where none is under way. */
 function isLeftOver({ restart, terminating }: Pod): boolean {
   if (restart === undefined || terminating) return false;
   const { phase, text, id } = restart;
-  return phase === "stop" || phase === "start" || phase === "cancel" || (text === undefined && id !== undefined);
+  return (
+    (phase !== undefined && shownPhases.has(phase)) || phase === "cancel" || (text === undefined && id !== undefined)
+  );
 }
 
 /** The pods that restart in their turn, the next one first. */

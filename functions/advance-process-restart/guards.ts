@@ -85,6 +85,14 @@ export const guards: Guards = {
     "a restart in the group has failed, and no other pod restarts in its turn",
     "mend the process, and then write schedule-rolling or cancel on the pod that the message names",
   ),
+  "restart-gathering": itself(
+    "pods may still join those that restart together",
+    "nothing: it begins 10 s after the last one",
+  ),
+  "restart-beside-others": depends(
+    "something else is reserved in the group, and all processes stop only while nothing else goes on",
+    "nothing, or see what the message names",
+  ),
   "database-unknown": depends("the database gives no answer, or another one than expected", "see the message"),
   "database-settled": depends("the database is red, or is yellow and moves", "nothing, or mend the database"),
   "started-copy": depends("the pod has the last whole copy of a shard", "nothing, or mend the other copies"),

@@ -10,10 +10,12 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { parsePod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { readStatus } from "./calls.ts";
+import type { Candidate } from "./candidate.ts";
+import { hasFailedTogether, membersOf } from "./coordinated/decide-begin.ts";
 import { databaseOf } from "./database/exchange.ts";
 import { readFacts } from "./database/facts.ts";
 import { findLeftOver } from "./database/left-over.ts";
-import { type Candidate, decide, inTurn, mayBeginNow, type RestartSnapshot } from "./decide.ts";
+import { decide, inTurn, mayBeginNow, type RestartSnapshot } from "./decide.ts";
 import { byName } from "./decide-order.ts";
 import type { RuleGroup } from "./decide-rules.ts";
 import { readFiles, waitedFor } from "./files.ts";
@@ -62,7 +64,22 @@ export async function observe(observed: GroupObservation, context: Context): Pro
     readCandidates(context, known, shown),
     findLeftOver(databaseOf(context, zones), context.memoryOf(key), claims),
   ]);
-  return { ...known, underWay: undefined, candidates, leftOver };
+  const gatheredMs = gatheredFor(context, key, membersOf(candidates));
+  return { ...known, underWay: undefined, candidates, leftOver, gatheredMs };
+}
+
+/** Which pods were seen to wait to restart together, and since when by the monotonic clock. Losing it costs ten seconds. */
+const gatherings = new WeakMap<GroupMemory, { readonly uids: string; readonly sinceMs: number }>();
+
+/** For how long this process has known the same pods to wait, in milliseconds. */
+function gatheredFor({ cluster, memoryOf }: Context, key: GroupKey, members: readonly Candidate[]): number {
+  const memory = memoryOf(key);
+  const uids = members.map(({ pod }) => pod.uid).join();
+  const nowMs = cluster.monotonicMs();
+  const known = gatherings.get(memory);
+  if (known?.uids === uids) return nowMs - known.sinceMs;
+  gatherings.set(memory, { uids, sinceMs: nowMs });
+  return 0;
 }
 
 /** Those that are wanted now, failed ones, and of those that restart in their turn the next one. Throws ClusterError. */
@@ -71,15 +88,18 @@ async function readCandidates(
   group: RuleGroup,
   shown: readonly Candidate[],
 ): Promise<readonly Candidate[]> {
-  const { turn = [], failed = [], now = [] } = Object.groupBy(shown, listOf);
+  const { turn = [], failed = [], now = [], together = [] } = Object.groupBy(shown, listOf);
   const ask = (one: Candidate) => askManager(context, group.key, one);
   const asIs = (one: Candidate) => Promise.resolve(one);
   const isWanted = ({ pod }: Candidate) => pod.restart?.phase === "schedule";
   const askWanted = (one: Candidate) => (isWanted(one) ? ask(one) : asIs(one));
   const read = await readWhile(context, now.sort(byName), askWanted, (found) => !found.some(mayBeginNow));
   if (read.some(mayBeginNow)) return read;
-  const { mendable = [], others = [] } = Object.groupBy(failed, ({ zone }) =>
-    zone.workload.restart?.files === undefined ? "others" : "mendable",
+  const isTogether = together.length > 0;
+  const joint = isTogether ? [...together, ...failed.filter(hasFailedTogether)] : [];
+  if (isTogether) return [...read, ...(await readWhile(context, joint.sort(byName), ask, () => true))];
+  const { mendable = [], others = [] } = Object.groupBy(failed, (one) =>
+    one.zone.workload.restart?.files === undefined && !hasFailedTogether(one) ? "others" : "mendable",
   );
   read.push(...(await readWhile(context, mendable.sort(byName), ask, () => true)));
   if (turn.length === 0) return read;
@@ -91,8 +111,9 @@ async function readCandidates(
   return [...read, ...(await Promise.all(ordered.map((one) => (one.pod === next?.pod ? ask(one) : one))))];
 }
 
-function listOf({ pod }: Candidate): "now" | "failed" | "turn" {
+function listOf({ pod }: Candidate): "now" | "failed" | "turn" | "together" {
   const phase = pod.restart?.phase;
+  if (phase === "schedule-coordinated") return "together";
   if (phase === "schedule-rolling") return "turn";
   return phase === "failed" ? "failed" : "now";
 }

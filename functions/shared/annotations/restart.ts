@@ -8,23 +8,35 @@ import { parseQuestionUrl, type QuestionUrl } from "./health.ts";
 const onStatefulSet = annotationOn("StatefulSet");
 
 /** What a person writes, and what the function shows: `stop` and `start` while it does so. */
-export const restartPhases = ["schedule", "schedule-rolling", "stop", "start", "failed", "cancel"] as const;
+export const restartPhases = [
+  "schedule",
+  "schedule-rolling",
+  "schedule-coordinated",
+  "stop",
+  "stop-coordinated",
+  "start",
+  "start-coordinated",
+  "failed",
+  "cancel",
+] as const;
 export type RestartPhase = (typeof restartPhases)[number];
 
 export const restartPhase = annotationOn("Pod")("elasticsearch.k8s.elastic.co/restart-phase", oneOf(restartPhases), {
-  grammar: "schedule, to restart the process of the pod now, schedule-rolling, to restart it in its turn, or cancel",
+  grammar:
+    "schedule, to restart the process of the pod now, schedule-rolling, in its turn, schedule-coordinated, together with all others that have it, or cancel",
   fallback: "absent: nothing is to be done, or it is done; malformed: nothing is done",
   meaning:
-    "the restart of the pod's process: wanted now (schedule) or in its turn (schedule-rolling), stopping (stop), starting (start), or failed; on a StatefulSet, schedule-rolling is written to each of its pods, and then taken off",
+    "the restart of the pod's process: wanted now (schedule), in its turn (schedule-rolling) or together with others (schedule-coordinated), stopping (stop), starting (start), or failed; on a StatefulSet, schedule-rolling or schedule-coordinated is written to each of its pods, and then taken off",
 });
 
 /** The same key on a StatefulSet, which all of its pods get. */
 export const restartPhaseOfAll: typeof restartPhase = {
   ...restartPhase,
   on: "StatefulSet",
-  grammar: "schedule-rolling, to restart the process of each of its pods, one after the other",
+  grammar:
+    "schedule-rolling, to restart the processes of its pods one after the other, or schedule-coordinated, together",
   fallback: "no pod of it is to restart",
-  parse: oneOf(["schedule-rolling"]),
+  parse: oneOf(["schedule-rolling", "schedule-coordinated"]),
 };
 
 export const restartId = annotationOn("Pod", { isWrittenByUs: true })("sluice.dev/restart-id", nonEmptyText, {
@@ -192,8 +204,8 @@ export interface RestartSettings {
   readonly files?: { readonly expected: string; readonly mounted: string };
   /** The rules about the database that are switched off. */
   readonly unchecked: ReadonlySet<DatabaseRule>;
-  /** True while the phase stands on it that each of its pods gets. */
-  readonly isFannedOut: boolean;
+  /** The phase that stands on it, and that each of its pods gets. */
+  readonly phaseOfAll?: RestartPhase;
   readonly malformed: readonly Malformed[];
 }
 
@@ -214,13 +226,13 @@ export function parseRestart(metadata: Metadata): RestartSettings | undefined {
   const isComplete = url !== undefined && secret !== undefined && malformed.length === 0;
   // What follows has a fallback with which processes restart.
   const unchecked = read(restartUnchecked, metadata, malformed) ?? new Set();
-  const isFannedOut = read(restartPhaseOfAll, metadata, malformed) !== undefined;
+  const phaseOfAll = read(restartPhaseOfAll, metadata, malformed);
   return {
     manager: isComplete ? { ...url, secret } : undefined,
     ...(database && { database }),
     ...(expected !== undefined && mounted !== undefined && { files: { expected, mounted } }),
     unchecked,
-    isFannedOut,
+    ...(phaseOfAll && { phaseOfAll }),
     malformed,
   };
 }

@@ -20,7 +20,7 @@ export function group(changes: Partial<RuleGroup> = {}): RuleGroup {
 export function managed(name: string, drawing: string, options: ZoneOptions & Partial<RestartSettings> = {}): Zone {
   const { unchecked = new Set(), database, ...changes } = options;
   const manager = { scheme: "http", port: 9844, secret: "token" } as const;
-  const settings = { manager, unchecked, isFannedOut: false, malformed: [] };
+  const settings = { manager, unchecked, malformed: [] };
   const restart: RestartSettings = { ...settings, ...(database && { database }) };
   return zone(name, drawing, { serviceName: "db", restart, ...changes });
 }

@@ -17,7 +17,6 @@ test("a StatefulSet names the port of its process managers and the Secret with t
   assert.deepEqual(parseRestart(annotated(manager)), {
     manager: { scheme: "http", port: 9844, secret: "db-token" },
     unchecked: new Set(),
-    isFannedOut: false,
     malformed: [],
   });
   assert.equal(parseRestart(annotated({ other: "x" })), undefined);
@@ -97,8 +96,8 @@ test("a StatefulSet names both Secrets with files, or neither", () => {
 
 test("schedule-rolling on a StatefulSet is for each of its pods, and any other phase there is malformed", () => {
   const phased = (text: string) => parseRestart(annotated({ ...manager, [phase]: text }));
-  assert.equal(phased("schedule-rolling")?.isFannedOut, true);
-  assert.equal(phased("schedule")?.isFannedOut, false);
+  assert.equal(phased("schedule-rolling")?.phaseOfAll, "schedule-rolling");
+  assert.equal(phased("schedule")?.phaseOfAll, undefined);
   assert.match(
     phased("schedule")?.malformed[0]?.message ?? "",
     /write schedule-rolling, to restart the process of each/,

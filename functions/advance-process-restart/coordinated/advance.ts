@@ -1,0 +1,258 @@
+/** The steps of a restart of many processes: each is one write of all of its claims, and then calls within their time (rule R9). */
+
+import { mapLimit } from "../../shared/base/map-limit.ts";
+import type { Context } from "../../shared/contract/context.ts";
+import { eventReasons } from "../../shared/events/reasons.ts";
+import { recordOnce } from "../../shared/events/recorder.ts";
+import { ofStatefulSets } from "../../shared/groups/zones.ts";
+import { changeClaim, claimsBy, type KnownClaim } from "../../shared/ledger/claim.ts";
+import { wantedMembers } from "../../shared/ledger/claim-kinds.ts";
+import type { OwnClaimEnd } from "../../shared/reconcile/reconcile-claims.ts";
+import { readClaimedObjects } from "../../shared/transaction/claimed-objects.ts";
+import { renewClaim, writeClaims } from "../../shared/transaction/claims.ts";
+import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
+import type { Pod } from "../../shared/workloads/pods.ts";
+import { callManager, readStatus } from "../calls.ts";
+import { askAllocation, flush, releaseAllocation, restrictAllocation } from "../database/allocation.ts";
+import { type Answered, type Database, databaseOf } from "../database/exchange.ts";
+import { askNodes, nodeOf } from "../database/nodes.ts";
+import { restartRequeueMs } from "../decide.ts";
+import { noteRefused, readFiles, writeCopy } from "../files.ts";
+import { name, noteWait } from "../observe.ts";
+import { isChanged, show } from "../show.ts";
+import { decideTogether, first, type Member, sumOf, type TogetherStep, type TogetherView } from "./decide-together.ts";
+import { callIn, stemOf, togetherPhases } from "./phases.ts";
+import { anchor, showTogether } from "./show.ts";
+
+/** So many process managers are asked at once. */
+const askedAtOnce = 8;
+
+interface Restart extends TogetherView {
+  readonly context: Context;
+  readonly observed: GroupObservation;
+  readonly database: Database | undefined;
+}
+
+const stands: OwnClaimEnd = { kind: "stands", requeueAfterMs: restartRequeueMs };
+
+/** Takes the next step of a restart of many, once for all of its claims. Throws as `openTransaction` does. */
+export async function endTogether(
+  context: Context,
+  observed: GroupObservation,
+  claim: KnownClaim,
+): Promise<OwnClaimEnd> {
+  const stem = stemOf(claim);
+  const claims = claimsBy(observed.ledger.claims, "process", name).filter((one) => stemOf(one) === stem);
+  if (first(claims).id !== claim.id) return stands;
+  const restart = await readRestart(context, observed, claims);
+  const step = decideTogether(restart);
+  if (step.kind === "wait") {
+    noteWait(context.memoryOf(observed.key), step);
+    return stands;
+  }
+  try {
+    return await carryOut(restart, step);
+  } catch (error) {
+    if (!isChanged(error)) throw error;
+    return stands;
+  }
+}
+
+async function readRestart(
+  context: Context,
+  observed: GroupObservation,
+  claims: readonly KnownClaim[],
+): Promise<Restart> {
+  const { cluster } = context;
+  const { namespace } = observed.key;
+  const found = await mapLimit(claims, askedAtOnce, async (claim) => ({
+    claim,
+    where: await readClaimedObjects(cluster, namespace, claim),
+  }));
+  const database = databaseOf(context, ofStatefulSets(observed.zones));
+  const { phase } = first(claims);
+  const standing = found.flatMap(({ claim, where: { statefulSet, pods } }) =>
+    statefulSet === undefined ? [] : [...pods.values()].map((pod) => ({ claim, statefulSet, pod })),
+  );
+  const members = await mapLimit(standing, askedAtOnce, async (one): Promise<Member> => {
+    const isPreparing = phase === togetherPhases.preparing;
+    // The files first: an answer of before would show older ones.
+    const files = isPreparing ? await readFiles(context, observed.key, one.statefulSet) : undefined;
+    return { ...one, files, answer: await readStatus(context, one.statefulSet, one.pod) };
+  });
+  const missing = found.flatMap(({ claim, where: { statefulSet, pods } }) =>
+    wantedMembers(claim, statefulSet)
+      .filter(({ first: ordinal }) => !pods.has(ordinal))
+      .map(() => claim.zone),
+  );
+  return {
+    ...{ context, observed, database, claims },
+    members: await withMembership(database, phase, members),
+    missing: missing[0] === undefined ? undefined : `a pod of ${missing[0]}`,
+    isAnchored: found.every(({ where }) => where.isAnchored || where.statefulSet === undefined),
+    ...(await readRestriction(database, first(claims))),
+    nowMs: cluster.serverTimeMs(),
+  };
+}
+
+async function readRestriction(
+  database: Database | undefined,
+  claim: KnownClaim,
+): Promise<{ readonly restriction?: Answered<boolean> }> {
+  if (database === undefined) return {};
+  if (claim.phase !== togetherPhases.restricting) return { restriction: { value: false } };
+  const answered = await askAllocation(database);
+  if ("unknown" in answered) return { restriction: answered };
+  return { restriction: { value: answered.value.marker?.id === stemOf(claim) } };
+}
+
+async function withMembership(
+  database: Database | undefined,
+  phase: string,
+  members: readonly Member[],
+): Promise<readonly Member[]> {
+  if (database === undefined || callIn(phase) !== "start") return members;
+  const nodes = await askNodes(database);
+  return members.map((one) => {
+    const membership = "unknown" in nodes ? nodes : { value: nodeOf(one.pod, nodes.value) !== undefined };
+    return { ...one, membership };
+  });
+}
+
+async function carryOut(restart: Restart, step: Exclude<TogetherStep, { kind: "wait" }>): Promise<OwnClaimEnd> {
+  if (step.kind === "show") return showAll(restart, step.pods);
+  if (step.kind === "copy") return copyAll(restart, step.members);
+  if (step.kind === "release") return releaseEarly(restart);
+  return step.kind === "move" ? moveAll(restart, step) : end(restart, step);
+}
+
+/** The anchors first: a claim without one could be taken for abandoned. */
+async function showAll({ context, claims }: Restart, pods: readonly Pod[]): Promise<OwnClaimEnd> {
+  await showTogether(context, claims, pods);
+  return stands;
+}
+
+/** Nothing else patches a mounted Secret while a claim is open, and each patch follows a write of the claims. */
+async function copyAll(restart: Restart, members: readonly Member[]): Promise<OwnClaimEnd> {
+  const { context, observed } = restart;
+  const { epoch = 1, phase } = first(restart.claims);
+  const notAfterMs = await write(restart, { kind: "move", phase, epoch });
+  const sets = [...new Map(members.map((one) => [one.statefulSet.name, one])).values()];
+  for (const { statefulSet, files } of sets) {
+    if (files?.kind !== "differs") continue;
+    try {
+      await writeCopy(context, statefulSet.namespace, files.copy, notAfterMs);
+    } catch (error) {
+      if (isChanged(error) || !(error instanceof Error) || !("code" in error)) throw error;
+      noteRefused(context, observed.key, files, error as never);
+    }
+  }
+  return { kind: "undone" };
+}
+
+type Move = Extract<TogetherStep, { kind: "move" }>;
+
+async function moveAll(restart: Restart, step: Move): Promise<OwnClaimEnd> {
+  const { context, observed, members, claims, database } = restart;
+  const deadlineMs = await write(restart, step);
+  const { phase, epoch, out } = step;
+  const verb = callIn(phase);
+  const id = stemOf(first(claims));
+  if (verb !== undefined) {
+    await mapLimit(
+      members.filter(({ pod }) => !out?.has(pod.name)),
+      askedAtOnce,
+      (one) => {
+        const call = { verb, restartId: id, epoch, sum: one.claim.sum ?? sumAt(restart, one.claim) };
+        return callManager(context, one.statefulSet, one.pod, call, deadlineMs);
+      },
+    );
+  } else if (database !== undefined && phase === togetherPhases.restricting) {
+    const answered = await restrictAllocation(database, id, deadlineMs);
+    if ("unknown" in answered) noteUnknown(context, observed, answered.unknown);
+  } else if (database !== undefined && phase === togetherPhases.flushing) await flush(database, deadlineMs);
+  return { kind: "undone" };
+}
+
+/** The sum is fixed when all members have their files. */
+function sumAt({ members }: Restart, claim: KnownClaim): string | undefined {
+  return claim.sum ?? sumOf(claim, members);
+}
+
+function write(restart: Restart, step: Move): Promise<number> {
+  const { context, observed, claims } = restart;
+  const into = claims.map((claim) => renewed(restart, claim, step)).filter(({ members }) => members.length > 0);
+  return writeClaims(context, observed, { out: claims, into });
+}
+
+/** A pod that was made anew takes the place of the one that the claim names. */
+function renewed(restart: Restart, claim: KnownClaim, { phase, epoch, out = new Set() }: Move): KnownClaim {
+  const { context, members } = restart;
+  const uids: Record<string, string> = { ...claim.uids };
+  const processes: Record<string, string> = { ...claim.processes };
+  const gone = new Set<number>();
+  for (const { pod, answer } of members.filter((one) => one.claim === claim)) {
+    if (out.has(pod.name)) {
+      gone.add(pod.ordinal);
+      delete uids[pod.name];
+      delete processes[pod.name];
+    } else if (uids[pod.name] !== pod.uid && callIn(phase) !== "start" && "podUid" in answer) {
+      uids[pod.name] = pod.uid;
+      processes[pod.name] = answer.processId ?? "";
+    }
+  }
+  const sum = phase === togetherPhases.preparing ? undefined : sumAt(restart, claim);
+  return changeClaim(renewClaim(claim, context.cluster.serverTimeMs(), phase), {
+    ...{ epoch, uids, processes, members: claim.members.filter((range) => !gone.has(range.first)) },
+    ...(sum === undefined ? {} : { sum }),
+    ...(phase === togetherPhases.restricting ? { hold: true } : {}),
+  });
+}
+
+async function releaseEarly(restart: Restart): Promise<OwnClaimEnd> {
+  if (!(await release(restart))) return stands;
+  const { context, observed, claims } = restart;
+  const nowMs = context.cluster.serverTimeMs();
+  const into = claims.map((claim) => changeClaim(renewClaim(claim, nowMs), { hold: false }));
+  await writeClaims(context, observed, { out: claims, into });
+  return { kind: "undone" };
+}
+
+/** What the restart has changed in the database is undone first. One that has failed does not wait for that. */
+async function end(
+  restart: Restart,
+  { failed, message }: Extract<TogetherStep, { kind: "end" }>,
+): Promise<OwnClaimEnd> {
+  const { context, observed, claims, members, database } = restart;
+  const { hold } = first(claims);
+  if (hold === true && !(await release(restart)) && failed.size === 0) return stands;
+  const id = stemOf(first(claims));
+  // Before the claims: a pod that has failed is known by it, whatever happens next.
+  const lost = members.filter(({ pod }) => failed.has(pod.name));
+  await mapLimit(lost, askedAtOnce, ({ pod }) => show(context, pod, { phase: "failed", id }));
+  const lastRestartMs = database === undefined ? {} : { lastRestartMs: context.cluster.serverTimeMs() };
+  await writeClaims(context, observed, { out: claims, into: [], ...lastRestartMs });
+  const back = members.filter(({ pod }) => !failed.has(pod.name) && pod.restart !== undefined);
+  await mapLimit(back, askedAtOnce, ({ pod }) => show(context, pod, undefined));
+  for (const { statefulSet } of new Map(members.map((one) => [one.claim.zone, one])).values())
+    await anchor(context, statefulSet, null);
+  await mapLimit(lost, askedAtOnce, ({ pod }) =>
+    recordOnce(context, name, observed.key, {
+      about: { resource: "pods", ...pod },
+      ...{ type: "Warning", reason: eventReasons.processRestartFailed, message, identity: `${id} ${pod.uid}` },
+    }),
+  );
+  return { kind: "undone" };
+}
+
+async function release({ context, observed, claims, database }: Restart): Promise<boolean> {
+  if (database === undefined) return false;
+  const released = await releaseAllocation(database, stemOf(first(claims)));
+  if (!("unknown" in released)) return true;
+  noteUnknown(context, observed, released.unknown);
+  return false;
+}
+
+function noteUnknown({ memoryOf }: Context, { key }: GroupObservation, why: string): void {
+  noteWait(memoryOf(key), { guard: "database-unknown", message: `a setting of the database was not changed: ${why}` });
+}

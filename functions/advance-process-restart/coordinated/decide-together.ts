@@ -1,0 +1,252 @@
+/** Decides the next step of a restart of many processes, by what GETs and their process managers show. Pure. */
+
+import type { KnownClaim } from "../../shared/ledger/claim.ts";
+import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
+import { finishAfterMs } from "../../shared/ledger/reservation.ts";
+import { isAvailable, type Pod } from "../../shared/workloads/pods.ts";
+import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
+import type { ManagerStatus, StatusAnswer } from "../calls.ts";
+import type { Answered } from "../database/exchange.ts";
+import type { FilesState } from "../decide-files.ts";
+import { drainMs, longestMs, longestRestrictionMs, mostAttempts } from "../decide-step.ts";
+import { callIn, shownTogether, stemOf, togetherPhases } from "./phases.ts";
+
+/** A pod that stands at the name of a member. */
+export interface Member {
+  readonly claim: KnownClaim;
+  readonly statefulSet: StatefulSet;
+  readonly pod: Pod;
+  readonly answer: StatusAnswer;
+  /** The files of its StatefulSet; absent where it names none, or they do not matter now. */
+  readonly files?: FilesState | undefined;
+  /** Whether its node is a member of the database; absent where none is named, or that does not matter now. */
+  readonly membership?: Answered<boolean>;
+}
+
+export interface TogetherView {
+  /** All claims of the restart, at least one. */
+  readonly claims: readonly KnownClaim[];
+  readonly members: readonly Member[];
+  /** A member that is wanted, and that no pod stands for. */
+  readonly missing: string | undefined;
+  readonly isAnchored: boolean;
+  /** Whether the database has the marker of the restart; absent where no database is named. */
+  readonly restriction?: Answered<boolean>;
+  readonly nowMs: number;
+}
+
+export type TogetherStep =
+  | ({ readonly kind: "wait" } & Blocked)
+  /** Anchors and phases that do not show the restart yet are written. */
+  | { readonly kind: "show"; readonly pods: readonly Pod[] }
+  /** The files of these StatefulSets change. */
+  | { readonly kind: "copy"; readonly members: readonly Member[] }
+  /** All claims are written anew by one write, without the pods that are out, and then all process managers are called. */
+  | { readonly kind: "move"; readonly phase: string; readonly epoch: number; readonly out?: ReadonlySet<string> }
+  /** What the restart has changed in the database is undone. */
+  | { readonly kind: "release" }
+  /** The claims go, and then the phases; these pods have failed. */
+  | { readonly kind: "end"; readonly failed: ReadonlySet<string>; readonly message: string };
+
+/** A member whose process manager has answered for its pod. */
+type Heard = Member & { readonly answer: ManagerStatus };
+
+const waitFor = (guard: string, message: string): TogetherStep => ({ kind: "wait", guard, message });
+
+const downStates: ReadonlySet<string> = new Set(["stopped", "killed"]);
+
+/** Each step is decided by all members, so that none starts before all are down. */
+export function decideTogether(view: TogetherView): TogetherStep {
+  const { claims, members, isAnchored } = view;
+  const { phase } = first(claims);
+  const heard = members.filter(isHeard);
+  const silent = members.filter((one) => !isHeard(one));
+  const isBefore = callIn(phase) !== "start";
+  const leaving = isBefore ? leave(view, heard, silent) : undefined;
+  if (leaving !== undefined) return leaving;
+  const behind = members.filter((one) => !isShown(one, isBefore));
+  if (behind.length > 0 || !isAnchored) return { kind: "show", pods: behind.map(({ pod }) => pod) };
+  const again = callAgain(view, heard);
+  if (again !== undefined) return again;
+  const [mute] = silent;
+  if (mute !== undefined) return waitForSilent(mute, isBefore);
+  return (steps[phase] ?? stepOfStart)(view, heard);
+}
+
+type Decider = (view: TogetherView, heard: readonly Heard[]) => TogetherStep;
+
+const steps: Readonly<Record<string, Decider>> = {
+  [togetherPhases.preparing]: stepOfFiles,
+  [togetherPhases.restricting]: stepOfRestriction,
+  [togetherPhases.flushing]: ({ claims }) => move(claims, togetherPhases.stopping),
+  [togetherPhases.stopping]: stepOfStop,
+  [togetherPhases.killing]: stepOfStop,
+  [togetherPhases.withdrawing]: stepOfWithdrawal,
+};
+
+export function first(claims: readonly KnownClaim[]): KnownClaim {
+  const [claim] = claims;
+  if (claim === undefined) throw new Error("a restart without a claim");
+  return claim;
+}
+
+function isHeard(member: Member): member is Heard {
+  return "podUid" in member.answer && member.answer.podUid === member.pod.uid;
+}
+
+/** True for another pod than the claim names: it is a member in its place. */
+function isAnew({ claim, pod }: Member): boolean {
+  return claim.uids?.[pod.name] !== pod.uid;
+}
+
+function isTakenOff(member: Member): boolean {
+  return !isAnew(member) && member.pod.restart?.text === undefined;
+}
+
+/** After the barrier a phase that was taken off stays away. */
+function isShown(member: Member, isBefore: boolean): boolean {
+  const { restart } = member.pod;
+  if (!isBefore && isTakenOff(member)) return true;
+  return restart?.phase === shownTogether(member.claim.phase) && restart.id === stemOf(member.claim);
+}
+
+function move(claims: readonly KnownClaim[], phase: string, epoch = first(claims).epoch ?? 1): TogetherStep {
+  return { kind: "move", phase, epoch };
+}
+
+/** Higher than any that a process manager has seen. */
+function nextEpoch(claims: readonly KnownClaim[], heard: readonly Heard[]): number {
+  return Math.max(...claims.map(({ epoch = 0 }) => epoch), ...heard.map(({ answer }) => answer.lastEpoch)) + 1;
+}
+
+/** Before the barrier: a person withdraws the restart, or takes out a pod that does not answer; or a pod was made anew. */
+function leave({ claims }: TogetherView, heard: readonly Heard[], silent: readonly Member[]): TogetherStep | undefined {
+  const isCancelled = ({ pod }: Member) => pod.restart?.phase === "cancel";
+  const epoch = nextEpoch(claims, heard);
+  if (heard.some(isTakenOff) || [...heard, ...silent].some(isCancelled))
+    return move(claims, togetherPhases.withdrawing, epoch);
+  const out = new Set(silent.filter(isTakenOff).map(({ pod }) => pod.name));
+  const { phase } = first(claims);
+  if (out.size > 0) return { kind: "move", phase, epoch, out };
+  return heard.some(isAnew) ? move(claims, phase, epoch) : undefined;
+}
+
+function waitForSilent({ pod, answer }: Member, isBefore: boolean): TogetherStep {
+  const why = "silence" in answer ? answer.silence : "another pod answers by its name";
+  const rest = isBefore ? "; no process starts before: take its phase off, and it is out of the restart" : "";
+  return waitFor("manager-silent", `the server of ${pod.name} reports nothing: ${why}${rest}`);
+}
+
+/** True once the process manager has the call of the claims: it refuses all earlier ones. */
+function isCalled({ claim, answer }: Heard): boolean {
+  return answer.lastEpoch === claim.epoch && answer.restartId === stemOf(claim);
+}
+
+/** Calls that have not arrived are sent again when their first sender must have given up. */
+function callAgain({ claims, nowMs }: TogetherView, heard: readonly Heard[]): TogetherStep | undefined {
+  const { phase, epoch = 1, stampMs } = first(claims);
+  const uncalled = heard.filter((one) => !isCalled(one));
+  const [one] = uncalled;
+  if (callIn(phase) === undefined || one === undefined) return undefined;
+  if (nowMs - stampMs < finishAfterMs)
+    return waitFor("restart-calling", `the server of ${one.pod.name} has not confirmed ${callIn(phase)} yet`);
+  const isStale = uncalled.some(({ answer }) => answer.lastEpoch >= epoch);
+  return move(claims, phase, isStale ? nextEpoch(claims, heard) : epoch);
+}
+
+/** No pod comes or goes now, so that none starts with the new files before the others. */
+function stepOfFiles({ claims, restriction }: TogetherView, heard: readonly Heard[]): TogetherStep {
+  const differing = heard.filter(({ files }) => files?.kind === "differs");
+  if (differing.length > 0) return { kind: "copy", members: differing };
+  for (const { pod, files, answer, claim } of heard) {
+    if (files?.kind === "blocked") return { kind: "wait", ...files.blocked };
+    const sum = files?.kind === "same" ? files.sum : sumOf(claim, heard);
+    if (sum === answer.mountedSum) continue;
+    const sums = `expected are those of the sum ${sum ?? "none"}, and mounted are those of ${answer.mountedSum ?? "none"}`;
+    return waitFor("config-coming", `the kubelet brings files to ${pod.name}: ${sums}`);
+  }
+  const next = restriction === undefined ? togetherPhases.stopping : togetherPhases.restricting;
+  return move(claims, next);
+}
+
+/** The files that all members of a StatefulSet have, as the first one reports them. */
+export function sumOf({ zone }: KnownClaim, members: readonly Member[]): string | undefined {
+  const found = members.filter(isHeard).find(({ claim }) => claim.zone === zone);
+  return found?.answer.mountedSum;
+}
+
+const isTrue = (answered: Answered<boolean> = { value: true }): boolean => "value" in answered && answered.value;
+
+function stepOfRestriction({ claims, nowMs, restriction }: TogetherView): TogetherStep {
+  const { stampMs, sinceMs = stampMs } = first(claims);
+  if (isTrue(restriction)) return move(claims, togetherPhases.flushing);
+  const why = restriction && "unknown" in restriction ? restriction.unknown : "it does not have the marker yet";
+  const message = `allocation is not restricted: ${why}`;
+  if (nowMs - sinceMs >= longestRestrictionMs) {
+    const names = claims.flatMap(({ processes = {} }) => Object.keys(processes));
+    return { kind: "end", failed: new Set(names), message: `${message}; nothing was stopped` };
+  }
+  if (nowMs - stampMs >= finishAfterMs) return move(claims, togetherPhases.restricting);
+  return waitFor("database-unknown", message);
+}
+
+function stepOfStop({ claims, nowMs }: TogetherView, heard: readonly Heard[]): TogetherStep {
+  const { phase, stampMs } = first(claims);
+  const running = heard.filter(({ answer }) => !downStates.has(answer.state));
+  const [one] = running;
+  if (one === undefined) return move(claims, togetherPhases.starting, nextEpoch(claims, heard));
+  const graceMs = Math.max(...running.map(({ statefulSet }) => statefulSet.graceMs));
+  const isLate = nowMs - stampMs >= graceMs + drainMs;
+  if (phase === togetherPhases.stopping && isLate && running.every(({ answer }) => answer.lastCommand === "stop"))
+    return move(claims, togetherPhases.killing, nextEpoch(claims, heard));
+  const message = `${running.length} of ${heard.length} processes are not down, and none starts before: ${one.pod.name} is ${one.answer.state}`;
+  return waitFor("restart-stopping", message);
+}
+
+function isRunningAnew(member: Heard): boolean {
+  const { claim, pod, answer } = member;
+  return answer.state === "started" && (isAnew(member) || answer.processId !== claim.processes?.[pod.name]);
+}
+
+function stepOfStart(view: TogetherView, heard: readonly Heard[]): TogetherStep {
+  const { claims, missing, nowMs } = view;
+  const { stampMs, sinceMs = stampMs, hold } = first(claims);
+  const isBack = (one: Heard) => isRunningAnew(one) && isTrue(one.membership);
+  const away = heard.filter((one) => !isBack(one));
+  const failed = away.filter(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
+  const isOver = failed.length > 0 && heard.every((one) => one.answer.state === "started" || failed.includes(one));
+  if (isOver || nowMs - sinceMs >= longestMs) {
+    const names = away.map(({ pod }) => pod.name);
+    const why = isOver ? `${mostAttempts} starts have failed` : "not all have come back within an hour";
+    return { kind: "end", failed: new Set(names), message: `${names.join(", ")}: ${why}` };
+  }
+  if (missing !== undefined) return waitFor("pod-missing", `${missing} is gone, and no other one is ready`);
+  const [one] = away;
+  if (one !== undefined) return waitForStart(one);
+  // A pod may be ready only once all its shards have their copies, which are allocated to no node before that.
+  if (hold === true) return { kind: "release" };
+  const unready = heard.find(({ pod, statefulSet }) => !isAvailable(pod, statefulSet.minReadySeconds, nowMs));
+  if (unready !== undefined) return waitForStart(unready);
+  return { kind: "end", failed: new Set(), message: "all are back" };
+}
+
+function waitForStart({ pod, answer, membership }: Heard): TogetherStep {
+  if (membership !== undefined && "unknown" in membership)
+    return waitFor("database-unknown", `whether the node of ${pod.name} is a member is unknown: ${membership.unknown}`);
+  if (membership?.value === false)
+    return waitFor("restart-joining", `${pod.name} runs, and its node is no member of the database yet`);
+  return waitFor("restart-starting", `${pod.name} starts in place: ${answer.state}, attempt ${answer.attempts}`);
+}
+
+/** No process is left down. All have the call of the last epoch, so that no earlier one has an effect any more. */
+function stepOfWithdrawal(view: TogetherView, heard: readonly Heard[]): TogetherStep {
+  const isRunning = (one: Heard) => one.answer.state === "started" && (!isRunningAnew(one) || isTrue(one.membership));
+  const down = heard.find((one) => !isRunning(one));
+  if (down === undefined) return { kind: "end", failed: new Set(), message: "the restart is withdrawn" };
+  return stepOfDown(view, heard, down);
+}
+
+function stepOfDown(view: TogetherView, heard: readonly Heard[], down: Heard): TogetherStep {
+  const failed = heard.some(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
+  return failed ? stepOfStart(view, heard) : waitForStart(down);
+}
