@@ -10,7 +10,8 @@ import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { ManagerStatus } from "./calls.ts";
 import type { Candidate } from "./candidate.ts";
 import { claimOf, isOpenRestart, type NewClaim } from "./claims.ts";
-import { blockedTogether, claimsTogether, hasFailedTogether, membersOf } from "./coordinated/decide-begin.ts";
+import { claimsTogether } from "./coordinated/claims.ts";
+import { blockedTogether, hasFailedTogether, membersOf } from "./coordinated/decide-begin.ts";
 import { confirmAfterMs, type LeftOver } from "./database/decide-left-over.ts";
 import { blockedByProducts } from "./database/decide-products.ts";
 import { blockedByFiles, type FilesCopy, isMended } from "./decide-files.ts";
@@ -125,7 +126,7 @@ function beginTogether(snapshot: RestartSnapshot): Verdict<RestartTarget> | unde
     if (refusal !== undefined) return waitFor(refusal, one);
   }
   const target: RestartTarget = { kind: "begin-together", members, claims: claimsTogether(members) };
-  return take([target], `${members.length} processes are restarted together`);
+  return take([target], `${members.length} pods are restarted together, in place`);
 }
 
 /** A pod that is on its way out is followed by one that is new in any case. */

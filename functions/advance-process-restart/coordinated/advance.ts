@@ -1,4 +1,4 @@
-/** The steps of a restart of many processes: each is one write of all of its claims, and then calls within their time (rule R9). */
+/** The steps of a restart of many processes: each is one write of all of its claims, and then its calls (rule R9). */
 
 import { mapLimit } from "../../shared/base/map-limit.ts";
 import type { Context } from "../../shared/contract/context.ts";
@@ -20,14 +20,21 @@ import { restartRequeueMs } from "../decide.ts";
 import { noteRefused, readFiles, writeCopy } from "../files.ts";
 import { name, noteWait } from "../observe.ts";
 import { isChanged, show } from "../show.ts";
-import { decideTogether, first, type Member, sumOf, type TogetherStep, type TogetherView } from "./decide-together.ts";
+import {
+  decideTogether,
+  first,
+  sumOf,
+  type TogetherMember,
+  type TogetherStep,
+  type TogetherView,
+} from "./decide-together.ts";
 import { callIn, stemOf, togetherPhases } from "./phases.ts";
 import { anchor, showTogether } from "./show.ts";
 
 /** So many process managers are asked at once. */
 const askedAtOnce = 8;
 
-interface Restart extends TogetherView {
+interface JointRestart extends TogetherView {
   readonly context: Context;
   readonly observed: GroupObservation;
   readonly database: Database | undefined;
@@ -62,7 +69,7 @@ async function readRestart(
   context: Context,
   observed: GroupObservation,
   claims: readonly KnownClaim[],
-): Promise<Restart> {
+): Promise<JointRestart> {
   const { cluster } = context;
   const { namespace } = observed.key;
   const found = await mapLimit(claims, askedAtOnce, async (claim) => ({
@@ -74,7 +81,7 @@ async function readRestart(
   const standing = found.flatMap(({ claim, where: { statefulSet, pods } }) =>
     statefulSet === undefined ? [] : [...pods.values()].map((pod) => ({ claim, statefulSet, pod })),
   );
-  const members = await mapLimit(standing, askedAtOnce, async (one): Promise<Member> => {
+  const members = await mapLimit(standing, askedAtOnce, async (one): Promise<TogetherMember> => {
     const isPreparing = phase === togetherPhases.preparing;
     // The files first: an answer of before would show older ones.
     const files = isPreparing ? await readFiles(context, observed.key, one.statefulSet) : undefined;
@@ -109,8 +116,8 @@ async function readRestriction(
 async function withMembership(
   database: Database | undefined,
   phase: string,
-  members: readonly Member[],
-): Promise<readonly Member[]> {
+  members: readonly TogetherMember[],
+): Promise<readonly TogetherMember[]> {
   if (database === undefined || callIn(phase) !== "start") return members;
   const nodes = await askNodes(database);
   return members.map((one) => {
@@ -119,7 +126,7 @@ async function withMembership(
   });
 }
 
-async function carryOut(restart: Restart, step: Exclude<TogetherStep, { kind: "wait" }>): Promise<OwnClaimEnd> {
+async function carryOut(restart: JointRestart, step: Exclude<TogetherStep, { kind: "wait" }>): Promise<OwnClaimEnd> {
   if (step.kind === "show") return showAll(restart, step.pods);
   if (step.kind === "copy") return copyAll(restart, step.members);
   if (step.kind === "release") return releaseEarly(restart);
@@ -127,13 +134,13 @@ async function carryOut(restart: Restart, step: Exclude<TogetherStep, { kind: "w
 }
 
 /** The anchors first: a claim without one could be taken for abandoned. */
-async function showAll({ context, claims }: Restart, pods: readonly Pod[]): Promise<OwnClaimEnd> {
+async function showAll({ context, claims }: JointRestart, pods: readonly Pod[]): Promise<OwnClaimEnd> {
   await showTogether(context, claims, pods);
   return stands;
 }
 
 /** Nothing else patches a mounted Secret while a claim is open, and each patch follows a write of the claims. */
-async function copyAll(restart: Restart, members: readonly Member[]): Promise<OwnClaimEnd> {
+async function copyAll(restart: JointRestart, members: readonly TogetherMember[]): Promise<OwnClaimEnd> {
   const { context, observed } = restart;
   const { epoch = 1, phase } = first(restart.claims);
   const notAfterMs = await write(restart, { kind: "move", phase, epoch });
@@ -152,7 +159,7 @@ async function copyAll(restart: Restart, members: readonly Member[]): Promise<Ow
 
 type Move = Extract<TogetherStep, { kind: "move" }>;
 
-async function moveAll(restart: Restart, step: Move): Promise<OwnClaimEnd> {
+async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> {
   const { context, observed, members, claims, database } = restart;
   const deadlineMs = await write(restart, step);
   const { phase, epoch, out } = step;
@@ -175,18 +182,18 @@ async function moveAll(restart: Restart, step: Move): Promise<OwnClaimEnd> {
 }
 
 /** The sum is fixed when all members have their files. */
-function sumAt({ members }: Restart, claim: KnownClaim): string | undefined {
+function sumAt({ members }: JointRestart, claim: KnownClaim): string | undefined {
   return claim.sum ?? sumOf(claim, members);
 }
 
-function write(restart: Restart, step: Move): Promise<number> {
+function write(restart: JointRestart, step: Move): Promise<number> {
   const { context, observed, claims } = restart;
   const into = claims.map((claim) => renewed(restart, claim, step)).filter(({ members }) => members.length > 0);
   return writeClaims(context, observed, { out: claims, into });
 }
 
 /** A pod that was made anew takes the place of the one that the claim names. */
-function renewed(restart: Restart, claim: KnownClaim, { phase, epoch, out = new Set() }: Move): KnownClaim {
+function renewed(restart: JointRestart, claim: KnownClaim, { phase, epoch, out = new Set() }: Move): KnownClaim {
   const { context, members } = restart;
   const uids: Record<string, string> = { ...claim.uids };
   const processes: Record<string, string> = { ...claim.processes };
@@ -209,7 +216,7 @@ function renewed(restart: Restart, claim: KnownClaim, { phase, epoch, out = new 
   });
 }
 
-async function releaseEarly(restart: Restart): Promise<OwnClaimEnd> {
+async function releaseEarly(restart: JointRestart): Promise<OwnClaimEnd> {
   if (!(await release(restart))) return stands;
   const { context, observed, claims } = restart;
   const nowMs = context.cluster.serverTimeMs();
@@ -220,7 +227,7 @@ async function releaseEarly(restart: Restart): Promise<OwnClaimEnd> {
 
 /** What the restart has changed in the database is undone first. One that has failed does not wait for that. */
 async function end(
-  restart: Restart,
+  restart: JointRestart,
   { failed, message }: Extract<TogetherStep, { kind: "end" }>,
 ): Promise<OwnClaimEnd> {
   const { context, observed, claims, members, database } = restart;
@@ -245,7 +252,7 @@ async function end(
   return { kind: "undone" };
 }
 
-async function release({ context, observed, claims, database }: Restart): Promise<boolean> {
+async function release({ context, observed, claims, database }: JointRestart): Promise<boolean> {
   if (database === undefined) return false;
   const released = await releaseAllocation(database, stemOf(first(claims)));
   if (!("unknown" in released)) return true;

@@ -1,22 +1,17 @@
 /** Decides whether all pods that wait for it restart together now, and under which claims. Pure. */
 
-import { restartId } from "../../shared/annotations/restart.ts";
+import { restartManager } from "../../shared/annotations/restart.ts";
 import type { Zone } from "../../shared/groups/zones.ts";
 import type { Claim } from "../../shared/ledger/claim.ts";
 import { type Blocked, describeClaim } from "../../shared/ledger/claim-kinds.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
-import type { ManagerStatus } from "../calls.ts";
 import type { Candidate } from "../candidate.ts";
-import type { NewClaim } from "../claims.ts";
 import { isMended } from "../decide-files.ts";
 import { byName } from "../decide-order.ts";
-import { togetherPhases } from "./phases.ts";
+import { idBeginning } from "./claims.ts";
 
 /** The phase is written to one pod after the other: this long after the last one the members are fixed, in milliseconds. */
 export const gatheringMs = 10_000;
-
-/** The ids of restarts of many pods begin so, and a pod that has failed in one keeps its id. */
-const idBeginning = "coordinated-";
 
 export interface Together {
   readonly zones: readonly Zone<StatefulSet>[];
@@ -43,7 +38,7 @@ export function membersOf(candidates: readonly Candidate[]): Candidate[] {
 export function blockedTogether({ zones, claims, gatheredMs }: Together): Blocked | undefined {
   const unmanaged = zones.find(({ workload }) => workload.restart?.manager === undefined && !workload.deleting);
   if (unmanaged !== undefined) {
-    const message = `${unmanaged.workload.name} names no process manager, and its processes would run while all others are down`;
+    const message = `${unmanaged.workload.name} has no ${restartManager.key}, and its pods would run while all others are down`;
     return { guard: "restart-manager-missing", message };
   }
   if (gatheredMs < gatheringMs) {
@@ -54,24 +49,6 @@ export function blockedTogether({ zones, claims, gatheredMs }: Together): Blocke
   if (claim !== undefined) return { guard: "restart-beside-others", message: describeClaim(claim) };
   const zone = zones.find(({ reserved }) => reserved.size > 0);
   if (zone === undefined) return undefined;
-  const message = `a pod of ${zone.workload.name} is reserved, and all processes stop only while nothing else goes on`;
+  const message = `a pod of ${zone.workload.name} is reserved, and all stop only while nothing else goes on`;
   return { guard: "restart-beside-others", message };
-}
-
-/** One claim for each StatefulSet. They share one id and one epoch, which is higher than all that was seen. */
-export function claimsTogether(members: readonly Candidate[]): NewClaim[] {
-  const statusOf = ({ answer }: Candidate) => answer as ManagerStatus;
-  const epoch = Math.max(...members.map((one) => statusOf(one).lastEpoch)) + 1;
-  const stem = `${idBeginning}${members[0]?.pod.uid}-${epoch}`;
-  const byZone = Object.groupBy(members, ({ zone }) => zone.workload.name);
-  return Object.entries(byZone).map(([zone, some = []]): NewClaim => {
-    const ordinals = some.map(({ pod }) => pod.ordinal).sort((one, other) => one - other);
-    return {
-      ...{ id: `${stem}/${zone}`, kind: "process", zone, mode: "coordinated", phase: togetherPhases.preparing, epoch },
-      ...{ members: ordinals.map((ordinal) => ({ first: ordinal, last: ordinal })), terms: "announced" },
-      uids: Object.fromEntries(some.map(({ pod }) => [pod.name, pod.uid])),
-      processes: Object.fromEntries(some.map((one) => [one.pod.name, statusOf(one).processId ?? ""])),
-      anchor: { resource: "statefulsets", name: zone, annotation: restartId.key },
-    };
-  });
 }

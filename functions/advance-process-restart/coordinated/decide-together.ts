@@ -12,7 +12,7 @@ import { drainMs, longestMs, longestRestrictionMs, mostAttempts } from "../decid
 import { callIn, shownTogether, stemOf, togetherPhases } from "./phases.ts";
 
 /** A pod that stands at the name of a member. */
-export interface Member {
+export interface TogetherMember {
   readonly claim: KnownClaim;
   readonly statefulSet: StatefulSet;
   readonly pod: Pod;
@@ -26,7 +26,7 @@ export interface Member {
 export interface TogetherView {
   /** All claims of the restart, at least one. */
   readonly claims: readonly KnownClaim[];
-  readonly members: readonly Member[];
+  readonly members: readonly TogetherMember[];
   /** A member that is wanted, and that no pod stands for. */
   readonly missing: string | undefined;
   readonly isAnchored: boolean;
@@ -40,7 +40,7 @@ export type TogetherStep =
   /** Anchors and phases that do not show the restart yet are written. */
   | { readonly kind: "show"; readonly pods: readonly Pod[] }
   /** The files of these StatefulSets change. */
-  | { readonly kind: "copy"; readonly members: readonly Member[] }
+  | { readonly kind: "copy"; readonly members: readonly TogetherMember[] }
   /** All claims are written anew by one write, without the pods that are out, and then all process managers are called. */
   | { readonly kind: "move"; readonly phase: string; readonly epoch: number; readonly out?: ReadonlySet<string> }
   /** What the restart has changed in the database is undone. */
@@ -49,7 +49,7 @@ export type TogetherStep =
   | { readonly kind: "end"; readonly failed: ReadonlySet<string>; readonly message: string };
 
 /** A member whose process manager has answered for its pod. */
-type Heard = Member & { readonly answer: ManagerStatus };
+type AnsweringMember = TogetherMember & { readonly answer: ManagerStatus };
 
 const waitFor = (guard: string, message: string): TogetherStep => ({ kind: "wait", guard, message });
 
@@ -59,23 +59,23 @@ const downStates: ReadonlySet<string> = new Set(["stopped", "killed"]);
 export function decideTogether(view: TogetherView): TogetherStep {
   const { claims, members, isAnchored } = view;
   const { phase } = first(claims);
-  const heard = members.filter(isHeard);
-  const silent = members.filter((one) => !isHeard(one));
+  const answering = members.filter(isAnswering);
+  const silent = members.filter((one) => !isAnswering(one));
   const isBefore = callIn(phase) !== "start";
-  const leaving = isBefore ? leave(view, heard, silent) : undefined;
+  const leaving = isBefore ? leave(view, answering, silent) : undefined;
   if (leaving !== undefined) return leaving;
   const behind = members.filter((one) => !isShown(one, isBefore));
   if (behind.length > 0 || !isAnchored) return { kind: "show", pods: behind.map(({ pod }) => pod) };
-  const again = callAgain(view, heard);
+  const again = callAgain(view, answering);
   if (again !== undefined) return again;
   const [mute] = silent;
   if (mute !== undefined) return waitForSilent(mute, isBefore);
-  return (steps[phase] ?? stepOfStart)(view, heard);
+  return (steps[phase] ?? stepOfStart)(view, answering);
 }
 
-type Decider = (view: TogetherView, heard: readonly Heard[]) => TogetherStep;
+type TogetherDecider = (view: TogetherView, answering: readonly AnsweringMember[]) => TogetherStep;
 
-const steps: Readonly<Record<string, Decider>> = {
+const steps: Readonly<Record<string, TogetherDecider>> = {
   [togetherPhases.preparing]: stepOfFiles,
   [togetherPhases.restricting]: stepOfRestriction,
   [togetherPhases.flushing]: ({ claims }) => move(claims, togetherPhases.stopping),
@@ -90,21 +90,21 @@ export function first(claims: readonly KnownClaim[]): KnownClaim {
   return claim;
 }
 
-function isHeard(member: Member): member is Heard {
+function isAnswering(member: TogetherMember): member is AnsweringMember {
   return "podUid" in member.answer && member.answer.podUid === member.pod.uid;
 }
 
 /** True for another pod than the claim names: it is a member in its place. */
-function isAnew({ claim, pod }: Member): boolean {
+function isAnew({ claim, pod }: TogetherMember): boolean {
   return claim.uids?.[pod.name] !== pod.uid;
 }
 
-function isTakenOff(member: Member): boolean {
+function isTakenOff(member: TogetherMember): boolean {
   return !isAnew(member) && member.pod.restart?.text === undefined;
 }
 
 /** After the barrier a phase that was taken off stays away. */
-function isShown(member: Member, isBefore: boolean): boolean {
+function isShown(member: TogetherMember, isBefore: boolean): boolean {
   const { restart } = member.pod;
   if (!isBefore && isTakenOff(member)) return true;
   return restart?.phase === shownTogether(member.claim.phase) && restart.id === stemOf(member.claim);
@@ -115,52 +115,56 @@ function move(claims: readonly KnownClaim[], phase: string, epoch = first(claims
 }
 
 /** Higher than any that a process manager has seen. */
-function nextEpoch(claims: readonly KnownClaim[], heard: readonly Heard[]): number {
-  return Math.max(...claims.map(({ epoch = 0 }) => epoch), ...heard.map(({ answer }) => answer.lastEpoch)) + 1;
+function nextEpoch(claims: readonly KnownClaim[], answering: readonly AnsweringMember[]): number {
+  return Math.max(...claims.map(({ epoch = 0 }) => epoch), ...answering.map(({ answer }) => answer.lastEpoch)) + 1;
 }
 
 /** Before the barrier: a person withdraws the restart, or takes out a pod that does not answer; or a pod was made anew. */
-function leave({ claims }: TogetherView, heard: readonly Heard[], silent: readonly Member[]): TogetherStep | undefined {
-  const isCancelled = ({ pod }: Member) => pod.restart?.phase === "cancel";
-  const epoch = nextEpoch(claims, heard);
-  if (heard.some(isTakenOff) || [...heard, ...silent].some(isCancelled))
+function leave(
+  { claims }: TogetherView,
+  answering: readonly AnsweringMember[],
+  silent: readonly TogetherMember[],
+): TogetherStep | undefined {
+  const isCancelled = ({ pod }: TogetherMember) => pod.restart?.phase === "cancel";
+  const epoch = nextEpoch(claims, answering);
+  if (answering.some(isTakenOff) || [...answering, ...silent].some(isCancelled))
     return move(claims, togetherPhases.withdrawing, epoch);
   const out = new Set(silent.filter(isTakenOff).map(({ pod }) => pod.name));
   const { phase } = first(claims);
   if (out.size > 0) return { kind: "move", phase, epoch, out };
-  return heard.some(isAnew) ? move(claims, phase, epoch) : undefined;
+  return answering.some(isAnew) ? move(claims, phase, epoch) : undefined;
 }
 
-function waitForSilent({ pod, answer }: Member, isBefore: boolean): TogetherStep {
+function waitForSilent({ pod, answer }: TogetherMember, isBefore: boolean): TogetherStep {
   const why = "silence" in answer ? answer.silence : "another pod answers by its name";
-  const rest = isBefore ? "; no process starts before: take its phase off, and it is out of the restart" : "";
+  const rest = isBefore ? "; nothing starts before: take its phase off, and it is out of the restart" : "";
   return waitFor("manager-silent", `the server of ${pod.name} reports nothing: ${why}${rest}`);
 }
 
 /** True once the process manager has the call of the claims: it refuses all earlier ones. */
-function isCalled({ claim, answer }: Heard): boolean {
+function isCalled({ claim, answer }: AnsweringMember): boolean {
   return answer.lastEpoch === claim.epoch && answer.restartId === stemOf(claim);
 }
 
 /** Calls that have not arrived are sent again when their first sender must have given up. */
-function callAgain({ claims, nowMs }: TogetherView, heard: readonly Heard[]): TogetherStep | undefined {
+function callAgain({ claims, nowMs }: TogetherView, answering: readonly AnsweringMember[]): TogetherStep | undefined {
   const { phase, epoch = 1, stampMs } = first(claims);
-  const uncalled = heard.filter((one) => !isCalled(one));
+  const uncalled = answering.filter((one) => !isCalled(one));
   const [one] = uncalled;
   if (callIn(phase) === undefined || one === undefined) return undefined;
   if (nowMs - stampMs < finishAfterMs)
     return waitFor("restart-calling", `the server of ${one.pod.name} has not confirmed ${callIn(phase)} yet`);
   const isStale = uncalled.some(({ answer }) => answer.lastEpoch >= epoch);
-  return move(claims, phase, isStale ? nextEpoch(claims, heard) : epoch);
+  return move(claims, phase, isStale ? nextEpoch(claims, answering) : epoch);
 }
 
 /** No pod comes or goes now, so that none starts with the new files before the others. */
-function stepOfFiles({ claims, restriction }: TogetherView, heard: readonly Heard[]): TogetherStep {
-  const differing = heard.filter(({ files }) => files?.kind === "differs");
+function stepOfFiles({ claims, restriction }: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
+  const differing = answering.filter(({ files }) => files?.kind === "differs");
   if (differing.length > 0) return { kind: "copy", members: differing };
-  for (const { pod, files, answer, claim } of heard) {
+  for (const { pod, files, answer, claim } of answering) {
     if (files?.kind === "blocked") return { kind: "wait", ...files.blocked };
-    const sum = files?.kind === "same" ? files.sum : sumOf(claim, heard);
+    const sum = files?.kind === "same" ? files.sum : sumOf(claim, answering);
     if (sum === answer.mountedSum) continue;
     const sums = `expected are those of the sum ${sum ?? "none"}, and mounted are those of ${answer.mountedSum ?? "none"}`;
     return waitFor("config-coming", `the kubelet brings files to ${pod.name}: ${sums}`);
@@ -170,8 +174,8 @@ function stepOfFiles({ claims, restriction }: TogetherView, heard: readonly Hear
 }
 
 /** The files that all members of a StatefulSet have, as the first one reports them. */
-export function sumOf({ zone }: KnownClaim, members: readonly Member[]): string | undefined {
-  const found = members.filter(isHeard).find(({ claim }) => claim.zone === zone);
+export function sumOf({ zone }: KnownClaim, members: readonly TogetherMember[]): string | undefined {
+  const found = members.filter(isAnswering).find(({ claim }) => claim.zone === zone);
   return found?.answer.mountedSum;
 }
 
@@ -190,31 +194,31 @@ function stepOfRestriction({ claims, nowMs, restriction }: TogetherView): Togeth
   return waitFor("database-unknown", message);
 }
 
-function stepOfStop({ claims, nowMs }: TogetherView, heard: readonly Heard[]): TogetherStep {
+function stepOfStop({ claims, nowMs }: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
   const { phase, stampMs } = first(claims);
-  const running = heard.filter(({ answer }) => !downStates.has(answer.state));
+  const running = answering.filter(({ answer }) => !downStates.has(answer.state));
   const [one] = running;
-  if (one === undefined) return move(claims, togetherPhases.starting, nextEpoch(claims, heard));
+  if (one === undefined) return move(claims, togetherPhases.starting, nextEpoch(claims, answering));
   const graceMs = Math.max(...running.map(({ statefulSet }) => statefulSet.graceMs));
   const isLate = nowMs - stampMs >= graceMs + drainMs;
   if (phase === togetherPhases.stopping && isLate && running.every(({ answer }) => answer.lastCommand === "stop"))
-    return move(claims, togetherPhases.killing, nextEpoch(claims, heard));
-  const message = `${running.length} of ${heard.length} processes are not down, and none starts before: ${one.pod.name} is ${one.answer.state}`;
+    return move(claims, togetherPhases.killing, nextEpoch(claims, answering));
+  const message = `${running.length} of ${answering.length} processes are not down, and none starts before: ${one.pod.name} is ${one.answer.state}`;
   return waitFor("restart-stopping", message);
 }
 
-function isRunningAnew(member: Heard): boolean {
+function isRunningAnew(member: AnsweringMember): boolean {
   const { claim, pod, answer } = member;
   return answer.state === "started" && (isAnew(member) || answer.processId !== claim.processes?.[pod.name]);
 }
 
-function stepOfStart(view: TogetherView, heard: readonly Heard[]): TogetherStep {
+function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
   const { claims, missing, nowMs } = view;
   const { stampMs, sinceMs = stampMs, hold } = first(claims);
-  const isBack = (one: Heard) => isRunningAnew(one) && isTrue(one.membership);
-  const away = heard.filter((one) => !isBack(one));
+  const isBack = (one: AnsweringMember) => isRunningAnew(one) && isTrue(one.membership);
+  const away = answering.filter((one) => !isBack(one));
   const failed = away.filter(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
-  const isOver = failed.length > 0 && heard.every((one) => one.answer.state === "started" || failed.includes(one));
+  const isOver = failed.length > 0 && answering.every((one) => one.answer.state === "started" || failed.includes(one));
   if (isOver || nowMs - sinceMs >= longestMs) {
     const names = away.map(({ pod }) => pod.name);
     const why = isOver ? `${mostAttempts} starts have failed` : "not all have come back within an hour";
@@ -225,12 +229,12 @@ function stepOfStart(view: TogetherView, heard: readonly Heard[]): TogetherStep 
   if (one !== undefined) return waitForStart(one);
   // A pod may be ready only once all its shards have their copies, which are allocated to no node before that.
   if (hold === true) return { kind: "release" };
-  const unready = heard.find(({ pod, statefulSet }) => !isAvailable(pod, statefulSet.minReadySeconds, nowMs));
+  const unready = answering.find(({ pod, statefulSet }) => !isAvailable(pod, statefulSet.minReadySeconds, nowMs));
   if (unready !== undefined) return waitForStart(unready);
   return { kind: "end", failed: new Set(), message: "all are back" };
 }
 
-function waitForStart({ pod, answer, membership }: Heard): TogetherStep {
+function waitForStart({ pod, answer, membership }: AnsweringMember): TogetherStep {
   if (membership !== undefined && "unknown" in membership)
     return waitFor("database-unknown", `whether the node of ${pod.name} is a member is unknown: ${membership.unknown}`);
   if (membership?.value === false)
@@ -239,14 +243,15 @@ function waitForStart({ pod, answer, membership }: Heard): TogetherStep {
 }
 
 /** No process is left down. All have the call of the last epoch, so that no earlier one has an effect any more. */
-function stepOfWithdrawal(view: TogetherView, heard: readonly Heard[]): TogetherStep {
-  const isRunning = (one: Heard) => one.answer.state === "started" && (!isRunningAnew(one) || isTrue(one.membership));
-  const down = heard.find((one) => !isRunning(one));
+function stepOfWithdrawal(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
+  const isRunning = (one: AnsweringMember) =>
+    one.answer.state === "started" && (!isRunningAnew(one) || isTrue(one.membership));
+  const down = answering.find((one) => !isRunning(one));
   if (down === undefined) return { kind: "end", failed: new Set(), message: "the restart is withdrawn" };
-  return stepOfDown(view, heard, down);
+  return stepOfDown(view, answering, down);
 }
 
-function stepOfDown(view: TogetherView, heard: readonly Heard[], down: Heard): TogetherStep {
-  const failed = heard.some(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
-  return failed ? stepOfStart(view, heard) : waitForStart(down);
+function stepOfDown(view: TogetherView, answering: readonly AnsweringMember[], down: AnsweringMember): TogetherStep {
+  const failed = answering.some(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
+  return failed ? stepOfStart(view, answering) : waitForStart(down);
 }

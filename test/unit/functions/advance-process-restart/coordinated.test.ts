@@ -110,7 +110,7 @@ test("manager-silent: while a member does not answer no process starts, and with
   stage.silent.add(middle);
   for (let steps = 0; steps < 12; steps++) await stage.step();
   assert.deepEqual([stage.guard, stage.manager(last).state], ["manager-silent", "stopped"]);
-  assert.match(stage.verdicts.at(-1)?.message ?? "", /no process starts before: take its phase off/);
+  assert.match(stage.verdicts.at(-1)?.message ?? "", /nothing starts before: take its phase off/);
   stage.isBarrierKept = false;
   stage.write(middle, null);
   await stage.ended();
@@ -172,7 +172,7 @@ test("a phase on a StatefulSet restarts all of its processes together, and is ta
 });
 
 test("restart-beside-others: nothing is claimed while another claim or a reservation stands, and nothing before 10 s", () => {
-  const zones = [managed("a", "●●●")];
+  const zones = [managed("a", "nnn")];
   const together = { zones, candidates: [], claims: [], gatheredMs: 10_000 } as const;
   assert.equal(blockedTogether(together), undefined);
   assert.equal(blockedTogether({ ...together, gatheredMs: 9_999 })?.guard, "restart-gathering");
@@ -183,8 +183,8 @@ test("restart-beside-others: nothing is claimed while another claim or a reserva
 });
 
 test("restart-manager-missing: no process of a group stops together with others while one StatefulSet names no process manager", () => {
-  const { restart: _, ...workload } = managed("b", "●●●").workload;
-  const zones = [managed("a", "●●●"), { ...managed("b", "●●●"), workload }];
+  const { restart: _, ...workload } = managed("b", "nnn").workload;
+  const zones = [managed("a", "nnn"), { ...managed("b", "nnn"), workload }];
   const blocked = blockedTogether({ zones, candidates: [], claims: [], gatheredMs: 10_000 });
   assert.equal(blocked?.guard, "restart-manager-missing");
 });

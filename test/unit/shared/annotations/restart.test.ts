@@ -94,13 +94,13 @@ test("a StatefulSet names both Secrets with files, or neither", () => {
   }
 });
 
-test("schedule-rolling on a StatefulSet is for each of its pods, and any other phase there is malformed", () => {
+test("schedule-rolling and schedule-coordinated on a StatefulSet are for each of its pods, and any other phase there is malformed", () => {
   const phased = (text: string) => parseRestart(annotated({ ...manager, [phase]: text }));
   assert.equal(phased("schedule-rolling")?.phaseOfAll, "schedule-rolling");
   assert.equal(phased("schedule")?.phaseOfAll, undefined);
   assert.match(
     phased("schedule")?.malformed[0]?.message ?? "",
-    /write schedule-rolling, to restart the process of each/,
+    /write schedule-rolling, to restart the processes of its pods/,
   );
   assert.notEqual(phased("schedule")?.manager, undefined);
   assert.equal(parseRestart(annotated({ [phase]: "schedule-rolling" })), undefined, "no process manager is named");

@@ -1,0 +1,47 @@
+/** Restarts of all nodes of a database at once: its setting and its marker are gone at the end. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DatabaseStage } from "./stage.ts";
+
+const names = [2, 1, 0].map((ordinal) => `group-a-${ordinal}`);
+
+async function begun(): Promise<DatabaseStage> {
+  const stage = new DatabaseStage();
+  await stage.begun();
+  for (const one of names) stage.write(one, "schedule-coordinated");
+  return stage;
+}
+
+const isOver = (stage: DatabaseStage) => names.every((one) => stage.phaseOf(one) === undefined);
+
+/** What is left of a restart: nothing. */
+function assertWhole(stage: DatabaseStage, when: string): void {
+  const starts = names.map((one) => stage.manager(one).starts);
+  assert.deepEqual([starts, stage.claims, stage.allocation], [[2, 2, 2], [], [undefined, undefined]], when);
+}
+
+test("all nodes of a database restart together: allocation is restricted before the first stop, and free when all are members", async () => {
+  const stage = await begun();
+  await stage.until("the stop", () => stage.manager("group-a-0").calls.length > 0);
+  const [value, marker] = stage.allocation;
+  assert.equal(value, "primaries");
+  assert.match(marker ?? "", /^coordinated-.*;previous=$|^coordinated-/);
+  await stage.until("the end", () => isOver(stage), 60);
+  assertWhole(stage, "at the end");
+  assert.equal(stage.writes.filter((one) => one === "POST /_flush").length, 1, "one flush for all");
+});
+
+test("a function that is dead after any of its writes or calls leaves a restart of all nodes that the next one ends", async () => {
+  const counted = await begun();
+  await counted.until("the end", () => isOver(counted), 60);
+  const { length } = counted.writes;
+  assert.ok(length > 20, counted.writes.join(", "));
+  for (let mostWrites = 1; mostWrites < length; mostWrites++) {
+    const stage = await begun();
+    stage.mostWrites = mostWrites;
+    await stage.untilDead();
+    stage.takeOver();
+    await stage.until(`the end after write ${mostWrites}`, () => isOver(stage) && stage.claims.length === 0, 80);
+    assertWhole(stage, `dead after write ${mostWrites}`);
+  }
+});
