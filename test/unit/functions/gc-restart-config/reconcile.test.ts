@@ -105,7 +105,7 @@ test("a Secret stays without the label, and where it was made anew under its nam
   await plain.sweeps(2);
   plain.expect("new");
   await plain.sweeps(6);
-  assert.equal(plain.has("plain"), true);
+  assert.deepEqual([plain.has("plain"), Object.keys(plain.known)], [true, ["new"]]);
 });
 
 test("a Secret stays while a template or a pod names it, also where a StatefulSet comes just before the removal", async () => {
