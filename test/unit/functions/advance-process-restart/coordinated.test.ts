@@ -188,3 +188,13 @@ test("restart-manager-missing: no process of a group stops together with others 
   const blocked = blockedTogether({ zones, candidates: [], claims: [], gatheredMs: 10_000 });
   assert.equal(blocked?.guard, "restart-manager-missing");
 });
+
+test("no process starts while one member stops slowly, and that one is killed after its grace period", async () => {
+  const stage = await stageOf();
+  stage.manager(last).ends = false;
+  stage.writeAll("schedule-coordinated");
+  await stage.until("the kill", () => stage.manager(last).calls.some((call) => call.startsWith("kill")), 90);
+  assert.deepEqual([stage.manager(middle).state, stage.manager(firstPod).starts], ["killed", 1]);
+  await stage.ended();
+  assert.deepEqual([stage.mostDown, stage.all.map(({ starts }) => starts)], [3, [2, 2, 2]]);
+});

@@ -180,3 +180,44 @@ test("a pod waits for its files until its process manager reports their sum", ()
   assert.equal(guardOf(same, "1:a", 179_999), "config-coming");
   assert.equal(guardOf(same, undefined, 180_000), "config-not-there");
 });
+
+test("processes that restart together get their files under their claims, and none stops before all members have them", async () => {
+  const stage = await begun();
+  const names = [2, 1, 0].map((ordinal) => `group-a-${ordinal}`);
+  for (const one of names) stage.write(one, "schedule-coordinated");
+  await stage.until("the copy", () => mountedIn(stage)?.data?.["key.bin"] !== undefined);
+  assert.deepEqual([stage.claims.length, stage.claims[0]?.phase], [1, "preparing"]);
+  for (const one of names.slice(1)) bring(stage, one, wantedSum);
+  for (let steps = 0; steps < 3; steps++) await stage.step();
+  assert.deepEqual([stage.guard, stage.manager(pod).calls], ["config-coming", []]);
+  for (const one of names) bring(stage, one, wantedSum);
+  await stage.until("the end", () => names.every((one) => stage.phaseOf(one) === undefined));
+  assert.deepEqual(
+    names.map((one) => [stage.manager(one).running, stage.manager(one).starts]),
+    names.map(() => [wantedSum, 2]),
+  );
+});
+
+test("processes that have failed together start again together, without a person, when other files are expected", async () => {
+  const stage = await begun();
+  const names = [2, 1, 0].map((ordinal) => `group-a-${ordinal}`);
+  const managers = names.map((one) => stage.manager(one));
+  for (const one of names) stage.write(one, "schedule-coordinated");
+  for (const one of managers) one.isWhole = false;
+  for (const one of names) bring(stage, one, wantedSum);
+  await stage.until("the failure", () => names.every((one) => stage.phaseOf(one) === "failed"));
+  for (let steps = 0; steps < 15; steps++) await stage.step();
+  assert.deepEqual([stage.claims, names.map((one) => stage.phaseOf(one))], [[], names.map(() => "failed")]);
+  const mended = { "db.yml": "third" };
+  const sum = sumOfSecret({ data: encoded(mended) });
+  stage.world.store.patch("secrets", { namespace, name: "wanted" }, {
+    data: { ...encoded(mended), "key.bin": null },
+  } as never);
+  for (const one of managers) one.isWhole = true;
+  for (const one of names) bring(stage, one, sum);
+  await stage.until("the end", () => names.every((one) => stage.phaseOf(one) === undefined), 80);
+  assert.deepEqual(
+    managers.map(({ running }) => running),
+    names.map(() => sum),
+  );
+});

@@ -45,3 +45,17 @@ test("a function that is dead after any of its writes or calls leaves a restart 
     assertWhole(stage, `dead after write ${mostWrites}`);
   }
 });
+
+test("pods that are ready only when all copies are allocated get them: the setting is undone once all nodes are members", async () => {
+  const stage = await begun();
+  const target = { namespace: "db", name: "group-a-1" };
+  await stage.until("the stop", () => stage.manager("group-a-1").state === "stopped");
+  stage.world.kubelet.breakPod(target, "Unready");
+  await stage.until("the release", () => stage.claims[0]?.hold === false);
+  assert.deepEqual(stage.allocation, [undefined, undefined]);
+  for (let steps = 0; steps < 3; steps++) await stage.step();
+  assert.equal(stage.claims.length, 1, "the claim waits for the pod");
+  stage.world.kubelet.healPod(target);
+  await stage.until("the end", () => isOver(stage), 60);
+  assertWhole(stage, "at the end");
+});
