@@ -189,7 +189,7 @@ test("restart-manager-missing: no process of a group stops together with others 
   assert.equal(blocked?.guard, "restart-manager-missing");
 });
 
-test("no process starts while one member stops slowly, and that one is killed after its grace period", async () => {
+test("no process starts while a member stops slowly, and the slow process is killed after its grace period", async () => {
   const stage = await stageOf();
   stage.manager(last).ends = false;
   stage.writeAll("schedule-coordinated");
