@@ -1,0 +1,46 @@
+/** A snapshot of one group at rest: a test states only what differs. */
+
+import { guards as rolloutGuards } from "../../../../functions/advance-zone-rollout/guards.ts";
+import { guards as evictionGuards } from "../../../../functions/evaluate-eviction/guards.ts";
+import { decide } from "../../../../functions/show-status/decide.ts";
+import type {
+  GroupSnapshot,
+  LedgerState,
+  ReadLedger,
+  SeenEvent,
+  StatusSnapshot,
+} from "../../../../functions/show-status/snapshot.ts";
+import type { Status } from "../../../../functions/show-status/status.ts";
+import { namespace, nowMs, self, zone } from "../advance-zone-rollout/given.ts";
+
+export const guards = { [self]: rolloutGuards, "evaluate-eviction": evictionGuards };
+
+export const minute = 60_000;
+
+/** The time so many minutes before the present, as the status prints it. */
+export function ago(minutes: number): string {
+  return new Date(nowMs - minutes * minute).toISOString();
+}
+
+export function ledger(changes: Partial<ReadLedger> = {}): LedgerState {
+  return { kind: "read", open: [], claims: [], verdicts: {}, ...changes };
+}
+
+/** A ledger with one verdict of a rollout. */
+export function waitingFor(guard: string, minutes: number, zoneName = "a"): LedgerState {
+  const since = nowMs - minutes * minute;
+  return ledger({ verdicts: { [self]: { guard, zone: zoneName, sentence: `${zoneName}: waits`, since, at: nowMs } } });
+}
+
+export function groupOf(changes: Partial<GroupSnapshot> = {}): GroupSnapshot {
+  const key = { namespace, group: "group" };
+  return { key, zones: [zone("a", "nnn")], ledger: ledger(), stuckSinceMs: new Map(), ...changes };
+}
+
+export function event(reason: string, message: string, minutes: number, object = "a"): SeenEvent {
+  return { namespace, object, reason, message, atMs: nowMs - minutes * minute };
+}
+
+export function statusOf(group: Partial<GroupSnapshot> = {}, rest: Partial<StatusSnapshot> = {}): Status {
+  return decide({ nowMs, guards, groups: [groupOf(group)], events: [], leftOut: [], ...rest });
+}
