@@ -2,7 +2,7 @@
 import { explainGuard, type Guards } from "../shared/base/guards.ts";
 import { countDown, readyPods, type Zone } from "../shared/groups/zones.ts";
 import { isStatefulSet, isWanted, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
-import type { GroupSnapshot, LedgerState } from "./snapshot.ts";
+import type { GroupLedger, GroupSnapshot } from "./snapshot.ts";
 import {
   type Cell,
   type CellRun,
@@ -54,7 +54,7 @@ export function isDone(zones: readonly Zone<ZoneWorkload>[]): boolean {
   });
 }
 
-function stateOf(zones: readonly Zone<ZoneWorkload>[], ledger: LedgerState, isAsked: boolean): GroupState {
+function stateOf(zones: readonly Zone<ZoneWorkload>[], ledger: GroupLedger, isAsked: boolean): GroupState {
   if (!isDone(zones)) return "working";
   if (isAsked) return "done";
   if (ledger.kind === "read") return ledger.open.length + ledger.claims.length === 0 ? "idle" : "done";

@@ -19,13 +19,13 @@ export interface GroupSnapshot {
   readonly key: GroupKey;
   /** The zones by name, with the open reservations and the claims of the ledger. */
   readonly zones: readonly Zone<ZoneWorkload>[];
-  readonly ledger: LedgerState;
+  readonly ledger: GroupLedger;
   /** Since when this process has seen pods that only another revision mends, by uid, in milliseconds since the epoch. */
   readonly stuckSinceMs: ReadonlyMap<string, number>;
 }
 
 /** `absent`: nothing is reserved. `unlisted`: the Leases could not be listed, so that nothing shows what is reserved. */
-export type LedgerState = ReadLedger | UnreadableLedger | { readonly kind: "absent" | "unlisted" };
+export type GroupLedger = ReadLedger | UnreadableLedger | { readonly kind: "absent" | "unlisted" };
 
 export interface ReadLedger extends Pick<LedgerContents, "claims" | "verdicts"> {
   readonly kind: "read";

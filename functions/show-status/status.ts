@@ -1,6 +1,6 @@
 /**
- * The status: one JSON document about all served groups. Fields that `kubectl sluice why -o json` has keep their names. Fields are
- * added, and neither renamed nor removed. Times are RFC 3339, by the API server's clock.
+ * The status: one JSON document about all served groups. Fields that `kubectl sluice why -o json` has keep their names. Fields
+ * are added, and neither renamed nor removed. Times are RFC 3339, by the API server's clock.
  */
 import type { GuardExplanation } from "../shared/base/guards.ts";
 import type { WhyDown } from "../shared/groups/zones.ts";
@@ -18,8 +18,8 @@ export interface Status {
 }
 
 /**
- * `done`: every wanted pod is ready at the wanted revision. `idle`: also nothing is reserved or claimed, and no eviction waited or
- * was refused in the last two minutes. `working`: neither.
+ * `done`: every wanted pod is ready at the wanted revision. `idle`: also nothing is reserved or claimed, and no eviction waited
+ * or was refused in the last two minutes. `working`: neither.
  */
 export type GroupState = "idle" | "done" | "working";
 

@@ -50,7 +50,7 @@ export function fillTodo({ todo }: Pick<Guard, "todo">, places: GuardPlaces): st
   });
 }
 
-/** What is shown about a guard besides a message. Both are null for a guard that this version does not know: it needs no person. */
+/** What is shown about a guard besides a message. Both are null for a guard that this version does not know. */
 export interface GuardExplanation {
   readonly ends: GuardEnd | null;
   /** One request, or one command, with the names of the places. */

@@ -4,8 +4,8 @@ import { guards as rolloutGuards } from "../../../../functions/advance-zone-roll
 import { guards as evictionGuards } from "../../../../functions/evaluate-eviction/guards.ts";
 import { decide } from "../../../../functions/show-status/decide.ts";
 import type {
+  GroupLedger,
   GroupSnapshot,
-  LedgerState,
   ReadLedger,
   SeenEvent,
   StatusSnapshot,
@@ -22,12 +22,12 @@ export function ago(minutes: number): string {
   return new Date(nowMs - minutes * minute).toISOString();
 }
 
-export function ledger(changes: Partial<ReadLedger> = {}): LedgerState {
+export function ledger(changes: Partial<ReadLedger> = {}): GroupLedger {
   return { kind: "read", open: [], claims: [], verdicts: {}, ...changes };
 }
 
 /** A ledger with one verdict of a rollout. */
-export function waitingFor(guard: string, minutes: number, zoneName = "a"): LedgerState {
+export function waitingFor(guard: string, minutes: number, zoneName = "a"): GroupLedger {
   const since = nowMs - minutes * minute;
   return ledger({ verdicts: { [self]: { guard, zone: zoneName, sentence: `${zoneName}: waits`, since, at: nowMs } } });
 }

@@ -50,6 +50,11 @@ test("the cells of a zone are runs of like pods, in the order of ordinals, howev
   ]);
   assert.deepEqual(cellsOf("a", "", { replicas: 3, start: 5 }), ["5-7 missing"]);
   assert.deepEqual(cellsOf("a", "n", { replicas: mostReplicas }), ["0-0 ready", `1-${mostReplicas - 1} missing`]);
+  assert.deepEqual(cellsOf("a", "n..", { reserved: [reservation("a-5")] }), [
+    "0-0 ready",
+    "1-2 missing",
+    "5-5 reserved",
+  ]);
   assert.deepEqual(cellsOf("a", "n", { start: 2, reserved: [reservation("a-0"), reservation("a-5")] }), [
     "0-0 reserved",
     "2-2 ready",

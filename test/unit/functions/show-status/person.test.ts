@@ -48,9 +48,13 @@ test("another guard needs a person if no pod has become ready for 30 min", () =>
 });
 
 test("a group that is done needs no person for a guard that ends by itself", () => {
-  const zones = [zone("a", "n", { extra: [pod("a-0", { revision: "new", readySinceMs: 0 })] })];
+  const zones = [zone("a", ".", { extra: [pod("a-0", { revision: "new", readySinceMs: 0 })] })];
   assert.deepEqual(reasonsOf({ zones, ledger: waitingFor("done", 600) }), []);
   assert.deepEqual(reasonsOf({ zones, ledger: waitingFor("zone-settling", 600) }), []);
+});
+
+test("a function that has nothing to do needs no person, although the group is not done", () => {
+  assert.deepEqual(reasonsOf({ zones: [zone("a", "...")], ledger: waitingFor("done", 600) }), []);
 });
 
 test("a pod that only another revision mends needs a person after 5 min", () => {
