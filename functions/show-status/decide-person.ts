@@ -89,12 +89,10 @@ function malformed({ key: { namespace }, zones }: GroupSnapshot): PersonEntry[] 
 function overdueClaims({ key: { namespace }, zones, ledger }: GroupSnapshot, nowMs: number): PersonEntry[] {
   if (ledger.kind !== "read") return [];
   const workloads = zones.map(({ workload }) => workload).filter(isStatefulSet);
-  const isOverdue = (claim: KnownClaim) =>
-    nowMs >
-    dueMs(
-      claim,
-      workloads.find(({ name }) => name === claim.zone),
-    );
+  const isOverdue = (claim: KnownClaim) => {
+    const workload = workloads.find(({ name }) => name === claim.zone);
+    return nowMs > dueMs(claim, workload);
+  };
   return ledger.claims.flatMap((claim): PersonEntry[] => {
     if (!claim.isKnown || !isOverdue(claim)) return [];
     const since = formatTime(claim.sinceMs ?? claim.stampMs);
