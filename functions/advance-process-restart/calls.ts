@@ -23,6 +23,8 @@ export interface ManagerStatus {
   readonly mountedSum: string | undefined;
   /** The sum that the last call named, or else that of the files which the process has; undefined where neither is known. */
   readonly triedSum: string | undefined;
+  /** The sum that the process was started with; undefined where it is not known. */
+  readonly runningSum?: string | undefined;
   /** The highest epoch of a call; 0 before the first one. */
   readonly lastEpoch: number;
   /** The restart of that call. */
@@ -63,6 +65,7 @@ export function parseStatus(body: string): ManagerStatus | undefined {
     attempts: countOf(fields.attempts),
     mountedSum: sum !== undefined && sumPattern.test(sum) ? sum : undefined,
     triedSum: textOf(fields.stagedChecksum) ?? textOf(fields.runningChecksum),
+    runningSum: textOf(fields.runningChecksum),
     lastEpoch: countOf(fields.lastEpoch),
     restartId: textOf(fields.restartId),
     lastCommand: textOf(fields.lastCommand),

@@ -3,7 +3,8 @@
  * Role of the user lets Sluice read and patch them by their names.
  */
 
-import { restartConfig, restartMounted } from "../shared/annotations/restart.ts";
+import { read } from "../shared/annotations/entry.ts";
+import { restartConfig, restartMode, restartMounted } from "../shared/annotations/restart.ts";
 import { BoundedMap } from "../shared/base/bounded-map.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
@@ -11,6 +12,7 @@ import { apiMessage, type ClusterError, hasCode, lackOf, type SecretObject } fro
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { FilesCopy, FilesState } from "./decide-files.ts";
+import { readSettings } from "./drift/settings.ts";
 import { sumOf } from "./process-manager/kept-files.ts";
 
 /** What a process remembers of a group's files. Losing it costs time. */
@@ -52,6 +54,8 @@ export async function readFiles(
   if ("guard" in mounted) return { kind: "blocked", blocked: mounted };
   if (Object.keys(expected.data ?? {}).length === 0)
     return blocked("restart-config-missing", `the Secret ${files.expected} is empty: write its files`);
+  const unreadable = blockedByMainFile(expected);
+  if (unreadable !== undefined) return { kind: "blocked", blocked: unreadable };
   const sum = sumOfSecret(expected);
   if (sumOfSecret(mounted) === sum) return { kind: "same", sum };
   const stays = `the files of ${files.expected} cannot be copied into ${files.mounted}`;
@@ -63,9 +67,17 @@ export async function readFiles(
   return { kind: "differs", sum, copy };
 }
 
+/** The database could not read it either. A person who restarts by hand may know better. */
+function blockedByMainFile({ metadata, data }: SecretObject): Blocked | undefined {
+  const settings = readSettings(data);
+  if (!("unreadable" in settings) || read(restartMode, metadata) === "by-hand") return undefined;
+  const message = `the files of ${metadata.name} restart nothing: ${settings.unreadable}`;
+  return { guard: "restart-config-unreadable", message };
+}
+
 const blocked = (guard: string, message: string): FilesState => ({ kind: "blocked", blocked: { guard, message } });
 
-async function readSecret(
+export async function readSecret(
   { cluster }: Context,
   { namespace, restart }: StatefulSet,
   name: string,

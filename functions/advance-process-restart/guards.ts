@@ -51,6 +51,14 @@ export const guards: Guards = {
     "a Secret with files may not be read or written, or cannot take the files",
     "write the Role, or make the Secret smaller, or without immutable",
   ),
+  "restart-config-unreadable": person(
+    "a main file cannot be parsed, so that it restarts nothing",
+    "mend the file that the message names",
+  ),
+  "restart-config-disagrees": person(
+    "files change what all nodes of the group must have in common, and other expected files of the group do not agree",
+    "write the same into the Secret that the message names",
+  ),
   "config-coming": itself(
     "the files are on their way to the pod",
     "nothing: a kubelet brings files within two minutes",

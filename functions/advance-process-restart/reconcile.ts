@@ -5,9 +5,10 @@ import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { actOn, eventPolicy, reportPhases } from "./act.ts";
 import { endOf } from "./advance.ts";
 import { decide, type RestartSnapshot, type RestartTarget } from "./decide.ts";
+import { withDrift } from "./drift/reconcile.ts";
 import { ask, isManaged, name, observe } from "./observe.ts";
 
-export const restarting: ClaimingFunction<RestartSnapshot, RestartTarget> = {
+const byPhases: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   name,
   claimKind: "process",
   eventPolicy,
@@ -19,3 +20,5 @@ export const restarting: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   actOn,
   after: reportPhases,
 };
+
+export const restarting = withDrift(byPhases);

@@ -61,6 +61,8 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/rebalance-secret": onBoth,
   "sluice.dev/rebalance-state": onBoth,
   "sluice.dev/restart-id": {},
+  "sluice.dev/restart-reason": {},
+  "sluice.dev/restart-mode": {},
   "sluice.dev/restart-manager": onBoth,
   "sluice.dev/restart-manager-secret": onBoth,
   "sluice.dev/restart-database": onBoth,

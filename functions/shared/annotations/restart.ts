@@ -53,6 +53,22 @@ function parseManagerUrl(text: string): ManagerUrl | undefined {
   return url?.path === "/" ? { scheme: url.scheme, port: url.port } : undefined;
 }
 
+export const restartReason = annotationOn("Pod", { isWrittenByUs: true })("sluice.dev/restart-reason", nonEmptyText, {
+  grammar: "drift, rolling or coordinated, and the sum of the expected files",
+  fallback: "absent: a person has asked for the restart",
+  meaning: "for which files Sluice has asked for the pod's restart: it asks once for each; written by us",
+});
+
+/** How the processes of a Secret's files restart when these change. */
+export const restartModes = ["rolling", "coordinated", "by-hand"] as const;
+export type RestartMode = (typeof restartModes)[number];
+
+export const restartMode = annotationOn("Secret")("sluice.dev/restart-mode", oneOf(restartModes), {
+  grammar: restartModes.join(", "),
+  fallback: "absent: the settings that change decide; malformed: by-hand",
+  meaning: "how processes restart when the files of this Secret change; by-hand: not without a person",
+});
+
 export const restartManager = onStatefulSet("sluice.dev/restart-manager", parseManagerUrl, {
   grammar: "http://:PORT or https://:PORT, without a host: it is the pod's own",
   fallback: "no process of its pods is restarted",
@@ -177,6 +193,8 @@ export const restartEntries = [
   restartMounted,
   restartPhase,
   restartId,
+  restartReason,
+  restartMode,
   restartManager,
   restartManagerSecret,
   restartDatabase,

@@ -1,6 +1,6 @@
 /** The fields of a Pod that decisions read, and no others, because a cache holds thousands of pods. */
 
-import { type PodRestart, parsePodRestart } from "../annotations/restart.ts";
+import { type PodRestart, parsePodRestart, restartReason } from "../annotations/restart.ts";
 import { skipLabelledAt } from "../annotations/skip-labels.ts";
 import { controllerRevisionHash, podName, read } from "../annotations/table.ts";
 import type { ContainerStatus, PodObject } from "../kubernetes/cluster.ts";
@@ -35,6 +35,8 @@ export interface Pod {
   readonly letGo: boolean;
   /** The restart of its process; absent while none is wanted or under way. */
   readonly restart?: PodRestart;
+  /** For which files Sluice has asked for its restart; absent where it has not. */
+  readonly restartReason?: string;
   /** Its own status proves that it has never been Ready, so its removal loses nothing. False where that is in doubt. */
   readonly neverReady: boolean;
   /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
@@ -92,7 +94,6 @@ export function parsePod(object: PodObject): Pod {
   const owner = metadata.ownerReferences?.find((reference) => reference.controller === true);
   const ready = status?.conditions?.find((condition) => condition.type === "Ready");
   const readySince = Date.parse(ready?.lastTransitionTime ?? "");
-  const restart = parsePodRestart(metadata);
   const isReady =
     ready?.status === "True" &&
     metadata.deletionTimestamp === undefined &&
@@ -117,12 +118,17 @@ export function parsePod(object: PodObject): Pod {
     finished: status?.phase === "Succeeded" || status?.phase === "Failed",
     pending: status?.phase === "Pending",
     letGo: metadata.annotations?.[skipLabelledAt.key] !== undefined,
-    ...(restart && { restart }),
+    ...restartFields(metadata),
     neverReady: provesNeverReady(object),
     // A Ready condition without a time cannot prove that it has lasted for minReadySeconds.
     readySinceMs: isReady ? (Number.isNaN(readySince) ? Number.POSITIVE_INFINITY : readySince) : undefined,
     stuck: firstStuckReason(status?.initContainerStatuses) ?? firstStuckReason(status?.containerStatuses),
   };
+}
+
+function restartFields(metadata: PodObject["metadata"]): Pick<Pod, "restart" | "restartReason"> {
+  const [restart, reason] = [parsePodRestart(metadata), read(restartReason, metadata)];
+  return { ...(restart && { restart }), ...(reason && { restartReason: reason }) };
 }
 
 /**

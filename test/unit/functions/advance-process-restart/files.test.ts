@@ -22,7 +22,9 @@ async function begun(fields: Partial<SecretObject> = {}, expected: object | unde
   const stage = await new RestartStage(named).begun();
   const add = (name: string, data: object, more: object = {}) =>
     stage.world.store.create("secrets", namespace, { metadata: { name }, data, ...more } as never);
-  if (expected !== undefined) add("wanted", encoded(expected as typeof wanted));
+  // Only what a test writes restarts.
+  const metadata = { name: "wanted", annotations: { "sluice.dev/restart-mode": "by-hand" } };
+  if (expected !== undefined) add("wanted", encoded(expected as typeof wanted), { metadata });
   add("mounted", encoded(old), fields);
   for (const ordinal of [0, 1, 2]) bring(stage, `group-a-${ordinal}`, oldSum);
   return stage;

@@ -1,0 +1,137 @@
+/** Decides which processes restart because other files are expected than they were started with. Pure. */
+
+import type { RestartMode } from "../../shared/annotations/restart.ts";
+import type { Zone } from "../../shared/groups/zones.ts";
+import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
+import type { Pod } from "../../shared/workloads/pods.ts";
+import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
+import { type Coordinating, differingKey } from "./decide-settings.ts";
+
+/** The files of one StatefulSet, and what its processes were started with. */
+export interface DriftZone {
+  readonly zone: Zone<StatefulSet>;
+  /** Of the expected files. */
+  readonly sum: string;
+  /** Absent: the settings that change decide. */
+  readonly mode?: RestartMode | undefined;
+  readonly expected: Coordinating;
+  /** Undefined where the mounted main file cannot be parsed. */
+  readonly mounted: Coordinating | undefined;
+  /** By pod uid the sum that its process was started with; absent where that is not known. */
+  readonly running: ReadonlyMap<string, string>;
+}
+
+/** The phase and the reason that pods of one StatefulSet get; null takes both off. */
+export interface DriftTarget {
+  readonly kind: "mark";
+  readonly statefulSet: StatefulSet;
+  readonly pods: readonly Pod[];
+  readonly phase: string | null;
+  readonly reason: string | null;
+}
+
+export interface DriftDecision {
+  readonly targets: readonly DriftTarget[];
+  readonly blocked: Blocked | undefined;
+}
+
+type Way = "rolling" | "coordinated";
+
+/** Nothing while a restart is under way: the next one brings what has changed meanwhile. */
+export function decideDrift(all: readonly Zone<StatefulSet>[], known: readonly DriftZone[]): DriftDecision {
+  const stale = known.flatMap(withdraw);
+  if (stale.length > 0) return { targets: stale, blocked: undefined };
+  const drifting = known.filter((one) => one.mode !== "by-hand" && driftingPods(one).length > 0);
+  const unreadable = drifting.find(({ mode, mounted }) => mode === undefined && mounted === undefined);
+  if (unreadable !== undefined) return { targets: [], blocked: blockedByMounted(unreadable) };
+  const [rolling, coordinated] = [of(drifting, "rolling"), of(drifting, "coordinated")];
+  const [first] = coordinated;
+  const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all));
+  const together =
+    first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
+  const inTurn =
+    together.length > 0 ? [] : rolling.flatMap((one) => mark(one.zone, driftingPods(one), "rolling", one.sum));
+  return { targets: [...together, ...inTurn], blocked };
+}
+
+function of(zones: readonly DriftZone[], way: Way): readonly DriftZone[] {
+  return zones.filter((one) => wayOf(one) === way);
+}
+
+function wayOf({ mode, expected, mounted }: DriftZone): Way {
+  if (mode === "rolling" || mode === "coordinated") return mode;
+  return mounted !== undefined && differingKey(expected, mounted) !== undefined ? "coordinated" : "rolling";
+}
+
+/** A pod that a person has taken out of a restart for these files, by `cancel` or otherwise, is left as it is. */
+function driftingPods({ zone, sum, running }: DriftZone): readonly Pod[] {
+  return zone.pods.filter((pod) => {
+    const started = running.get(pod.uid);
+    return isFree(pod) && started !== undefined && started !== sum && !isAskedFor(pod, sum);
+  });
+}
+
+function isFree({ restart, terminating }: Pod): boolean {
+  return restart === undefined && !terminating;
+}
+
+const isAskedFor = ({ restartReason = "" }: Pod, sum: string): boolean =>
+  restartReason.startsWith("drift ") && restartReason.endsWith(` ${sum}`);
+
+/** Phases that were written for other files than are expected now: nothing is reserved for them yet. */
+function withdraw({ zone, sum, mode }: DriftZone): readonly DriftTarget[] {
+  const pods = zone.pods.filter((pod) => {
+    const isWaiting = pod.restart?.text?.startsWith("schedule-") === true && pod.restartReason?.startsWith("drift ");
+    return isWaiting && !pod.terminating && (!isAskedFor(pod, sum) || mode === "by-hand");
+  });
+  return pods.length === 0 ? [] : [{ kind: "mark", statefulSet: zone.workload, pods, phase: null, reason: null }];
+}
+
+function coordinate(
+  zone: Zone<StatefulSet>,
+  known: readonly DriftZone[],
+  { sum: cause }: DriftZone,
+): readonly DriftTarget[] {
+  const sum = known.find((one) => one.zone === zone)?.sum ?? cause;
+  return mark(
+    zone,
+    zone.pods.filter((pod) => isFree(pod) && !isAskedFor(pod, sum)),
+    "coordinated",
+    sum,
+  );
+}
+
+function mark(zone: Zone<StatefulSet>, pods: readonly Pod[], way: Way, sum: string): readonly DriftTarget[] {
+  const { workload: statefulSet } = zone;
+  const [phase, reason] = [`schedule-${way}`, `drift ${way} ${sum}`];
+  return pods.length === 0 ? [] : [{ kind: "mark", statefulSet, pods, phase, reason }];
+}
+
+function secretOf({ zone }: DriftZone): string {
+  return zone.workload.restart?.files?.expected ?? "";
+}
+
+/** People change one Secret after the other: a process with the new settings could not join one with the old. */
+function blockedByOthers(known: readonly DriftZone[], first: DriftZone): Blocked | undefined {
+  const other = known.find((one) => one.mode === "by-hand" || differingKey(one.expected, first.expected) !== undefined);
+  if (other === undefined) return undefined;
+  const key = differingKey(other.expected, first.expected);
+  const why = key === undefined ? "is restarted by hand" : `has another value of ${key}`;
+  const message = `the files of ${secretOf(first)} change what all nodes must have in common, and ${secretOf(other)} ${why}`;
+  return { guard: "restart-config-disagrees", message };
+}
+
+function blockedByRollout(all: readonly Zone<StatefulSet>[]): Blocked | undefined {
+  const due = all.find(({ workload, pods }) => {
+    const { paused, updateRevision } = workload;
+    return !paused && pods.some(({ revision }) => updateRevision === undefined || revision !== updateRevision);
+  });
+  if (due === undefined) return undefined;
+  const message = `a rollout of ${due.workload.name} is due, and comes before a coordinated restart`;
+  return { guard: "rollout-due", message };
+}
+
+function blockedByMounted(one: DriftZone): Blocked {
+  const message = `the mounted main file of ${one.zone.workload.name} cannot be parsed, so that nothing shows what ${secretOf(one)} changes: write sluice.dev/restart-mode on it`;
+  return { guard: "restart-config-unreadable", message };
+}

@@ -1,0 +1,54 @@
+/** Which settings of a main file all processes of a group must have in common, and whether they change. Pure. */
+
+/** The values of one Secret's main files, by key; a key that no file has is absent. */
+export type Coordinating = ReadonlyMap<string, string>;
+
+/**
+ * Nodes that differ in one of these do not join each other. By key the value of a file that does not have it; undefined where it
+ * depends on the version of the database.
+ */
+const defaults: Readonly<Record<string, string | undefined>> = {
+  "cluster.name": undefined,
+  "xpack.security.enabled": undefined,
+  "xpack.security.transport.ssl.enabled": "false",
+  "xpack.license.self_generated.type": "basic",
+  "plugins.security.disabled": "false",
+  "plugins.security.ssl_only": "false",
+  "plugins.security.ssl.transport.enabled": "true",
+};
+
+/** The values of a main file, as a parser of YAML has read it. Notation does not matter: `a.b` is the same as `b` within `a`. */
+export function coordinatingOf(document: unknown): Coordinating {
+  const found = new Map<string, string>();
+  for (const key of Object.keys(defaults)) {
+    const [value] = valuesAt(document, key);
+    if (value !== undefined) found.set(key, value);
+  }
+  return found;
+}
+
+/** Each step takes a part of the key away, so that an alias which leads back to itself ends as well. */
+function valuesAt(node: unknown, key: string): string[] {
+  if (key === "") return node === null || node === undefined ? [] : [textOf(node)];
+  if (typeof node !== "object" || node === null) return [];
+  const parts = key.split(".");
+  return parts.flatMap((_, index) => {
+    const [own, rest] = [parts.slice(0, index + 1).join("."), parts.slice(index + 1).join(".")];
+    return Object.hasOwn(node, own) ? valuesAt((node as Record<string, unknown>)[own], rest) : [];
+  });
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "object" ? "an object" : String(value);
+}
+
+/** The first key with another value in the second; undefined where they agree. */
+export function differingKey(one: Coordinating, other: Coordinating): string | undefined {
+  return Object.keys(defaults).find((key) => settingOf(one, key) !== settingOf(other, key));
+}
+
+/** A licence other than `basic` is as any other such. */
+function settingOf(settings: Coordinating, key: string): string | undefined {
+  const value = settings.get(key) ?? defaults[key];
+  return key === "xpack.license.self_generated.type" && value !== "basic" ? "other" : value;
+}

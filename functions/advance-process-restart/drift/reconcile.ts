@@ -1,0 +1,137 @@
+/** Processes that were started with other files than are expected now get a phase, besides what a person has asked for. */
+
+import { read } from "../../shared/annotations/entry.ts";
+import {
+  restartConfig,
+  restartMode,
+  restartMounted,
+  restartPhase,
+  restartReason,
+} from "../../shared/annotations/restart.ts";
+import { mapLimit } from "../../shared/base/map-limit.ts";
+import type { Context } from "../../shared/contract/context.ts";
+import { take, type Verdict, wait } from "../../shared/contract/verdict.ts";
+import { eventReasons } from "../../shared/events/reasons.ts";
+import { recordOnce } from "../../shared/events/recorder.ts";
+import { ofStatefulSets, type Zone } from "../../shared/groups/zones.ts";
+import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
+import type { Act } from "../../shared/reconcile/act.ts";
+import type { ClaimingFunction } from "../../shared/reconcile/reconcile-claims.ts";
+import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
+import type { GroupKey, StatefulSet } from "../../shared/workloads/statefulsets.ts";
+import { readStatus } from "../calls.ts";
+import type { RestartSnapshot, RestartTarget } from "../decide.ts";
+import { readFiles, readSecret, sumOfSecret } from "../files.ts";
+import { type DriftDecision, type DriftTarget, type DriftZone, decideDrift } from "./decide-drift.ts";
+import { readSettings } from "./settings.ts";
+
+type Restarting = ClaimingFunction<RestartSnapshot, RestartTarget>;
+
+interface WithDrift extends RestartSnapshot {
+  readonly drift?: DriftDecision | undefined;
+}
+
+/** How soon to read Secrets again, in milliseconds: no event reports them. */
+const readAgainMs = 10_000;
+const askedAtOnce = 8;
+
+/** The same function, which asks for restarts by itself where files differ. */
+export function withDrift(base: Restarting): ClaimingFunction<WithDrift, RestartTarget | DriftTarget> {
+  const { ask } = base;
+  return {
+    ...base,
+    ...(ask && { ask: (context, observed, snapshot) => ask(context, observed, snapshot) }),
+    // After the base: what it copies is never newer than what decides here.
+    async observe(observed, context) {
+      const snapshot = await base.observe(observed, context, undefined);
+      return { ...snapshot, drift: await observeDrift(context, observed) };
+    },
+    decide: (snapshot) => decideBoth(base.decide(snapshot), snapshot.drift),
+    actOn: (target, observed) => (target.kind === "mark" ? markPods(target) : base.actOn(target, observed)),
+  };
+}
+
+/** Phases for files that are expected no more go before anything begins. */
+function decideBoth(
+  verdict: Verdict<RestartTarget>,
+  drift: DriftDecision | undefined,
+): Verdict<RestartTarget | DriftTarget> {
+  if (drift === undefined) return verdict;
+  const { targets, blocked } = drift;
+  const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
+  const isWithdrawn = targets.some(({ phase }) => phase === null);
+  if (targets.length > 0 && (isIdle || isWithdrawn))
+    return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
+  if (verdict.kind === "wait" || verdict.targets.length > 0) return verdict;
+  const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
+  return blocked ? wait(blocked.guard, blocked.message, { requeueAfterMs }) : { ...verdict, requeueAfterMs };
+}
+
+/** Undefined while a restart is under way, and in a group whose processes have no expected files. Throws ClusterError. */
+async function observeDrift(context: Context, observed: GroupObservation): Promise<DriftDecision | undefined> {
+  const zones = ofStatefulSets(observed.zones);
+  const named = zones.filter(
+    ({ workload }) => workload.restart?.manager && workload.restart.files && !workload.deleting,
+  );
+  if (named.length === 0 || observed.ledger.claims.some(({ kind }) => kind === "process")) return undefined;
+  const read = await mapLimit(named, askedAtOnce, (zone) => readZone(context, observed.key, zone));
+  const blocked = read.find((one) => "guard" in one);
+  // What is not known of one StatefulSet decides about none: all must agree.
+  if (blocked !== undefined) return { targets: [], blocked };
+  return decideDrift(zones, read as readonly DriftZone[]);
+}
+
+async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>): Promise<DriftZone | Blocked> {
+  const { workload } = zone;
+  const { expected: name = "", mounted: mountedName = "" } = workload.restart?.files ?? {};
+  const [expected, mounted] = await Promise.all([
+    readSecret(context, workload, name, restartConfig.key),
+    readSecret(context, workload, mountedName, restartMounted.key),
+  ]);
+  if ("guard" in expected) return expected;
+  if ("guard" in mounted) return mounted;
+  const files = await readFiles(context, key, workload);
+  if (files?.kind === "blocked") return files.blocked;
+  const [settings, before] = [readSettings(expected.data), readSettings(mounted.data)];
+  if ("unreadable" in settings) return { guard: "restart-config-unreadable", message: settings.unreadable };
+  const malformed: { readonly key: string; readonly message: string }[] = [];
+  const mode = read(restartMode, expected.metadata, malformed);
+  for (const { message } of malformed)
+    await recordOnce(context, "advance-process-restart", key, {
+      about: { resource: "statefulsets", ...workload },
+      ...{ type: "Warning", reason: eventReasons.malformed, message: `Secret ${name}: ${message}`, identity: message },
+    });
+  return {
+    ...{ zone, sum: sumOfSecret(expected), mode: malformed.length > 0 ? "by-hand" : mode },
+    ...{ expected: settings, mounted: "unreadable" in before ? undefined : before },
+    running: await askRunning(context, zone),
+  };
+}
+
+async function askRunning(
+  context: Context,
+  { workload, pods }: Zone<StatefulSet>,
+): Promise<ReadonlyMap<string, string>> {
+  const free = pods.filter(({ restart, terminating }) => restart === undefined && !terminating);
+  const answers = await mapLimit(free, askedAtOnce, async (pod) => {
+    const answer = await readStatus(context, workload, pod);
+    const isOfPod = "podUid" in answer && answer.podUid === pod.uid && answer.runningSum !== undefined;
+    return isOfPod ? ([[pod.uid, answer.runningSum ?? ""]] as const) : [];
+  });
+  return new Map(answers.flat());
+}
+
+/** Only while no claim was written since, and on each pod as it was read. */
+function markPods({ statefulSet, pods, phase, reason }: DriftTarget): Act {
+  return {
+    ...{ name: "mark", object: statefulSet.name, subjectUid: statefulSet.uid, workload: statefulSet },
+    ...{ claims: [], confirmsLedger: true, refused: () => {}, requeueAfterDoneMs: 1_000 },
+    async carryOut({ cluster }) {
+      const annotations = { [restartPhase.key]: phase, [restartReason.key]: reason };
+      await mapLimit(pods, askedAtOnce, async (pod) => {
+        const metadata = { uid: pod.uid, resourceVersion: `${pod.resourceVersion}`, annotations };
+        await cluster.patch("pods", pod, { metadata });
+      });
+    },
+  };
+}

@@ -1,0 +1,126 @@
+/** Processes restart by themselves where other files are expected than they were started with. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { sumOfSecret } from "../../../../functions/advance-process-restart/files.ts";
+import { RestartStage } from "./stage.ts";
+
+const namespace = "db";
+const named = { "sluice.dev/restart-config": "wanted", "sluice.dev/restart-mounted": "mounted" };
+const dataOf = (file: string | Buffer) => ({ "opensearch.yml": Buffer.from(file).toString("base64") });
+const names = [0, 1, 2].map((ordinal) => `group-a-${ordinal}`);
+const reasonKey = "sluice.dev/restart-reason";
+
+class DriftStage extends RestartStage {
+  static async of(mode?: string): Promise<DriftStage> {
+    const stage = new DriftStage(named);
+    const annotations = mode === undefined ? {} : { "sluice.dev/restart-mode": mode };
+    for (const name of ["wanted", "mounted"])
+      stage.world.store.create("secrets", namespace, {
+        metadata: { name, annotations },
+        data: dataOf("a: 1"),
+      } as never);
+    for (const name of names) stage.manager(name).running = sumOfSecret({ data: dataOf("a: 1") });
+    await stage.begun();
+    return stage;
+  }
+
+  expect(file: string | Buffer): void {
+    this.world.store.patch("secrets", { namespace, name: "wanted" }, { data: dataOf(file) } as never);
+  }
+
+  /** The kubelet brings what is mounted. */
+  async stepWithFiles(): Promise<void> {
+    const { data = {} } = this.world.store.find("secrets", { namespace, name: "mounted" }) ?? {};
+    for (const name of names) this.manager(name).mounted = sumOfSecret({ data });
+    await this.step();
+  }
+
+  get phases(): readonly (string | undefined)[] {
+    return names.map((name) => this.phaseOf(name));
+  }
+
+  get starts(): readonly number[] {
+    return names.map((name) => this.manager(name).starts);
+  }
+}
+
+async function steps(stage: DriftStage, count: number): Promise<void> {
+  for (let step = 0; step < count; step++) await stage.stepWithFiles();
+}
+
+test("a changed file restarts each process once, in turn, with the new files, and then nothing more", async () => {
+  const stage = await DriftStage.of();
+  await steps(stage, 2);
+  assert.deepEqual(stage.starts, [1, 1, 1], "nothing has changed");
+  stage.expect("a: 2");
+  await steps(stage, 40);
+  assert.deepEqual(stage.starts, [2, 2, 2]);
+  assert.deepEqual(stage.phases, [undefined, undefined, undefined]);
+  for (const name of names) assert.equal(stage.manager(name).running, sumOfSecret({ data: dataOf("a: 2") }));
+});
+
+test("a restart that a person cancels does not come back before the files change again", async () => {
+  const stage = await DriftStage.of();
+  stage.expect("a: 2");
+  await stage.until("the phases", () => stage.phases.includes("schedule-rolling"));
+  for (const name of names) stage.write(name, null);
+  await steps(stage, 5);
+  assert.deepEqual(
+    [stage.starts, stage.phases],
+    [
+      [1, 1, 1],
+      [undefined, undefined, undefined],
+    ],
+  );
+  stage.expect("a: 3");
+  await steps(stage, 40);
+  assert.deepEqual(stage.starts, [2, 2, 2]);
+});
+
+test("phases for files that are expected no more are taken off", async () => {
+  const stage = await DriftStage.of();
+  stage.expect("cluster.name: other");
+  await stage.until("the phases", () => stage.phases.includes("schedule-coordinated"));
+  stage.expect("a: 1");
+  await steps(stage, 2);
+  assert.deepEqual(
+    [stage.starts, stage.phases],
+    [
+      [1, 1, 1],
+      [undefined, undefined, undefined],
+    ],
+  );
+  assert.equal(stage.pod("group-a-0").metadata.annotations?.[reasonKey], undefined);
+});
+
+test("sluice.dev/restart-mode overrules what the settings say, and an unknown one restarts nothing", async () => {
+  const cases = [
+    ["rolling", "cluster.name: other", "schedule-rolling"],
+    ["coordinated", "a: 2", "schedule-coordinated"],
+    ["by-hand", "a: 2", undefined],
+    ["sometimes", "a: 2", undefined],
+  ] as const;
+  for (const [mode, file, phase] of cases) {
+    const stage = await DriftStage.of(mode);
+    stage.expect(file);
+    await stage.step();
+    await stage.step();
+    assert.equal(stage.phaseOf("group-a-0"), phase, mode);
+    const isUnknown = stage.world.store
+      .list("events", { namespace })
+      .items.some((one) => JSON.stringify(one).includes("sometimes"));
+    assert.equal(isUnknown, mode === "sometimes", "an Event names the value");
+  }
+});
+
+test("restart-config-unreadable: a main file that cannot be parsed restarts nothing, whatever its bytes", async () => {
+  for (const file of ["a: [", "just a text", "a: 1\na: 2", Buffer.from([0xff, 0, 0xfe])]) {
+    const stage = await DriftStage.of();
+    stage.expect(file);
+    await steps(stage, 3);
+    assert.deepEqual([stage.guard, stage.starts], ["restart-config-unreadable", [1, 1, 1]]);
+    stage.write("group-a-0", "schedule");
+    await steps(stage, 3);
+    assert.deepEqual([stage.guard, stage.starts], ["restart-config-unreadable", [1, 1, 1]]);
+  }
+});

@@ -1,0 +1,60 @@
+/** Which changes of a main file all processes of a group must make together. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decideDrift } from "../../../../functions/advance-process-restart/drift/decide-drift.ts";
+import {
+  type Coordinating,
+  differingKey,
+} from "../../../../functions/advance-process-restart/drift/decide-settings.ts";
+import { readSettings } from "../../../../functions/advance-process-restart/drift/settings.ts";
+import { managed } from "./given.ts";
+
+const settingsOf = (file: string): Coordinating => {
+  const settings = readSettings({ "elasticsearch.yml": Buffer.from(file).toString("base64") });
+  return "unreadable" in settings ? assert.fail(settings.unreadable) : settings;
+};
+const change = (one: string, other: string) => differingKey(settingsOf(one), settingsOf(other));
+
+test("only another value of a key that all nodes have in common must be changed together", () => {
+  assert.equal(change("cluster.name: a", "cluster.name: b"), "cluster.name");
+  assert.equal(change("", "plugins.security.disabled: true"), "plugins.security.disabled");
+  assert.equal(change("", "plugins.security.disabled: false"), undefined, "that is the default");
+  assert.equal(change("a: 1", "a: 2"), undefined);
+  const licence = (value: string) => `xpack.license.self_generated.type: ${value}`;
+  assert.equal(change(licence("basic"), licence("trial")), "xpack.license.self_generated.type");
+  assert.equal(change(licence("gold"), licence("trial")), undefined);
+});
+
+test("notation does not matter, and a value that refers to itself ends", () => {
+  const nested = "xpack:\n  security.transport:\n    ssl: {enabled: true}";
+  assert.equal(change('xpack.security.transport.ssl.enabled: "true"', nested), undefined);
+  assert.equal(change("xpack: &x\n  security: *x", ""), undefined);
+});
+
+test("restart-config-disagrees: a coordinated restart waits until all expected files of the group agree", () => {
+  const zones = ["a", "b"].map((name) => managed(name, "nn")) as never as Parameters<typeof decideDrift>[0];
+  const [first, second] = zones;
+  if (first === undefined || second === undefined) assert.fail("two zones");
+  const [old, wanted] = [settingsOf("cluster.name: a"), settingsOf("cluster.name: b")];
+  const running = (zone: typeof first) => new Map(zone.pods.map(({ uid }) => [uid, "1:old"]));
+  const changed = (zone: typeof first) => ({
+    zone,
+    sum: "1:new",
+    expected: wanted,
+    mounted: old,
+    running: running(zone),
+  });
+  const unchanged = { zone: second, sum: "1:old", expected: old, mounted: old, running: running(second) };
+  const alone = decideDrift(zones, [changed(first), unchanged]);
+  assert.deepEqual([alone.blocked?.guard, alone.targets], ["restart-config-disagrees", []]);
+  const both = decideDrift(zones, [changed(first), changed(second)]);
+  assert.deepEqual(
+    both.targets.map(({ phase, statefulSet }) => [statefulSet.name, phase]),
+    [
+      [first.workload.name, "schedule-coordinated"],
+      [second.workload.name, "schedule-coordinated"],
+    ],
+  );
+  const byHand = decideDrift(zones, [changed(first), { ...changed(second), mode: "by-hand" }]);
+  assert.equal(byHand.blocked?.guard, "restart-config-disagrees");
+});
