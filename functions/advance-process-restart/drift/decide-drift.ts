@@ -1,6 +1,6 @@
 /** Decides which processes restart because other files are expected than they were started with. Pure. */
 
-import type { RestartMode } from "../../shared/annotations/restart.ts";
+import { type RestartMode, restartMode } from "../../shared/annotations/restart.ts";
 import type { Zone } from "../../shared/groups/zones.ts";
 import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
@@ -132,6 +132,6 @@ function blockedByRollout(all: readonly Zone<StatefulSet>[]): Blocked | undefine
 }
 
 function blockedByMounted(one: DriftZone): Blocked {
-  const message = `the mounted main file of ${one.zone.workload.name} cannot be parsed, so that nothing shows what ${secretOf(one)} changes: write sluice.dev/restart-mode on it`;
+  const message = `the mounted main file of ${one.zone.workload.name} cannot be parsed, so that nothing shows what ${secretOf(one)} changes: write ${restartMode.key} on it`;
   return { guard: "restart-config-unreadable", message };
 }

@@ -1,7 +1,7 @@
 /** Reads the main files of a Secret, whatever their bytes. */
 
-import { load } from "js-yaml";
 import { messageOf } from "../../shared/base/error-message.ts";
+import { parseYaml } from "../../shared/base/parse-yaml.ts";
 import { type Coordinating, coordinatingOf } from "./decide-settings.ts";
 
 const mainFiles = ["opensearch.yml", "elasticsearch.yml"];
@@ -15,7 +15,7 @@ export function readSettings(
     if (!Object.hasOwn(data, file)) continue;
     try {
       const text = new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(data[file] ?? "", "base64"));
-      const document = text.trim() === "" ? {} : (load(text) ?? {});
+      const document = parseYaml(text) ?? {};
       if (typeof document !== "object" || Array.isArray(document))
         return { unreadable: `${file} is no map of settings` };
       for (const [key, value] of coordinatingOf(document)) settings.set(key, value);
