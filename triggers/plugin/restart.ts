@@ -105,7 +105,7 @@ function writeForPod(
 
 /** First from the StatefulSets: otherwise their phase is written to pods whose restart was just withdrawn. */
 function withdrawals(sets: readonly StatefulSet[], pods: readonly Pod[], group: string): readonly PhaseWrite[] {
-  const wanted = sets.filter(({ restart: settings }) => settings?.isFannedOut === true);
+  const wanted = sets.filter(({ restart: settings }) => settings?.phaseOfAll !== undefined);
   const begun = pods.filter(({ restart: shown }) => shown?.text !== undefined && shown.text !== cancelled);
   if (wanted.length + begun.length === 0)
     throw new NotRestarted(`no pod of ${group} is to restart, so that nothing can be withdrawn`);
