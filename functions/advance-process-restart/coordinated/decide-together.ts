@@ -132,7 +132,8 @@ function leave(
   const out = new Set(silent.filter(isTakenOff).map(({ pod }) => pod.name));
   const { phase } = first(claims);
   if (out.size > 0) return { kind: "move", phase, epoch, out };
-  return answering.some(isAnew) ? move(claims, phase, epoch) : undefined;
+  // A new pod shows the restart before the claim names it: otherwise its missing phase would withdraw the restart.
+  return answering.some((one) => isAnew(one) && isShown(one, true)) ? move(claims, phase, epoch) : undefined;
 }
 
 function waitForSilent({ pod, answer }: TogetherMember, isBefore: boolean): TogetherStep {

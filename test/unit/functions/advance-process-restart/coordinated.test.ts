@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { blockedTogether } from "../../../../functions/advance-process-restart/coordinated/decide-begin.ts";
+import { namespace } from "../../shared/reconcile/harness.ts";
 import { managed } from "./given.ts";
 import { idKey, RestartStage, sumOf } from "./stage.ts";
 
@@ -197,4 +198,24 @@ test("no process starts while a member stops slowly, and the slow process is kil
   assert.deepEqual([stage.manager(middle).state, stage.manager(firstPod).starts], ["killed", 1]);
   await stage.ended();
   assert.deepEqual([stage.mostDown, stage.all.map(({ starts }) => starts)], [3, [2, 2, 2]]);
+});
+
+test("a pod that is made anew before all are down is stopped in its place, and starts with the others", async () => {
+  const stage = await stageOf();
+  stage.isBarrierKept = false;
+  const stubborn = stage.manager(last);
+  stubborn.ends = false;
+  stage.writeAll("schedule-coordinated");
+  await stage.until("the stop", () => stage.manager(middle).state === "stopped");
+  stage.world.store.delete("pods", { namespace, name: middle });
+  await stage.until(
+    "the stop of the new pod",
+    () => stage.claims[0]?.uids?.[middle] === stage.pod(middle).metadata.uid,
+  );
+  await stage.until("its end", () => stage.manager(middle).state === "stopped");
+  assert.deepEqual([stage.phaseOf(middle), stage.manager(last).state], ["stop-coordinated", "stopping"]);
+  stubborn.ends = true;
+  await stage.ended();
+  assert.deepEqual(stage.manager(middle).calls, ["stop 2: 202", "start 3: 202"]);
+  assert.deepEqual([stage.all.map(({ starts }) => starts), stage.claims], [[2, 2, 2], []]);
 });
