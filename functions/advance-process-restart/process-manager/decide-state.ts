@@ -74,7 +74,7 @@ export function decideState({ report, isBeating, isDraining, command }: StateVie
   return report.state;
 }
 
-/** How often a start was tried for the last command. Otherwise one that has just been sent would inherit the failures before it. */
+/** How often a start was tried for the last command. One that was just sent must not inherit the failures before it. */
 export function decideAttempts({ report, command }: Pick<StateView, "report" | "command">): number {
   return report === undefined || isUnread(report, command) ? 0 : report.attempts;
 }
