@@ -77,7 +77,8 @@ export class RestartsChecker implements Checker {
     const { name, uid, deletionTimestamp } = pod.metadata;
     const claim = this.#first.get(call.restartId);
     if (claim === undefined) violate("P4", `${name} stops, and no ledger has had the claim ${call.restartId}`);
-    const named = claim?.processes?.[name];
+    // A claim that was made while the runner was away names no process, and then any process is the one it stops.
+    const named = claim?.processes?.[name] || undefined;
     if (processId !== undefined && named !== undefined && named !== processId)
       violate("P4", `${call.restartId} stops ${processId} of ${name}, and its claim names ${named}`);
     const leavesMs = deletionTimestamp === undefined ? 0 : world.timeline.nowMs() - Date.parse(deletionTimestamp);
