@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { blockedTogether } from "../../../../functions/advance-process-restart/coordinated/decide-begin.ts";
+import { decideTogether } from "../../../../functions/advance-process-restart/coordinated/decide-together.ts";
+import type { KnownClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { namespace } from "../../shared/reconcile/harness.ts";
 import { managed } from "./given.ts";
 import { idKey, RestartStage, sumOf } from "./stage.ts";
@@ -218,4 +220,26 @@ test("a pod that is made anew before all are down is stopped in its place, and s
   await stage.ended();
   assert.deepEqual(stage.manager(middle).calls, ["stop 2: 202", "start 3: 202"]);
   assert.deepEqual([stage.all.map(({ starts }) => starts), stage.claims], [[2, 2, 2], []]);
+});
+
+test("a pod that is made anew shows the restart before the claims name it: its missing phase withdraws nothing", () => {
+  const { workload: statefulSet, pods } = managed("a", "nn");
+  const shown = { text: "stop-coordinated", phase: "stop-coordinated", id: "together" } as const;
+  const uids = Object.fromEntries(pods.map(({ name, uid }) => [name, uid]));
+  const claim = { id: "together/a", zone: "a", phase: "stopping", epoch: 1, stampMs: 0, uids } as unknown as KnownClaim;
+  const members = pods.map((pod) => {
+    const answer = { podUid: pod.uid, state: "stopped", lastEpoch: 1, restartId: "together" } as never;
+    return { claim, statefulSet, answer, pod: { ...pod, restart: shown } };
+  });
+  const [old, other] = members;
+  assert.ok(old !== undefined && other !== undefined);
+  const [{ restart: _, ...bare }, fresh] = [old.pod, { podUid: "new", state: "started", lastEpoch: 0 } as never];
+  const decided = (pod: object) =>
+    decideTogether({
+      ...{ claims: [claim], missing: undefined, isAnchored: true, nowMs: 1_000 },
+      members: [{ ...old, pod: { ...pod, uid: "new" } as never, answer: fresh }, other],
+    });
+  assert.deepEqual(decided(bare).kind, "show");
+  const named = decided(old.pod);
+  assert.deepEqual([named.kind, "phase" in named && named.phase], ["move", "stopping"]);
 });
