@@ -49,16 +49,3 @@ export function fillTodo({ todo }: Pick<Guard, "todo">, places: GuardPlaces): st
     return plainName.test(name) ? name : place.toUpperCase();
   });
 }
-
-/** What is shown about a guard besides a message. Both are null for a guard that this version does not know. */
-export interface GuardExplanation {
-  readonly ends: GuardEnd | null;
-  /** One request, or one command, with the names of the places. */
-  readonly todo: string | null;
-}
-
-/** How a guard ends, and what to do. Its name may come from a Lease that any client has written. */
-export function explainGuard(guards: Guards = {}, guard: string, places: GuardPlaces): GuardExplanation {
-  const found = Object.hasOwn(guards, guard) ? guards[guard] : undefined;
-  return found === undefined ? { ends: null, todo: null } : { ends: found.ends, todo: fillTodo(found, places) };
-}
