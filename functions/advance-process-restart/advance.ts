@@ -110,9 +110,11 @@ async function releaseEarly(restart: Restart): Promise<OwnClaimEnd> {
 async function end(restart: Restart, { shown, message }: Extract<Step, { kind: "end" }>): Promise<OwnClaimEnd> {
   const { context, observed, claim, pod, database } = restart;
   if (claim.hold === true && !(await release(restart)) && shown !== "failed") return stands;
+  // Before the claim goes: without its phase a pod that has failed would let the others get the files that broke it.
+  if (pod !== undefined && shown !== undefined) await show(context, pod, { phase: shown, id: claim.id });
   const lastRestartMs = database === undefined ? {} : { lastRestartMs: context.cluster.serverTimeMs() };
   await writeClaims(context, observed, { out: [claim], into: [], ...lastRestartMs });
-  if (pod !== undefined) await show(context, pod, shown && { phase: shown, id: undefined });
+  if (pod !== undefined && shown === undefined) await show(context, pod, undefined);
   if (pod !== undefined && shown === "failed") await reportFailure(restart, pod, message);
   return { kind: "undone" };
 }

@@ -3,17 +3,10 @@
 import type { RestartPhase } from "../../shared/annotations/restart.ts";
 import type { KnownClaim } from "../../shared/ledger/claim.ts";
 import type { Verb } from "../calls.ts";
+import { phases } from "../decide-step.ts";
 
-export const togetherPhases = {
-  preparing: "preparing",
-  restricting: "restricting",
-  flushing: "flushing",
-  stopping: "stopping",
-  killing: "killing",
-  /** All processes are down: the write of this phase is the barrier. */
-  starting: "starting",
-  withdrawing: "withdrawing",
-} as const;
+/** Those of one process, and the one before them. The write of `starting` is the barrier: all processes are down then. */
+export const togetherPhases = { preparing: "preparing", ...phases } as const;
 
 const calls: Readonly<Record<string, Verb>> = {
   stopping: "stop",

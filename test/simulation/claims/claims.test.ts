@@ -1,7 +1,7 @@
 /** Claims of every kind in the simulation break no promise, and each kind does occur. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Plan } from "../plan.ts";
+import { happens } from "../happens.ts";
 import { simulate } from "../simulation.ts";
 import { claimingAnywhere } from "./anywhere.ts";
 import { asked, asking, claiming, fencing, fencingShipped } from "./scenarios.ts";
@@ -50,22 +50,6 @@ test("claims beside whatever troubles a seed has drawn break no promise, and end
     assert.deepEqual(violations, [], `replay with: npm run simulate -- --scenario claims-anywhere --seed ${seed}`);
   }
 });
-
-/** Runs seeds of a scenario, none of which may break a promise. Resolves to what happened in them. */
-async function happens(
-  scenario: string,
-  aim: (plan: Plan) => Plan,
-  seeds: number,
-  what: readonly RegExp[],
-): Promise<void> {
-  const missing = new Set(what);
-  for (let seed = 1; seed <= seeds; seed++) {
-    const { violations, history } = await simulate(seed, { aim: (plan) => aim(plan), verbose: true });
-    assert.deepEqual(violations, [], `replay with: npm run simulate -- --scenario ${scenario} --seed ${seed}`);
-    for (const one of missing) if (history.some((line) => one.test(line))) missing.delete(one);
-  }
-  assert.deepEqual([...missing].map(String), []);
-}
 
 test("processes that are asked first lose no quorum, though two functions want to restart one (R22)", () => {
   return happens("asking", asking, 40, [/claims \{"id":"process-/, /process-\d+ is settled/, /breaks/]);

@@ -77,10 +77,11 @@ export class RestartsChecker implements Checker {
     const { name, uid, deletionTimestamp } = pod.metadata;
     const claim = this.#first.get(call.restartId);
     if (claim === undefined) violate("P4", `${name} stops, and no ledger has had the claim ${call.restartId}`);
-    // A claim that was made while the runner was away names no process, and then any process is the one it stops.
-    const named = claim?.processes?.[name] || undefined;
-    if (processId !== undefined && named !== undefined && named !== processId)
-      violate("P4", `${call.restartId} stops ${processId} of ${name}, and its claim names ${named}`);
+    // A claim that was made while the runner was away names no process. Then a process that this restart has started is newer.
+    const named = claim?.processes?.[name];
+    const isNewer = named === "" ? this.#started.has(`${uid} ${call.restartId}`) : named !== processId;
+    if (processId !== undefined && named !== undefined && isNewer)
+      violate("P4", `${call.restartId} stops ${processId} of ${name}, and its claim names ${named || "none"}`);
     const leavesMs = deletionTimestamp === undefined ? 0 : world.timeline.nowMs() - Date.parse(deletionTimestamp);
     if (leavesMs > knownAfterMs) violate("P5", `${call.restartId} stops ${name}, which leaves`);
     const other = this.#current.find((one) => one.id !== call.restartId && namesPod(one, name));

@@ -118,6 +118,22 @@ test("three failed starts end a restart: the pod shows failed, an Event says why
   assert.ok(stage.events.some((one) => /^ProcessRestartFailed group-a-1: .*3 starts have failed/.test(one)));
 });
 
+test("a pod that changes while its failed restart ends shows failed all the same, so that no other pod gets its files", async () => {
+  const stage = await new RestartStage().begun();
+  const manager = stage.manager(pod);
+  manager.isWhole = false;
+  stage.write(pod, "schedule");
+  let changes = 0;
+  stage.interfere = ({ verb, resource }) => {
+    if (verb !== "patch" || resource !== "pods" || manager.attempts < 3 || changes > 0) return;
+    changes++;
+    stage.world.annotate({ namespace, name: pod }, { other: "changed" }, "pods");
+  };
+  await stage.until("the failure", () => stage.phaseOf(pod) === "failed");
+  await stage.until("the end", () => stage.claims.length === 0);
+  assert.deepEqual([changes, stage.phaseOf(pod)], [1, "failed"]);
+});
+
 test("files that change before the stop has arrived are taken as they are then", async () => {
   const stage = await new RestartStage().begun();
   const manager = stage.manager(pod);
