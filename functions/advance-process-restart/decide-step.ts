@@ -150,10 +150,11 @@ function sendAgain({ claim, nowMs }: StepView, pod: Pod, answer: ManagerStatus):
   if (claim.phase === phases.withdrawing && answer.state === "stopping")
     return { kind: "call", changes: { phase: phases.stopping, epoch: nextEpoch(claim, answer) } };
   const isStale = answer.lastEpoch >= (claim.epoch ?? 0);
-  const epoch = isStale ? nextEpoch(claim, answer) : (claim.epoch ?? 1);
   // Nothing is stopped yet, so that the files of now serve: the earlier ones may have gone before the call came.
-  const { mountedSum: sum } = answer;
-  return { kind: "call", changes: { epoch, ...(claim.phase === phases.stopping && sum !== undefined ? { sum } : {}) } };
+  const sum = claim.phase === phases.stopping ? (answer.mountedSum ?? claim.sum) : claim.sum;
+  // Under one epoch a late call would stop the process for other files than the claim says, and no start could follow.
+  const epoch = isStale || sum !== claim.sum ? nextEpoch(claim, answer) : (claim.epoch ?? 1);
+  return { kind: "call", changes: { epoch, ...(sum === undefined ? {} : { sum }) } };
 }
 
 /** Nothing is stopped before the database has the marker. Each attempt is one write of the claim, and then one request. */
