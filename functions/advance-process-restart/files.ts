@@ -15,15 +15,23 @@ import type { FilesCopy, FilesState } from "./decide-files.ts";
 import { readSettings } from "./drift/settings.ts";
 import { sumOf } from "./process-manager/kept-files.ts";
 
+interface RefusedCopy {
+  readonly copy: string;
+  readonly message: string;
+  readonly sinceMs: number;
+}
+
 /** What a process remembers of a group's files. Losing it costs time. */
 interface FilesMemory {
-  /** By the name of a mounted Secret: which copy the API server has refused, and why. */
-  readonly refused: BoundedMap<string, { readonly copy: string; readonly message: string }>;
+  /** By the name of a mounted Secret: which copy the API server has refused, why, and when by the monotonic clock. */
+  readonly refused: BoundedMap<string, RefusedCopy>;
   /** By pod uid: for which sum its process manager waits, and since when by the monotonic clock. */
   readonly waiting: BoundedMap<string, { readonly sum: string; readonly sinceMs: number }>;
 }
 
 const remembered = 1_000;
+/** For how long a refused copy is not tried again, in milliseconds: a Role that a user writes changes neither Secret. */
+const refusedForMs = 30_000;
 const memories = new WeakMap<GroupMemory, FilesMemory>();
 
 function memoryOf(context: Context, key: GroupKey): FilesMemory {
@@ -63,7 +71,8 @@ export async function readFiles(
     return blocked("restart-config-refused", `${stays}, which is immutable: make it anew without that`);
   const copy = copyOf(statefulSet, expected, mounted);
   const refused = memoryOf(context, key).refused.get(copy.name);
-  if (refused?.copy === identityOf(copy, sum)) return blocked("restart-config-refused", `${stays}: ${refused.message}`);
+  if (refused?.copy === identityOf(copy, sum) && context.cluster.monotonicMs() - refused.sinceMs < refusedForMs)
+    return blocked("restart-config-refused", `${stays}: ${refused.message}`);
   return { kind: "differs", sum, copy };
 }
 
@@ -124,7 +133,7 @@ export async function writeCopy({ cluster }: Context, namespace: string, copy: F
   );
 }
 
-/** Remembers why the API server has refused a copy, until one of the Secrets changes. */
+/** Remembers for half a minute why the API server has refused a copy, or until one of the Secrets changes. */
 export function noteRefused(
   context: Context,
   key: GroupKey,
@@ -132,7 +141,8 @@ export function noteRefused(
   error: ClusterError,
 ): void {
   const message = hasCode(error, 403) ? `${lackOf(error)}; write a Role with patch on ${copy.name}` : apiMessage(error);
-  memoryOf(context, key).refused.set(copy.name, { copy: identityOf(copy, sum), message });
+  const sinceMs = context.cluster.monotonicMs();
+  memoryOf(context, key).refused.set(copy.name, { copy: identityOf(copy, sum), message, sinceMs });
 }
 
 /** For how long this process has known a pod to wait for files of this sum, in milliseconds. */

@@ -111,6 +111,22 @@ test("restart-config-refused: an immutable Secret, one without a Role, and one t
   }
 });
 
+test("a copy that was refused for want of a Role is made once the Role is there, though neither Secret changes", async () => {
+  const stage = await begun();
+  let refusals = 0;
+  stage.interfere = ({ verb, resource }) => {
+    if (verb !== "patch" || resource !== "secrets") return;
+    refusals++;
+    const message = 'secrets "mounted" is forbidden: User "sluice" cannot patch resource "secrets"';
+    throw new ClusterError({ code: 403, reason: "Forbidden", message, verb, resource });
+  };
+  stage.write(pod, "schedule");
+  for (let steps = 0; steps < 5; steps++) await stage.step();
+  assert.deepEqual([stage.guard, refusals], ["restart-config-refused", 1], "it is not tried again at once");
+  stage.interfere = () => {};
+  await stage.until("the copy", () => mountedIn(stage)?.data?.["key.bin"] !== undefined);
+});
+
 test("no mounted Secret changes while a restart of the group is under way", async () => {
   const stage = await begun({}, old);
   for (const name of [pod, "group-a-2"]) stage.write(name, "schedule");
