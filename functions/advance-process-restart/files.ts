@@ -31,7 +31,7 @@ interface FilesMemory {
 
 const remembered = 1_000;
 /** For how long a refused copy is not tried again, in milliseconds: a Role that a user writes changes neither Secret. */
-const refusedForMs = 30_000;
+const refusedForMs = 10_000;
 const memories = new WeakMap<GroupMemory, FilesMemory>();
 
 function memoryOf(context: Context, key: GroupKey): FilesMemory {
@@ -133,7 +133,7 @@ export async function writeCopy({ cluster }: Context, namespace: string, copy: F
   );
 }
 
-/** Remembers for half a minute why the API server has refused a copy, or until one of the Secrets changes. */
+/** Remembers for ten seconds why the API server has refused a copy, or until one of the Secrets changes. */
 export function noteRefused(
   context: Context,
   key: GroupKey,

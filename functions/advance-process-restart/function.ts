@@ -31,7 +31,7 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
       group: "apps",
       resource: "statefulsets",
       verbs: ["get", "list", "watch", "patch"],
-      changes: pathsOf(restart.restartPhaseOfAll),
+      changes: pathsOf(restart.restartPhaseOfAll, restart.restartId),
     },
     {
       group: "",
