@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { decideDrift } from "../../../../functions/advance-process-restart/drift/decide-drift.ts";
 import {
   type Coordinating,
+  coordinatingOf,
   differingKey,
 } from "../../../../functions/advance-process-restart/drift/decide-settings.ts";
 import { readSettings } from "../../../../functions/advance-process-restart/drift/settings.ts";
@@ -29,6 +30,21 @@ test("notation does not matter, and a value that refers to itself ends", () => {
   const nested = "xpack:\n  security.transport:\n    ssl: {enabled: true}";
   assert.equal(change('xpack.security.transport.ssl.enabled: "true"', nested), undefined);
   assert.equal(change("xpack: &x\n  security: *x", ""), undefined);
+});
+
+test("a key without a value counts as one that is not there, and a value may be anything", () => {
+  assert.equal(change("cluster.name:", ""), undefined);
+  assert.equal(change("cluster: text", ""), undefined);
+  assert.equal(change("cluster: null", ""), undefined);
+  assert.equal(change("cluster:\n  toString: a", ""), undefined);
+  assert.equal(change("cluster.name: {a: 1}", "cluster.name: [1]"), undefined, "an object is as any other");
+  assert.equal(change("cluster.name: {a: 1}", "cluster.name: a"), "cluster.name");
+  for (const document of [null, undefined, "cluster.name", 7]) assert.deepEqual(coordinatingOf(document), new Map());
+});
+
+test("the first setting that differs is named", () => {
+  const both = "cluster.name: b\nplugins.security.disabled: true";
+  assert.equal(change("cluster.name: a", both), "cluster.name");
 });
 
 test("restart-config-disagrees: a coordinated restart waits until all expected files of the group agree", () => {

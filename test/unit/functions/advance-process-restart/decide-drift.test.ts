@@ -1,0 +1,168 @@
+/** Which pods get a phase because other files are expected than their processes were started with. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type DriftZone, decideDrift } from "../../../../functions/advance-process-restart/drift/decide-drift.ts";
+import type { Coordinating } from "../../../../functions/advance-process-restart/drift/decide-settings.ts";
+import type { Zone } from "../../../../functions/shared/groups/zones.ts";
+import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
+import { managed } from "./given.ts";
+
+const [old, wanted] = ["1:old", "1:new"];
+const cluster = (name: string): Coordinating => new Map([["cluster.name", name]]);
+
+type Managed = Zone<StatefulSet>;
+
+/** A zone of two pods whose revision is the wanted one. `changes`: of single pods, by ordinal. */
+function zoneOf(name: string, changes: Readonly<Record<number, Partial<Pod>>> = {}, more = {}): Managed {
+  const files = { expected: `${name}-files`, mounted: `${name}-mounted` };
+  const zone = managed(name, "nn", more) as Managed;
+  const { restart } = zone.workload;
+  const pods = zone.pods.map((pod) => ({ ...pod, ...changes[pod.ordinal] }));
+  return { ...zone, workload: { ...zone.workload, ...(restart && { restart: { ...restart, files } }) }, pods };
+}
+
+/** Files that have changed in nothing that all nodes have in common, and whose processes run with the old ones. */
+function drifted(zone: Managed, changes: Partial<DriftZone> = {}): DriftZone {
+  const running = new Map(zone.pods.map(({ uid }) => [uid, old]));
+  return { ...{ zone, sum: wanted, expected: new Map(), mounted: new Map(), running }, ...changes };
+}
+
+const together = { expected: cluster("b"), mounted: cluster("a") };
+
+function decided(known: readonly DriftZone[], all = known.map(({ zone }) => zone)) {
+  const { targets, blocked } = decideDrift(all, known);
+  const marks = targets.flatMap(({ pods, phase, reason }) => pods.map(({ name }) => `${name} ${phase} ${reason}`));
+  return { marks, guard: blocked?.guard, message: blocked?.message ?? "" };
+}
+
+const inTurn = (name: string) => `${name} schedule-rolling drift rolling ${wanted}`;
+const atOnce = (name: string, sum = wanted) => `${name} schedule-coordinated drift coordinated ${sum}`;
+const withdrawn = (name: string) => `${name} null null`;
+
+test("only processes that are known to run with other files get the phase", () => {
+  const zone = zoneOf("a");
+  const [first, second] = zone.pods.map(({ uid }) => uid);
+  const running = new Map([
+    [first ?? "", wanted],
+    [second ?? "", old],
+  ]);
+  assert.deepEqual(decided([drifted(zone, { running })]).marks, [inTurn("a-1")]);
+  assert.deepEqual(decided([drifted(zone, { running: new Map() })]).marks, []);
+  const same = drifted(zone, { running: new Map([[first ?? "", wanted]]) });
+  assert.deepEqual(decided([same, drifted(zoneOf("b"))]).marks, [inTurn("b-0"), inTurn("b-1")]);
+});
+
+test("a pod that terminates, or shows a phase, or was asked for these files before, gets none", () => {
+  const restart = { text: "schedule", phase: "schedule", id: undefined } as const;
+  const cases: readonly Partial<Pod>[] = [
+    { terminating: true },
+    { restart },
+    { restartReason: `drift rolling ${wanted}` },
+    { restartReason: `drift coordinated ${wanted}` },
+  ];
+  for (const change of cases)
+    assert.deepEqual(decided([drifted(zoneOf("a", { 0: change }))]).marks, [inTurn("a-1")], JSON.stringify(change));
+  for (const reason of [`drift rolling ${old}`, `a person ${wanted}`])
+    assert.equal(decided([drifted(zoneOf("a", { 0: { restartReason: reason } }))]).marks.length, 2, reason);
+});
+
+test("a phase for files that are expected no more is taken off before anything else, and no person's phase is", () => {
+  const asked = (text: string, reason: string, change: Partial<Pod> = {}): Managed =>
+    zoneOf("a", { 0: { restart: { text, phase: undefined, id: undefined }, restartReason: reason, ...change } });
+  const other = drifted(zoneOf("b"));
+  const stale = asked("schedule-rolling", `drift rolling ${old}`);
+  assert.deepEqual(decided([drifted(stale), other]).marks, [withdrawn("a-0")]);
+  const untouched = [
+    asked("schedule-rolling", `drift rolling ${wanted}`),
+    asked("schedule-rolling", "by a person"),
+    asked("stop", `drift rolling ${old}`),
+    asked("schedule-rolling", `drift rolling ${old}`, { terminating: true }),
+  ];
+  for (const zone of untouched) assert.deepEqual(decided([drifted(zone)]).marks, [inTurn("a-1")]);
+});
+
+test("by-hand restarts nothing, and takes off the phases that were written for these files", () => {
+  const restart = { text: "schedule-rolling", phase: "schedule-rolling", id: undefined } as const;
+  const zone = zoneOf("a", { 0: { restart, restartReason: `drift rolling ${wanted}` } });
+  assert.deepEqual(decided([drifted(zone, { mode: "by-hand" })]).marks, [withdrawn("a-0")]);
+  assert.deepEqual(decided([drifted(zoneOf("a"), { mode: "by-hand" })]).marks, []);
+});
+
+test("restart-config-unreadable: mounted files that cannot be parsed need a mode, and only where a process drifts", () => {
+  const unreadable = { mounted: undefined };
+  const { marks, guard, message } = decided([drifted(zoneOf("a"), unreadable), drifted(zoneOf("b"), unreadable)]);
+  assert.deepEqual([marks, guard], [[], "restart-config-unreadable"]);
+  assert.match(message, /main file of a cannot be parsed, so that nothing shows what a-files changes/);
+  for (const [mode, mark] of [
+    ["rolling", inTurn],
+    ["coordinated", atOnce],
+  ] as const)
+    assert.deepEqual(decided([drifted(zoneOf("a"), { ...unreadable, mode })]).marks, [mark("a-0"), mark("a-1")]);
+  const running = new Map(zoneOf("a").pods.map(({ uid }) => [uid, wanted]));
+  assert.equal(decided([drifted(zoneOf("a"), { ...unreadable, running })]).guard, undefined);
+});
+
+test("together: every pod of the group gets the phase with the sum of its own files, drifting or not", () => {
+  const first = drifted(zoneOf("a"), together);
+  const second = drifted(zoneOf("b"), { ...together, sum: "1:b", running: new Map() });
+  const without = zoneOf("c", { 1: { restartReason: `drift coordinated ${wanted}` } });
+  const all = [first.zone, second.zone, without];
+  assert.deepEqual(decided([first, second], all).marks, [
+    ...[atOnce("a-0"), atOnce("a-1"), atOnce("b-0", "1:b"), atOnce("b-1", "1:b")],
+    atOnce("c-0"),
+  ]);
+});
+
+test("together: a pod that terminates or shows a phase gets none, and a zone without such pods is not written", () => {
+  const restart = { text: "failed", phase: "failed", id: undefined } as const;
+  const zone = zoneOf("a", { 0: { terminating: true } });
+  const other = zoneOf("b", { 0: { restart }, 1: { restart } });
+  const { targets } = decideDrift([zone, other], [drifted(zone, together)]);
+  assert.deepEqual(
+    targets.map(({ pods }) => pods.map(({ name }) => name)),
+    [["a-1"]],
+  );
+});
+
+test("nothing restarts in turn while others restart together, and does where these wait", () => {
+  const [first, second] = [
+    drifted(zoneOf("a"), together),
+    drifted(zoneOf("b"), { expected: cluster("b"), mounted: cluster("b") }),
+  ];
+  assert.deepEqual(
+    decided([first, second]).marks,
+    ["a-0", "a-1", "b-0", "b-1"].map((name) => atOnce(name)),
+  );
+  const disagrees = drifted(zoneOf("b"), { expected: cluster("a"), mounted: cluster("a") });
+  const { marks, guard } = decided([first, disagrees]);
+  assert.deepEqual([marks, guard], [[inTurn("b-0"), inTurn("b-1")], "restart-config-disagrees"]);
+});
+
+test("restart-config-disagrees: the message names the Secrets, and which setting differs, or that one is by hand", () => {
+  const first = drifted(zoneOf("a"), together);
+  const other = drifted(zoneOf("b"), { expected: cluster("c"), mounted: cluster("c"), running: new Map() });
+  const third = drifted(zoneOf("c"), { expected: cluster("d"), mounted: cluster("d"), running: new Map() });
+  const says = "the files of a-files change what all nodes must have in common, and b-files";
+  assert.equal(decided([first, other, third]).message, `${says} has another value of cluster.name`);
+  const byHand = drifted(zoneOf("b"), { ...together, mode: "by-hand" });
+  assert.equal(decided([first, byHand]).message, `${says} is restarted by hand`);
+});
+
+test("rollout-due: a rollout comes before a restart of all, unless its StatefulSet is paused", () => {
+  const due = { 1: { revision: "older" } };
+  const [zone, second, third] = [zoneOf("a"), zoneOf("b", due), zoneOf("c", due)];
+  const known = [zone, second, third].map((one) => drifted(one, together));
+  const { marks, guard, message } = decided(known);
+  assert.deepEqual([marks, guard], [[], "rollout-due"]);
+  assert.equal(message, "a rollout of b is due, and comes before a coordinated restart");
+  const paused = drifted(zoneOf("b", due, { paused: true }), together);
+  assert.equal(decided([drifted(zone, together), paused]).marks.length, 4);
+  const unknown = drifted(zoneOf("b", {}, { updateRevision: undefined }), together);
+  assert.equal(decided([drifted(zone, together), unknown]).guard, "rollout-due");
+  assert.deepEqual(
+    decided([drifted(second)]).marks,
+    [inTurn("b-0"), inTurn("b-1")],
+    "in turn each pod waits by itself",
+  );
+});
