@@ -104,7 +104,7 @@ export class Nodes {
     return `${this.#network}.${this.names.indexOf(name) + 1}`;
   }
 
-  /** The text of `opensearch.yml`, for all nodes. `more`: further lines. */
+  /** The text of `opensearch.yml`, for all nodes. `more`: further lines, or others in the place of lines with the same key. */
   settings(more: readonly string[] = []): string {
     const lines = [
       "cluster.name: sluice",
@@ -118,9 +118,10 @@ export class Nodes {
       `discovery.seed_hosts: [${this.names.map((name) => `"${this.addressOf(name)}:${this.#transportPort}"`).join(", ")}]`,
       // A full disk of this machine is no matter of a test.
       "cluster.routing.allocation.disk.threshold_enabled: false",
-      ...more,
     ];
-    return `${lines.join("\n")}\n`;
+    const keyOf = (line: string) => line.slice(0, line.indexOf(":"));
+    const changed = new Set(more.map(keyOf));
+    return `${[...lines.filter((line) => !changed.has(keyOf(line))), ...more].join("\n")}\n`;
   }
 
   environment(name: string): Readonly<Record<string, string>> {

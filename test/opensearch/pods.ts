@@ -121,6 +121,15 @@ export class Pods {
     this.#probes = Promise.all(this.names.map((name) => this.#probe(name)));
   }
 
+  #busyFile(name: string): string {
+    return join(this.#folder, `busy-${name}`);
+  }
+
+  /** Keeps the process of a pod from its stop: true from now on, and false no more. */
+  async setBusy(name: string, isBusy: boolean): Promise<void> {
+    await (isBusy ? writeFile(this.#busyFile(name), "") : rm(this.#busyFile(name)));
+  }
+
   #makePod(name: string, shell: RunnerShell, options: ServedPodOptions): Promise<ServedPod> {
     return ServedPod.make(shell, {
       files: { "opensearch.yml": this.nodes.settings() },
@@ -139,6 +148,7 @@ export class Pods {
         PATH: process.env.PATH ?? "",
         JOURNAL: join(this.#folder, "journal"),
         SLUICE_LINK_INTO: this.nodes.configOf(name),
+        SLUICE_PRE_STOP: `while [ -e ${this.#busyFile(name)} ]; do sleep 0.1; done`,
       },
       group: nodeGroup,
       address: this.nodes.addressOf(name),
@@ -207,10 +217,16 @@ export class Pods {
     }
   }
 
-  /** Starts Sluice with this one function, as a process of its own. */
+  /** Starts Sluice with this one function, as a process of its own. One that runs already ends before, as by `kill -9`. */
   async startFunction(): Promise<void> {
+    await this.#function?.kill();
     const settings = { FUNCTION: "advance-process-restart", NODE_OPTIONS: podNamesIn(this.#folder) };
     this.#function = await Server.start({ kubeconfig: this.#controlPlane.kubeconfig, namespace, settings });
+  }
+
+  /** What the function has logged since it started. */
+  get log(): string {
+    return (this.#function?.log ?? []).map(({ msg }) => msg).join("\n");
   }
 
   servedOf(name: string): ServedPod {
@@ -235,6 +251,18 @@ export class Pods {
     await this.api.patch(pathOf(name), { metadata: { annotations: { [phaseKey]: phase } } });
   }
 
+  /** Writes a phase on all StatefulSets, as a person does. */
+  async markSets(phase: string): Promise<void> {
+    const metadata = { annotations: { [phaseKey]: phase } };
+    for (const name of this.names) await this.api.patch(setPathOf(name), { metadata });
+  }
+
+  /** The keys of the annotations of all StatefulSets. */
+  async keysOfSets(): Promise<readonly string[]> {
+    const all = this.names.map((name) => this.api.get<{ readonly metadata: Metadata }>(setPathOf(name)));
+    return (await Promise.all(all)).flatMap(({ metadata: { annotations = {} } }) => Object.keys(annotations));
+  }
+
   /** Waits until these pods have no phase, and resolves to their metadata. Otherwise throws with what was seen last. */
   async restarted(names: readonly string[], timeoutMs = 2 * slowMs): Promise<readonly Metadata[]> {
     let phases: readonly (string | undefined)[] = [];
@@ -246,7 +274,7 @@ export class Pods {
       });
     } catch (error) {
       const seen = { phases, claims: await this.claims(), journal: await this.journal() };
-      const log = (this.#function?.log ?? []).slice(-5);
+      const log = this.log.slice(-2_000);
       throw new Error(`${(error as Error).message}: ${JSON.stringify({ ...seen, log })}`, { cause: error });
     }
   }
@@ -306,6 +334,11 @@ export class Pods {
 
 function secretPath(name: string): string {
   return `/api/v1/namespaces/${namespace}/secrets/${name}`;
+}
+
+/** The path of the StatefulSet of this pod. */
+function setPathOf(name: string): string {
+  return `/apis/apps/v1/namespaces/${namespace}/statefulsets/${name.replace(/-0$/, "")}`;
 }
 
 function pathOf(name: string): string {
