@@ -6,9 +6,11 @@
 import { chmod, chown, cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fetch } from "undici";
 import { eventually } from "../controlplane/api.ts";
 import { freePort, releasePorts } from "../controlplane/ports.ts";
 import { type End, type Launched, launch, tail } from "../controlplane/processes.ts";
+import { Security, withoutTls } from "./security.ts";
 
 /** Time that a start, or a change in the cluster, may take on a busy machine. */
 export const slowMs = 240_000;
@@ -60,24 +62,31 @@ export class Nodes {
   readonly #folder: string;
   readonly #transportPort: number;
   readonly #network: string;
+  /** Undefined for nodes that cannot have TLS. */
+  readonly #security: Security | undefined;
   readonly #processes = new Map<string, Launched>();
 
-  private constructor(folder: string, names: readonly string[], port: number, transportPort: number) {
+  private constructor(folder: string, names: readonly string[], ports: readonly number[], security?: Security) {
     this.#folder = folder;
     this.names = names;
+    const [port = 0, transportPort = 0] = ports;
     this.port = port;
     this.#transportPort = transportPort;
+    this.#security = security;
     // A network for each process, so that two do not meet: all of 127/8 is this machine.
     this.#network = `127.${1 + (process.pid % 250)}.253`;
   }
 
   /** Prepares nodes of these names, none of which runs yet. `home`: the folder of OpenSearch. */
-  static async make(home: string, names: readonly string[]): Promise<Nodes> {
+  static async make(home: string, names: readonly string[], security?: Security): Promise<Nodes> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-opensearch-"));
-    const nodes = new Nodes(folder, names, await freePort(), await freePort());
+    const nodes = new Nodes(folder, names, [await freePort(), await freePort()], security);
     // The other user can read nothing in the home of root, where the cache is.
     await chmod(folder, 0o755);
-    await cp(home, join(folder, "home"), { recursive: true });
+    const copy = join(folder, "home");
+    const optional = join(home, "optional");
+    await cp(home, copy, { recursive: true, filter: (path) => path !== optional });
+    if (security !== undefined) await Security.install(home, copy);
     for (const name of names) await nodes.#prepare(name);
     return nodes;
   }
@@ -89,6 +98,7 @@ export class Nodes {
       if (isRoot) await chown(folder, otherUser, otherUser);
     }
     await writeFile(join(this.configOf(name), "log4j2.properties"), logging);
+    await this.#security?.configure(this.path("home"), this.configOf(name));
   }
 
   path(...parts: readonly string[]): string {
@@ -105,7 +115,7 @@ export class Nodes {
   }
 
   /** The text of `opensearch.yml`, for all nodes. `more`: further lines, or others in the place of lines with the same key. */
-  settings(more: readonly string[] = []): string {
+  settings(more: readonly string[] = this.#security ? withoutTls : []): string {
     const lines = [
       "cluster.name: sluice",
       "node.name: $" + "{NODE_NAME}",
@@ -167,15 +177,31 @@ export class Nodes {
     return end;
   }
 
-  /** A request to a node. Rejects if there is no answer within a minute. */
+  /** A request to a node, over TLS if it has that. Rejects if there is no answer within a minute. */
   async ask<T = unknown>(name: string, path: string, method = "GET", body?: unknown): Promise<NodeAnswer<T>> {
-    const answer = await fetch(`http://${this.addressOf(name)}:${this.port}${path}`, {
+    if (this.#security === undefined) return this.askBy("http", name, path, method, body);
+    return this.askBy<T>("https", name, path, method, body).catch(() =>
+      this.askBy<T>("http", name, path, method, body),
+    );
+  }
+
+  /** The same, by one scheme alone. The user and the password go to https only. */
+  async askBy<T = unknown>(
+    scheme: "http" | "https",
+    name: string,
+    path: string,
+    method = "GET",
+    body?: unknown,
+  ): Promise<NodeAnswer<T>> {
+    const { agent, authorization } = (scheme === "https" && this.#security) || {};
+    const answer = await fetch(`${scheme}://${this.addressOf(name)}:${this.port}${path}`, {
       method,
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...(authorization && { authorization }) },
+      ...(agent && { dispatcher: agent }),
       signal: AbortSignal.timeout(60_000),
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
-    return { status: answer.status, body: JSON.parse(await answer.text()) };
+    return { status: answer.status, body: JSON.parse(await answer.text()) as T };
   }
 
   /** The persistent settings of the cluster, as this node answers. */
@@ -204,6 +230,7 @@ export class Nodes {
   async close(): Promise<void> {
     await Promise.all([...this.#processes.keys()].map((name) => this.stop(name, 0)));
     releasePorts(this.port, this.#transportPort);
+    await this.#security?.close();
     await rm(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 }

@@ -23,6 +23,7 @@ import type { Packages } from "../support/packages.ts";
 import { podNamesIn } from "../support/pod-names.ts";
 import { Server } from "../support/server.ts";
 import { Nodes, nodeGroup, slowMs } from "./nodes.ts";
+import type { Security } from "./security.ts";
 
 export const namespace = "search";
 const group = "db";
@@ -46,14 +47,24 @@ export interface PodsOptions {
   readonly annotations: (port: number) => Readonly<Record<string, string>>;
   /** Default: clients have no time to leave before a process is stopped. */
   readonly drainSeconds?: string;
-  /** The expected files are in a Secret, and pods mount another one. Default: a test mounts the files itself. */
+  /** For each pod its expected files are in a Secret, and it mounts another one. Default: a test mounts the files itself. */
   readonly hasSecrets?: boolean;
+  /** Nodes that can have TLS, and have none at first. */
+  readonly security?: Security;
 }
 
-const expectedSecret = "db-files";
-const mountedSecret = "db-mounted";
-/** The annotations by which a StatefulSet names both. */
-const asFiles = { "sluice.dev/restart-config": expectedSecret, "sluice.dev/restart-mounted": mountedSecret };
+const expectedSecret = (name: string) => `${name}-files`;
+const mountedSecret = (name: string) => `${name}-mounted`;
+
+/** The name of a pod in DNS. */
+export function hostOf(name: string): string {
+  return `${name}.${name.replace(/-0$/, "")}.${namespace}.svc.cluster.local`;
+}
+
+/** The pods' names, one in each zone. */
+export function namesIn(zones: number): readonly string[] {
+  return ["a", "b", "c"].slice(0, zones).map((zone) => `${group}-zone-${zone}-0`);
+}
 
 interface FilesSecret {
   readonly metadata: Metadata;
@@ -86,11 +97,7 @@ export class Pods {
 
   /** Resolves when all nodes are one green cluster, and all pods are ready. */
   static async open(options: PodsOptions): Promise<Pods> {
-    const zones = ["a", "b", "c"].slice(0, options.zones);
-    const nodes = await Nodes.make(
-      options.home,
-      zones.map((zone) => `${group}-zone-${zone}-0`),
-    );
+    const nodes = await Nodes.make(options.home, namesIn(options.zones), options.security);
     const folder = await mkdtemp(join(tmpdir(), "sluice-opensearch-pods-"));
     const controlPlane = await startControlPlane();
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-opensearch" });
@@ -108,13 +115,11 @@ export class Pods {
     const [shell] = await runnerShells(packages);
     const options = { port: await freePort(), drainSeconds };
     for (const name of this.names) this.#served.set(name, await this.#makePod(name, shell as RunnerShell, options));
-    const all = { ...annotations(this.nodes.port), ...(hasSecrets ? asFiles : {}) };
-    await Promise.all([this.#createObjects(options.port, zones, all), this.#startNodes()]);
+    await Promise.all([this.#createObjects(options.port, zones, annotations(this.nodes.port)), this.#startNodes()]);
     if (hasSecrets) await this.#createSecrets();
     for (const [name, served] of this.#served) {
       const { uid } = await this.metadataOf(name);
-      const host = `${name}.${name.replace(/-0$/, "")}.${namespace}.svc.cluster.local`;
-      await writeFile(join(this.#folder, host), served.address);
+      await writeFile(join(this.#folder, hostOf(name)), served.address);
       served.launchServer({ POD_UID: uid });
     }
     for (const served of this.#served.values()) await served.reached("started");
@@ -176,31 +181,35 @@ export class Pods {
 
   async #createSecrets(): Promise<void> {
     const stringData = { "opensearch.yml": this.nodes.settings() };
-    for (const name of [expectedSecret, mountedSecret])
-      await this.api.post(`/api/v1/namespaces/${namespace}/secrets`, { metadata: { name }, stringData });
-    this.#mounting = this.#mountSecret();
+    for (const pod of this.names) {
+      const [expected, mounted] = [expectedSecret(pod), mountedSecret(pod)];
+      for (const name of [expected, mounted])
+        await this.api.post(`/api/v1/namespaces/${namespace}/secrets`, { metadata: { name }, stringData });
+      const annotations = { "sluice.dev/restart-config": expected, "sluice.dev/restart-mounted": mounted };
+      await this.api.patch(setPathOf(pod), { metadata: { annotations } });
+    }
+    this.#mounting = Promise.all([...this.#served].map(([name, { pod }]) => this.#mountSecret(name, pod)));
   }
 
-  /** Brings the files of the mounted Secret into the pods, as the kubelet does, and sooner. */
-  async #mountSecret(): Promise<void> {
+  /** Brings the files of its mounted Secret into a pod, as the kubelet does, and sooner. */
+  async #mountSecret(name: string, pod: PlayedPod): Promise<void> {
     const { signal } = this.#stopping;
     let version: string | undefined;
     while (!signal.aborted) {
-      const { metadata, data = {} } = await this.api.get<FilesSecret>(secretPath(mountedSecret));
+      const { metadata, data = {} } = await this.api.get<FilesSecret>(secretPath(mountedSecret(name)));
       if (metadata.resourceVersion !== version) {
-        const files = Object.entries(data).map(([name, value]) => [name, Buffer.from(value, "base64")] as const);
-        for (const { pod } of this.#served.values()) await pod.mount(Object.fromEntries(files));
+        const files = Object.entries(data).map(([file, value]) => [file, Buffer.from(value, "base64")] as const);
+        await pod.mount(Object.fromEntries(files));
         version = metadata.resourceVersion;
       }
       await delay(probeEveryMs, undefined, { signal }).catch(() => {});
     }
   }
 
-  /** Writes these lines into the expected Secret, as a person does. */
-  async expect(lines: readonly string[]): Promise<void> {
-    await this.api.patch(secretPath(expectedSecret), {
-      stringData: { "opensearch.yml": this.nodes.settings(lines) },
-    });
+  /** Writes these lines into the expected Secrets of these pods, as a person does. */
+  async expect(lines: readonly string[], names = this.names): Promise<void> {
+    const stringData = { "opensearch.yml": this.nodes.settings(lines) };
+    for (const name of names) await this.api.patch(secretPath(expectedSecret(name)), { stringData });
   }
 
   async #startNodes(): Promise<void> {

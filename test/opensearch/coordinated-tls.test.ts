@@ -1,0 +1,87 @@
+/**
+ * TLS is switched on for a real OpenSearch by changed Secrets, one after the other. A node with TLS cannot join one without, so
+ * that the function, which is killed meanwhile, restarts all processes together by itself.
+ */
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { fetch } from "undici";
+import { eventually } from "../controlplane/api.ts";
+import { freePort, releasePorts } from "../controlplane/ports.ts";
+import { packagesForTests } from "../support/packages.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { slowMs } from "./nodes.ts";
+import { asDatabase, hostOf, namesIn, namespace, Pods } from "./pods.ts";
+import { openSearchForTests } from "./program.ts";
+import { Security, user, withTls } from "./security.ts";
+import { Wire } from "./wire.ts";
+
+const home = await openSearchForTests();
+const packages = await packagesForTests();
+const skip = home === undefined || packages === undefined || (await skipWithoutControlPlane());
+const passwordSecret = "db-password";
+
+suite("a real OpenSearch whose Secrets switch on TLS", { skip }, () => {
+  let pods: Pods;
+  let security: Security;
+  let wirePort: number;
+  const wires: Wire[] = [];
+
+  before(async () => {
+    if (home === undefined || packages === undefined) return;
+    security = await Security.make(namesIn(3).map(hostOf));
+    wirePort = await freePort();
+    const annotations = () => ({
+      ...asDatabase(wirePort),
+      "sluice.dev/restart-database-url": `https://:${wirePort} http://:${wirePort}`,
+      "sluice.dev/restart-database-secret": passwordSecret,
+    });
+    pods = await Pods.open({ home, packages, zones: 3, annotations, hasSecrets: true, security });
+    const stringData = { ...user, "ca.crt": security.authority };
+    await pods.api.post(`/api/v1/namespaces/${namespace}/secrets`, { metadata: { name: passwordSecret }, stringData });
+    for (const name of pods.names) wires.push(await Wire.open(pods.nodes.addressOf(name), wirePort, pods.nodes.port));
+    await pods.startFunction();
+  });
+
+  after(async () => {
+    await pods?.close();
+    for (const wire of wires) await wire.close();
+    if (wirePort !== undefined) releasePorts(wirePort);
+  });
+
+  test("one restart of all follows the last Secret, then all answer https alone, and no password went without TLS", async () => {
+    const { nodes, names } = pods;
+    const [first = "", ...others] = names;
+    const copies = { settings: { number_of_shards: 1, number_of_replicas: names.length - 1 } };
+    assert.equal((await nodes.ask(first, "/documents", "PUT", copies)).status, 200);
+    assert.equal((await nodes.ask(first, "/documents/_doc/1?refresh=true", "PUT", { text: "before" })).status, 201);
+    await nodes.green(first);
+    const begun = (await pods.journal()).length;
+    const since = async () => (await pods.journal()).slice(begun);
+    await pods.expect(withTls, [first]);
+    const disagrees = "have in common, and ";
+    await eventually("a wait for the other Secrets", slowMs, async () => pods.log.includes(disagrees) || undefined);
+    assert.deepEqual(await since(), []);
+    await pods.expect(withTls, others);
+    await eventually("a process that stops", slowMs, async () => (await since()).length > 0 || undefined);
+    await pods.startFunction();
+    await pods.restarted(names);
+    const journal = await since();
+    const events = (event: string) => names.map((name) => `${event} ${name}`).sort();
+    assert.deepEqual(journal.slice(0, 2 * names.length).sort(), [...events("stop"), ...events("stopping")]);
+    assert.deepEqual(journal.slice(2 * names.length).sort(), events("start"), "each starts once, after all are down");
+    assert.equal(await pods.claims(), "");
+    assert.deepEqual(await nodes.settingsAt(first), {}, "allocation is as the user had it, without a marker");
+    assert.equal((await nodes.green(first)).number_of_nodes, names.length);
+    for (const name of names) {
+      await assert.rejects(nodes.askBy("http", name, "/"), `${name} answers without TLS`);
+      const found = await nodes.askBy("https", name, "/documents/_doc/1?preference=_local");
+      assert.equal(found.status, 200, name);
+    }
+    const { status } = await fetch(`https://${nodes.addressOf(first)}:${nodes.port}/`, { dispatcher: security.agent });
+    assert.equal(status, 401, "only with its password the function has undone what it changed");
+    const plain = wires.map((wire) => wire.plain).join("");
+    assert.match(plain, /^PUT \/_cluster\/settings HTTP/m, "without TLS the function was answered before the switch");
+    assert.doesNotMatch(plain, /^authorization:/im);
+    assert.ok(wires.every(({ secured }) => secured > 0));
+  });
+});
