@@ -13,6 +13,7 @@ import { slowMs } from "./nodes.ts";
 import { asDatabase, hostOf, namesIn, namespace, Pods } from "./pods.ts";
 import { openSearchForTests } from "./program.ts";
 import { Security, user, withTls } from "./security.ts";
+import { assertNothingLeft, assertTogether, writeDocument } from "./together.ts";
 import { Wire } from "./wire.ts";
 
 const home = await openSearchForTests();
@@ -51,10 +52,7 @@ suite("a real OpenSearch whose Secrets switch on TLS", { skip }, () => {
   test("one restart of all follows the last Secret, then all answer https alone, and no password went without TLS", async () => {
     const { nodes, names } = pods;
     const [first = "", ...others] = names;
-    const copies = { settings: { number_of_shards: 1, number_of_replicas: names.length - 1 } };
-    assert.equal((await nodes.ask(first, "/documents", "PUT", copies)).status, 200);
-    assert.equal((await nodes.ask(first, "/documents/_doc/1?refresh=true", "PUT", { text: "before" })).status, 201);
-    await nodes.green(first);
+    await writeDocument(pods);
     const begun = (await pods.journal()).length;
     const since = async () => (await pods.journal()).slice(begun);
     await pods.expect(withTls, [first]);
@@ -64,24 +62,16 @@ suite("a real OpenSearch whose Secrets switch on TLS", { skip }, () => {
     await pods.expect(withTls, others);
     await eventually("a process that stops", slowMs, async () => (await since()).length > 0 || undefined);
     await pods.startFunction();
-    await pods.restarted(names);
-    const journal = await since();
-    const events = (event: string) => names.map((name) => `${event} ${name}`).sort();
-    assert.deepEqual(journal.slice(0, 2 * names.length).sort(), [...events("stop"), ...events("stopping")]);
-    assert.deepEqual(journal.slice(2 * names.length).sort(), events("start"), "each starts once, after all are down");
-    assert.equal(await pods.claims(), "");
-    assert.deepEqual(await nodes.settingsAt(first), {}, "allocation is as the user had it, without a marker");
-    assert.equal((await nodes.green(first)).number_of_nodes, names.length);
+    await assertTogether(pods, since);
+    await assertNothingLeft(pods);
     for (const name of names) {
       await assert.rejects(nodes.askBy("http", name, "/"), `${name} answers without TLS`);
-      const found = await nodes.askBy("https", name, "/documents/_doc/1?preference=_local");
-      assert.equal(found.status, 200, name);
+      assert.equal((await nodes.askBy("https", name, "/")).status, 200, name);
     }
     const { status } = await fetch(`https://${nodes.addressOf(first)}:${nodes.port}/`, { dispatcher: security.agent });
     assert.equal(status, 401, "only with its password the function has undone what it changed");
     const plain = wires.map((wire) => wire.plain).join("");
     assert.match(plain, /^PUT \/_cluster\/settings HTTP/m, "without TLS the function was answered before the switch");
     assert.doesNotMatch(plain, /^authorization:/im);
-    assert.ok(wires.every(({ secured }) => secured > 0));
   });
 });

@@ -266,10 +266,11 @@ export class Pods {
     for (const name of this.names) await this.api.patch(setPathOf(name), { metadata });
   }
 
-  /** The keys of the annotations of all StatefulSets. */
-  async keysOfSets(): Promise<readonly string[]> {
-    const all = this.names.map((name) => this.api.get<{ readonly metadata: Metadata }>(setPathOf(name)));
-    return (await Promise.all(all)).flatMap(({ metadata: { annotations = {} } }) => Object.keys(annotations));
+  /** The keys of the annotations of all StatefulSets and pods. */
+  async keys(): Promise<readonly string[]> {
+    const paths = this.names.flatMap((name) => [setPathOf(name), pathOf(name)]);
+    const all = await Promise.all(paths.map((path) => this.api.get<{ readonly metadata: Metadata }>(path)));
+    return all.flatMap(({ metadata: { annotations = {} } }) => Object.keys(annotations));
   }
 
   /** Waits until these pods have no phase, and resolves to their metadata. Otherwise throws with what was seen last. */

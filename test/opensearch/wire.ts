@@ -6,9 +6,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 const handshake = 0x16;
 
 export class Wire {
-  /** How many connections began with TLS. */
-  secured = 0;
-  /** What clients have sent on all others. */
+  /** What clients have sent on connections that did not begin with TLS. */
   plain = "";
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -38,9 +36,9 @@ export class Wire {
       });
     }
     client.once("data", (first: Buffer) => {
-      if (first[0] === handshake) this.secured += 1;
-      else client.on("data", (more: Buffer) => this.#note(more));
-      if (first[0] !== handshake) this.#note(first);
+      if (first[0] === handshake) return;
+      this.#note(first);
+      client.on("data", (more: Buffer) => this.#note(more));
     });
     client.pipe(node);
     node.pipe(client);
