@@ -101,6 +101,10 @@ export const guards: Guards = {
     "something else is reserved in the group, and all processes stop only while nothing else goes on",
     "nothing, or see what the message names",
   ),
+  "members-elsewhere": depends(
+    "a member of the database is no pod of the group, and would run while all others are down",
+    "stop that node, or write members-elsewhere into the annotation that the message names",
+  ),
   "database-unknown": depends("the database gives no answer, or another one than expected", "see the message"),
   "database-settled": depends("the database is red, or is yellow and moves", "nothing, or mend the database"),
   "started-copy": depends("the pod has the last whole copy of a shard", "nothing, or mend the other copies"),

@@ -2,7 +2,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
-import { ofStatefulSets } from "../shared/groups/zones.ts";
+import { ofStatefulSets, type Zone } from "../shared/groups/zones.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
@@ -12,9 +12,10 @@ import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts"
 import { readStatus } from "./calls.ts";
 import type { Candidate } from "./candidate.ts";
 import { hasFailedTogether, membersOf } from "./coordinated/decide-begin.ts";
-import { databaseOf } from "./database/exchange.ts";
+import { type Database, databaseOf } from "./database/exchange.ts";
 import { readFacts } from "./database/facts.ts";
 import { findLeftOver } from "./database/left-over.ts";
+import { askNodes, namesElsewhere } from "./database/nodes.ts";
 import { decide, inTurn, mayBeginNow, type RestartSnapshot } from "./decide.ts";
 import { byName } from "./decide-order.ts";
 import type { RuleGroup } from "./decide-rules.ts";
@@ -64,8 +65,21 @@ export async function observe(observed: GroupObservation, context: Context): Pro
     readCandidates(context, known, shown),
     findLeftOver(databaseOf(context, zones), context.memoryOf(key), claims),
   ]);
-  const gatheredMs = gatheredFor(context, key, membersOf(candidates));
-  return { ...known, underWay: undefined, candidates, leftOver, gatheredMs };
+  const members = membersOf(candidates);
+  const gatheredMs = gatheredFor(context, key, members);
+  const elsewhere = members.length === 0 ? {} : await readElsewhere(databaseOf(context, zones), zones);
+  return { ...known, underWay: undefined, candidates, leftOver, gatheredMs, ...elsewhere };
+}
+
+/** A database without an answer keeps no restart of all from beginning: that may be why it is restarted. Throws ClusterError. */
+async function readElsewhere(
+  database: Database | undefined,
+  zones: readonly Zone<StatefulSet>[],
+): Promise<Pick<RestartSnapshot, "elsewhere">> {
+  const nodes = database === undefined ? undefined : await askNodes(database);
+  if (nodes === undefined || "unknown" in nodes) return {};
+  const pods = zones.flatMap((zone) => zone.pods);
+  return { elsewhere: namesElsewhere(pods, nodes.value) };
 }
 
 /** Which pods were seen to wait to restart together, and since when by the monotonic clock. Losing it costs ten seconds. */

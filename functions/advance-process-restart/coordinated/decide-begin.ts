@@ -1,6 +1,6 @@
 /** Decides whether all pods that wait for it restart together now, and under which claims. Pure. */
 
-import { restartManager } from "../../shared/annotations/restart.ts";
+import { restartManager, restartUnchecked } from "../../shared/annotations/restart.ts";
 import type { Zone } from "../../shared/groups/zones.ts";
 import type { Claim } from "../../shared/ledger/claim.ts";
 import { type Blocked, describeClaim } from "../../shared/ledger/claim-kinds.ts";
@@ -19,6 +19,8 @@ export interface Together {
   readonly claims: readonly Claim[];
   /** For how long the same pods have waited, in milliseconds. */
   readonly gatheredMs: number;
+  /** Members of the database that are no pods of the group; absent where none is named, or it gives no answer. */
+  readonly elsewhere?: readonly string[];
 }
 
 /** True for a pod that has failed in a restart of many: it starts again only with the others. */
@@ -35,12 +37,14 @@ export function membersOf(candidates: readonly Candidate[]): Candidate[] {
 }
 
 /** What keeps the whole restart from beginning, besides its pods. */
-export function blockedTogether({ zones, claims, gatheredMs }: Together): Blocked | undefined {
+export function blockedTogether({ zones, claims, gatheredMs, elsewhere }: Together): Blocked | undefined {
   const unmanaged = zones.find(({ workload }) => workload.restart?.manager === undefined && !workload.deleting);
   if (unmanaged !== undefined) {
     const message = `${unmanaged.workload.name} has no ${restartManager.key}, and its pods would run while all others are down`;
     return { guard: "restart-manager-missing", message };
   }
+  const foreign = blockedByElsewhere(zones, elsewhere);
+  if (foreign !== undefined) return foreign;
   if (gatheredMs < gatheringMs) {
     const message = "pods may still join the restart: it begins 10 s after the last one";
     return { guard: "restart-gathering", message };
@@ -51,4 +55,20 @@ export function blockedTogether({ zones, claims, gatheredMs }: Together): Blocke
   if (zone === undefined) return undefined;
   const message = `a pod of ${zone.workload.name} is reserved, and all stop only while nothing else goes on`;
   return { guard: "restart-beside-others", message };
+}
+
+/** Such a node would run while all others are down, and might not join those that start with other settings. */
+function blockedByElsewhere(
+  zones: readonly Zone<StatefulSet>[],
+  elsewhere: readonly string[] = [],
+): Blocked | undefined {
+  const guard = "members-elsewhere";
+  const checked = zones.find(({ workload: { restart, deleting } }) => !deleting && !restart?.unchecked.has(guard));
+  if (elsewhere.length === 0 || checked === undefined) return undefined;
+  const others = elsewhere.length === 1 ? "" : ` and ${elsewhere.length - 1} more`;
+  const what = `${elsewhere[0]}${others} would run while all others are down, because no pod of the group has this node`;
+  return {
+    guard,
+    message: `${what}: stop it, or write ${guard} into ${restartUnchecked.key} of ${checked.workload.name}`,
+  };
 }

@@ -95,3 +95,12 @@ export function nodeOf(
   const there = nodes.filter(({ addresses }) => addresses.includes(address));
   return there.length === 1 ? there[0] : undefined;
 }
+
+/** The names of the members that run in none of these pods. Pure. */
+export function namesElsewhere(
+  pods: readonly Pick<Pod, "name" | "address">[],
+  found: DatabaseNodes,
+): readonly string[] {
+  const inPods = new Set(pods.map((pod) => nodeOf(pod, found)?.id));
+  return found.nodes.filter(({ id }) => !inPods.has(id)).map(({ name }) => name);
+}

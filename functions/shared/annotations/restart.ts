@@ -115,16 +115,23 @@ export const restartDatabaseSecret = onStatefulSet("sluice.dev/restart-database-
 export const databaseRules = ["database-settled", "started-copy", "masters-whole", "role-elsewhere"] as const;
 export type DatabaseRule = (typeof databaseRules)[number];
 
-function parseUnchecked(text: string): ReadonlySet<DatabaseRule> | undefined {
-  if (text.trim() === "*") return new Set(databaseRules);
-  const names = text.split(",").map((one) => databaseRules.find((name) => name === one.trim()));
-  return names.includes(undefined) ? undefined : new Set(names as readonly DatabaseRule[]);
+/** The same of a restart of all processes together. */
+export const togetherRules = ["members-elsewhere"] as const;
+export type UncheckedRule = DatabaseRule | (typeof togetherRules)[number];
+
+const switchedRules: readonly UncheckedRule[] = [...databaseRules, ...togetherRules];
+
+function parseUnchecked(text: string): ReadonlySet<UncheckedRule> | undefined {
+  if (text.trim() === "*") return new Set(switchedRules);
+  const names = text.split(",").map((one) => switchedRules.find((name) => name === one.trim()));
+  return names.includes(undefined) ? undefined : new Set(names as readonly UncheckedRule[]);
 }
 
 export const restartUnchecked = onStatefulSet("sluice.dev/restart-unchecked", parseUnchecked, {
-  grammar: `*, or some of ${databaseRules.join(", ")}, with a comma between`,
+  grammar: `*, or some of ${switchedRules.join(", ")}, with a comma between`,
   fallback: "every rule about the database is checked",
-  meaning: "which rules about the database a restart in its turn (schedule-rolling) does not wait for",
+  meaning:
+    "which rules about the database no restart waits for: the last one is of restarts together, and others of those in turn",
 });
 
 export const restartConfig = onStatefulSet("sluice.dev/restart-config", objectName, {
@@ -221,7 +228,7 @@ export interface RestartSettings {
   /** Two Secrets, by name; absent where they are not named. */
   readonly files?: { readonly expected: string; readonly mounted: string };
   /** The rules about the database that are switched off. */
-  readonly unchecked: ReadonlySet<DatabaseRule>;
+  readonly unchecked: ReadonlySet<UncheckedRule>;
   /** The phase that stands on it, and that each of its pods gets. */
   readonly phaseOfAll?: RestartPhase;
   readonly malformed: readonly Malformed[];

@@ -185,6 +185,22 @@ test("restart-beside-others: nothing is claimed while another claim or a reserva
   assert.equal(blockedTogether({ ...together, zones: reserved })?.guard, "restart-beside-others");
 });
 
+test("members-elsewhere names a node that is no pod, and each StatefulSet may do without the rule", () => {
+  const refusal = (unchecked: readonly "members-elsewhere"[][], elsewhere?: readonly string[]) => {
+    const zones = unchecked.map((rules, index) => managed("ab"[index] ?? "", "nnn", { unchecked: new Set(rules) }));
+    const { guard, message } =
+      blockedTogether({ zones, candidates: [], claims: [], gatheredMs: 10_000, ...(elsewhere && { elsewhere }) }) ?? {};
+    return guard === undefined ? "" : `${guard}: ${message}`;
+  };
+  const both = "members-elsewhere: m-1 and 1 more would run while all others are down";
+  assert.ok(refusal([[], []], ["m-1", "m-2"]).startsWith(both));
+  assert.match(refusal([[], []], ["m-1"]), /^members-elsewhere: m-1 would run .*restart-unchecked of a$/);
+  assert.match(refusal([["members-elsewhere"], []], ["m-1"]), /restart-unchecked of b$/);
+  const off = ["members-elsewhere"] as const;
+  assert.equal(refusal([[...off], [...off]], ["m-1"]), "");
+  assert.deepEqual([refusal([[], []], []), refusal([[], []])], ["", ""]);
+});
+
 test("restart-manager-missing: no process of a group stops together with others while one StatefulSet names no process manager", () => {
   const { restart: _, ...workload } = managed("b", "nnn").workload;
   const zones = [managed("a", "nnn"), { ...managed("b", "nnn"), workload }];

@@ -1,7 +1,12 @@
 /** The annotations about restarts of processes: their grammar, and what malformed ones mean. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { databaseRules, parsePodRestart, parseRestart } from "../../../../functions/shared/annotations/restart.ts";
+import {
+  databaseRules,
+  parsePodRestart,
+  parseRestart,
+  togetherRules,
+} from "../../../../functions/shared/annotations/restart.ts";
 import { ledgerGroupsOf } from "../../../../functions/shared/groups/governing.ts";
 import { CredentialError, readToken } from "../../../../functions/shared/health/credentials.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
@@ -77,7 +82,7 @@ test("rules about the database are switched off by name, or all of them, and an 
     [...(unchecked("started-copy, role-elsewhere")?.unchecked ?? [])],
     ["started-copy", "role-elsewhere"],
   );
-  assert.deepEqual([...(unchecked("*")?.unchecked ?? [])], [...databaseRules]);
+  assert.deepEqual([...(unchecked("*")?.unchecked ?? [])], [...databaseRules, ...togetherRules]);
   const wrong = unchecked("started-copy,green");
   assert.deepEqual([wrong?.unchecked.size, wrong?.manager === undefined], [0, false], "its processes restart");
   assert.match(wrong?.malformed[0]?.message ?? "", /write \*, or some of database-settled, started-copy/);

@@ -5,8 +5,8 @@ import { DatabaseStage } from "./stage.ts";
 
 const names = [2, 1, 0].map((ordinal) => `group-a-${ordinal}`);
 
-async function begun(): Promise<DatabaseStage> {
-  const stage = new DatabaseStage();
+async function begun(elsewhere: readonly string[] = []): Promise<DatabaseStage> {
+  const stage = new DatabaseStage(elsewhere);
   await stage.begun();
   for (const one of names) stage.write(one, "schedule-coordinated");
   return stage;
@@ -58,4 +58,20 @@ test("pods that are ready only when all copies are allocated get them: the setti
   stage.world.kubelet.healPod(target);
   await stage.until("the end", () => isOver(stage), 60);
   assertWhole(stage, "at the end");
+});
+
+test("members-elsewhere: nothing stops while a member is no pod of the group, unless its StatefulSet does without that rule", async () => {
+  const stage = await begun(["node-of-a-machine"]);
+  for (let steps = 0; steps < 20; steps++) await stage.step();
+  assert.deepEqual([stage.claims, stage.manager("group-a-0").calls], [[], []]);
+  const key = { namespace: "db", name: "group-a" };
+  stage.world.annotate(key, { "sluice.dev/restart-unchecked": "members-elsewhere" });
+  await stage.until("the end", () => stage.claims.length === 0 && isOver(stage), 80);
+  assertWhole(stage, "at the end");
+});
+
+test("a database that gives no answer keeps no restart of all from beginning", async () => {
+  const stage = await begun();
+  stage.isSilent = true;
+  await stage.until("the claims", () => stage.claims.length > 0, 40);
 });

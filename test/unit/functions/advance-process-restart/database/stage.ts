@@ -10,8 +10,10 @@ export const annotations = {
   "sluice.dev/restart-database-url": "http://:9200",
 };
 
+const podNames: readonly string[] = ["group-a-0", "group-a-1", "group-a-2"];
+
 export class DatabaseStage extends RestartStage {
-  readonly standIn = new StandInDatabase(["group-a-0", "group-a-1", "group-a-2"]);
+  readonly standIn: StandInDatabase;
   /** The writes of the function: `leases PHASE`, `pods`, `PUT`, `POST /_flush`, `POST /es/stop`. */
   readonly writes: string[] = [];
   /** The number of writes after which the function is dead: no request of it goes out. */
@@ -19,8 +21,10 @@ export class DatabaseStage extends RestartStage {
   /** True: no node of the database answers. */
   isSilent = false;
 
-  constructor() {
+  /** `elsewhere`: nodes that run in no pod. */
+  constructor(elsewhere: readonly string[] = []) {
     super(annotations);
+    this.standIn = new StandInDatabase([...podNames, ...elsewhere]);
     this.interfere = ({ verb, resource, given }) => {
       if (this.isDead) throw new Error("killed");
       if (verb === "patch") this.writes.push(`${resource}${phaseIn(given)}`);
@@ -50,7 +54,8 @@ export class DatabaseStage extends RestartStage {
     if (delivery.port !== 9200) return super.answer(pod, delivery);
     if (this.isSilent) return "break";
     const { name, uid } = pod.metadata;
-    for (const node of this.standIn.nodes) node.isUp = this.manager(node.name).state === "started";
+    for (const node of this.standIn.nodes)
+      node.isUp = !podNames.includes(node.name) || this.manager(node.name).state === "started";
     if (this.managerOf(uid).state !== "started") return "break";
     return this.standIn.answer(name, { method, path, headers, body });
   }
