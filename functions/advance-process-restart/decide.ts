@@ -27,7 +27,7 @@ export interface RestartSnapshot extends RuleGroup {
   readonly underWay: Blocked | undefined;
   /** For how long the same pods have waited to restart together, in milliseconds; absent: 0. */
   readonly gatheredMs?: number;
-  /** Members of the database that are no pods of the group; absent where no pods are to restart together, or it gives no answer. */
+  /** Members of the database that are no pods of the group; absent where no restart together is wanted, or it gives no answer. */
   readonly elsewhere?: readonly string[];
   /** A restart that is in no ledger and that the database still has a marker of; absent where it has none. */
   readonly leftOver?: LeftOver | undefined;

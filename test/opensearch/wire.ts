@@ -12,7 +12,7 @@ export class Wire {
   readonly #sockets = new Set<Socket>();
 
   private constructor(address: string, to: number) {
-    this.#server = createServer((client) => this.#pass(client, connect(to, address)));
+    this.#server = createServer((client) => this.#forward(client, connect(to, address)));
   }
 
   /** Listens at one port of an address, and connects to another one there. */
@@ -23,7 +23,7 @@ export class Wire {
     return wire;
   }
 
-  #pass(client: Socket, node: Socket): void {
+  #forward(client: Socket, node: Socket): void {
     for (const [socket, other] of [
       [client, node],
       [node, client],
