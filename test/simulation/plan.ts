@@ -83,8 +83,8 @@ export interface Plan {
   readonly skipLabels?: PlannedSkipLabels;
   /** Volumes of the group that are suspended, wanted back and removed; absent: its pods have no volumes. */
   readonly suspension?: PlannedSuspension;
-  /** Restarts of processes in their pods, with the mean time between the wishes of users; absent: none. */
-  readonly restarts?: { readonly everyMs: number };
+  /** Restarts of processes in their pods; absent: none. */
+  readonly restarts?: PlannedRestarts;
   /** rollout-operator, which comes and goes beside Sluice; absent: it never runs. */
   readonly otherOperator?: PlannedOperator;
   /** How far `farClock` sets the clocks of all API servers ahead, in milliseconds; absent: some minutes in either direction. */
@@ -248,6 +248,16 @@ export const suspensionDeeds = [
 
 /** A deed of a user, or of another controller, to volume claims and their owners. */
 export type SuspensionDeed = (typeof suspensionDeeds)[number];
+
+export interface PlannedRestarts {
+  /** Mean time between the wishes of users, in milliseconds. */
+  readonly everyMs: number;
+  /** Shares of messages to pods, and of their answers, that are lost; and of messages that are up to 40 s late. */
+  readonly lose: number;
+  readonly late: number;
+  /** True: they restart many processes together; absent: one after the other. */
+  readonly isTogether?: true;
+}
 
 export interface PlannedOperator {
   /** Number of its pods. */

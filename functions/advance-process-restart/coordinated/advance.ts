@@ -162,16 +162,17 @@ type Move = Extract<TogetherStep, { kind: "move" }>;
 async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> {
   const { context, observed, members, claims, database } = restart;
   const deadlineMs = await write(restart, step);
-  const { phase, epoch, out } = step;
+  const { phase, epoch, out, kill } = step;
   const verb = callIn(phase);
   const id = stemOf(first(claims));
   if (verb !== undefined) {
     await mapLimit(
       members.filter(({ pod }) => !out?.has(pod.name)),
       askedAtOnce,
-      (one) => {
-        const call = { verb, restartId: id, epoch, sum: one.claim.sum ?? sumAt(restart, one.claim) };
-        return callManager(context, one.statefulSet, one.pod, call, deadlineMs);
+      ({ pod, claim, statefulSet }) => {
+        const sum = sumAt(restart, claim);
+        const call = { verb: kill?.has(pod.name) ? "kill" : verb, restartId: id, epoch, sum } as const;
+        return callManager(context, statefulSet, pod, call, deadlineMs);
       },
     );
   } else if (database !== undefined && phase === togetherPhases.restricting) {
@@ -181,9 +182,10 @@ async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> 
   return { kind: "undone" };
 }
 
-/** The sum is fixed when all members have their files. */
+/** The sum is fixed when all members have their files, and once more if one of them was made anew with others. */
 function sumAt({ members }: JointRestart, claim: KnownClaim): string | undefined {
-  return claim.sum ?? sumOf(claim, members);
+  const fixed = claim.phase === togetherPhases.preparing ? undefined : claim.sum;
+  return fixed ?? sumOf(claim, members);
 }
 
 function write(restart: JointRestart, step: Move): Promise<number> {

@@ -41,8 +41,17 @@ export type TogetherStep =
   | { readonly kind: "show"; readonly pods: readonly Pod[] }
   /** The files of these StatefulSets change. */
   | { readonly kind: "copy"; readonly members: readonly TogetherMember[] }
-  /** All claims are written anew by one write, without the pods that are out, and then all process managers are called. */
-  | { readonly kind: "move"; readonly phase: string; readonly epoch: number; readonly out?: ReadonlySet<string> }
+  /**
+   * All claims are written anew by one write, without the pods that are out, and then all process managers are called. `kill`:
+   * the pods whose processes must end before they can start.
+   */
+  | {
+      readonly kind: "move";
+      readonly phase: string;
+      readonly epoch: number;
+      readonly out?: ReadonlySet<string>;
+      readonly kill?: ReadonlySet<string>;
+    }
   /** What the restart has changed in the database is undone. */
   | { readonly kind: "release" }
   /** The claims go, and then the phases; these pods have failed. */
@@ -110,6 +119,11 @@ function isShown(member: TogetherMember, isBefore: boolean): boolean {
   return restart?.phase === shownTogether(member.claim.phase) && restart.id === stemOf(member.claim);
 }
 
+/** True for a pod that was made anew with other files than those of the restart. */
+function lacksFiles({ claim: { sum }, answer: { mountedSum, triedSum, runningSum } }: AnsweringMember): boolean {
+  return sum !== undefined && ![mountedSum, triedSum, runningSum].includes(sum);
+}
+
 function move(claims: readonly KnownClaim[], phase: string, epoch = first(claims).epoch ?? 1): TogetherStep {
   return { kind: "move", phase, epoch };
 }
@@ -132,6 +146,9 @@ function leave(
   const out = new Set(silent.filter(isTakenOff).map(({ pod }) => pod.name));
   const { phase } = first(claims);
   if (out.size > 0) return { kind: "move", phase, epoch, out };
+  // Its server would refuse the stop, and after a kill also the start: so the files of now serve for all.
+  if (phase !== togetherPhases.preparing && answering.some(lacksFiles))
+    return move(claims, togetherPhases.preparing, epoch);
   // A new pod shows the restart before the claim names it: otherwise its missing phase would withdraw the restart.
   return answering.some((one) => isAnew(one) && isShown(one, true)) ? move(claims, phase, epoch) : undefined;
 }
@@ -153,11 +170,30 @@ function callAgain({ claims, nowMs }: TogetherView, answering: readonly Answerin
   const uncalled = answering.filter((one) => !isCalled(one));
   const [one] = uncalled;
   if (callIn(phase) === undefined || one === undefined) return undefined;
+  // No start is accepted while a process ends.
+  if (phase === togetherPhases.withdrawing && uncalled.every(({ answer }) => answer.state === "stopping"))
+    return endStopping(claims, nowMs - stampMs, uncalled, nextEpoch(claims, answering));
   if (nowMs - stampMs < finishAfterMs)
     return waitFor("restart-calling", `the server of ${one.pod.name} has not confirmed ${callIn(phase)} yet`);
   const isStale = uncalled.some(({ answer }) => answer.lastEpoch >= epoch);
   return move(claims, phase, isStale ? nextEpoch(claims, answering) : epoch);
 }
+
+/** Processes that still stop although their restart is withdrawn, and that are killed as those of any other restart. */
+function endStopping(
+  claims: readonly KnownClaim[],
+  waitedMs: number,
+  stopping: readonly AnsweringMember[],
+  epoch: number,
+): TogetherStep {
+  const names = stopping.map(({ pod }) => pod.name);
+  if (waitedMs < graceOf(stopping) + drainMs)
+    return waitFor("restart-stopping", `${names.join(", ")} still stops, and starts again when that has ended`);
+  return { kind: "move", phase: first(claims).phase, epoch, kill: new Set(names) };
+}
+
+const graceOf = (members: readonly AnsweringMember[]): number =>
+  Math.max(...members.map(({ statefulSet }) => statefulSet.graceMs));
 
 /** No pod comes or goes now, so that none starts with the new files before the others. */
 function stepOfFiles({ claims, restriction }: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
@@ -200,8 +236,7 @@ function stepOfStop({ claims, nowMs }: TogetherView, answering: readonly Answeri
   const running = answering.filter(({ answer }) => !downStates.has(answer.state));
   const [one] = running;
   if (one === undefined) return move(claims, togetherPhases.starting, nextEpoch(claims, answering));
-  const graceMs = Math.max(...running.map(({ statefulSet }) => statefulSet.graceMs));
-  const isLate = nowMs - stampMs >= graceMs + drainMs;
+  const isLate = nowMs - stampMs >= graceOf(running) + drainMs;
   if (phase === togetherPhases.stopping && isLate && running.every(({ answer }) => answer.lastCommand === "stop"))
     return move(claims, togetherPhases.killing, nextEpoch(claims, answering));
   const message = `${running.length} of ${answering.length} processes are not down, and none starts before: ${one.pod.name} is ${one.answer.state}`;
@@ -249,6 +284,9 @@ function stepOfWithdrawal(view: TogetherView, answering: readonly AnsweringMembe
     one.answer.state === "started" && (!isRunningAnew(one) || isTrue(one.membership));
   const down = answering.find((one) => !isRunning(one));
   if (down === undefined) return { kind: "end", failed: new Set(), message: "the restart is withdrawn" };
+  // It was killed, because it did not stop: now it can start.
+  const isKilled = answering.some(({ answer }) => downStates.has(answer.state) && answer.lastCommand !== "start");
+  if (isKilled) return move(view.claims, togetherPhases.withdrawing, nextEpoch(view.claims, answering));
   return stepOfDown(view, answering, down);
 }
 

@@ -1,7 +1,7 @@
 /** Restarts of processes in the simulation break no promise, and everything does happen. */
 import { test } from "node:test";
 import { happens } from "../happens.ts";
-import { restarting, restartingAnywhere } from "./scenarios.ts";
+import { restarting, restartingAnywhere, restartingTogether } from "./scenarios.ts";
 
 test("restarts by the shipped function leave allocation as the user had it, and end, however late their calls are (P1 to P6)", () => {
   const done = [/manager +group-[ab]-\d stops/, /manager +group-[ab]-\d has started/, /write cancel on/, /are broken/];
@@ -12,4 +12,14 @@ test("restarts by the shipped function leave allocation as the user had it, and 
 test("restarts that are killed after any write, beside rollouts, drains and scale-downs, end as well (P1 to P6)", () => {
   const beside = [/verdict zone-restarting-process/, /evict .*: zone-restarting-process/, /user +scales group-[ab]/];
   return happens("restarting-anywhere", restartingAnywhere, 15, [...beside, /restarter-\d+ is killed/]);
+});
+
+test("none of the processes that restart together starts before all are down, whatever becomes of their pods (P1 to P6)", () => {
+  const ends = [/manager +group-[abc]-\d stops/, /manager +group-[abc]-\d has started/, /verdict restart-gathering/];
+  const troubles = [
+    /nothing starts before/,
+    /the server of group-[abc]-\d is silent/,
+    /deletes StatefulSet group-[abc]/,
+  ];
+  return happens("restarting-together", restartingTogether, 15, [...ends, ...troubles, /restarter-\d+ is killed/]);
 });

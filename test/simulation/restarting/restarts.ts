@@ -4,11 +4,12 @@ import { decideCall } from "../../../functions/advance-process-restart/process-m
 import { createMemory } from "../../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
 import type { Delivery } from "../../../functions/shared/http/calls.ts";
-import { ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
+import { ClusterError, type ObjectKey } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { PodReply } from "../../fake-cluster/pod-http.ts";
+import { setNameOf } from "../../support/checkers/raw.ts";
 import { allocationKey, StandInDatabase } from "../../support/stand-in-database.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
@@ -16,7 +17,9 @@ import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
 import { phaseKey, RestartsChecker } from "./checker.ts";
-import { SimulatedManager } from "./simulated-process.ts";
+import { Files } from "./files.ts";
+import { type ProcessJournal, SimulatedManager } from "./simulated-process.ts";
+import { TogetherUsers } from "./together-users.ts";
 
 const managed = {
   "sluice.dev/restart-manager": "http://:9844",
@@ -24,7 +27,6 @@ const managed = {
   "sluice.dev/restart-database": "opensearch",
   "sluice.dev/restart-database-url": "http://:9200",
 };
-const sumOf = (version: number): string => `1:${String(version).padStart(64, "0")}`;
 /** What a user sets after a request of ours was sent, and before it arrives, is lost: in that time, in milliseconds. */
 const underWayMs = 30_000;
 
@@ -38,7 +40,8 @@ export class Restarts implements Actor {
   readonly #checker: RestartsChecker;
   #wanted: string | undefined | "lost";
   #wantedMs = Number.NEGATIVE_INFINITY;
-  #version = 1;
+  readonly #files = new Files();
+  readonly #together: TogetherUsers;
 
   constructor(run: SeedRun) {
     this.#run = run;
@@ -52,6 +55,9 @@ export class Restarts implements Actor {
     const common = { world, namespace, ledger: ledgerName(group), database, managerOf, wanted, violate };
     this.#checker = new RestartsChecker(common);
     const isPlanned = plan.restarts !== undefined;
+    const [sets, pods] = [() => this.#sets(), () => this.#pods()];
+    const write = (pod: string, phase: string | null) => this.#write(pod, phase);
+    this.#together = new TogetherUsers({ run, files: this.#files, sets, pods, managerOf, write });
     this.checkers = isPlanned ? [this.#checker] : [];
     const how = { watches: "itself", inPeace: "new", diesAfterWrite: true } as const;
     const role: Role = { ...how, name: "restarter", count: 2, open: (connection) => this.#open(connection) };
@@ -63,11 +69,19 @@ export class Restarts implements Actor {
     if (plan.restarts === undefined) return;
     const { store } = world;
     store.create("secrets", namespace, { metadata: { name: "token" }, data: { token: btoa("secret") } } as never);
-    for (const { metadata, spec } of this.#sets()) {
-      world.annotate({ namespace, name: metadata.name }, managed);
+    this.#manage();
+    for (const { spec } of this.#sets()) {
       const service = { clusterIP: "None", publishNotReadyAddresses: true };
       if (store.find("services", { namespace, name: spec.serviceName ?? "" }) === undefined)
         store.create("services", namespace, { metadata: { name: spec.serviceName }, spec: service } as never);
+    }
+  }
+
+  #manage(): void {
+    const { world, namespace } = this.#run;
+    for (const { metadata } of this.#sets()) {
+      if (metadata.annotations?.["sluice.dev/restart-manager"] === undefined)
+        world.annotate({ namespace, name: metadata.name }, managed);
     }
   }
 
@@ -78,7 +92,7 @@ export class Restarts implements Actor {
   /** All files are mended, and what has failed is wanted once more. */
   makePeace(): void {
     if (this.#run.plan.restarts === undefined) return;
-    for (const manager of this.#managers.values()) manager.isWhole = true;
+    this.#files.mendAll();
     this.#bringBack();
     this.#mend();
   }
@@ -99,9 +113,13 @@ export class Restarts implements Actor {
   }
 
   #mend(): void {
+    this.#manage();
     for (const { metadata } of this.#pods()) {
-      if (metadata.annotations?.[phaseKey] === "failed") this.#write(metadata.name, "schedule");
+      const { [phaseKey]: phase, "sluice.dev/restart-id": id = "" } = metadata.annotations ?? {};
+      const isTogether = id.startsWith("coordinated-");
+      if (phase === "failed") this.#write(metadata.name, isTogether ? "schedule-coordinated" : "schedule");
     }
+    if (this.#run.plan.restarts?.isTogether === true) this.#together.mend();
     this.#run.world.timeline.after(20_000, () => this.#mend());
   }
 
@@ -122,25 +140,26 @@ export class Restarts implements Actor {
 
   /** What users do: they ask, take back, bring other files and break them, and change the database. */
   #wish(): void {
-    const { draw, log } = this.#run;
+    const { draw, log, plan } = this.#run;
     const pods = this.#pods();
     if (pods.length === 0) return;
     const pod = draw.pick(pods);
     const { name } = pod.metadata;
-    const manager = this.#managerOf(pod);
-    const deeds: readonly (() => void)[] = [
+    const allocate = () => this.#allocate(draw.pick(["all", "new_primaries", undefined]));
+    const alone: readonly (() => void)[] = [
       () => this.#write(name, "schedule"),
       () => this.#write(name, "schedule-rolling"),
       () => this.#write(name, "schedule-rolling"),
       () => this.#write(name, draw.pick(["cancel", null])),
       () => {
-        manager.mounted = sumOf(++this.#version);
-        manager.isWhole = draw.chance(0.8);
-        log("users", `${name} gets files ${this.#version}${manager.isWhole ? "" : ", which are broken"}`);
+        const { sum, text } = this.#files.bring(draw);
+        this.#managerOf(pod).mounted = sum;
+        log("users", `${name} gets ${text}`);
       },
-      () => this.#allocate(draw.pick(["all", "new_primaries", undefined])),
+      allocate,
     ];
-    draw.pick(deeds)();
+    const isTogether = plan.restarts?.isTogether === true;
+    draw.pick(isTogether ? [...this.#together.deedsTo(pod), allocate] : alone)();
   }
 
   #write(name: string, phase: string | null): void {
@@ -163,36 +182,38 @@ export class Restarts implements Actor {
     const { uid, name } = pod.metadata;
     const known = this.#managers.get(uid);
     if (known !== undefined) return known;
-    const journal = {
-      onStop: (...stop: [never, string | undefined]) => {
-        log("manager", `${name} stops`);
-        this.#checker.onStop(this.#now(pod), ...stop);
-      },
-      onStarted: (...started: [never, string | undefined]) => {
-        log("manager", `${name} has started`);
-        this.#checker.onStarted(pod, ...started);
-        this.#joinLater(name);
-      },
+    // The process of a pod that is gone is gone as well.
+    const noting = (what: string, note: (now: StoredPod) => void) => {
+      const now = world.store.find("pods", pod.metadata as ObjectKey);
+      if (now?.metadata.uid !== uid) return;
+      log("manager", `${name} ${what}`);
+      note(now);
+    };
+    const journal: ProcessJournal = {
+      onStop: (call, processId) => noting("stops", (now) => this.#checker.onStop(now, call, processId)),
+      onStart: (call) => noting("is to start", (now) => this.#checker.onStart(now, call)),
+      onStarted: (call, sum) =>
+        noting("has started", (now) => {
+          this.#checker.onStarted(now, call, sum);
+          this.#joinLater(now);
+        }),
       onState: () => this.#showReady(pod),
     };
     const decide = wrappers.decideCall ?? decideCall;
-    const options = { podUid: uid, timeline: world.timeline, draw, decide, journal };
-    const manager = new SimulatedManager(options, sumOf(this.#version));
+    const isWhole = (sum: string) => this.#files.isWhole(sum);
+    const options = { podUid: uid, timeline: world.timeline, draw, decide, journal, isWhole };
+    const manager = new SimulatedManager(options, this.#files.newestOf(setNameOf(name)));
     this.#managers.set(uid, manager);
     return manager;
   }
 
-  #now(pod: StoredPod): StoredPod {
-    const { name, namespace = "" } = pod.metadata;
-    return this.#run.world.store.find("pods", { namespace, name }) ?? pod;
-  }
-
-  #joinLater(name: string): void {
+  #joinLater(pod: StoredPod): void {
     const { world, draw } = this.#run;
-    const node = this.#database.node(name);
+    const node = this.#database.node(pod.metadata.name);
     node.isMember = false;
     world.timeline.after(draw.between(500, 4_000), () => {
       node.isMember = true;
+      this.#checker.onJoined(pod);
     });
   }
 
@@ -207,8 +228,9 @@ export class Restarts implements Actor {
   }
 
   #answer(pod: StoredPod, delivery: Delivery): PodReply {
-    const { draw, isFaulty } = this.#run;
-    if (isFaulty() && draw.chance(0.03)) return draw.pick<PodReply>(["break", "hang", { status: 500 }]);
+    const { draw, isFaulty, plan } = this.#run;
+    if (isFaulty() && draw.chance(plan.restarts?.lose ?? 0))
+      return draw.pick<PodReply>(["break", "hang", { status: 500 }]);
     const manager = this.#managerOf(pod);
     if (delivery.port !== 9200) return manager.answer(delivery);
     if (!manager.isRunning) return "break";
@@ -227,10 +249,10 @@ export class Restarts implements Actor {
   #open({ process, cluster, cache, onVerdict }: Connection): undefined {
     const { world, draw, namespace, group, wrappers, plan, isFaulty, onResume, log } = this.#run;
     const { latencyMs } = plan.faults;
+    const { lose = 0, late = 0 } = plan.restarts ?? {};
     const simulated = createSimulatedPods({
       ...{ world, draw, process, cluster, onResume },
-      faults: () =>
-        isFaulty() ? { latencyMs, lose: 0.03, late: 0.1, lateMs: 40_000 } : { latencyMs, lose: 0, late: 0, lateMs: 0 },
+      faults: () => ({ latencyMs, lateMs: 40_000, ...(isFaulty() ? { lose, late } : { lose: 0, late: 0 }) }),
       answer: (pod, delivery) => this.#answer(pod, delivery),
     });
     const key = { namespace, group };

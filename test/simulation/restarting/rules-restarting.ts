@@ -1,12 +1,9 @@
-/**
- * Removes each rule of restarts. There is no barrier (`P-barrier`) to remove here: the scenarios restart one process at a time,
- * and a coordinated restart needs one of its own.
- */
+/** Removes each rule of restarts. */
 import { decideCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
 import type { PodAnswer, PodHttp, PodRequest } from "../../../functions/shared/http/pod-http.ts";
 import type { Wrappers } from "../replica.ts";
 import { type RemovedRule, wrapProtocol } from "../rules.ts";
-import { restarting } from "./scenarios.ts";
+import { restarting, restartingTogether } from "./scenarios.ts";
 
 /** Changes what is sent to pods, and what they answer. */
 function rewriting(
@@ -37,6 +34,14 @@ function backAtOnce(answer: PodAnswer, { path }: PodRequest): PodAnswer {
   const status = JSON.parse(answer.body);
   if (!["stopped", "stopping", "waiting"].includes(status.state)) return answer;
   return { ...answer, body: JSON.stringify({ ...status, state: "started", processId: "another" }) };
+}
+
+/** Each process that was told to stop counts as down. */
+function downAtOnce(answer: PodAnswer, { path }: PodRequest): PodAnswer {
+  if (path !== "/es/status" || answer.status !== 200) return answer;
+  const status = JSON.parse(answer.body);
+  if (status.state !== "stopping" || status.lastCommand !== "stop") return answer;
+  return { ...answer, body: JSON.stringify({ ...status, state: "stopped", processId: null }) };
 }
 
 export const restartRules: readonly RemovedRule[] = [
@@ -85,5 +90,12 @@ export const restartRules: readonly RemovedRule[] = [
     breaks: ["P1", "P4", "L1"],
     aim: (plan) => restarting(plan),
     wrappers: rewriting(same, backAtOnce),
+  },
+  {
+    rule: "P-barrier",
+    removed: "waiting until all processes of a restart of many are down",
+    breaks: ["P1"],
+    aim: (plan) => restartingTogether(plan),
+    wrappers: rewriting(same, downAtOnce),
   },
 ];

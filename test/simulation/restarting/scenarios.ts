@@ -9,7 +9,7 @@ export function restarting(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return claiming(plan, [], {
     zones: 2,
     claims: { kinds: [], everyMs: 4_000, isForeign: false },
-    restarts: { everyMs: 4_000 },
+    restarts: { everyMs: 4_000, lose: 0.03, late: 0.1 },
     safetyMs: 300_000,
     faults: { ...noFaults, latencyMs: 5, loseReply: 0.02 },
     every: { ...never, crash: 30_000, stopProcess: 30_000, deletePod: 60_000 },
@@ -22,5 +22,17 @@ export function restartingAnywhere(plan: Plan): Plan {
   return restarting(plan, {
     dieAfterWrite: 0.3,
     every: { ...never, crash: 30_000, deletePod: 60_000, evict: 20_000, changeTemplate: 90_000, scale: 60_000 },
+  });
+}
+
+/** Users of three zones restart many processes together, and a few alone, beside everything that happens to their pods. */
+export function restartingTogether(plan: Plan): Plan {
+  return restarting(plan, {
+    ...{ watching: plan.watching, zones: 3, replicas: 2 },
+    // A step needs the answers of all members.
+    restarts: { everyMs: 15_000, lose: 0.005, late: 0.02, isTogether: true },
+    safetyMs: 500_000,
+    dieAfterWrite: 0.05,
+    every: { ...never, crash: 60_000, stopProcess: 60_000, deletePod: 60_000, scale: 90_000, recreate: 180_000 },
   });
 }

@@ -20,6 +20,8 @@ export type DecideCall = typeof decideCall;
 export interface ProcessJournal {
   /** The runner begins to stop a process. `call`: the call that asked for it. */
   onStop(call: ProcessCall, processId: string | undefined): void;
+  /** The runner has read the call, and will start the process. */
+  onStart(call: ProcessCall): void;
   /** The process runs, with the files of `sum`. */
   onStarted(call: ProcessCall, sum: string | undefined): void;
   onState(): void;
@@ -31,6 +33,8 @@ export interface ManagerOptions {
   readonly draw: Draw;
   readonly decide: DecideCall;
   readonly journal: ProcessJournal;
+  /** Whether a process starts with the files of this sum. */
+  readonly isWhole: (sum: string) => boolean;
 }
 
 const drainMs = 5_000;
@@ -39,8 +43,8 @@ const secondStartMs = 2_000;
 export class SimulatedManager {
   /** The sum of the files that the kubelet has brought. */
   mounted: string;
-  /** False while the files would let no process start. */
-  isWhole = true;
+  /** True while the server answers nothing. The runner goes on. */
+  isSilent = false;
   readonly #options: ManagerOptions;
   /** The files that were kept for a later start. */
   #kept: string | undefined;
@@ -68,6 +72,7 @@ export class SimulatedManager {
   }
 
   answer({ method, path, headers, body }: Delivery): PodReply {
+    if (this.isSilent) return "hang";
     if (headers.authorization !== "Bearer secret") return { status: 401, body: '{"message":"wrong token"}' };
     if (method === "GET") return this.#reply(200);
     const { podUid, restartId, epoch, configChecksum: sum } = JSON.parse(body ?? "{}");
@@ -120,17 +125,18 @@ export class SimulatedManager {
   }
 
   #begin(command: ProcessCall): void {
+    this.#options.journal.onStart(command);
     this.#note({ handledEpoch: command.epoch, attempts: 0, state: "waiting" });
     this.#attempt(command);
   }
 
   #attempt(command: ProcessCall): void {
-    const { timeline, draw, journal } = this.#options;
+    const { timeline, draw, journal, isWhole } = this.#options;
     const attempts = this.#report.attempts + 1;
     timeline.after(draw.between(500, 4_000), () => {
       if (this.#command !== command) return;
-      if (this.isWhole) {
-        const sum = command.sum ?? this.mounted;
+      const sum = command.sum ?? this.mounted;
+      if (isWhole(sum)) {
         this.#note({ state: "started", attempts, sum, processId: `7-${++this.#starts}` });
         journal.onStarted(command, sum);
         return;
