@@ -92,8 +92,9 @@ async function readRestart(
       .filter(({ first: ordinal }) => !pods.has(ordinal))
       .map(() => claim.zone),
   );
+  const orphans = found.flatMap(({ where: { statefulSet, pods } }) => (statefulSet ? [] : [...pods.values()]));
   return {
-    ...{ context, observed, database, claims },
+    ...{ context, observed, database, claims, orphan: orphans[0]?.name },
     members: await withMembership(database, phase, members),
     missing: missing[0] === undefined ? undefined : `a pod of ${missing[0]}`,
     isAnchored: found.every(({ where }) => where.isAnchored || where.statefulSet === undefined),

@@ -29,6 +29,8 @@ export interface TogetherView {
   readonly members: readonly TogetherMember[];
   /** A member that is wanted, and that no pod stands for. */
   readonly missing: string | undefined;
+  /** A member's pod that stands without its StatefulSet, so that nothing can be called; absent: there is none. */
+  readonly orphan?: string | undefined;
   readonly isAnchored: boolean;
   /** Whether the database has the marker of the restart; absent where no database is named. */
   readonly restriction?: Answered<boolean>;
@@ -66,7 +68,7 @@ const downStates: ReadonlySet<string> = new Set(["stopped", "killed"]);
 
 /** Each step is decided by all members, so that none starts before all are down. */
 export function decideTogether(view: TogetherView): TogetherStep {
-  const { claims, members, isAnchored } = view;
+  const { claims, members, isAnchored, orphan } = view;
   const { phase } = first(claims);
   const answering = members.filter(isAnswering);
   const silent = members.filter((one) => !isAnswering(one));
@@ -77,6 +79,8 @@ export function decideTogether(view: TogetherView): TogetherStep {
   if (behind.length > 0 || !isAnchored) return { kind: "show", pods: behind.map(({ pod }) => pod) };
   const again = callAgain(view, answering);
   if (again !== undefined) return again;
+  if (orphan !== undefined)
+    return waitFor("manager-silent", `the StatefulSet of ${orphan} is gone: make that again, or delete the pod`);
   const [mute] = silent;
   if (mute !== undefined) return waitForSilent(mute, isBefore);
   return (steps[phase] ?? stepOfStart)(view, answering);

@@ -3,6 +3,7 @@
 import { restartId } from "../../shared/annotations/restart.ts";
 import { mapLimit } from "../../shared/base/map-limit.ts";
 import type { Context } from "../../shared/contract/context.ts";
+import { hasCode } from "../../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../../shared/ledger/claim.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
 import { show } from "../show.ts";
@@ -25,11 +26,15 @@ export async function showTogether(
   await mapLimit(pods, patchedAtOnce, (pod) => show(context, pod, { phase: shownTogether(claim.phase), id }));
 }
 
-/** Writes the id of a restart to a StatefulSet; null takes it off. Throws ClusterError. */
+/** Writes the id of a restart to a StatefulSet, unless that is gone; null takes it off. Throws ClusterError. */
 export async function anchor(
   { cluster }: Context,
   at: { namespace: string; name: string },
   id: string | null,
 ): Promise<void> {
-  await cluster.patch("statefulsets", at, { metadata: { annotations: { [restartId.key]: id } } });
+  try {
+    await cluster.patch("statefulsets", at, { metadata: { annotations: { [restartId.key]: id } } });
+  } catch (error) {
+    if (!hasCode(error, 404)) throw error;
+  }
 }

@@ -28,11 +28,19 @@ export function restartingAnywhere(plan: Plan): Plan {
 /** Users of three zones restart many processes together, and a few alone, beside everything that happens to their pods. */
 export function restartingTogether(plan: Plan): Plan {
   return restarting(plan, {
-    ...{ watching: plan.watching, zones: 3, replicas: 2 },
+    ...{ watching: plan.watching, zones: 3, replicas: 2, budget: undefined },
     // A step needs the answers of all members.
     restarts: { everyMs: 15_000, lose: 0.005, late: 0.02, isTogether: true },
     safetyMs: 500_000,
     dieAfterWrite: 0.05,
-    every: { ...never, crash: 60_000, stopProcess: 60_000, deletePod: 60_000, scale: 90_000, recreate: 180_000 },
+    every: {
+      ...never,
+      crash: 60_000,
+      stopProcess: 60_000,
+      deletePod: 60_000,
+      scale: 90_000,
+      recreate: 180_000,
+      removeZone: 400_000,
+    },
   });
 }

@@ -1,7 +1,9 @@
 /** Restarts of many processes that a slow process, or a pod with other files, would keep from their end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/reconcile/harness.ts";
+import { showTogether } from "../../../../functions/advance-process-restart/coordinated/show.ts";
+import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
+import { namespace, played } from "../../shared/reconcile/harness.ts";
 import { RestartStage, sumOf } from "./stage.ts";
 
 const names = [0, 1, 2].map((ordinal) => `group-a-${ordinal}`);
@@ -56,4 +58,24 @@ test("a pod that is made anew with other files, before all are down, makes these
     [stage.claims, names.map((name) => [stage.manager(name).running, stage.manager(name).starts])],
     [[], names.map(() => [sumOf(2), 2])],
   );
+});
+
+test("while pods stand without their StatefulSet no process starts, and made again it ends the restart", async () => {
+  const stage = await stopping(one);
+  stage.manager(one).ends = true;
+  const { metadata, spec } = stage.world.store.get("statefulsets", { namespace, name: "group-a" });
+  const { name, labels, annotations } = metadata;
+  stage.world.removeStatefulSet({ namespace, name }, "Orphan");
+  for (let seconds = 0; seconds < 12; seconds++) await stage.step();
+  assert.deepEqual([stage.claims[0]?.phase, names.map((pod) => stage.manager(pod).starts)], ["stopping", [1, 1, 1]]);
+  stage.world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec } as never);
+  await stage.until("the end", () => isOver(stage), 60);
+  assert.deepEqual([stage.claims, names.map((pod) => stage.manager(pod).starts)], [[], [2, 2, 2]]);
+});
+
+test("a StatefulSet that is gone for good keeps no other pod from showing the restart", async () => {
+  const stage = await new RestartStage().begun();
+  const claims = [{ id: "together/group-z", zone: "group-z", phase: "stopping" }];
+  await played(stage.timeline, showTogether(stage.context, claims, [parsePod(stage.pod(one) as never)]));
+  assert.equal(stage.phaseOf(one), "stop-coordinated");
 });
