@@ -1,11 +1,10 @@
 /** What is done: the process manager of one pod is called under a claim, and the pod shows the phase. */
 
 import { restartPhase } from "../shared/annotations/restart.ts";
-import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
-import { apiMessage, type ClusterError, isRightMissing, isTransient, lackOf } from "../shared/kubernetes/cluster.ts";
+import { type ClusterError, isTransient } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
@@ -18,6 +17,7 @@ import { releaseAllocation } from "./database/allocation.ts";
 import { type RestartSnapshot, type RestartTarget, shownPhases } from "./decide.ts";
 import { phases, shownPhase, verbOf } from "./decide-step.ts";
 import { noteRefused, writeCopy } from "./files.ts";
+import { fanOut, markPods } from "./mark.ts";
 import { name } from "./observe.ts";
 import { isChanged, show } from "./show.ts";
 
@@ -58,7 +58,8 @@ export async function callUnder(
 
 export function actOn(target: RestartTarget): Act {
   if (target.kind === "release") return releaseOf(target);
-  if (target.kind === "fan-out") return fanOut(target);
+  if (target.kind === "fan-out") return fanOut(target.statefulSet, target.pods);
+  if (target.kind === "mark") return markPods(target);
   if (target.kind === "copy") return copyFiles(target);
   if (target.kind === "begin-together") return beginTogether(target);
   const { statefulSet, pod } = target;
@@ -112,34 +113,6 @@ function copyFiles({ statefulSet, sum, copy }: Extract<RestartTarget, { kind: "c
     ...{ claims: [], confirmsLedger: true, refused, requeueAfterDoneMs: 1_000 },
     carryOut: (context, notAfterMs) => writeCopy(context, namespace, copy, notAfterMs),
   };
-}
-
-/** So many pods are patched at once. */
-const patchedAtOnce = 8;
-
-/** Where one of the pods has changed, the phase stays on the StatefulSet, and the next reconcile goes on with the others. */
-function fanOut({ statefulSet, pods }: Extract<RestartTarget, { kind: "fan-out" }>): Act {
-  const phase = statefulSet.restart?.phaseOfAll ?? "schedule-rolling";
-  const carryOut = async (context: Context) => {
-    await mapLimit(pods, patchedAtOnce, (pod) => show(context, pod, { phase, id: undefined }));
-    const { uid, resourceVersion } = statefulSet;
-    const metadata = { uid, resourceVersion, annotations: { [restartPhase.key]: null } };
-    await context.cluster.patch("statefulsets", statefulSet, { metadata });
-  };
-  // A rollout knows refusals by the uid of what it changes, and this one is about something else.
-  const refused = (context: Context, key: GroupKey, error: ClusterError) => {
-    const message = isRightMissing(error) ? lackOf(error) : `${restartPhase.key} stays: ${apiMessage(error)}`;
-    const event = {
-      type: "Warning",
-      reason: eventReasons.refused,
-      message,
-      identity: `fan-out ${error.code}`,
-    } as const;
-    if (!isChanged(error) && !isTransient(error))
-      void recordOnce(context, name, key, { about: { resource: "statefulsets", ...statefulSet }, ...event });
-  };
-  const object = { object: statefulSet.name, subjectUid: statefulSet.uid, workload: statefulSet };
-  return { ...object, name: "fan-out", claims: [], takesNothing: true, carryOut, refused };
 }
 
 /** A value that is no phase, and one that only the function writes, are reported once. */

@@ -15,9 +15,11 @@ import { blockedTogether, hasFailedTogether, membersOf } from "./coordinated/dec
 import { confirmAfterMs, type LeftOver } from "./database/decide-left-over.ts";
 import { blockedByProducts } from "./database/decide-products.ts";
 import { blockedByFiles, type FilesCopy, isMended } from "./decide-files.ts";
+import type { MarkTarget } from "./decide-mark.ts";
 import { byName, byTurn } from "./decide-order.ts";
 import { isDown, isMasterEligible, type RuleGroup, refuseByRules, refuseTerminating } from "./decide-rules.ts";
 import { blockedByService } from "./decide-service.ts";
+import type { TriggerDecision } from "./trigger/decide-trigger.ts";
 
 export interface RestartSnapshot extends RuleGroup {
   readonly candidates: readonly Candidate[];
@@ -31,6 +33,8 @@ export interface RestartSnapshot extends RuleGroup {
   readonly elsewhere?: readonly string[];
   /** A restart that is in no ledger and that the database still has a marker of; absent where it has none. */
   readonly leftOver?: LeftOver | undefined;
+  /** Absent while a restart is under way. */
+  readonly triggers?: TriggerDecision;
 }
 
 export type RestartTarget =
@@ -48,6 +52,8 @@ export type RestartTarget =
   | { readonly kind: "fan-out"; readonly statefulSet: StatefulSet; readonly pods: readonly Pod[] }
   /** A phase, or an id, that stands on a pod without a restart. */
   | { readonly kind: "clear"; readonly statefulSet: StatefulSet; readonly pod: Pod }
+  /** Sluice asks for the restart of these pods by itself. */
+  | MarkTarget
   /** The same in the database. */
   | ({ readonly kind: "release" } & LeftOver);
 
@@ -82,7 +88,12 @@ export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   if (cleared.length > 0) return take(cleared, "phases without a restart are taken off");
   const { leftOver } = snapshot;
   if (leftOver?.isConfirmed === true) return take([{ kind: "release", ...leftOver }], releasing);
-  return decideNext(snapshot);
+  // Before any restart begins: a pod that is asked now and has restarted since would be asked again.
+  const { targets = [], blocked } = snapshot.triggers ?? {};
+  if (targets.length > 0) return take(targets, "a trigger has a new value, and pods get a phase");
+  const next = decideNext(snapshot);
+  const isIdle = next.kind === "take" && next.targets.length === 0;
+  return blocked && isIdle ? wait(blocked.guard, blocked.message, { requeueAfterMs: waitingRequeueMs }) : next;
 }
 
 /** Which restart begins, where none is under way and nothing is to be undone. */

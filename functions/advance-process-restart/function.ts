@@ -1,5 +1,6 @@
 import { pathsOf } from "../shared/annotations/paths.ts";
 import * as restart from "../shared/annotations/restart.ts";
+import { knownTriggers } from "../shared/annotations/restart-trigger.ts";
 import { claims, lastRestart, ledgerEntries, podName, rolloutGroup, verdicts } from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/contract/keys.ts";
@@ -44,12 +45,13 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
     claimedNeed,
     ...ledgerNeeds,
   ],
-  reads: [rolloutGroup, claims, lastRestart, ...restart.restartEntries],
+  reads: [rolloutGroup, claims, lastRestart, knownTriggers, ...restart.restartEntries],
   writes: [
     ...ledgerEntries,
     claims,
     verdicts,
     lastRestart,
+    knownTriggers,
     restart.restartPhase,
     restart.restartId,
     restart.restartReason,

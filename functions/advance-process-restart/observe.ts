@@ -21,6 +21,7 @@ import { byName } from "./decide-order.ts";
 import type { RuleGroup } from "./decide-rules.ts";
 import { readFiles, waitedFor } from "./files.ts";
 import { readPublication } from "./read-service.ts";
+import { observeTriggers } from "./trigger/observe.ts";
 
 export const name = "advance-process-restart";
 
@@ -68,7 +69,8 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   const members = membersOf(candidates);
   const gatheredMs = gatheredFor(context, key, members);
   const elsewhere = members.length === 0 ? {} : await readElsewhere(databaseOf(context, zones), zones);
-  return { ...known, underWay: undefined, candidates, leftOver, gatheredMs, ...elsewhere };
+  const triggers = await observeTriggers(context, observed);
+  return { ...known, underWay: undefined, candidates, leftOver, gatheredMs, triggers, ...elsewhere };
 }
 
 /** A database without an answer keeps no restart of all from beginning: that may be why it is restarted. Throws ClusterError. */

@@ -18,6 +18,7 @@ const byPhases: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   decide,
   ask,
   actOn,
+  notesOn: ({ triggers }) => triggers?.known && { change: { knownTriggers: triggers.known }, isDue: true },
   after: reportPhases,
 };
 

@@ -1,6 +1,7 @@
 /** The groups and their ledgers: by lists for a sweep, by a view for one group. */
 
 import { namedConfigs } from "../shared/annotations/restart.ts";
+import { knownTriggers } from "../shared/annotations/restart-trigger.ts";
 import {
   claims,
   lastDownscales,
@@ -50,9 +51,17 @@ export async function listLedgers({ cluster, namespaces }: Context): Promise<Lea
 
 /** The times in a ledger that do not keep it from being removed; reservations and claims are observed separately. */
 const passing = new Set(
-  [...ledgerEntries, claims, verdicts, lastDownscales, looks, lastRemoval, lastRestart, namedConfigs].map(
-    ({ key }): string => key,
-  ),
+  [
+    ...ledgerEntries,
+    claims,
+    verdicts,
+    lastDownscales,
+    looks,
+    lastRemoval,
+    lastRestart,
+    namedConfigs,
+    knownTriggers,
+  ].map(({ key }): string => key),
 );
 const ours = /^sluice\.dev\//;
 

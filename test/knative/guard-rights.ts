@@ -71,6 +71,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/restart-database-url": onBoth,
   "sluice.dev/restart-database-secret": onBoth,
   "sluice.dev/restart-unchecked": onBoth,
+  "sluice.dev/restart-trigger": onBoth,
   "sluice.dev/health-question": onBoth,
   "sluice.dev/health-url": onBoth,
   "sluice.dev/health-secret": onBoth,
@@ -91,6 +92,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/last-removal": {},
   "sluice.dev/last-restart": {},
   "sluice.dev/restart-configs": {},
+  "sluice.dev/restart-triggers": {},
   // On Nodes, and in Leases of the fencing namespace, for which no manifest ships a policy yet.
   "sluice.dev/fence": {},
   "sluice.dev/unhealthy": {},

@@ -5,6 +5,7 @@ import type { Zone } from "../../shared/groups/zones.ts";
 import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
+import { driftReason, isWaitingForFiles, type MarkTarget } from "../decide-mark.ts";
 import { type Coordinating, differingKey } from "./decide-settings.ts";
 
 /** The files of one StatefulSet, and what its processes were started with. */
@@ -21,17 +22,8 @@ export interface DriftZone {
   readonly running: ReadonlyMap<string, string>;
 }
 
-/** The phase and the reason that pods of one StatefulSet get; null takes both off. */
-export interface DriftTarget {
-  readonly kind: "mark";
-  readonly statefulSet: StatefulSet;
-  readonly pods: readonly Pod[];
-  readonly phase: string | null;
-  readonly reason: string | null;
-}
-
 export interface DriftDecision {
-  readonly targets: readonly DriftTarget[];
+  readonly targets: readonly MarkTarget[];
   readonly blocked: Blocked | undefined;
 }
 
@@ -76,14 +68,13 @@ function isFree({ restart, terminating }: Pod): boolean {
 }
 
 const isAskedFor = ({ restartReason = "" }: Pod, sum: string): boolean =>
-  restartReason.startsWith("drift ") && restartReason.endsWith(` ${sum}`);
+  restartReason.startsWith(driftReason) && restartReason.endsWith(` ${sum}`);
 
 /** Phases that were written for other files than are expected now: nothing is reserved for them yet. */
-function withdraw({ zone, sum, mode }: DriftZone): readonly DriftTarget[] {
-  const pods = zone.pods.filter((pod) => {
-    const isWaiting = pod.restart?.text?.startsWith("schedule-") === true && pod.restartReason?.startsWith("drift ");
-    return isWaiting && !pod.terminating && (!isAskedFor(pod, sum) || mode === "by-hand");
-  });
+function withdraw({ zone, sum, mode }: DriftZone): readonly MarkTarget[] {
+  const pods = zone.pods.filter(
+    (pod) => isWaitingForFiles(pod) && !pod.terminating && (!isAskedFor(pod, sum) || mode === "by-hand"),
+  );
   return pods.length === 0 ? [] : [{ kind: "mark", statefulSet: zone.workload, pods, phase: null, reason: null }];
 }
 
@@ -91,7 +82,7 @@ function coordinate(
   zone: Zone<StatefulSet>,
   known: readonly DriftZone[],
   { sum: cause }: DriftZone,
-): readonly DriftTarget[] {
+): readonly MarkTarget[] {
   const sum = known.find((one) => one.zone === zone)?.sum ?? cause;
   return mark(
     zone,
@@ -101,9 +92,9 @@ function coordinate(
   );
 }
 
-function mark(zone: Zone<StatefulSet>, pods: readonly Pod[], way: Way, sum: string): readonly DriftTarget[] {
+function mark(zone: Zone<StatefulSet>, pods: readonly Pod[], way: Way, sum: string): readonly MarkTarget[] {
   const { workload: statefulSet } = zone;
-  const [phase, reason] = [`schedule-${way}`, `drift ${way} ${sum}`];
+  const [phase, reason] = [`schedule-${way}`, `${driftReason}${way} ${sum}`];
   return pods.length === 0 ? [] : [{ kind: "mark", statefulSet, pods, phase, reason }];
 }
 

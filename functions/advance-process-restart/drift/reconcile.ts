@@ -1,13 +1,7 @@
 /** Processes that were started with other files than are expected now get a phase, besides what a person has asked for. */
 
 import { read } from "../../shared/annotations/entry.ts";
-import {
-  restartConfig,
-  restartMode,
-  restartMounted,
-  restartPhase,
-  restartReason,
-} from "../../shared/annotations/restart.ts";
+import { restartConfig, restartMode, restartMounted } from "../../shared/annotations/restart.ts";
 import { mapLimit } from "../../shared/base/map-limit.ts";
 import type { Context } from "../../shared/contract/context.ts";
 import { take, type Verdict, wait } from "../../shared/contract/verdict.ts";
@@ -15,14 +9,13 @@ import { eventReasons } from "../../shared/events/reasons.ts";
 import { recordOnce } from "../../shared/events/recorder.ts";
 import { ofStatefulSets, type Zone } from "../../shared/groups/zones.ts";
 import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
-import type { Act } from "../../shared/reconcile/act.ts";
 import type { ClaimingFunction } from "../../shared/reconcile/reconcile-claims.ts";
 import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import { readStatus } from "../calls.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { readFiles, readSecret, sumOfSecret } from "../files.ts";
-import { type DriftDecision, type DriftTarget, type DriftZone, decideDrift } from "./decide-drift.ts";
+import { type DriftDecision, type DriftZone, decideDrift } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
 
 type Restarting = ClaimingFunction<RestartSnapshot, RestartTarget>;
@@ -36,7 +29,7 @@ const readAgainMs = 10_000;
 const askedAtOnce = 8;
 
 /** The same function, which asks for restarts by itself where files differ. */
-export function withDrift(base: Restarting): ClaimingFunction<WithDrift, RestartTarget | DriftTarget> {
+export function withDrift(base: Restarting): ClaimingFunction<WithDrift, RestartTarget> {
   const { ask } = base;
   return {
     ...base,
@@ -47,15 +40,11 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
       return { ...snapshot, drift: await observeDrift(context, observed) };
     },
     decide: (snapshot) => decideBoth(base.decide(snapshot), snapshot.drift),
-    actOn: (target, observed) => (target.kind === "mark" ? markPods(target) : base.actOn(target, observed)),
   };
 }
 
 /** Phases for files that are expected no more go before anything begins. */
-function decideBoth(
-  verdict: Verdict<RestartTarget>,
-  drift: DriftDecision | undefined,
-): Verdict<RestartTarget | DriftTarget> {
+function decideBoth(verdict: Verdict<RestartTarget>, drift: DriftDecision | undefined): Verdict<RestartTarget> {
   if (drift === undefined) return verdict;
   const { targets, blocked } = drift;
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
@@ -119,19 +108,4 @@ async function askRunning(
     return isOfPod ? ([[pod.uid, answer.runningSum ?? ""]] as const) : [];
   });
   return new Map(answers.flat());
-}
-
-/** Only while no claim was written since, and on each pod as it was read. */
-function markPods({ statefulSet, pods, phase, reason }: DriftTarget): Act {
-  return {
-    ...{ name: "mark", object: statefulSet.name, subjectUid: statefulSet.uid, workload: statefulSet },
-    ...{ claims: [], confirmsLedger: true, refused: () => {}, requeueAfterDoneMs: 1_000 },
-    async carryOut({ cluster }) {
-      const annotations = { [restartPhase.key]: phase, [restartReason.key]: reason };
-      await mapLimit(pods, askedAtOnce, async (pod) => {
-        const metadata = { uid: pod.uid, resourceVersion: `${pod.resourceVersion}`, annotations };
-        await cluster.patch("pods", pod, { metadata });
-      });
-    },
-  };
 }

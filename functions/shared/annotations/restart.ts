@@ -4,6 +4,7 @@ import { fieldsOf, isTime, parseFields } from "../base/fields.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import { annotationOn, anyText, labelOn, type Malformed, nonEmptyText, objectName, oneOf, read } from "./entry.ts";
 import { parseQuestionUrl, type QuestionUrl } from "./health.ts";
+import { type RestartTrigger, restartTrigger } from "./restart-trigger.ts";
 
 const onStatefulSet = annotationOn("StatefulSet");
 
@@ -54,9 +55,9 @@ function parseManagerUrl(text: string): ManagerUrl | undefined {
 }
 
 export const restartReason = annotationOn("Pod", { isWrittenByUs: true })("sluice.dev/restart-reason", nonEmptyText, {
-  grammar: "drift, rolling or coordinated, and the sum of the expected files",
+  grammar: "drift, rolling or coordinated, and the sum of the expected files; or trigger, and the value of a trigger",
   fallback: "absent: a person has asked for the restart",
-  meaning: "for which files Sluice has asked for the pod's restart: it asks once for each; written by us",
+  meaning: "for which files, or which trigger, the pod was last asked to restart: once for each; written by us",
 });
 
 /** How the processes of a Secret's files restart when these change. */
@@ -208,6 +209,7 @@ export const restartEntries = [
   restartDatabaseUrl,
   restartDatabaseSecret,
   restartUnchecked,
+  restartTrigger,
 ] as const;
 
 /** Which database the pods belong to, and how it is asked. */
@@ -231,6 +233,8 @@ export interface RestartSettings {
   readonly unchecked: ReadonlySet<UncheckedRule>;
   /** The phase that stands on it, and that each of its pods gets. */
   readonly phaseOfAll?: RestartPhase;
+  /** Absent where there is none, or where it is malformed. */
+  readonly trigger?: RestartTrigger;
   readonly malformed: readonly Malformed[];
 }
 
@@ -252,12 +256,14 @@ export function parseRestart(metadata: Metadata): RestartSettings | undefined {
   // What follows has a fallback with which processes restart.
   const unchecked = read(restartUnchecked, metadata, malformed) ?? new Set();
   const phaseOfAll = read(restartPhaseOfAll, metadata, malformed);
+  const trigger = read(restartTrigger, metadata, malformed);
   return {
     manager: isComplete ? { ...url, secret } : undefined,
     ...(database && { database }),
     ...(expected !== undefined && mounted !== undefined && { files: { expected, mounted } }),
     unchecked,
     ...(phaseOfAll && { phaseOfAll }),
+    ...(trigger && { trigger }),
     malformed,
   };
 }

@@ -10,6 +10,7 @@ import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
 import { namedConfigs, restartEntries } from "./restart.ts";
+import { knownTriggers } from "./restart-trigger.ts";
 import * as scaling from "./scaling.ts";
 import { skipEntries } from "./skip-labels.ts";
 import { suspensionEntries } from "./suspension.ts";
@@ -269,6 +270,7 @@ export const annotationTable = [
   ...rebalanceEntries,
   ...restartEntries,
   namedConfigs,
+  knownTriggers,
   ...suspensionEntries,
   ...foundationEntries,
   ...fencingEntries,

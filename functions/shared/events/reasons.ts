@@ -72,4 +72,5 @@ export const eventReasons = {
   configRemoved: "RestartConfigRemoved",
   configKept: "RestartConfigKept",
   restartPhaseUnknown: "RestartPhaseUnknown",
+  restartTriggered: "RestartTriggered",
 } as const;

@@ -1,6 +1,7 @@
 /** The annotations of a ledger, as text and as values (rule R2). */
 
 import { namedConfigs } from "../annotations/restart.ts";
+import { knownTriggers } from "../annotations/restart-trigger.ts";
 import * as keys from "../annotations/table.ts";
 import { longestObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
@@ -13,6 +14,7 @@ import { countRanges, parseClaims } from "./claim.ts";
 import { LedgerUnreadable } from "./errors.ts";
 import {
   type Ledger,
+  type LedgerTimes,
   maxReservations,
   type RecordedVerdict,
   type Refusal,
@@ -75,9 +77,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
 }
 
 /** Only downscales and removals depend on the times, so that a malformed one holds up nothing else. */
-function readTimes(
-  metadata: LeaseObject["metadata"],
-): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs" | "lastRestartMs" | "namedConfigs"> {
+function readTimes(metadata: LeaseObject["metadata"]): LedgerTimes & Pick<Ledger, "hasMalformedTimes"> {
   const malformed: keys.Malformed[] = [];
   const lastDownscales = keys.read(keys.lastDownscales, metadata, malformed);
   const hasMalformedTimes = malformed.length > 0;
@@ -87,8 +87,10 @@ function readTimes(
   const lastRemovalMs = keys.read(keys.lastRemoval, metadata) ?? Number.MAX_SAFE_INTEGER;
   const lastRestartMs = keys.read(keys.lastRestart, metadata);
   const configs = keys.read(namedConfigs, metadata);
+  const triggers = keys.read(knownTriggers, metadata);
   return {
     ...(configs === undefined ? {} : { namedConfigs: configs }),
+    ...(triggers === undefined ? {} : { knownTriggers: triggers }),
     ...(lastRestartMs === undefined ? {} : { lastRestartMs }),
     ...(lastDownscales === undefined ? {} : { lastDownscales }),
     ...(hasMalformedTimes ? { hasMalformedTimes } : {}),

@@ -1,6 +1,7 @@
 /** The ledger as a Lease: read, made, and written on condition that no other process wrote it (rules R1, R3, R4 and R8). */
 
 import { formatNamedConfigs, namedConfigs } from "../annotations/restart.ts";
+import { formatKnownTriggers, knownTriggers } from "../annotations/restart-trigger.ts";
 import * as keys from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { type Cluster, hasCode, type LeaseObject } from "../kubernetes/cluster.ts";
@@ -89,9 +90,10 @@ export function annotationsToWrite(ledger: Ledger, change: LedgerChange): Readon
 }
 
 function timesOf(times: LedgerTimes): Readonly<Record<string, string>> {
-  const { lastDownscales, looks, lastRemovalMs, lastRestartMs, namedConfigs: configs } = times;
+  const { lastDownscales, looks, lastRemovalMs, lastRestartMs, namedConfigs: configs, knownTriggers: triggers } = times;
   return {
     ...(configs === undefined ? {} : { [namedConfigs.key]: formatNamedConfigs(configs) }),
+    ...(triggers === undefined ? {} : { [knownTriggers.key]: formatKnownTriggers(triggers) }),
     ...(lastRestartMs === undefined ? {} : { [keys.lastRestart.key]: String(lastRestartMs) }),
     ...(lastDownscales === undefined ? {} : { [keys.lastDownscales.key]: JSON.stringify(lastDownscales) }),
     ...(looks === undefined ? {} : { [keys.looks.key]: keys.formatLooks(looks) }),

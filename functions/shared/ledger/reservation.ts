@@ -5,6 +5,7 @@
  */
 
 import type { NamedConfig } from "../annotations/restart.ts";
+import type { KnownTrigger } from "../annotations/restart-trigger.ts";
 import type { Looks } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
@@ -58,6 +59,8 @@ export interface LedgerTimes {
   readonly lastRestartMs?: number | undefined;
   /** By name, the Secrets with expected files that the group has named; absent: none is known, or it is malformed. */
   readonly namedConfigs?: ReadonlyMap<string, NamedConfig> | undefined;
+  /** By name, what is known of the StatefulSets' triggers; absent: nothing is, or it is malformed. */
+  readonly knownTriggers?: ReadonlyMap<string, KnownTrigger> | undefined;
 }
 
 /** A ledger that the API server has, or an empty one in its place if no trace may be left (rule R16). */
