@@ -161,12 +161,36 @@ export class RestartStage {
     });
   }
 
+  /**
+   * Writes a trigger on StatefulSets as a GitOps tool does, by a server-side apply of all that is its own. Resolves when the
+   * ledger has remembered it, and nothing is claimed.
+   */
+  async trigger(value: string, sets: readonly string[]): Promise<void> {
+    const annotations = { "sluice.dev/restart-trigger": value };
+    for (const name of sets) {
+      const object = { apiVersion: "apps/v1", kind: "StatefulSet", metadata: { name, annotations } };
+      const path = `${this.setPath(name)}?fieldManager=gitops&force=true`;
+      await this.api.request("PATCH", path, object, "application/apply-patch+yaml");
+    }
+    await eventually("the end of the restarts", patienceMs * 6, async () => {
+      const { "sluice.dev/restart-triggers": text = "{}", "sluice.dev/claims": claims } = (await this.ledger()) ?? {};
+      const known = JSON.parse(text) as Readonly<Record<string, { readonly text: string }>>;
+      return (claims === "" && sets.every((name) => known[name]?.text === value)) || undefined;
+    });
+  }
+
   /** The claims in the ledger, as they are written; undefined without a ledger. */
   async claims(): Promise<string | undefined> {
+    const annotations = await this.ledger();
+    return annotations && (annotations["sluice.dev/claims"] ?? "");
+  }
+
+  /** The annotations of the ledger; undefined without one. */
+  async ledger(): Promise<Metadata["annotations"]> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${this.namespace}/leases`;
     const { items } = await this.api.get<{ readonly items: readonly Read[] }>(path);
     const lease = items.find(({ metadata }) => metadata.name === "sluice-db");
-    return lease && (lease.metadata.annotations?.["sluice.dev/claims"] ?? "");
+    return lease && (lease.metadata.annotations ?? {});
   }
 
   async close(): Promise<void> {

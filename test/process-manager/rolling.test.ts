@@ -52,4 +52,21 @@ suite("processes that restart in their turn", { skip: skipWithoutStage }, () => 
       assert.equal(metadata.annotations?.[phaseKey], undefined, set);
     }
   });
+
+  test("a new value of a trigger restarts each once in this order, and the same value, which is applied again, none", async () => {
+    const begun = (await stage.journal()).length;
+    await stage.trigger("2026-11-29", sets);
+    for (const set of sets) await stage.withoutPhase(`${set}-0`);
+    const expected = sets.flatMap((set) => [`stop ${set}`, `start ${set}`]);
+    await stage.trigger("2026-11-29", sets);
+    assert.deepEqual((await stage.journal()).slice(begun), expected);
+    for (const set of sets) {
+      const { metadata } = await stage.api.get<{ readonly metadata: Metadata }>(stage.setPath(set));
+      assert.equal(metadata.annotations?.["sluice.dev/restart-trigger"], "2026-11-29", set);
+      assert.equal(
+        (await stage.read(`${set}-0`)).metadata.annotations?.["sluice.dev/restart-reason"],
+        "trigger 2026-11-29",
+      );
+    }
+  });
 });

@@ -50,4 +50,12 @@ suite("processes that restart together", { skip: skipWithoutStage }, () => {
       return keys.includes(phaseKey) || keys.includes("sluice.dev/restart-id") ? undefined : true;
     });
   });
+
+  test("coordinated: in the trigger of one StatefulSet stops all of the group before the first one starts", async () => {
+    const begun = (await stage.journal()).length;
+    await stage.trigger("coordinated:1", ["db-zone-b"]);
+    for (const set of sets) await stage.withoutPhase(`${set}-0`);
+    const verbs = (await stage.journal()).slice(begun).map((line) => line.split(" ")[0]);
+    assert.deepEqual(verbs, ["stop", "stop", "stop", "start", "start", "start"]);
+  });
 });
