@@ -7,6 +7,7 @@ import { endOf } from "./advance.ts";
 import { decide, type RestartSnapshot, type RestartTarget } from "./decide.ts";
 import { withDrift } from "./drift/reconcile.ts";
 import { ask, isManaged, name, observe } from "./observe.ts";
+import { reportTemplates } from "./report-template.ts";
 
 const byPhases: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   name,
@@ -19,7 +20,10 @@ const byPhases: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   ask,
   actOn,
   notesOn: ({ triggers }) => triggers?.known && { change: { knownTriggers: triggers.known }, isDue: true },
-  after: reportPhases,
+  async after(context, key, last) {
+    await reportPhases(context, key, last);
+    await reportTemplates(context, key, last);
+  },
 };
 
 export const restarting = withDrift(byPhases);

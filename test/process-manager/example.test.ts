@@ -1,8 +1,10 @@
 /** The example of a pod whose process can be restarted: its parts fit each other, the runner, the server and the function. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { adviceOn } from "../../functions/advance-process-restart/decide-template.ts";
 import { readManagerSettings } from "../../functions/advance-process-restart/process-manager/settings.ts";
 import { parseRestart } from "../../functions/shared/annotations/restart.ts";
+import type { TemplateContainer } from "../../functions/shared/kubernetes/cluster.ts";
 import { readCompanions } from "../../knative/render/companions.ts";
 import type { Built } from "../support/kubectl.ts";
 import { type ExampleSet, exampleObjects, ofKind } from "./example.ts";
@@ -61,4 +63,8 @@ test("its database runs under the runner, shares the server's folders, and its l
     assert.deepEqual([own?.mountPath, own?.subPath], [others?.mountPath, undefined], name);
   }
   assert.ok(pod.securityContext.fsGroup !== undefined, "both write the two emptyDirs");
+});
+
+test("its template gets no Warning Event", () => {
+  assert.equal(adviceOn(pod.containers as unknown as readonly TemplateContainer[]), undefined);
 });

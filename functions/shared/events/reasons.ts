@@ -73,4 +73,5 @@ export const eventReasons = {
   configKept: "RestartConfigKept",
   restartPhaseUnknown: "RestartPhaseUnknown",
   restartTriggered: "RestartTriggered",
+  restartTemplateUnfit: "RestartTemplateUnfit",
 } as const;

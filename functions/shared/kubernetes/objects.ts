@@ -59,6 +59,16 @@ export interface ContainerStatus {
   };
 }
 
+/** What a template says of a container's command, and of what Kubernetes does with the container. */
+export interface TemplateContainer {
+  readonly name: string;
+  readonly command?: readonly string[];
+  readonly args?: readonly string[];
+  readonly env?: readonly { readonly name: string }[];
+  readonly lifecycle?: { readonly preStop?: unknown };
+  readonly livenessProbe?: { readonly exec?: { readonly command?: readonly string[] } };
+}
+
 export interface StatefulSetObject {
   readonly metadata: Metadata;
   readonly spec?: {
@@ -73,7 +83,10 @@ export interface StatefulSetObject {
     readonly persistentVolumeClaimRetentionPolicy?: { readonly whenScaled?: string; readonly whenDeleted?: string };
     readonly template?: {
       readonly metadata?: { readonly labels?: Readonly<Record<string, string>> };
-      readonly spec?: { readonly terminationGracePeriodSeconds?: number };
+      readonly spec?: {
+        readonly terminationGracePeriodSeconds?: number;
+        readonly containers?: readonly TemplateContainer[];
+      };
     };
   };
   readonly status?: {
