@@ -2,13 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideTriggers } from "../../../../functions/advance-process-restart/trigger/decide-trigger.ts";
-import type { RestartSettings } from "../../../../functions/shared/annotations/restart.ts";
+import { parseRestart, type RestartSettings } from "../../../../functions/shared/annotations/restart.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, refused } from "../../shared/reconcile/harness.ts";
 import { managed } from "./given.ts";
 import { idKey, phaseKey, RestartStage } from "./stage.ts";
 
+const bare = { name: "group-a", uid: "uid", resourceVersion: "1" };
 const triggerKey = "sluice.dev/restart-trigger";
 const reasonKey = "sluice.dev/restart-reason";
 const names = [2, 1, 0].map((ordinal) => `group-a-${ordinal}`);
@@ -255,4 +256,25 @@ test("while one pod refuses its phase no process restarts, an Event says why, an
   stage.interfere = () => {};
   await stage.restarted([2, 2, 2]);
   assert.equal(stage.pod(last).metadata.annotations?.[idKey], undefined);
+});
+
+for (const text of ["rubbish", "[]", '{"group-a":{"uid":"","text":"1"}}', '{"group-a":{"uid":"u","text":1}}'])
+  test(`what a ledger remembers as ${text} is unknown, so that the trigger of now restarts nothing, and the next one does`, async () => {
+    const stage = await TriggerStage.of({ [triggerKey]: "2" });
+    stage.writeLedger({ "sluice.dev/restart-triggers": text });
+    stage.anew();
+    await stage.until("the memory", () => stage.known === "2");
+    await stage.quiet();
+    assert.deepEqual(stage.starts, [1, 1, 1]);
+    stage.trigger("3");
+    await stage.restarted([2, 2, 2]);
+  });
+
+test("a trigger has 1 to 253 characters, blanks around it do not count, and a new one after coordinated: is another value", () => {
+  const triggerOf = (value: string) => parseRestart({ ...bare, annotations: { [triggerKey]: value } })?.trigger;
+  assert.deepEqual(triggerOf(" 7 "), { text: "7", isCoordinated: false });
+  assert.deepEqual(triggerOf("coordinated:7"), { text: "coordinated:7", isCoordinated: true });
+  assert.equal(triggerOf("x".repeat(253))?.text.length, 253);
+  for (const wrong of ["", "  ", "coordinated:", "coordinated: ", "x".repeat(254)])
+    assert.equal(triggerOf(wrong), undefined);
 });
