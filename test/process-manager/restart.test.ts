@@ -1,7 +1,14 @@
 /** A person marks a pod, and its process restarts: the shipped function as a process of its own, on a real API server. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
+import { eventually } from "../controlplane/api.ts";
+import { patienceMs } from "./pod.ts";
 import { RestartStage, skipWithoutStage } from "./restart-stage.ts";
+
+interface Warned {
+  readonly type: string;
+  readonly message: string;
+}
 
 suite("a process that restarts inside its pod", { skip: skipWithoutStage }, () => {
   let stage: RestartStage;
@@ -30,5 +37,19 @@ suite("a process that restarts inside its pod", { skip: skipWithoutStage }, () =
     await stage.withoutPhase();
     assert.equal((await one.pod.journal()).filter((line) => line.startsWith("start")).length, 3);
     assert.equal((await one.status()).lastEpoch, 4);
+  });
+
+  test("a template with a preStop hook and without SLUICE_PRE_STOP gets a Warning Event that says what to write", async () => {
+    const container = { name: "db", image: "db:1", command: ["sh", "/sluice/runner/runner.sh", "db"] };
+    const lifecycle = { preStop: { exec: { command: ["leave"] } } };
+    const template = { spec: { containers: [{ ...container, lifecycle }] } };
+    await stage.api.patch(stage.setPath("db-zone-a"), { spec: { template } });
+    const path = `${stage.path("events")}?fieldSelector=reason=RestartTemplateUnfit`;
+    const [event] = await eventually("the Event", patienceMs, async () => {
+      const { items } = await stage.api.get<{ readonly items: readonly Warned[] }>(path);
+      return items.length > 0 ? items : undefined;
+    });
+    assert.equal(event?.type, "Warning");
+    assert.match(event?.message ?? "", /^container db has a preStop hook.*SLUICE_PRE_STOP/);
   });
 });
