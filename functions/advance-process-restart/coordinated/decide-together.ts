@@ -75,7 +75,7 @@ export function decideTogether(view: TogetherView): TogetherStep {
   const isBefore = callIn(phase) !== "start";
   const leaving = isBefore ? leave(view, answering, silent) : undefined;
   if (leaving !== undefined) return leaving;
-  const behind = members.filter((one) => !isShown(one, isBefore));
+  const behind = members.filter((one) => !isShown(one));
   if (behind.length > 0 || !isAnchored) return { kind: "show", pods: behind.map(({ pod }) => pod) };
   const again = callAgain(view, answering);
   if (again !== undefined) return again;
@@ -116,10 +116,10 @@ function isTakenOff(member: TogetherMember): boolean {
   return !isAnew(member) && member.pod.restart?.text === undefined;
 }
 
-/** After the barrier a phase that was taken off stays away. */
-function isShown(member: TogetherMember, isBefore: boolean): boolean {
+/** After the barrier a phase that was taken off stays away. Before it, the pod or the restart is withdrawn by then. */
+function isShown(member: TogetherMember): boolean {
   const { restart } = member.pod;
-  if (!isBefore && isTakenOff(member)) return true;
+  if (isTakenOff(member)) return true;
   return restart?.phase === shownTogether(member.claim.phase) && restart.id === stemOf(member.claim);
 }
 
@@ -154,7 +154,7 @@ function leave(
   if (phase !== togetherPhases.preparing && answering.some(lacksFiles))
     return move(claims, togetherPhases.preparing, epoch);
   // A new pod shows the restart before the claim names it: otherwise its missing phase would withdraw the restart.
-  return answering.some((one) => isAnew(one) && isShown(one, true)) ? move(claims, phase, epoch) : undefined;
+  return answering.some((one) => isAnew(one) && isShown(one)) ? move(claims, phase, epoch) : undefined;
 }
 
 function waitForSilent({ pod, answer }: TogetherMember, isBefore: boolean): TogetherStep {
@@ -222,10 +222,10 @@ export function sumOf({ zone }: KnownClaim, members: readonly TogetherMember[]):
 
 const isTrue = (answered: Answered<boolean> = { value: true }): boolean => "value" in answered && answered.value;
 
-function stepOfRestriction({ claims, nowMs, restriction }: TogetherView): TogetherStep {
+function stepOfRestriction({ claims, nowMs, restriction = { value: true } }: TogetherView): TogetherStep {
   const { stampMs, sinceMs = stampMs } = first(claims);
   if (isTrue(restriction)) return move(claims, togetherPhases.flushing);
-  const why = restriction && "unknown" in restriction ? restriction.unknown : "it does not have the marker yet";
+  const why = "unknown" in restriction ? restriction.unknown : "it does not have the marker yet";
   const message = `allocation is not restricted: ${why}`;
   if (nowMs - sinceMs >= longestRestrictionMs) {
     const names = claims.flatMap(({ processes = {} }) => Object.keys(processes));
@@ -247,15 +247,17 @@ function stepOfStop({ claims, nowMs }: TogetherView, answering: readonly Answeri
   return waitFor("restart-stopping", message);
 }
 
-function isRunningAnew(member: AnsweringMember): boolean {
-  const { claim, pod, answer } = member;
-  return answer.state === "started" && (isAnew(member) || answer.processId !== claim.processes?.[pod.name]);
+/** A process that was never stopped is back only where the restart is withdrawn. */
+function isBack(member: AnsweringMember): boolean {
+  const { claim, pod, answer, membership } = member;
+  if (answer.state !== "started") return false;
+  const isSame = !isAnew(member) && answer.processId === claim.processes?.[pod.name];
+  return isSame ? claim.phase === togetherPhases.withdrawing : isTrue(membership);
 }
 
 function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
   const { claims, missing, nowMs } = view;
   const { stampMs, sinceMs = stampMs, hold } = first(claims);
-  const isBack = (one: AnsweringMember) => isRunningAnew(one) && isTrue(one.membership);
   const away = answering.filter((one) => !isBack(one));
   const failed = away.filter(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
   const isOver = failed.length > 0 && answering.every((one) => one.answer.state === "started" || failed.includes(one));
@@ -284,17 +286,9 @@ function waitForStart({ pod, answer, membership }: AnsweringMember): TogetherSte
 
 /** No process is left down. All have the call of the last epoch, so that no earlier one has an effect any more. */
 function stepOfWithdrawal(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
-  const isRunning = (one: AnsweringMember) =>
-    one.answer.state === "started" && (!isRunningAnew(one) || isTrue(one.membership));
-  const down = answering.find((one) => !isRunning(one));
-  if (down === undefined) return { kind: "end", failed: new Set(), message: "the restart is withdrawn" };
+  if (answering.every(isBack)) return { kind: "end", failed: new Set(), message: "the restart is withdrawn" };
   // It was killed, because it did not stop: now it can start.
   const isKilled = answering.some(({ answer }) => downStates.has(answer.state) && answer.lastCommand !== "start");
   if (isKilled) return move(view.claims, togetherPhases.withdrawing, nextEpoch(view.claims, answering));
-  return stepOfDown(view, answering, down);
-}
-
-function stepOfDown(view: TogetherView, answering: readonly AnsweringMember[], down: AnsweringMember): TogetherStep {
-  const failed = answering.some(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
-  return failed ? stepOfStart(view, answering) : waitForStart(down);
+  return stepOfStart(view, answering);
 }

@@ -1,4 +1,5 @@
 /** Groups as the decisions about restarts read them: a test states only what it is about. */
+import type { ManagerStatus } from "../../../../functions/advance-process-restart/calls.ts";
 import type {
   DatabaseFacts,
   MemberNode,
@@ -35,3 +36,9 @@ export function facts(nodes: readonly MemberNode[], changes: Partial<DatabaseFac
   const settled = { isBusy: false, relocating: 0, initializing: 0, delayed: 0, inFlight: 0, allocation: "all" };
   return { health: "yellow", ...settled, nodes, copies: [], ...changes };
 }
+
+/** What the process manager of a pod reports: its process runs, and the call of epoch 5 has arrived. */
+export const report = (pod: string, changes: Partial<ManagerStatus> = {}): ManagerStatus => ({
+  ...{ podUid: `uid-of-${pod}`, state: "started", processId: "7 1", attempts: 0, mountedSum: undefined },
+  ...{ triedSum: undefined, lastEpoch: 5, restartId: undefined, lastCommand: undefined, ...changes },
+});
