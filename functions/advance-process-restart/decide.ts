@@ -100,8 +100,11 @@ export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
 function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const { candidates } = snapshot;
   const now = withPhase(candidates, "schedule").sort(byName);
+  const single = withPhase(candidates, "failed").filter((one) => !hasFailedTogether(one));
+  const mended = single.sort(byName).filter(hasNewFiles);
+  const later = [...mended, ...inTurn(snapshot)];
   const differing = blockedByProducts(snapshot.zones);
-  if (differing !== undefined && now.length + inTurn(snapshot).length > 0)
+  if (differing !== undefined && [...now, ...membersOf(candidates), ...later].length > 0)
     return wait(differing.guard, differing.message, { requeueAfterMs: waitingRequeueMs });
   let first: WaitingPod | undefined;
   for (const candidate of now) {
@@ -111,11 +114,9 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   }
   const together = first === undefined ? beginTogether(snapshot) : undefined;
   if (together !== undefined) return together;
-  const single = withPhase(candidates, "failed").filter((one) => !hasFailedTogether(one));
-  const [mended] = single.sort(byName).filter(hasNewFiles);
-  const turn = mended ?? inTurn(snapshot)[0];
+  const [turn] = later;
   if (turn !== undefined) {
-    const found = (mended ? undefined : blockedByFailed(candidates)) ?? beginInTurn(snapshot, turn);
+    const found = (mended.length > 0 ? undefined : blockedByFailed(candidates)) ?? beginInTurn(snapshot, turn);
     if ("kind" in found) return takeOne(found, turn);
     first ??= { blocked: found, candidate: turn };
   }

@@ -1,0 +1,313 @@
+/** Which restart begins next, and what is done or waited for before it, by the pods of a group. */
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import type { ManagerSilence, ManagerStatus } from "../../../../functions/advance-process-restart/calls.ts";
+import type { Candidate } from "../../../../functions/advance-process-restart/candidate.ts";
+import {
+  blockedTogether,
+  hasFailedTogether,
+  membersOf,
+} from "../../../../functions/advance-process-restart/coordinated/decide-begin.ts";
+import { decide, mayBeginNow, type RestartSnapshot } from "../../../../functions/advance-process-restart/decide.ts";
+import type { FilesState } from "../../../../functions/advance-process-restart/decide-files.ts";
+import type { RestartPhase } from "../../../../functions/shared/annotations/restart.ts";
+import type { Zone } from "../../../../functions/shared/groups/zones.ts";
+import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
+import { claimOf, nowMs, reservation } from "../advance-zone-rollout/given.ts";
+import { facts, group, managed, node, report } from "./given.ts";
+
+interface Marks extends Pick<Candidate, "files" | "publication" | "waitedMs"> {
+  readonly id?: string;
+  readonly status?: Partial<ManagerStatus>;
+  readonly answer?: ManagerSilence | "unasked";
+  readonly terminating?: boolean;
+}
+
+/** The candidate of a pod that has this phase, whose process runs. */
+function marked(zone: Zone, ordinal: number, phase: RestartPhase | undefined, marks: Marks = {}): Candidate {
+  const { id, status, answer = report(`${zone.workload.name}-${ordinal}`, status), terminating, ...rest } = marks;
+  const pod = zone.pods.find((one) => one.ordinal === ordinal) ?? assert.fail(`no ${ordinal}`);
+  const own = { ...pod, restart: { text: phase, phase, id }, ...(terminating && { terminating }) };
+  return { zone, pod: own, answer: answer === "unasked" ? undefined : answer, ...rest };
+}
+
+const zoneOf = (name: string, options: Parameters<typeof managed>[2] = {}) => managed(name, "nnn", options);
+
+function verdictOf(candidates: readonly Candidate[], changes: Partial<RestartSnapshot> = {}) {
+  const zones = [...new Set(candidates.map(({ zone }) => zone))];
+  return decide({ ...group({ zones }), candidates, claims: [], underWay: undefined, ...changes });
+}
+
+/** What is done, as `KIND POD`, or the guard of the wait. */
+function next(candidates: readonly Candidate[], changes: Partial<RestartSnapshot> = {}): string {
+  const verdict = verdictOf(candidates, changes);
+  if (verdict.kind === "wait") return verdict.guard;
+  const words = verdict.targets.map((target) => {
+    const pods = "members" in target ? target.members.map(({ pod }) => pod) : "pods" in target ? target.pods : [];
+    const names = "pod" in target ? [target.pod.name] : pods.map(({ name }) => name);
+    return [target.kind, ...names].join(" ");
+  });
+  return words.join(", ");
+}
+
+const same = (sum: string): FilesState => ({ kind: "same", sum });
+const mended: Marks = {
+  files: same("1:now"),
+  status: { triedSum: "1:broken", mountedSum: "1:now", state: "startFailed" },
+};
+const refused: FilesState = {
+  kind: "blocked",
+  blocked: { guard: "restart-config-refused", message: "write the Role" },
+};
+const joint = { id: "coordinated-1" };
+const away: Marks = { status: { state: "away" } };
+const a = zoneOf("a");
+const gathered = { gatheredMs: 10_000 };
+
+suite("when it reads again", () => {
+  test("a restart that is under way is read again in a second, one that waits in five, and files in ten", () => {
+    const open = claimOf("a:0", "process");
+    assert.equal(verdictOf([], { claims: [open] }).requeueAfterMs, 1_000);
+    assert.equal(verdictOf([marked(a, 0, "schedule", away)]).requeueAfterMs, 5_000);
+    const failed = [marked(a, 0, "failed", { files: same("1:a") }), marked(a, 1, "failed")];
+    assert.equal(verdictOf(failed).requeueAfterMs, 10_000);
+  });
+
+  test("without files and without a marker in the database nothing is read again", () => {
+    assert.equal(verdictOf([]).requeueAfterMs, undefined);
+    assert.equal(verdictOf([marked(a, 0, "failed")]).requeueAfterMs, undefined);
+  });
+
+  test("a marker that no restart owns is read again in ten seconds, and is undone once it is confirmed", () => {
+    const marker = { id: "restart-1", database: {} as never, statefulSet: a.workload };
+    assert.equal(verdictOf([], { leftOver: { ...marker, isConfirmed: false } }).requeueAfterMs, 10_000);
+    assert.equal(next([], { leftOver: { ...marker, isConfirmed: true } }), "release");
+    assert.equal(next([], { leftOver: { ...marker, isConfirmed: false } }), "");
+  });
+});
+
+suite("what comes before a restart", () => {
+  test("the phase of a StatefulSet is written to its pods without one, except to those on their way out", () => {
+    const extra = [marked(managed("a", "nnnn"), 3, "schedule").pod];
+    const drawn = managed("a", "ntn.", { extra });
+    const workload = { ...drawn.workload, restart: { ...drawn.workload.restart, phaseOfAll: "schedule-rolling" } };
+    const zone = { ...drawn, workload } as Zone;
+    assert.equal(next([], { zones: [zone] }), "fan-out a-0 a-2");
+    const leaving = { ...zone, workload: { ...workload, deleting: true } } as Zone;
+    assert.equal(next([], { zones: [leaving] }), "", "the StatefulSet is being deleted");
+  });
+
+  test("a wait for restarts that are under way names the first of their StatefulSets", () => {
+    const claims = [claimOf("a:0", "process"), claimOf("b:0", "process")];
+    const verdict = verdictOf([], { claims });
+    assert.deepEqual([verdict.zone, next([], { claims })], ["a", "zone-restarting-process"]);
+    const underWay = { guard: "restart-stopping", message: "a-0 stops" };
+    assert.equal(next([], { claims, underWay }), "restart-stopping");
+  });
+
+  test("phases that only Sluice writes, cancel, and an id without a phase are taken off", () => {
+    for (const phase of ["stop", "start", "stop-coordinated", "start-coordinated", "cancel"] as const)
+      assert.equal(next([marked(a, 1, phase)]), "clear a-1");
+    assert.equal(next([marked(a, 1, undefined, { id: "restart-1" })]), "clear a-1");
+    assert.equal(next([marked(a, 1, "failed", { id: "restart-1" })]), "");
+  });
+
+  test("nothing is taken off a pod that is on its way out, or has neither phase nor id", () => {
+    assert.equal(next([marked(a, 1, "cancel", { terminating: true })]), "");
+    assert.equal(next([marked(a, 1, undefined)]), "");
+    const { pod, ...rest } = marked(a, 1, undefined);
+    const { restart: _, ...bare } = pod;
+    assert.equal(next([{ ...rest, pod: bare }]), "");
+  });
+});
+
+suite("what a person wants now", () => {
+  test("a pod may begin now only with the phase schedule, and while nothing blocks it", () => {
+    assert.equal(mayBeginNow(marked(a, 1, "schedule")), true);
+    assert.equal(mayBeginNow(marked(a, 1, "schedule", away)), false);
+    assert.equal(mayBeginNow(marked(a, 1, "schedule-rolling")), false);
+    assert.equal(mayBeginNow(marked(a, 1, undefined)), false);
+  });
+
+  test("while nothing can begin, the verdict is about the first pod that waits", () => {
+    const silent: Marks = { answer: { silence: "it answered 500" } };
+    assert.equal(next([marked(a, 1, "schedule", silent), marked(a, 2, "schedule", away)]), "manager-busy");
+    assert.equal(next([marked(a, 1, "schedule", away), marked(a, 2, "schedule-rolling", silent)]), "manager-busy");
+    assert.equal(next([marked(a, 1, "schedule"), marked(a, 2, "schedule", away)]), "begin a-1");
+  });
+
+  test("a process manager that was not asked, gives no answer or answers for another pod is waited for", () => {
+    const messageOf = (marks: Marks) => verdictOf([marked(a, 1, "schedule", marks)]).message;
+    const silent = "the server of a-1 reports nothing: ";
+    assert.equal(messageOf({ answer: "unasked" }), `${silent}it was not asked yet`);
+    assert.equal(messageOf({ answer: { silence: "it answered 500" } }), `${silent}it answered 500`);
+    assert.equal(messageOf({ status: { podUid: "later" } }), `${silent}another pod answers by its name`);
+  });
+
+  test("a pod that another function has reserved waits", () => {
+    const reserved = [reservation("a-1")];
+    assert.equal(next([marked(zoneOf("a", { reserved }), 1, "schedule")]), "budget");
+    assert.equal(next([marked(zoneOf("a", { reserved }), 2, "schedule")]), "begin a-2");
+  });
+
+  test("a pod that two claims name waits for the first one", () => {
+    const claims = [claimOf("a:1", "scale-down"), claimOf("a:0-1", "node")];
+    assert.equal(next([marked(zoneOf("a", { claims }), 1, "schedule")]), "zone-scaling-down");
+  });
+
+  test("a StatefulSet without a process manager is named with the first mistake in its annotations", () => {
+    const messageOf = (malformed: readonly object[]) =>
+      verdictOf([marked(zoneOf("a", { restart: { unchecked: new Set(), malformed } } as never), 1, "schedule")])
+        .message;
+    const beginning = "no pod of a can be restarted in place: ";
+    assert.equal(messageOf([{ message: "first" }, { message: "second" }]), `${beginning}first`);
+    assert.equal(messageOf([]), `${beginning}it names no port: write sluice.dev/restart-manager`);
+  });
+});
+
+suite("the files", () => {
+  const copy = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, ownerReferences: [] };
+
+  test("files that differ are copied before the restart of a pod, whether it is wanted now or in its turn", () => {
+    for (const phase of ["schedule", "schedule-rolling"] as const) {
+      const verdict = verdictOf([marked(a, 1, phase, { files: { kind: "differs", sum: "1:now", copy } })]);
+      const target = { kind: "copy", statefulSet: a.workload, sum: "1:now", copy };
+      assert.deepEqual(verdict.kind === "take" && verdict.targets, [target]);
+      assert.equal(verdict.message, "a-1 gets other files before it is restarted in place");
+    }
+  });
+
+  test("files that cannot be copied are waited for, before the rules of a turn", () => {
+    const due = managed("a", "non");
+    for (const phase of ["schedule", "schedule-rolling"] as const)
+      assert.equal(next([marked(due, 1, phase, { files: refused })]), "restart-config-refused");
+  });
+
+  test("files that are there already, or come within three minutes, are not copied again", () => {
+    const brought = (mountedSum: string, waitedMs?: number) => {
+      const waited = waitedMs === undefined ? {} : { waitedMs };
+      return next([marked(a, 1, "schedule", { files: same("1:now"), status: { mountedSum }, ...waited })]);
+    };
+    assert.equal(brought("1:now"), "begin a-1");
+    assert.equal(brought("1:earlier"), "config-coming");
+    assert.equal(brought("1:earlier", 180_000), "config-not-there");
+  });
+});
+
+suite("the turn", () => {
+  test("pods that are eligible as master come last, as the database reports it", () => {
+    const nodes = [node("a-0", "data"), node("a-1", "data"), node("a-2")];
+    const green = { kind: "known", facts: facts(nodes, { health: "green" }) } as const;
+    const all = [0, 1, 2].map((ordinal) => marked(a, ordinal, "schedule-rolling"));
+    assert.equal(next(all, { database: green }), "begin a-1");
+    assert.equal(next(all), "begin a-2");
+  });
+
+  test("a pod in its turn waits for the rules first, and then for a process manager without an answer", () => {
+    const due = managed("a", "non");
+    const silence = { silence: "it answered 500" };
+    assert.equal(next([marked(due, 1, "schedule-rolling", { answer: "unasked" })]), "rollout-due");
+    assert.equal(next([marked(a, 1, "schedule-rolling", { answer: "unasked" })]), "manager-silent");
+    assert.equal(next([marked(a, 1, "schedule-rolling", { answer: silence })]), "manager-silent");
+    assert.equal(next([marked(due, 1, "schedule-rolling", { publication: "missing" })]), "service-missing");
+  });
+
+  test("its claim names the process that runs, and has a higher epoch than all that its process manager has seen", () => {
+    const verdict = verdictOf([marked(a, 1, "schedule-rolling")]);
+    const [target] = verdict.kind === "take" ? verdict.targets : [];
+    const claim = target?.kind === "begin" ? target.claim : undefined;
+    assert.deepEqual([claim?.epoch, claim?.processes, claim?.mode], [6, { "a-1": "7 1" }, "rolling"]);
+  });
+
+  test("restart-failed names the first pod that has failed", () => {
+    const failed = [marked(a, 0, "failed"), marked(a, 1, "failed"), marked(a, 2, "schedule-rolling")];
+    assert.match(verdictOf(failed).message, /^the restart of a-1 has failed/);
+  });
+
+  test("of pods whose files are mended the highest ordinal starts again first, before the turn of others", () => {
+    const both = [marked(a, 0, "failed", mended), marked(a, 1, "failed", mended), marked(a, 2, "schedule-rolling")];
+    assert.equal(next(both), "begin a-1");
+    assert.equal(next(both.slice(1)), "begin a-1");
+  });
+});
+
+suite("together", () => {
+  const asked = (ordinal: number, marks: Marks = {}) => marked(a, ordinal, "schedule-coordinated", marks);
+
+  test("all begin at once, after they have gathered for ten seconds", () => {
+    assert.equal(next([asked(0), asked(1)], gathered), "begin-together a-1 a-0");
+    assert.equal(next([asked(0), asked(1)], { gatheredMs: 9_999 }), "restart-gathering");
+    assert.equal(next([asked(0), asked(1)]), "restart-gathering");
+  });
+
+  test("none begins while a person wants another restart now, which waits", () => {
+    assert.equal(next([marked(a, 2, "schedule", away), asked(1)], gathered), "manager-busy");
+  });
+
+  test("none begins while one of the pods, its files or its process manager is in the way", () => {
+    assert.equal(next([asked(0, { terminating: true }), asked(1)], gathered), "pod-terminating");
+    assert.equal(next([asked(0, { publication: "missing" }), asked(1)], gathered), "service-missing");
+    assert.equal(next([asked(0, { files: refused }), asked(1)], gathered), "restart-config-refused");
+    assert.equal(next([asked(0, away), asked(1)], gathered), "manager-busy");
+  });
+
+  test("pods that have failed together start again together when a file of one is mended, and never alone", () => {
+    const failed = [marked(a, 0, "failed", { ...mended, ...joint }), marked(a, 1, "failed", joint)];
+    assert.equal(next(failed, gathered), "begin-together a-1 a-0");
+    const waiting = [...failed, marked(a, 2, "schedule", away)];
+    assert.equal(next(waiting, gathered), "manager-busy");
+  });
+
+  test("who has failed together is known by the phase and by the beginning of the id", () => {
+    assert.equal(hasFailedTogether(marked(a, 0, "failed", joint)), true);
+    assert.equal(hasFailedTogether(marked(a, 0, "failed", { id: "restart-1" })), false);
+    assert.equal(hasFailedTogether(marked(a, 0, "failed")), false);
+    assert.equal(hasFailedTogether(marked(a, 0, "schedule", joint)), false);
+  });
+
+  test("the members are the pods with the phase and those that have failed together, by name", () => {
+    const names = (...candidates: readonly Candidate[]) => membersOf(candidates).map(({ pod }) => pod.name);
+    assert.deepEqual(names(asked(0), marked(a, 1, "failed", joint), asked(2)), ["a-2", "a-1", "a-0"]);
+    assert.deepEqual(names(marked(a, 1, "failed", joint)), []);
+    assert.deepEqual(names(marked(a, 1, "failed", joint), marked(a, 2, "failed", { ...mended, ...joint })), [
+      "a-2",
+      "a-1",
+    ]);
+  });
+
+  test("a StatefulSet without a process manager is in the way of all, unless it is being deleted", () => {
+    const bare = (name: string, deleting = false) => zoneOf(name, { restart: undefined, deleting } as never);
+    const of = (...zones: readonly Zone[]) => blockedTogether({ zones, candidates: [], claims: [], ...gathered });
+    assert.match(of(a, bare("b"), bare("c"))?.message ?? "", /^b has no sluice.dev\/restart-manager, /);
+    assert.equal(of(a, bare("b", true)), undefined);
+  });
+
+  test("another claim or reservation in the ledger is in the way of all, and the first one is named", () => {
+    const reserved = (name: string) => zoneOf(name, { reserved: [reservation(`${name}-1`, { stampMs: nowMs })] });
+    const of = (zones: readonly Zone[], claims: readonly Claim[] = []) =>
+      blockedTogether({ zones, candidates: [], claims, ...gathered });
+    const why = "a pod of b is reserved, and all stop only while nothing else goes on";
+    assert.deepEqual(of([a, reserved("b"), reserved("c")]), { guard: "restart-beside-others", message: why });
+    assert.match(of([a], [claimOf("a:0", "node"), claimOf("b:0", "node")])?.message ?? "", /^a: 0 claimed for a node/);
+    assert.equal(of([a]), undefined);
+  });
+});
+
+suite("databases-differ", () => {
+  const database = (product: string) => ({ database: { product, urls: [], secret: undefined } }) as never;
+  const [one, other] = [zoneOf("a", database("opensearch")), zoneOf("b", database("elasticsearch"))];
+  const differing = { zones: [one, other], ...gathered };
+  const nextOf = (candidate: Candidate) => next([candidate], differing);
+
+  test("no restart begins, whether a person wants it now, in its turn, together, or its files are mended", () => {
+    for (const phase of ["schedule", "schedule-rolling", "schedule-coordinated"] as const)
+      assert.equal(nextOf(marked(one, 1, phase)), "databases-differ", phase);
+    assert.equal(nextOf(marked(one, 1, "failed", mended)), "databases-differ");
+    assert.equal(next([marked(one, 1, "schedule"), marked(one, 2, "schedule-rolling")], differing), "databases-differ");
+  });
+
+  test("nothing waits for it while no restart is wanted", () => {
+    assert.equal(next([], differing), "");
+    assert.equal(nextOf(marked(one, 1, "failed")), "");
+  });
+});
