@@ -149,11 +149,12 @@ function sendAgain({ claim, nowMs }: StepView, pod: Pod, answer: ManagerStatus):
   // No start is accepted while the process ends, and only a stop that takes too long is followed by a kill.
   if (claim.phase === phases.withdrawing && answer.state === "stopping")
     return { kind: "call", changes: { phase: phases.stopping, epoch: nextEpoch(claim, answer) } };
-  const isStale = answer.lastEpoch >= (claim.epoch ?? 0);
+  const { epoch: last = 0 } = claim;
+  const isStale = answer.lastEpoch >= last;
   // Nothing is stopped yet, so that the files of now serve: the earlier ones may have gone before the call came.
   const sum = claim.phase === phases.stopping ? (answer.mountedSum ?? claim.sum) : claim.sum;
   // Under one epoch a late call would stop the process for other files than the claim says, and no start could follow.
-  const epoch = isStale || sum !== claim.sum ? nextEpoch(claim, answer) : (claim.epoch ?? 1);
+  const epoch = isStale || sum !== claim.sum ? nextEpoch(claim, answer) : last;
   return { kind: "call", changes: { epoch, ...(sum === undefined ? {} : { sum }) } };
 }
 
