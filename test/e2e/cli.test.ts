@@ -91,7 +91,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       const { code, stdout } = await runProgram(controlPlane.kubectl, ["__complete", "sluice", ...words], env);
       return [code, ...stdout.trim().split("\n")];
     };
-    assert.deepEqual(await offered("re"), [0, "recover", "release", "restart", ":4"]);
+    assert.deepEqual(await offered("re"), [0, "recover", "release", "restart", "resume", ":4"]);
     assert.deepEqual(await offered("why", "-n", namespace, ""), [0, "ingester", ":4"]);
     assert.deepEqual(await offered("why", "-n", namespace, "--context", "nowhere", ""), [0, ":4"]);
   });

@@ -1,10 +1,8 @@
 /** The command line of `kubectl sluice`: what a user may write, and the answer to a mistake. */
 
 import { parseArgs } from "node:util";
-import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
-import { groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import { functionSettings } from "../table.ts";
 
 export interface ApiServerOptions {
@@ -76,6 +74,14 @@ export interface RestartArguments extends ApiServerOptions {
   readonly dryRun: boolean;
 }
 
+export interface PauseArguments extends ApiServerOptions {
+  readonly command: "pause" | "resume";
+  readonly group: string;
+  /** A StatefulSet; undefined: all of the group. */
+  readonly zone: string | undefined;
+  readonly dryRun: boolean;
+}
+
 export type Command =
   | ShowArguments
   | ReleaseArguments
@@ -84,15 +90,27 @@ export type Command =
   | FencedArguments
   | ConfirmArguments
   | RestartArguments
+  | PauseArguments
   | { readonly command: "help" };
 
 /** A command, or a message about the mistake in its command line. */
 type ReadCommand = Command | { readonly mistake: string };
 
-export const commands = ["why", "release", "suspended", "recover", "fence", "fenced", "confirm", "restart"] as const;
+export const commands = [
+  "why",
+  "pause",
+  "resume",
+  "release",
+  "suspended",
+  "recover",
+  "fence",
+  "fenced",
+  "confirm",
+  "restart",
+] as const;
 
 /** The mark of a node for which no reason is given. */
-const usualReason = "kubectl sluice fence";
+export const usualReason = "kubectl sluice fence";
 
 /** The word before the name of a FoundationDBCluster and the process groups of it to recover. */
 export const processGroups = "process-groups";
@@ -123,7 +141,7 @@ export const outputs: Readonly<Record<string, readonly string[]>> = {
 export const owners: Readonly<Record<string, readonly string[]>> = {
   output: Object.keys(outputs),
   wait: ["release", "recover"],
-  "dry-run": ["release", "recover", "fence", "confirm", "restart"],
+  "dry-run": ["release", "recover", "fence", "confirm", "restart", "pause", "resume"],
   reason: ["fence"],
   mark: ["fence", "fenced"],
   yes: ["confirm"],
@@ -176,6 +194,9 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
       return readNode(command, names, { ...place, ...values, dryRun, mark });
     case "restart":
       return readRestart(names, { ...place, dryRun }, values);
+    case "pause":
+    case "resume":
+      return readPause(command, names, { ...place, dryRun });
   }
 }
 
@@ -266,6 +287,19 @@ function readRestart(
   return { command: "restart", ...options, group, pod, how };
 }
 
+function readPause(
+  command: PauseArguments["command"],
+  names: readonly string[],
+  options: Omit<WriteOptions, "wait">,
+): ReadCommand {
+  const [group, zone] = names;
+  if (group === undefined || names.length > 2)
+    return { mistake: `${command} takes a GROUP, and one ZONE or none; given: ${names.length}` };
+  if (zone !== undefined && !isObjectName(zone))
+    return { mistake: `${JSON.stringify(zone)} is no name of a StatefulSet` };
+  return { command, ...options, group, zone };
+}
+
 /**
  * The namespace where none is given, in a pod of Sluice: one that its server serves.
  *
@@ -276,64 +310,3 @@ export function namespaceInPod(setting: string | undefined, own: string): string
   const served = (setting ?? "").split(",").map((name) => name.trim());
   return served.includes(own) ? own : (served.find(isNamespaceName) ?? own);
 }
-
-export const help = `Says why pods of a group wait, removes a reservation that no function can act on any more, brings back suspended
-volumes, fences nodes, and restarts processes inside their pods.
-
-  kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
-  kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
-  kubectl sluice suspended [GROUP] [-n NAMESPACE] [-o json|yaml]
-  kubectl sluice recover CLAIM... | GROUP [-n NAMESPACE] [--wait] [--dry-run]
-  kubectl sluice recover process-groups CLUSTER ID... [-n NAMESPACE] [--wait] [--dry-run]
-  kubectl sluice fence NODE [--reason TEXT] [--mark KEY] [--dry-run]
-  kubectl sluice fenced [NODE] [--mark KEY] [-n NAMESPACE] [-o json|yaml]
-  kubectl sluice confirm NODE --yes [-n NAMESPACE] [--dry-run]
-  kubectl sluice restart GROUP [POD] [--coordinated | --cancel] [-n NAMESPACE] [--dry-run]
-
-GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
-which the ZoneAwarePodDisruptionBudget NAME selects.
-
-why writes nothing. It says what is ready, outdated and down in each zone of a group. It lists the reserved pods, with the
-function that reserved each one and what becomes of the reservation. It says what each function last said, whether that
-still holds, and what comes next. Without GROUP it prints one line for each group of the namespace.
-
-release removes one reservation from the group's ledger. It obeys the rules of every function: it removes a reservation only
-when no function can still act on it. Before that time it refuses, and says when it can and what would end the reservation
-by itself. Nothing overrides that.
-
-suspended lists the volume claims that are kept after their pods have gone: since when, for how long, how large they are,
-and what each of them waits for.
-
-recover brings the pods of suspended volume claims back, each with the same volume. It only writes the wish; a function of
-Sluice carries it out. Past the point of no return it refuses, and says how the volume itself is saved. CLUSTER is a
-FoundationDBCluster, and each ID a process group of it, such as storage-1.
-
-fence marks a node that does not answer: fence-node resets it, waits for evidence that it has stopped, and lets its pods start
-elsewhere. fenced lists the fences, what each of them waits for, and the agents that do not reset their node by themselves.
-confirm is that evidence, by your word: write it once you have seen that the machine is off, and never before.
-
-restart restarts the process of POD inside its pod, now; without POD those of the group, one after the other. It only writes
-the wish; advance-process-restart carries it out, and why shows how it goes on.
-
-  -n, --namespace NAMESPACE  not given: that of the kubeconfig's context; in a pod of Sluice one that it serves; for fenced and
-                             confirm that of the agents' Leases, ${functionSettings.fenceNamespace.fallback}
-  -o, --output json          for why, suspended and fenced: everything, for programs; the latter two know yaml, too. All times
-                             are RFC 3339 by the API server's clock
-      --wait                 for release: wait until it can, or until the reservation has ended; for recover: until the
-                             pods are ready; Ctrl-C ends it
-      --dry-run              for commands that write: say what would be done, and write nothing
-      --reason TEXT          for fence: what the mark says; not given: ${usualReason}
-      --mark KEY             for fence and fenced: the annotation that marks a node, as FENCE_MARK of the functions has it; not
-                             given: ${functionSettings.fenceMark.fallback}
-      --yes                  for confirm: the machine is off
-      --coordinated          for restart: all processes of the group are down at the same time
-      --cancel               for restart: withdraw what has not begun, and start again what was stopped
-      --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
-      --context NAME         not given: the kubeconfig's current one
-  -h, --help
-
-The Tab key offers commands, groups, pods and volume claims where kubectl_complete-sluice is on PATH beside this program.
-
-Exit codes: 0 it has said or done what you asked; 1 it refuses, there is no such group, reservation, claim or node, a right is
-missing, or the API server is away; 2 the command line or the kubeconfig is wrong, or Node is too old.
-`;

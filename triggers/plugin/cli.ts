@@ -4,7 +4,8 @@ import { escapeLines } from "../../functions/shared/base/escape-control.ts";
 import { connect } from "../../functions/shared/kubernetes/client.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { namespaceInPod } from "./arguments.ts";
-import { run, type Terminal } from "./command.ts";
+import { run } from "./command.ts";
+import type { Terminal } from "./terminal.ts";
 
 const terminal: Terminal = {
   async connect(place) {

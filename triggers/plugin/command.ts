@@ -1,22 +1,17 @@
 /** `kubectl sluice` from its command line to its exit code, over any cluster and streams. */
 
 import { dump } from "js-yaml";
-import { managedBy, rolloutGroup } from "../../functions/shared/annotations/table.ts";
+import { managedBy } from "../../functions/shared/annotations/table.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/base/escape-control.ts";
-import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
-import { isMember } from "../../functions/shared/groups/governing.ts";
-import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger/lease.ts";
-import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
-import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
+import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { type GroupKey, isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import { functionSettings } from "../table.ts";
 import {
-  type ApiServerOptions,
   type Command,
   type FencedArguments,
-  help,
+  type PauseArguments,
   type Recover,
   type ReleaseArguments,
   type RestartArguments,
@@ -26,49 +21,19 @@ import {
 import { complete, noFiles, readWritten } from "./completion.ts";
 import { confirmNode, markNode, NotFenced } from "./fence.ts";
 import { formatFences, inspectFences } from "./fences.ts";
-import {
-  createShadow,
-  type GroupInspection,
-  type Inspection,
-  inspect,
-  isUnknown,
-  readInspection,
-} from "./inspection.ts";
+import { findGroups, NotFound, readOrFail } from "./groups.ts";
+import { help } from "./help.ts";
+import { createShadow, type GroupInspection, inspect, isUnknown, readInspection } from "./inspection.ts";
+import { NotPaused, pause } from "./pause.ts";
 import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
 import { NotRestarted, restart } from "./restart.ts";
 import { formatSuspended, inspectSuspended } from "./suspended.ts";
-import { type Emphasis, formatGroup, formatGroups } from "./text.ts";
-
-/** A cluster that was found, and that knows its namespace. */
-export interface ApiConnection {
-  readonly cluster: Cluster;
-  readonly namespace: string;
-  close(): Promise<void>;
-}
-
-export interface Terminal {
-  /** Throws what is wrong with the kubeconfig. */
-  connect(place: Omit<ApiServerOptions, "namespace">): Promise<ApiConnection>;
-  out(text: string): void;
-  /** A line for people, beside the output. */
-  err(line: string): void;
-  readonly emphasize: Emphasis;
-}
-
-/** 0: said or done. 1: refused, not found, no rights, no API server. 2: wrong command line or kubeconfig. */
-export type ExitCode = 0 | 1 | 2;
-
-/** The most groups that an error names. */
-const mostGroupsNamed = 10;
-/** The most characters of an owner's kind, API group and name together. */
-const longestLedgerGroup = 1_024;
-
-/** The user asked for something that does not exist. */
-class NotFound extends Error {}
+import type { ApiConnection, ExitCode, Terminal } from "./terminal.ts";
+import { formatGroup, formatGroups } from "./text.ts";
 
 /** What a command refuses, with a message for its user. */
-const refusals = [NotFound, NotReleased, NotFenced, NotRestarted];
+const refusals = [NotFound, NotReleased, NotFenced, NotRestarted, NotPaused];
 
 /** Runs one command line. Every failure is one line to {@link Terminal.say}; only programming errors are thrown. */
 export async function run(argv: readonly string[], given: Terminal): Promise<ExitCode> {
@@ -132,6 +97,11 @@ async function offer(typed: readonly string[], { connect, out }: Terminal): Prom
         const { view } = await readOrFail(shadow, { namespace, group });
         return view.workloads.flatMap((one) => [...view.podsOf(one)].map(({ name }) => name));
       },
+      async zones(group) {
+        const { shadow, namespace } = await find();
+        const { view } = await readOrFail(shadow, { namespace, group });
+        return view.workloads.filter(isStatefulSet).map(({ name }) => name);
+      },
       async suspended() {
         const { shadow, namespace } = await find();
         const { claims } = await inspectSuspended(shadow.cluster, namespace);
@@ -177,6 +147,9 @@ async function carryOut(
       return printDone(confirmNode(cluster, namespace, command), terminal);
     case "restart":
       return printDone(restartProcesses(cluster, namespace, command), terminal);
+    case "pause":
+    case "resume":
+      return printDone(pauseGroup(cluster, namespace, command), terminal);
   }
 }
 
@@ -219,6 +192,12 @@ async function printDone(done: Promise<string>, { out }: Terminal): Promise<Exit
 async function restartProcesses(cluster: Cluster, namespace: string, command: RestartArguments): Promise<string> {
   const { view } = await readOrFail(createShadow(cluster, namespace), { namespace, group: command.group });
   return restart(cluster, view, command);
+}
+
+/** Throws NotFound, NotPaused, ClusterError. */
+async function pauseGroup(cluster: Cluster, namespace: string, command: PauseArguments): Promise<string> {
+  const { view } = await readOrFail(createShadow(cluster, namespace), { namespace, group: command.group });
+  return pause(cluster, view, command);
 }
 
 /** Each volume claim has a line of its own; 1 if any was refused. */
@@ -289,52 +268,6 @@ async function printWhyAll(
 
 async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspection> {
   return inspect(await readOrFail(shadow, key));
-}
-
-/** Throws NotFound, ClusterError. */
-async function readOrFail(shadow: Context, key: GroupKey): Promise<Inspection> {
-  const inspection = await readInspection(shadow, key);
-  if (!isUnknown(inspection)) return inspection;
-  const { keys } = await findGroups(shadow, key.namespace);
-  const groups = keys.slice(0, mostGroupsNamed).map(({ group }) => JSON.stringify(group));
-  const more = keys.length > mostGroupsNamed ? ", …" : "";
-  const others = groups.length === 0 ? "and there is no other one" : `there are ${groups.join(", ")}${more}`;
-  const budget = budgetOfGroup(key.group);
-  const label = `has ${rolloutGroup.key}=${key.group}`;
-  const member = budget === undefined ? label : `without ${rolloutGroup.key} is selected by a budget ${budget}`;
-  const what = `no StatefulSet ${member}, and there is no ledger`;
-  throw new NotFound(
-    `there is no group ${JSON.stringify(key.group)} in namespace ${key.namespace} (${what}): ${others}`,
-  );
-}
-
-interface FoundGroups {
-  readonly keys: readonly GroupKey[];
-  /** Names of Leases that have the label of a ledger, and are none. */
-  readonly strays: readonly string[];
-}
-
-/** Groups by label, by budget (rule R1), and those with nothing but a ledger, by name. Throws ClusterError. */
-async function findGroups({ cluster, cache }: Context, namespace: string): Promise<FoundGroups> {
-  const [{ statefulSets }, budgets, leases] = await Promise.all([
-    listStatefulSets(cluster, namespace),
-    cache.budgets(namespace),
-    listLedgerLeases(cluster, namespace),
-  ]);
-  const labelled = statefulSets.map(({ group }) => group);
-  const ofBudgets = budgets
-    .map(({ name }) => groupOfBudget(name))
-    .filter((group) => statefulSets.some((one) => isMember(one, { namespace, group }, budgets)));
-  const left = leases.map(ledgerGroupOf);
-  const groups = [...labelled, ...ofBudgets, ...left].filter((group) => group !== undefined);
-  const strays = leases.filter((_, index) => left[index] === undefined).map(({ metadata }) => metadata.name);
-  return { keys: [...new Set(groups)].sort().map((group) => ({ namespace, group })), strays: strays.sort() };
-}
-
-/** Undefined for a Lease that is no ledger of Sluice, because an account may give any Lease the label of a ledger. */
-function ledgerGroupOf(lease: LeaseObject): string | undefined {
-  const { group } = groupKeyOfLease(lease) ?? {};
-  return group !== undefined && group.length <= longestLedgerGroup ? group : undefined;
 }
 
 async function clear(

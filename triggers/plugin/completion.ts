@@ -10,6 +10,8 @@ export interface Names {
   groups(): Promise<readonly string[]>;
   /** The pods of a group. */
   pods(group: string): Promise<readonly string[]>;
+  /** The StatefulSets of a group. */
+  zones(group: string): Promise<readonly string[]>;
   /** The reserved pods of a group. */
   reserved(group: string): Promise<readonly string[]>;
   /** Suspended volume claims, with the groups of these. */
@@ -72,10 +74,13 @@ async function namesFor(command: string, given: readonly string[], names: Names)
   switch (command) {
     case "why":
       return group === undefined ? names.groups() : [];
+    case "pause":
+    case "resume":
+      return partsAfterGroup(given, names, names.zones);
     case "release":
-      return podsAfterGroup(given, names, names.reserved);
+      return partsAfterGroup(given, names, names.reserved);
     case "restart":
-      return podsAfterGroup(given, names, names.pods);
+      return partsAfterGroup(given, names, names.pods);
     case "suspended":
       return group === undefined ? (await names.suspended()).groups : [];
     case "recover": {
@@ -94,12 +99,12 @@ async function namesFor(command: string, given: readonly string[], names: Names)
   }
 }
 
-/** For a command with a group and a pod of it. */
-async function podsAfterGroup(
-  [group, pod]: readonly string[],
+/** For a command with a group, and a pod or a zone of it. */
+async function partsAfterGroup(
+  [group, part]: readonly string[],
   { groups }: Pick<Names, "groups">,
-  podsOf: (group: string) => Promise<readonly string[]>,
+  partsOf: (group: string) => Promise<readonly string[]>,
 ): Promise<readonly string[]> {
   if (group === undefined) return groups();
-  return pod === undefined ? podsOf(group) : [];
+  return part === undefined ? partsOf(group) : [];
 }

@@ -3,9 +3,9 @@ import { fenceConfirmed, fenceNever } from "../../functions/shared/annotations/f
 import { recordName } from "../../functions/shared/annotations/fencing-leases.ts";
 import { read } from "../../functions/shared/annotations/table.ts";
 import { markOf } from "../../functions/shared/fencing/mark.ts";
-import { type Cluster, hasCode, type NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { find } from "../../functions/shared/kubernetes/find.ts";
-import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
+import { annotate } from "./annotate.ts";
 import type { ConfirmArguments, FenceArguments } from "./arguments.ts";
 import { isReady, readRecord } from "./fences.ts";
 
@@ -13,12 +13,12 @@ import { isReady, readRecord } from "./fences.ts";
 export class NotFenced extends Error {}
 
 /** What the state of a node permits: an annotation, or a text that says that nothing is left to do. */
-type Permitted = { readonly annotation: readonly [key: string, text: string]; readonly done: string } | string;
+type Permitted = { readonly annotation?: readonly [key: string, text: string]; readonly done: string } | string;
 
 /** Marks a node: `fence-node` begins a fence. Resolves to what was done. Throws NotFenced and ClusterError. */
 export function markNode(cluster: Cluster, { node, reason, mark, dryRun }: FenceArguments): Promise<string> {
   const annotation = markOf({ settings: { fenceMark: mark } });
-  return annotate(cluster, node, dryRun, async ({ metadata }) => {
+  return annotateNode(cluster, node, dryRun, async ({ metadata }) => {
     const known = read(annotation, metadata);
     if (metadata.annotations?.[fenceNever.key] !== undefined)
       throw new NotFenced(`${node} has the annotation ${fenceNever.key}, which excludes it from fences`);
@@ -34,7 +34,7 @@ export function markNode(cluster: Cluster, { node, reason, mark, dryRun }: Fence
  * @param namespace of the records
  */
 export function confirmNode(cluster: Cluster, namespace: string, { node, dryRun }: ConfirmArguments): Promise<string> {
-  return annotate(cluster, node, dryRun, async (object) => {
+  return annotateNode(cluster, node, dryRun, async (object) => {
     const lease = await find(cluster, "leases", { namespace, name: recordName(node) });
     const record = lease && readRecord(lease);
     if (record === undefined)
@@ -54,28 +54,20 @@ export function confirmNode(cluster: Cluster, namespace: string, { node, dryRun 
   });
 }
 
-async function annotate(
+async function annotateNode(
   cluster: Cluster,
   name: string,
   dryRun: boolean,
   permit: (node: NodeObject) => Promise<Permitted>,
 ): Promise<string> {
-  for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
-    const object = await find(cluster, "nodes", { namespace: "", name });
+  let message = "";
+  const isSettled = await annotate(cluster, "nodes", { namespace: "", name }, async (object) => {
     if (object === undefined) throw new NotFenced(`there is no Node ${name}`);
     const permitted = await permit(object);
-    if (typeof permitted === "string") return permitted;
-    const { annotation, done } = permitted;
-    if (dryRun) return `would be done: ${done}`;
-    const { uid, resourceVersion } = object.metadata;
-    const body = { metadata: { uid, resourceVersion, annotations: Object.fromEntries([annotation]) } };
-    try {
-      await cluster.patch("nodes", { namespace: "", name }, body);
-      return done;
-    } catch (error) {
-      // The kubelet writes its Node as well.
-      if (!hasCode(error, 404, 409)) throw error;
-    }
-  }
+    const { annotation, done } = typeof permitted === "string" ? { done: permitted } : permitted;
+    message = dryRun && annotation !== undefined ? `would be done: ${done}` : done;
+    return dryRun || annotation === undefined ? undefined : Object.fromEntries([annotation]);
+  });
+  if (isSettled) return message;
   throw new NotFenced(`nothing was written: other clients write the Node ${name} all the time; try again`);
 }

@@ -1,11 +1,11 @@
 /** `kubectl sluice restart`: writes the wish to restart processes inside their pods, or withdraws it. */
 import { restartManager, restartPhase } from "../../functions/shared/annotations/restart.ts";
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
-import { type Cluster, hasCode, type Metadata, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, Metadata, ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { find } from "../../functions/shared/kubernetes/find.ts";
-import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
 import type { Pod } from "../../functions/shared/workloads/pods.ts";
 import { isStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { annotate } from "./annotate.ts";
 import type { RestartArguments } from "./arguments.ts";
 
 /** The command applies to nothing that exists, or not to its present state, as the message says. */
@@ -33,7 +33,7 @@ const describe = ({ resource, key }: PhaseWrite): string =>
  */
 export async function restart(cluster: Cluster, view: GroupView, command: RestartArguments): Promise<string> {
   const writes = writesOf(view, command);
-  for (const one of writes) await readPermitted(cluster, one);
+  for (const one of writes) checkPermitted((await find(cluster, one.resource, one.key))?.metadata, one);
   const done: PhaseWrite[] = [];
   for (const one of writes) {
     try {
@@ -119,31 +119,23 @@ function writeFor(resource: PhaseWrite["resource"], { namespace, name }: ObjectK
   return { resource, key: { namespace, name }, phase, withdraws: phase === null || phase === cancelled };
 }
 
-/** The object as it is now, if it may get the phase. Throws {@link NotRestarted} and ClusterError. */
-async function readPermitted(cluster: Cluster, one: PhaseWrite): Promise<Metadata> {
-  const object = await find(cluster, one.resource, one.key);
-  if (object === undefined) throw new NotRestarted(`there is no ${describe(one)} any more`);
-  const present = phaseOf(object.metadata);
+/** Throws {@link NotRestarted} unless the object as it is now may get the phase. */
+function checkPermitted(metadata: Metadata | undefined, one: PhaseWrite): void {
+  if (metadata === undefined) throw new NotRestarted(`there is no ${describe(one)} any more`);
+  const present = phaseOf(metadata);
   if (one.withdraws && present === undefined)
     throw new NotRestarted(`${describe(one)} has no phase, so that nothing can be withdrawn`);
-  if (!one.withdraws && object.metadata.deletionTimestamp !== undefined)
+  if (!one.withdraws && metadata.deletionTimestamp !== undefined)
     throw new NotRestarted(`${describe(one)} is being deleted: the pods that follow have new processes`);
   if (!one.withdraws && present !== undefined && present !== "failed")
     throw new NotRestarted(`${describe(one)} has the phase ${present} already: --cancel withdraws that`);
-  return object.metadata;
 }
 
 async function write(cluster: Cluster, one: PhaseWrite): Promise<void> {
-  for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
-    const { uid, resourceVersion } = await readPermitted(cluster, one);
-    const body = { metadata: { uid, resourceVersion, annotations: { [phaseKey]: one.phase } } };
-    try {
-      await cluster.patch(one.resource, one.key, body);
-      return;
-    } catch (error) {
-      // The kubelet writes its pods as well, and the controller its StatefulSets.
-      if (!hasCode(error, 404, 409)) throw error;
-    }
-  }
-  throw new NotRestarted(`nothing was written on ${describe(one)}: other clients write it all the time; try again`);
+  const isSettled = await annotate(cluster, one.resource, one.key, (object) => {
+    checkPermitted(object?.metadata, one);
+    return { [phaseKey]: one.phase };
+  });
+  if (!isSettled)
+    throw new NotRestarted(`nothing was written on ${describe(one)}: other clients write it all the time; try again`);
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { help, namespaceInPod, readCommandLine } from "../../../../triggers/plugin/arguments.ts";
+import { namespaceInPod, readCommandLine } from "../../../../triggers/plugin/arguments.ts";
+import { help } from "../../../../triggers/plugin/help.ts";
 
 const read = (line: string) => readCommandLine(line.split(" ").filter(Boolean));
 const nowhere = { namespace: undefined, kubeconfig: undefined, context: undefined };
@@ -57,6 +58,14 @@ test("restart takes a group, and a pod or a way to restart all of it", () => {
   assert.deepEqual(read("restart db db-0 --cancel"), { ...restart, pod: "db-0", how: "cancel" });
 });
 
+test("pause and resume take a group, and one zone of it or none", () => {
+  for (const command of ["pause", "resume"]) {
+    const all = { command, ...nowhere, group: "db", zone: undefined, dryRun: false };
+    assert.deepEqual(read(`${command} db`), all);
+    assert.deepEqual(read(`${command} db db-zone-a --dry-run`), { ...all, zone: "db-zone-a", dryRun: true });
+  }
+});
+
 test("the plugin prints its help without arguments, and wherever the command line has --help", () => {
   for (const line of ["", "--help", "-h", "why -h", "release --help"])
     assert.deepEqual(read(line), { command: "help" });
@@ -64,8 +73,9 @@ test("the plugin prints its help without arguments, and wherever the command lin
 
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
-    "-n mimir": /^there is no command: write why, release, suspended, recover, fence, fenced, confirm or restart$/,
-    whyy: /^there is no command "whyy": write why, release, suspended, recover, fence, fenced, confirm or restart$/,
+    "-n mimir":
+      /^there is no command: write why, pause, resume, release, suspended, recover, fence, fenced, confirm or restart$/,
+    whyy: /^there is no command "whyy": write why, pause, resume, release, suspended, recover, fence, fenced, confirm or restart$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -104,6 +114,10 @@ test("a wrong command line is answered by one message that names the mistake", (
     "restart g p --coordinated": /^--coordinated restarts all processes of a group at once: leave the POD out$/,
     "restart g --coordinated --cancel": /^--coordinated begins a restart and --cancel ends one: write one of them$/,
     "restart g --wait": /^--wait belongs to release and recover, not to restart$/,
+    pause: /^pause takes a GROUP, and one ZONE or none; given: 0$/,
+    "resume g z y": /^resume takes a GROUP, and one ZONE or none; given: 3$/,
+    "pause g ../z": /^"..\/z" is no name of a StatefulSet$/,
+    "pause g --wait": /^--wait belongs to release and recover, not to pause$/,
     "release g p --cancel": /^--cancel belongs to restart, not to release$/,
     "release g p --force": /^Unknown option '--force'$/,
   };

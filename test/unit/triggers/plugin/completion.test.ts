@@ -15,6 +15,7 @@ async function offered(line: string): Promise<readonly string[]> {
   const names = {
     groups: () => found("groups", ["ingester", "index"]),
     pods: (group: string) => found(`pods ${group}`, ["db-0"]),
+    zones: (group: string) => found(`zones ${group}`, ["ingester-zone-a", "ingester-zone-b"]),
     reserved: (group: string) => found(`reserved ${group}`, ["ingester-zone-a-0"]),
     suspended: () => found("suspended", { claims: ["data-db-0"], groups: ["db"] }),
     nodes: () => found("nodes", ["node-1"]),
@@ -28,13 +29,15 @@ test("the commands are offered first, by their beginning, without a request to t
     "confirm",
     "fence",
     "fenced",
+    "pause",
     "recover",
     "release",
     "restart",
+    "resume",
     "suspended",
     "why",
   ]);
-  assert.deepEqual(await offered("re"), ["recover", "release", "restart"]);
+  assert.deepEqual(await offered("re"), ["recover", "release", "restart", "resume"]);
   assert.deepEqual(await offered("-n mimir w"), ["why"]);
   assert.deepEqual(await offered("unknown "), []);
 });
@@ -45,6 +48,12 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("why ingester "), []);
   assert.deepEqual(await offered("release ingester "), ["(reserved ingester)", "ingester-zone-a-0"]);
   assert.deepEqual(await offered("release ingester ingester-zone-a-0 "), []);
+  for (const command of ["pause", "resume"]) {
+    assert.deepEqual(await offered(`${command} `), ["(groups)", "index", "ingester"]);
+    assert.deepEqual(await offered(`${command} ingester ingester-zone-b`), ["(zones ingester)", "ingester-zone-b"]);
+    assert.deepEqual(await offered(`${command} ingester ingester-zone-b `), []);
+    assert.deepEqual(await offered(`${command} --d`), ["--dry-run"]);
+  }
   assert.deepEqual(await offered("restart "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("restart db "), ["(pods db)", "db-0"]);
   assert.deepEqual(await offered("restart db db-0 "), []);
@@ -81,6 +90,7 @@ test("the plugin offers the names that exist, offers no files, hides failures fr
   const { code, out, err } = await sluice(harness, "__complete why gr");
   assert.deepEqual([code, out, err], [0, "group\n:4\n", []]);
   assert.equal((await sluice(harness, "__complete restart group group-a-")).out.split("\n")[0], "group-a-0");
+  assert.equal((await sluice(harness, "__complete pause group group-")).out, "group-a\ngroup-b\n:4\n");
   const failing = { ...harness.cluster, list: () => Promise.reject(new Error("away")) } as never;
   assert.deepEqual(await sluice(harness, "__complete why gr", failing), { code: 0, out: ":4\n", err: [] });
   assert.deepEqual(writes(harness), []);

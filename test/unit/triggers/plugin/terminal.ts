@@ -1,6 +1,7 @@
 /** `kubectl sluice` in a fake cluster in virtual time: it gets a command line, and returns its output and exit code. */
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type ExitCode, run } from "../../../../triggers/plugin/command.ts";
+import { run } from "../../../../triggers/plugin/command.ts";
+import type { ExitCode } from "../../../../triggers/plugin/terminal.ts";
 import { type Harness, namespace, played } from "../../shared/reconcile/harness.ts";
 
 export interface Printed {
