@@ -1,10 +1,27 @@
 /** The commands of kubectl sluice for a person on call: the real kubectl, a real API server, and a server of Sluice. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { Api } from "../controlplane/api.ts";
+import {
+  changeTemplate,
+  createGroup,
+  deleteGroup,
+  groupManifests,
+  groupPods,
+  waitForGroupReady,
+} from "../controlplane/fixtures.ts";
+import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
 import { Plugin } from "../support/plugin.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
+import { kubectl } from "./kubectl.ts";
+
+/** Rollouts in a row that a pipeline waits for. */
+const applications = Number(process.env.APPLICATIONS ?? 4);
+
+function isReady({ status }: Awaited<ReturnType<typeof groupPods>>[number]): boolean {
+  return status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+}
 
 describe("kubectl sluice for a person on call", { skip: await skipWithoutControlPlane() }, () => {
   let stage: EvictionStage;
@@ -38,5 +55,84 @@ describe("kubectl sluice for a person on call", { skip: await skipWithoutControl
       assert.equal((await plugin.sluice("pause paused other -n paused")).code, 1);
       assert.equal((await plugin.sluice("pause -n paused")).code, 2);
     });
+  });
+
+  test("apply and wait, one after the other and again, never ends before the last new pod is ready", async () => {
+    const options = { zones: 2, pods: 2, podAnnotations: { [ANNOTATIONS.readyAfterMs]: "300" } };
+    await play(stage.controlPlane, "waited", options, async (scene) => {
+      await scene.waitForOldLedger(await scene.serve());
+      for (let version = 2; version < 2 + applications; version++) {
+        const image = `app:${version}`;
+        const items = groupManifests({ ...options, name: "waited", namespace: "waited", image });
+        const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+        await kubectl(stage.controlPlane, ["apply", "-f", "-"], list);
+        const { code, stdout, stderr } = await plugin.sluice("wait waited -n waited --timeout 90s");
+        const pods = await groupPods(stage.controlPlane, scene.group);
+        assert.equal(code, 0, stderr);
+        assert.match(stdout, /^waited is done: 4 of 4 pods ready at the wanted revision, after \d+ s\n$/);
+        const ready = pods.filter((pod) => pod.spec.containers[0]?.image === image && isReady(pod));
+        assert.deepEqual([pods.length, ready.length], [4, 4]);
+      }
+      const idle = await plugin.sluice("wait waited -n waited --for idle --timeout 60s");
+      assert.equal(idle.code, 0, idle.stderr);
+      assert.equal((await plugin.sluice("wait other -n waited")).code, 1);
+      assert.equal((await plugin.sluice("wait waited -n waited --for ready")).code, 2);
+    });
+  });
+
+  test("wait ends with 1 at its time-out and for a group that is deleted meanwhile, and with 3 where a person must act", async () => {
+    const { controlPlane } = stage;
+    const group = await createGroup(controlPlane, {
+      name: "stuck",
+      namespace: "stuck",
+      zones: 1,
+      pods: 1,
+      image: "app:broken",
+    });
+    const now = await plugin.sluice("wait stuck -n stuck --timeout 0");
+    assert.equal(now.code, 1);
+    assert.match(now.stderr, /^(kubectl-sluice: .+\n)*kubectl-sluice: stuck is not done after 0 s: .+\n$/);
+    const waiting = plugin.sluice("wait stuck -n stuck --timeout 3m");
+    // Its server has recorded for an hour that this needs a person.
+    const spec = { updateStrategy: { type: "OnDelete" }, template: { metadata: { labels: { changed: "true" } } } };
+    const other = { rollingUpdate: null, updateStrategy: { type: "RollingUpdate" } };
+    const api = await Api.open(controlPlane, { userAgent: "sluice-test-on-call" });
+    try {
+      const path = "/apis/apps/v1/namespaces/stuck/statefulsets";
+      const [manifest] = groupManifests({ name: "stuck", namespace: "stuck", zones: 2, pods: 0 }).slice(1);
+      await api.post(path, { ...manifest, spec: { ...manifest?.spec, ...other } });
+      await api.patch(`${path}/stuck-zone-a`, { spec });
+      const at = Date.now() - 60_000;
+      const verdict = {
+        guard: "strategy-not-on-delete",
+        zone: "stuck-zone-b",
+        sentence: "",
+        since: at - 3_600_000,
+        at,
+      };
+      const annotations = {
+        "sluice.dev/group": "stuck",
+        "sluice.dev/settled-through": "1",
+        "sluice.dev/reservations": "{}",
+        "sluice.dev/verdicts": JSON.stringify({ "advance-zone-rollout": verdict }),
+      };
+      const metadata = { name: "sluice-stuck", labels: { "app.kubernetes.io/managed-by": "sluice" }, annotations };
+      const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata };
+      await api.post("/apis/coordination.k8s.io/v1/namespaces/stuck/leases", lease);
+      const { code, stderr } = await waiting;
+      assert.equal(code, 3, stderr);
+      assert.match(
+        stderr,
+        /kubectl-sluice: stuck is not done, and needs a person: .+strategy-not-on-delete, for \d+ min: .+\n$/,
+      );
+      await api.delete(`${path}/stuck-zone-b`);
+      const last = plugin.sluice("wait stuck -n stuck --timeout 3m");
+      await deleteGroup(controlPlane, group);
+      const gone = await last;
+      assert.equal(gone.code, 1);
+      assert.match(gone.stderr, /kubectl-sluice: (there is no group|stuck is gone)/);
+    } finally {
+      await api.close();
+    }
   });
 });

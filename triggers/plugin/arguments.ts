@@ -3,7 +3,9 @@
 import { parseArgs } from "node:util";
 import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
+import { parseGoDuration } from "../../functions/shared/clock/durations.ts";
 import { functionSettings } from "../table.ts";
+import { type Goal, goals } from "./decide-wait.ts";
 
 export interface ApiServerOptions {
   /** Undefined: the namespace of the kubeconfig's context. */
@@ -82,6 +84,13 @@ export interface PauseArguments extends ApiServerOptions {
   readonly dryRun: boolean;
 }
 
+export interface WaitArguments extends ApiServerOptions {
+  readonly command: "wait";
+  readonly group: string;
+  readonly goal: Goal;
+  readonly timeoutMs: number;
+}
+
 export type Command =
   | ShowArguments
   | ReleaseArguments
@@ -91,6 +100,7 @@ export type Command =
   | ConfirmArguments
   | RestartArguments
   | PauseArguments
+  | WaitArguments
   | { readonly command: "help" };
 
 /** A command, or a message about the mistake in its command line. */
@@ -98,6 +108,7 @@ type ReadCommand = Command | { readonly mistake: string };
 
 export const commands = [
   "why",
+  "wait",
   "pause",
   "resume",
   "release",
@@ -111,6 +122,9 @@ export const commands = [
 
 /** The mark of a node for which no reason is given. */
 export const usualReason = "kubectl sluice fence";
+
+/** How long `wait` waits, unless the user says otherwise. */
+export const usualTimeout = "30m";
 
 /** The word before the name of a FoundationDBCluster and the process groups of it to recover. */
 export const processGroups = "process-groups";
@@ -127,6 +141,8 @@ export const options = {
   yes: { type: "boolean" },
   coordinated: { type: "boolean" },
   cancel: { type: "boolean" },
+  for: { type: "string" },
+  timeout: { type: "string" },
   help: { type: "boolean", short: "h" },
 } as const;
 
@@ -147,6 +163,8 @@ export const owners: Readonly<Record<string, readonly string[]>> = {
   yes: ["confirm"],
   coordinated: ["restart"],
   cancel: ["restart"],
+  for: ["wait"],
+  timeout: ["wait"],
 };
 
 const unconfirmed =
@@ -194,6 +212,8 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
       return readNode(command, names, { ...place, ...values, dryRun, mark });
     case "restart":
       return readRestart(names, { ...place, dryRun }, values);
+    case "wait":
+      return readWait(names, place, values);
     case "pause":
     case "resume":
       return readPause(command, names, { ...place, dryRun });
@@ -298,6 +318,21 @@ function readPause(
   if (zone !== undefined && !isObjectName(zone))
     return { mistake: `${JSON.stringify(zone)} is no name of a StatefulSet` };
   return { command, ...options, group, zone };
+}
+
+function readWait(
+  names: readonly string[],
+  place: ApiServerOptions,
+  { for: wanted = "done", timeout = usualTimeout }: { readonly for?: string; readonly timeout?: string },
+): ReadCommand {
+  const [group] = names;
+  if (group === undefined || names.length > 1) return { mistake: `wait takes one GROUP; given: ${names.length}` };
+  const goal = goals.find((one) => one === wanted);
+  if (goal === undefined) return { mistake: `--for is ${JSON.stringify(wanted)}; write ${namesOf(goals, "or")}` };
+  const timeoutMs = parseGoDuration(timeout);
+  if (timeoutMs === undefined || timeoutMs < 0)
+    return { mistake: `--timeout is ${JSON.stringify(timeout)}; write a duration such as 90s or 1h30m, or 0` };
+  return { command: "wait", ...place, group, goal, timeoutMs };
 }
 
 /**

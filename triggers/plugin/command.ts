@@ -17,6 +17,7 @@ import {
   type RestartArguments,
   readCommandLine,
   type ShowArguments,
+  type WaitArguments,
 } from "./arguments.ts";
 import { complete, noFiles, readWritten } from "./completion.ts";
 import { confirmNode, markNode, NotFenced } from "./fence.ts";
@@ -31,6 +32,7 @@ import { NotRestarted, restart } from "./restart.ts";
 import { formatSuspended, inspectSuspended } from "./suspended.ts";
 import type { ApiConnection, ExitCode, Terminal } from "./terminal.ts";
 import { formatGroup, formatGroups } from "./text.ts";
+import { waitForGroup } from "./wait.ts";
 
 /** What a command refuses, with a message for its user. */
 const refusals = [NotFound, NotReleased, NotFenced, NotRestarted, NotPaused];
@@ -147,6 +149,8 @@ async function carryOut(
       return printDone(confirmNode(cluster, namespace, command), terminal);
     case "restart":
       return printDone(restartProcesses(cluster, namespace, command), terminal);
+    case "wait":
+      return printWait(cluster, namespace, command, terminal);
     case "pause":
     case "resume":
       return printDone(pauseGroup(cluster, namespace, command), terminal);
@@ -192,6 +196,18 @@ async function printDone(done: Promise<string>, { out }: Terminal): Promise<Exit
 async function restartProcesses(cluster: Cluster, namespace: string, command: RestartArguments): Promise<string> {
   const { view } = await readOrFail(createShadow(cluster, namespace), { namespace, group: command.group });
   return restart(cluster, view, command);
+}
+
+async function printWait(
+  cluster: Cluster,
+  namespace: string,
+  command: WaitArguments,
+  { out, err }: Terminal,
+): Promise<ExitCode> {
+  const { code, message } = await waitForGroup(cluster, namespace, command, err);
+  if (code === 0) out(`${escapeControls(message)}\n`);
+  else err(message);
+  return code;
 }
 
 /** Throws NotFound, NotPaused, ClusterError. */

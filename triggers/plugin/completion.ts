@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { type ApiServerOptions, commands, options, outputs, owners, processGroups } from "./arguments.ts";
+import { goals } from "./decide-wait.ts";
 
 /** The names that a cluster has; each is looked up only where it can come next. */
 export interface Names {
@@ -45,6 +46,7 @@ export async function complete(typed: readonly string[], names: Names): Promise<
   const before = typed.at(-2);
   const offered = async (): Promise<readonly string[]> => {
     if (before === "-o" || before === "--output") return outputs[command ?? ""] ?? [];
+    if (before === "--for") return goals;
     if (isValueOf(before)) return [];
     if (begun.startsWith("-")) return flagsOf(command);
     if (command === undefined) return commands;
@@ -73,6 +75,7 @@ async function namesFor(command: string, given: readonly string[], names: Names)
   const [group] = given;
   switch (command) {
     case "why":
+    case "wait":
       return group === undefined ? names.groups() : [];
     case "pause":
     case "resume":

@@ -2,12 +2,13 @@
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import { functionSettings } from "../table.ts";
-import { usualReason } from "./arguments.ts";
+import { usualReason, usualTimeout } from "./arguments.ts";
 
 export const help = `Says why pods of a group wait, pauses rollouts, removes a reservation that no function can act on any more, brings back
 suspended volumes, fences nodes, and restarts processes inside their pods.
 
   kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
+  kubectl sluice wait GROUP [--for done|idle] [--timeout 30m] [-n NAMESPACE]
   kubectl sluice pause GROUP [ZONE] [-n NAMESPACE] [--dry-run]
   kubectl sluice resume GROUP [ZONE] [-n NAMESPACE] [--dry-run]
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
@@ -25,6 +26,9 @@ which the ZoneAwarePodDisruptionBudget NAME selects.
 why writes nothing. It says what is ready, outdated and down in each zone of a group. It lists the reserved pods, with the
 function that reserved each one and what becomes of the reservation. It says what each function last said, whether that
 still holds, and what comes next. Without GROUP it prints one line for each group of the namespace.
+
+wait waits until a group is done: every wanted pod is ready at the wanted revision. With --for idle it also waits until nothing
+is reserved or claimed, and for two minutes after the last eviction that was held or refused. It writes nothing.
 
 pause stops the rollout of a group, or of one of its zones, and resume lets it go on. ZONE is the name of a StatefulSet. A pause
 stops neither evictions nor downscales, and while a pod of a paused zone is not ready, no other zone is rolled.
@@ -60,6 +64,8 @@ the wish; advance-process-restart carries it out, and why shows how it goes on.
       --yes                  for confirm: the machine is off
       --coordinated          for restart: all processes of the group are down at the same time
       --cancel               for restart: withdraw what has not begun, and start again what was stopped
+      --for done|idle        for wait; not given: done
+      --timeout DURATION     for wait: 0 reads once; not given: ${usualTimeout}
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one
   -h, --help
@@ -67,5 +73,6 @@ the wish; advance-process-restart carries it out, and why shows how it goes on.
 The Tab key offers commands, groups, pods and volume claims where kubectl_complete-sluice is on PATH beside this program.
 
 Exit codes: 0 it has said or done what you asked; 1 it refuses, there is no such group, reservation, claim or node, a right is
-missing, or the API server is away; 2 the command line or the kubeconfig is wrong, or Node is too old.
+missing, or the API server is away; 2 the command line or the kubeconfig is wrong, or Node is too old. wait also ends with 1 at
+its time-out, and with 3 when the group needs a person.
 `;

@@ -19,5 +19,8 @@ export interface Terminal {
   readonly emphasize: Emphasis;
 }
 
-/** 0: said or done. 1: refused, not found, no rights, no API server. 2: wrong command line or kubeconfig. */
-export type ExitCode = 0 | 1 | 2;
+/**
+ * 0: said or done. 1: refused, not found, not in time, no rights, no API server. 2: wrong command line or kubeconfig. 3: for
+ * `wait`, a person is needed.
+ */
+export type ExitCode = 0 | 1 | 2 | 3;

@@ -66,6 +66,13 @@ test("pause and resume take a group, and one zone of it or none", () => {
   }
 });
 
+test("wait takes a group, what to wait for, and a duration as Go writes it", () => {
+  const wait = { command: "wait", ...nowhere, group: "db", goal: "done", timeoutMs: 1_800_000 };
+  assert.deepEqual(read("wait db"), wait);
+  assert.deepEqual(read("wait db --for idle --timeout 1m30s"), { ...wait, goal: "idle", timeoutMs: 90_000 });
+  assert.deepEqual(read("wait db --timeout=0"), { ...wait, timeoutMs: 0 });
+});
+
 test("the plugin prints its help without arguments, and wherever the command line has --help", () => {
   for (const line of ["", "--help", "-h", "why -h", "release --help"])
     assert.deepEqual(read(line), { command: "help" });
@@ -74,8 +81,8 @@ test("the plugin prints its help without arguments, and wherever the command lin
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
     "-n mimir":
-      /^there is no command: write why, pause, resume, release, suspended, recover, fence, fenced, confirm or restart$/,
-    whyy: /^there is no command "whyy": write why, pause, resume, release, suspended, recover, fence, fenced, confirm or restart$/,
+      /^there is no command: write why, wait, pause, resume, release, suspended, recover, fence, fenced, confirm or restart$/,
+    whyy: /^there is no command "whyy": write why, wait, pause, resume, release, suspended, recover, fence, fenced, confirm or restart$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -118,6 +125,12 @@ test("a wrong command line is answered by one message that names the mistake", (
     "resume g z y": /^resume takes a GROUP, and one ZONE or none; given: 3$/,
     "pause g ../z": /^"..\/z" is no name of a StatefulSet$/,
     "pause g --wait": /^--wait belongs to release and recover, not to pause$/,
+    wait: /^wait takes one GROUP; given: 0$/,
+    "wait a b": /^wait takes one GROUP; given: 2$/,
+    "wait a --for ready": /^--for is "ready"; write done or idle$/,
+    "wait a --timeout 5": /^--timeout is "5"; write a duration such as 90s or 1h30m, or 0$/,
+    "wait a --timeout=-5s": /^--timeout is "-5s"; write a duration such as/,
+    "why a --for done": /^--for belongs to wait, not to why$/,
     "release g p --cancel": /^--cancel belongs to restart, not to release$/,
     "release g p --force": /^Unknown option '--force'$/,
   };
@@ -139,11 +152,14 @@ test("the help names every option and every exit code, and fits a terminal", () 
     "--yes",
     "--coordinated",
     "--cancel",
+    "--for",
+    "--timeout",
     "--kubeconfig",
     "--context",
     "0 ",
     "1 ",
     "2 ",
+    "with 3 ",
   ]) {
     assert.ok(help.includes(word), word);
   }

@@ -35,10 +35,11 @@ test("the commands are offered first, by their beginning, without a request to t
     "restart",
     "resume",
     "suspended",
+    "wait",
     "why",
   ]);
   assert.deepEqual(await offered("re"), ["recover", "release", "restart", "resume"]);
-  assert.deepEqual(await offered("-n mimir w"), ["why"]);
+  assert.deepEqual(await offered("-n mimir w"), ["wait", "why"]);
   assert.deepEqual(await offered("unknown "), []);
 });
 
@@ -46,6 +47,8 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("why "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("why -n mimir ing"), ["(groups)", "ingester"]);
   assert.deepEqual(await offered("why ingester "), []);
+  assert.deepEqual(await offered("wait "), ["(groups)", "index", "ingester"]);
+  assert.deepEqual(await offered("wait ingester "), []);
   assert.deepEqual(await offered("release ingester "), ["(reserved ingester)", "ingester-zone-a-0"]);
   assert.deepEqual(await offered("release ingester ingester-zone-a-0 "), []);
   for (const command of ["pause", "resume"]) {
@@ -76,6 +79,8 @@ test("the options of the command are offered, and the values of an option", asyn
   assert.deepEqual(await offered("fence --reason n"), []);
   assert.deepEqual(await offered("confirm --y"), ["--yes"]);
   assert.deepEqual(await offered("restart --c"), ["--cancel", "--context", "--coordinated"]);
+  assert.deepEqual(await offered("wait --for "), ["done", "idle"]);
+  assert.deepEqual(await offered("wait ingester --t"), ["--timeout"]);
   assert.deepEqual(await offered("why -n "), [], "a group is not a namespace");
   assert.deepEqual(readWritten(["why", "-n", "mimir", "--context", "blue", "x"]), {
     names: ["why"],
