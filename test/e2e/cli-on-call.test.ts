@@ -1,7 +1,8 @@
 /** The commands of kubectl sluice for a person on call: the real kubectl, a real API server, and a server of Sluice. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { Api } from "../controlplane/api.ts";
+import { Api, eventually } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import {
   changeTemplate,
   createGroup,
@@ -11,6 +12,7 @@ import {
   waitForGroupReady,
 } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
+import { guardEvictions } from "../support/drain-webhook.ts";
 import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
 import { Plugin } from "../support/plugin.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
@@ -95,7 +97,7 @@ describe("kubectl sluice for a person on call", { skip: await skipWithoutControl
     const waiting = plugin.sluice("wait stuck -n stuck --timeout 3m");
     // Its server has recorded for an hour that this needs a person.
     const spec = { updateStrategy: { type: "OnDelete" }, template: { metadata: { labels: { changed: "true" } } } };
-    const other = { rollingUpdate: null, updateStrategy: { type: "RollingUpdate" } };
+    const other = { updateStrategy: { type: "RollingUpdate" } };
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-on-call" });
     try {
       const path = "/apis/apps/v1/namespaces/stuck/statefulsets";
@@ -134,5 +136,73 @@ describe("kubectl sluice for a person on call", { skip: await skipWithoutControl
     } finally {
       await api.close();
     }
+  });
+
+  test("drain says of each pod of a node how its eviction would be answered, changes no object and reserves nothing", async () => {
+    const options = { zones: 2, pods: 2, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
+    await play(stage.controlPlane, "drained", options, async (scene) => {
+      await guardEvictions(scene, stage.certificate);
+      await scene.waitForGuard("done");
+      const [node = ""] = await scene.nodesOf("zone-a");
+      const mirror = { name: `static-${node}`, annotations: { "kubernetes.io/config.mirror": "hash" } };
+      const container = { name: "static", image: "static:1" };
+      await scene.api.post("/api/v1/namespaces/drained/pods", {
+        ...{ apiVersion: "v1", kind: "Pod", metadata: mirror },
+        spec: { nodeName: node, containers: [container] },
+      });
+      const leases = "/apis/coordination.k8s.io/v1/namespaces/drained/leases";
+      const from = await auditPosition(stage.controlPlane.auditLog);
+      const before = await scene.api.get<{ items: unknown[] }>(leases);
+      const allowed = await plugin.sluice(`drain ${node}`);
+      assert.deepEqual([allowed.code, allowed.stderr], [0, ""], allowed.stdout);
+      assert.match(allowed.stdout, /^drained\/drained-zone-a-0 +allowed +- +-$/m);
+      assert.ok(
+        allowed.stdout.endsWith(`\n\n${node}: 2 allowed, without 1 of DaemonSets and 1 of files on the node\n`),
+        allowed.stdout,
+      );
+      const after = await scene.api.get<{ items: unknown[] }>(leases);
+      assert.deepEqual(after.items, before.items);
+      const writes: string[] = [];
+      for await (const { userAgent, verb, resource } of readAudit(stage.controlPlane.auditLog, { from }, () => {}))
+        if (/^(kubectl-)?sluice\//.test(userAgent) && !["get", "list", "watch"].includes(verb))
+          writes.push(`${userAgent.replace(/\/.*/, "")} ${verb} ${resource}`);
+      assert.deepEqual([...new Set(writes)], ["kubectl-sluice create pods/eviction"]);
+
+      await stage.controlPlane.kubelet.breakPod("drained", "drained-zone-b-1");
+      await scene.waitForGuard("zone-settling");
+      const waits = await plugin.sluice(`drain ${node} -n drained`);
+      assert.equal(waits.code, 3, waits.stdout);
+      assert.match(waits.stdout, /^drained\/drained-zone-a-0 +waits +zones-down +1 pod not ready in drained-zone-b/m);
+      const path = "/apis/rollout-operator.grafana.com/v1/namespaces/drained/zoneawarepoddisruptionbudgets/drained";
+      await scene.api.patch(path, { spec: { maxUnavailable: 0 } });
+      const never = await eventually("a budget of 0 that Sluice has read", 30_000, async () => {
+        const answer = await plugin.sluice(`drain ${node}`);
+        return answer.code === 1 ? answer : undefined;
+      });
+      assert.match(never.stdout, /^drained\/drained-zone-a-0 +never +never-possible +max unavailable = 0/m);
+      const missing = await plugin.sluice("drain no-such-node");
+      assert.deepEqual([missing.code, missing.stderr], [1, "kubectl-sluice: there is no Node no-such-node\n"]);
+      assert.equal((await plugin.sluice("drain")).code, 2);
+    });
+  });
+
+  test("version shows the plugin, the real API server and a replica by its image, and warns of another minor version", async () => {
+    const api = await Api.open(stage.controlPlane, { userAgent: "sluice-test-on-call" });
+    try {
+      await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "versions" } });
+      await api.post("/api/v1/namespaces/versions/pods", {
+        ...{ apiVersion: "v1", kind: "Pod" },
+        metadata: { name: "sluice-1", labels: { "app.kubernetes.io/name": "sluice" } },
+        spec: { containers: [{ name: "sluice", image: "registry.invalid/sluice:99.1.0" }] },
+      });
+    } finally {
+      await api.close();
+    }
+    const { code, stdout, stderr } = await plugin.sluice("version");
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.match(stdout, /^Plugin: \d+\.\d+\.\d+\nAPI server: v1\.\d+\.\d+.*\n\nREPLICA /);
+    assert.match(stdout, /^versions\/sluice-1 +99\.1\.0 +- +registry\.invalid\/sluice:99\.1\.0$/m);
+    assert.match(stdout, /\nWARNING 1 replica has version 99\.1, and this plugin has \d+\.\d+: .+\n$/);
+    assert.equal((await plugin.sluice("version now")).code, 2);
   });
 });

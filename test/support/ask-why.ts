@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { connect } from "../../functions/shared/kubernetes/client.ts";
 import { run } from "../../triggers/plugin/command.ts";
+import { connectionTo } from "../../triggers/plugin/terminal.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 import { tokenOf } from "./installed.ts";
@@ -31,7 +32,7 @@ export async function runPlugin(
   const code = await run([...words], {
     async connect() {
       const cluster = await connect({ userAgent: "kubectl-sluice/test", kubeconfig });
-      return { cluster, namespace, close: () => cluster.close() };
+      return connectionTo(cluster, namespace);
     },
     out: (text) => void printed.push(text),
     err: (line) => void printed.push(line),

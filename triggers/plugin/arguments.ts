@@ -5,167 +5,26 @@ import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-n
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { parseGoDuration } from "../../functions/shared/clock/durations.ts";
 import { functionSettings } from "../table.ts";
-import { type Goal, goals } from "./decide-wait.ts";
-
-export interface ApiServerOptions {
-  /** Undefined: the namespace of the kubeconfig's context. */
-  readonly namespace: string | undefined;
-  readonly kubeconfig: string | undefined;
-  readonly context: string | undefined;
-}
-
-/** A command that shows something, and writes nothing. */
-export interface ShowArguments extends ApiServerOptions {
-  readonly command: "why" | "suspended";
-  /** A group, or for `suspended` also a StatefulSet; undefined: all there are. */
-  readonly name: string | undefined;
-  /** `text`, or one of {@link outputs}. */
-  readonly output: string;
-}
-
-export interface FencedArguments extends Omit<ShowArguments, "command"> {
-  readonly command: "fenced";
-  /** A Node; undefined: all there are. */
-  readonly name: string | undefined;
-  /** Key of the annotation that marks a node. */
-  readonly mark: string;
-}
-
-interface WriteOptions extends ApiServerOptions {
-  readonly wait: boolean;
-  readonly dryRun: boolean;
-}
-
-export interface ReleaseArguments extends WriteOptions {
-  readonly command: "release";
-  readonly group: string;
-  readonly pod: string;
-}
-
-export interface Recover extends WriteOptions {
-  readonly command: "recover";
-  /** Volume claims, groups or StatefulSets; of a FoundationDBCluster its process groups. */
-  readonly names: readonly string[];
-  /** The FoundationDBCluster whose process groups these are; undefined for other names. */
-  readonly cluster: string | undefined;
-}
-
-export interface FenceArguments extends ApiServerOptions {
-  readonly command: "fence";
-  readonly node: string;
-  /** What the mark says. */
-  readonly reason: string;
-  /** Key of the annotation that marks a node. */
-  readonly mark: string;
-  readonly dryRun: boolean;
-}
-
-export interface ConfirmArguments extends ApiServerOptions {
-  readonly command: "confirm";
-  readonly node: string;
-  readonly dryRun: boolean;
-}
-
-export interface RestartArguments extends ApiServerOptions {
-  readonly command: "restart";
-  readonly group: string;
-  /** Undefined: all pods of the group. */
-  readonly pod: string | undefined;
-  /** `coordinated`: all processes are down at the same time. `cancel`: restarts are withdrawn. */
-  readonly how: "usual" | "coordinated" | "cancel";
-  readonly dryRun: boolean;
-}
-
-export interface PauseArguments extends ApiServerOptions {
-  readonly command: "pause" | "resume";
-  readonly group: string;
-  /** A StatefulSet; undefined: all of the group. */
-  readonly zone: string | undefined;
-  readonly dryRun: boolean;
-}
-
-export interface WaitArguments extends ApiServerOptions {
-  readonly command: "wait";
-  readonly group: string;
-  readonly goal: Goal;
-  readonly timeoutMs: number;
-}
-
-export type Command =
-  | ShowArguments
-  | ReleaseArguments
-  | Recover
-  | FenceArguments
-  | FencedArguments
-  | ConfirmArguments
-  | RestartArguments
-  | PauseArguments
-  | WaitArguments
-  | { readonly command: "help" };
+import {
+  type ApiServerOptions,
+  type Command,
+  commands,
+  type FenceArguments,
+  type FencedArguments,
+  options,
+  outputs,
+  owners,
+  type PauseArguments,
+  processGroups,
+  type ShowArguments,
+  usualReason,
+  usualTimeout,
+  type WriteOptions,
+} from "./commands.ts";
+import { goals } from "./decide-wait.ts";
 
 /** A command, or a message about the mistake in its command line. */
 type ReadCommand = Command | { readonly mistake: string };
-
-export const commands = [
-  "why",
-  "wait",
-  "pause",
-  "resume",
-  "release",
-  "suspended",
-  "recover",
-  "fence",
-  "fenced",
-  "confirm",
-  "restart",
-] as const;
-
-/** The mark of a node for which no reason is given. */
-export const usualReason = "kubectl sluice fence";
-
-/** How long `wait` waits, unless the user says otherwise. */
-export const usualTimeout = "30m";
-
-/** The word before the name of a FoundationDBCluster and the process groups of it to recover. */
-export const processGroups = "process-groups";
-
-export const options = {
-  namespace: { type: "string", short: "n" },
-  output: { type: "string", short: "o" },
-  kubeconfig: { type: "string" },
-  context: { type: "string" },
-  wait: { type: "boolean" },
-  "dry-run": { type: "boolean" },
-  reason: { type: "string" },
-  mark: { type: "string" },
-  yes: { type: "boolean" },
-  coordinated: { type: "boolean" },
-  cancel: { type: "boolean" },
-  for: { type: "string" },
-  timeout: { type: "string" },
-  help: { type: "boolean", short: "h" },
-} as const;
-
-/** The values of `--output`, by command. */
-export const outputs: Readonly<Record<string, readonly string[]>> = {
-  why: ["json"],
-  suspended: ["json", "yaml"],
-  fenced: ["json", "yaml"],
-};
-
-/** Options that only some commands have. */
-export const owners: Readonly<Record<string, readonly string[]>> = {
-  output: Object.keys(outputs),
-  wait: ["release", "recover"],
-  "dry-run": ["release", "recover", "fence", "confirm", "restart", "pause", "resume"],
-  reason: ["fence"],
-  mark: ["fence", "fenced"],
-  yes: ["confirm"],
-  coordinated: ["restart"],
-  cancel: ["restart"],
-  for: ["wait"],
-  timeout: ["wait"],
-};
 
 const unconfirmed =
   "confirm ends what keeps the pods of the node from starting elsewhere: if the machine still runs, they run twice. Write --yes once you have seen that it is off";
@@ -212,6 +71,10 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
       return readNode(command, names, { ...place, ...values, dryRun, mark });
     case "restart":
       return readRestart(names, { ...place, dryRun }, values);
+    case "version":
+      return readVersion(names, place);
+    case "drain":
+      return readDrain(names, place);
     case "wait":
       return readWait(names, place, values);
     case "pause":
@@ -318,6 +181,19 @@ function readPause(
   if (zone !== undefined && !isObjectName(zone))
     return { mistake: `${JSON.stringify(zone)} is no name of a StatefulSet` };
   return { command, ...options, group, zone };
+}
+
+function readVersion(names: readonly string[], place: ApiServerOptions): ReadCommand {
+  return names.length > 0
+    ? { mistake: `version takes no name; given: ${names.length}` }
+    : { command: "version", ...place };
+}
+
+function readDrain(names: readonly string[], place: ApiServerOptions): ReadCommand {
+  const [node] = names;
+  if (node === undefined || names.length > 1) return { mistake: `drain takes one NODE; given: ${names.length}` };
+  if (!isObjectName(node)) return { mistake: `${JSON.stringify(node)} is no name of a Node` };
+  return { command: "drain", ...place, node };
 }
 
 function readWait(

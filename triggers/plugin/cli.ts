@@ -5,7 +5,7 @@ import { connect } from "../../functions/shared/kubernetes/client.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { namespaceInPod } from "./arguments.ts";
 import { run } from "./command.ts";
-import type { Terminal } from "./terminal.ts";
+import { connectionTo, type Terminal } from "./terminal.ts";
 
 const terminal: Terminal = {
   async connect(place) {
@@ -17,7 +17,7 @@ const terminal: Terminal = {
     });
     const { namespace: own, isInPod } = cluster;
     const namespace = isInPod ? namespaceInPod(process.env.NAMESPACE, own) : own;
-    return { cluster, namespace, close: () => cluster.close() };
+    return connectionTo(cluster, namespace);
   },
   out: (text) => void process.stdout.write(text),
   err: (line) => console.error(`kubectl-sluice: ${line}`),

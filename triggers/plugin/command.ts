@@ -8,18 +8,21 @@ import type { Context } from "../../functions/shared/contract/context.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { type GroupKey, isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import { functionSettings } from "../table.ts";
-import {
-  type Command,
-  type FencedArguments,
-  type PauseArguments,
-  type Recover,
-  type ReleaseArguments,
-  type RestartArguments,
-  readCommandLine,
-  type ShowArguments,
-  type WaitArguments,
-} from "./arguments.ts";
+import { readCommandLine } from "./arguments.ts";
+import type {
+  Command,
+  DrainArguments,
+  FencedArguments,
+  PauseArguments,
+  Recover,
+  ReleaseArguments,
+  RestartArguments,
+  ShowArguments,
+  VersionArguments,
+  WaitArguments,
+} from "./commands.ts";
 import { complete, noFiles, readWritten } from "./completion.ts";
+import { codeOfDrain, forecastDrain, formatDrain } from "./drain.ts";
 import { confirmNode, markNode, NotFenced } from "./fence.ts";
 import { formatFences, inspectFences } from "./fences.ts";
 import { findGroups, NotFound, readOrFail } from "./groups.ts";
@@ -32,6 +35,7 @@ import { NotRestarted, restart } from "./restart.ts";
 import { formatSuspended, inspectSuspended } from "./suspended.ts";
 import type { ApiConnection, ExitCode, Terminal } from "./terminal.ts";
 import { formatGroup, formatGroups } from "./text.ts";
+import { formatVersions, readVersions } from "./version.ts";
 import { waitForGroup } from "./wait.ts";
 
 /** What a command refuses, with a message for its user. */
@@ -63,7 +67,7 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
     const isOfFences = command.command === "fenced" || command.command === "confirm";
     const namespace =
       command.namespace ?? (isOfFences ? functionSettings.fenceNamespace.fallback : connection.namespace);
-    return await carryOut(connection.cluster, namespace, command, terminal);
+    return await carryOut(connection, namespace, command, terminal);
   } catch (error) {
     terminal.err(messageFor(error));
     return 1;
@@ -127,11 +131,12 @@ async function offer(typed: readonly string[], { connect, out }: Terminal): Prom
 }
 
 async function carryOut(
-  cluster: Cluster,
+  connection: ApiConnection,
   namespace: string,
   command: Exclude<Command, { command: "help" }>,
   terminal: Terminal,
 ): Promise<ExitCode> {
+  const { cluster } = connection;
   switch (command.command) {
     case "why":
       return printWhy(cluster, namespace, command, terminal);
@@ -149,6 +154,10 @@ async function carryOut(
       return printDone(confirmNode(cluster, namespace, command), terminal);
     case "restart":
       return printDone(restartProcesses(cluster, namespace, command), terminal);
+    case "version":
+      return printVersions(connection, command, terminal);
+    case "drain":
+      return printDrain(connection, command, terminal);
     case "wait":
       return printWait(cluster, namespace, command, terminal);
     case "pause":
@@ -196,6 +205,28 @@ async function printDone(done: Promise<string>, { out }: Terminal): Promise<Exit
 async function restartProcesses(cluster: Cluster, namespace: string, command: RestartArguments): Promise<string> {
   const { view } = await readOrFail(createShadow(cluster, namespace), { namespace, group: command.group });
   return restart(cluster, view, command);
+}
+
+/** 1 if neither the API server nor a replica has told its version. */
+async function printVersions(
+  connection: ApiConnection,
+  { namespace }: VersionArguments,
+  { out, err, emphasize }: Terminal,
+): Promise<ExitCode> {
+  const { versions, failures } = await readVersions(connection, namespace);
+  out(formatVersions(escapeTexts(versions), emphasize));
+  for (const failure of failures) err(messageFor(failure));
+  return versions.apiServer === null && versions.replicas === null ? 1 : 0;
+}
+
+async function printDrain(
+  connection: ApiConnection,
+  { node, namespace }: DrainArguments,
+  { out, emphasize }: Terminal,
+): Promise<ExitCode> {
+  const forecast = escapeTexts(await forecastDrain(connection, node, namespace));
+  out(formatDrain(forecast, emphasize));
+  return codeOfDrain(forecast);
 }
 
 async function printWait(

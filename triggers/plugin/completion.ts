@@ -3,7 +3,7 @@
  * `kubectl_complete-sluice`.
  */
 import { parseArgs } from "node:util";
-import { type ApiServerOptions, commands, options, outputs, owners, processGroups } from "./arguments.ts";
+import { type ApiServerOptions, commands, options, outputs, owners, processGroups } from "./commands.ts";
 import { goals } from "./decide-wait.ts";
 
 /** The names that a cluster has; each is looked up only where it can come next. */
@@ -93,6 +93,7 @@ async function namesFor(command: string, given: readonly string[], names: Names)
       const keywords = given.length === 0 ? [processGroups] : [];
       return [...keywords, ...claims, ...groups].filter((name) => !given.includes(name));
     }
+    case "drain":
     case "fence":
     case "fenced":
     case "confirm":

@@ -6,7 +6,7 @@ import { markOf } from "../../functions/shared/fencing/mark.ts";
 import type { Cluster, NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { find } from "../../functions/shared/kubernetes/find.ts";
 import { annotate } from "./annotate.ts";
-import type { ConfirmArguments, FenceArguments } from "./arguments.ts";
+import type { ConfirmArguments, FenceArguments } from "./commands.ts";
 import { isReady, readRecord } from "./fences.ts";
 
 /** What it would write does not apply to this node, as the message says. */

@@ -4,7 +4,7 @@ import { agentName, nodeOfRecord } from "../../functions/shared/annotations/fenc
 import { type Annotation, read } from "../../functions/shared/annotations/table.ts";
 import { markOf } from "../../functions/shared/fencing/mark.ts";
 import type { Cluster, LeaseObject, NodeObject } from "../../functions/shared/kubernetes/cluster.ts";
-import type { FencedArguments } from "./arguments.ts";
+import type { FencedArguments } from "./commands.ts";
 import { formatSpan } from "./span.ts";
 import { type Emphasis, tableOf } from "./text.ts";
 

@@ -2,13 +2,14 @@
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import { functionSettings } from "../table.ts";
-import { usualReason, usualTimeout } from "./arguments.ts";
+import { usualReason, usualTimeout } from "./commands.ts";
 
-export const help = `Says why pods of a group wait, pauses rollouts, removes a reservation that no function can act on any more, brings back
-suspended volumes, fences nodes, and restarts processes inside their pods.
+export const help = `Says why pods of a group or of a node wait, pauses rollouts, removes a reservation that no function can act on any more,
+brings back suspended volumes, fences nodes, and restarts processes inside their pods.
 
   kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
   kubectl sluice wait GROUP [--for done|idle] [--timeout 30m] [-n NAMESPACE]
+  kubectl sluice drain NODE [-n NAMESPACE]
   kubectl sluice pause GROUP [ZONE] [-n NAMESPACE] [--dry-run]
   kubectl sluice resume GROUP [ZONE] [-n NAMESPACE] [--dry-run]
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
@@ -19,6 +20,7 @@ suspended volumes, fences nodes, and restarts processes inside their pods.
   kubectl sluice fenced [NODE] [--mark KEY] [-n NAMESPACE] [-o json|yaml]
   kubectl sluice confirm NODE --yes [-n NAMESPACE] [--dry-run]
   kubectl sluice restart GROUP [POD] [--coordinated | --cancel] [-n NAMESPACE] [--dry-run]
+  kubectl sluice version [-n NAMESPACE]
 
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
 which the ZoneAwarePodDisruptionBudget NAME selects.
@@ -29,6 +31,9 @@ still holds, and what comes next. Without GROUP it prints one line for each grou
 
 wait waits until a group is done: every wanted pod is ready at the wanted revision. With --for idle it also waits until nothing
 is reserved or claimed, and for two minutes after the last eviction that was held or refused. It writes nothing.
+
+drain asks by dry runs what an eviction of each pod of a node would be answered now: allowed, waits (kubectl drain tries again),
+or never (kubectl drain gives up). It evicts and cordons nothing. With -n it asks about the pods of that namespace alone.
 
 pause stops the rollout of a group, or of one of its zones, and resume lets it go on. ZONE is the name of a StatefulSet. A pause
 stops neither evictions nor downscales, and while a pod of a paused zone is not ready, no other zone is rolled.
@@ -50,6 +55,8 @@ confirm is that evidence, by your word: write it once you have seen that the mac
 
 restart restarts the process of POD inside its pod, now; without POD those of the group, one after the other. It only writes
 the wish; advance-process-restart carries it out, and why shows how it goes on.
+
+version shows the versions of this plugin, of each replica of Sluice and of the API server, and warns where minor versions differ.
 
   -n, --namespace NAMESPACE  not given: that of the kubeconfig's context; in a pod of Sluice one that it serves; for fenced and
                              confirm that of the agents' Leases, ${functionSettings.fenceNamespace.fallback}
@@ -74,5 +81,5 @@ The Tab key offers commands, groups, pods and volume claims where kubectl_comple
 
 Exit codes: 0 it has said or done what you asked; 1 it refuses, there is no such group, reservation, claim or node, a right is
 missing, or the API server is away; 2 the command line or the kubeconfig is wrong, or Node is too old. wait also ends with 1 at
-its time-out, and with 3 when the group needs a person.
+its time-out, and with 3 when the group needs a person; drain with 3 if some pods wait, and with 1 if some never go.
 `;

@@ -6,7 +6,7 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { isStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import { annotate } from "./annotate.ts";
-import type { PauseArguments } from "./arguments.ts";
+import type { PauseArguments } from "./commands.ts";
 
 /** The command applies to nothing that exists, or to nothing that Sluice rolls, as the message says. */
 export class NotPaused extends Error {}

@@ -12,7 +12,7 @@ import {
   usualMarks,
 } from "../../functions/shared/volumes/foundationdb-marks.ts";
 import { isSuspensionAsked, type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
-import type { Recover } from "./arguments.ts";
+import type { Recover } from "./commands.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
 

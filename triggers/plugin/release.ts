@@ -6,7 +6,7 @@ import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reserva
 import { changeOf } from "../../functions/shared/transaction/claims.ts";
 import { isConflict } from "../../functions/shared/transaction/ledger-copy.ts";
 import { podNameOf } from "../../functions/shared/workloads/pods.ts";
-import type { ReleaseArguments } from "./arguments.ts";
+import type { ReleaseArguments } from "./commands.ts";
 import { createShadow, type Inspection, readInspection } from "./inspection.ts";
 import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";

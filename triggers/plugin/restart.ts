@@ -6,7 +6,7 @@ import { find } from "../../functions/shared/kubernetes/find.ts";
 import type { Pod } from "../../functions/shared/workloads/pods.ts";
 import { isStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import { annotate } from "./annotate.ts";
-import type { RestartArguments } from "./arguments.ts";
+import type { RestartArguments } from "./commands.ts";
 
 /** The command applies to nothing that exists, or not to its present state, as the message says. */
 export class NotRestarted extends Error {}

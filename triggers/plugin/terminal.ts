@@ -1,13 +1,20 @@
 /** What a command line of `kubectl sluice` is given: streams, a way to the API server, and codes to end with. */
+import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
-import type { ApiServerOptions } from "./arguments.ts";
+import type { ApiServerOptions } from "./commands.ts";
 import type { Emphasis } from "./text.ts";
 
 /** A cluster that was found, and that knows its namespace. */
-export interface ApiConnection {
+export interface ApiConnection extends Pick<KubernetesCluster, "askEviction" | "ready"> {
   readonly cluster: Cluster;
   readonly namespace: string;
   close(): Promise<void>;
+}
+
+/** The connection of a command to a cluster. */
+export function connectionTo(cluster: KubernetesCluster, namespace: string): ApiConnection {
+  const askEviction: ApiConnection["askEviction"] = (pod, uid) => cluster.askEviction(pod, uid);
+  return { cluster, namespace, askEviction, ready: () => cluster.ready(), close: () => cluster.close() };
 }
 
 export interface Terminal {
@@ -21,6 +28,6 @@ export interface Terminal {
 
 /**
  * 0: said or done. 1: refused, not found, not in time, no rights, no API server. 2: wrong command line or kubeconfig. 3: for
- * `wait`, a person is needed.
+ * `wait`, a person is needed; for `drain`, some pods wait.
  */
 export type ExitCode = 0 | 1 | 2 | 3;

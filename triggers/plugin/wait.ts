@@ -2,7 +2,7 @@
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
 import { type Cluster, ClusterError, isRightMissing, isTransient } from "../../functions/shared/kubernetes/cluster.ts";
-import type { WaitArguments } from "./arguments.ts";
+import type { WaitArguments } from "./commands.ts";
 import { decideWait, type HeldGuard, type WaitDecision, type WaitSnapshot, type WaitZone } from "./decide-wait.ts";
 import { NotFound, readOrFail } from "./groups.ts";
 import { createShadow, type GroupInspection, type Inspection, inspect } from "./inspection.ts";

@@ -6,7 +6,7 @@
 import type { ServerResponse } from "node:http";
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
-import { allow, badRequest, internalError } from "../../functions/shared/admission/answers.ts";
+import { allow, badRequest, guardCause, internalError } from "../../functions/shared/admission/answers.ts";
 import type {
   AdmissionAnswer,
   AdmissionDefinition,
@@ -72,7 +72,7 @@ export function serveAdmissions(app: Hono, options: AdmissionEndpointOptions): v
             count(admission, request, reporting, async () => contradiction ?? decide(admission, request, reporting)),
         );
         report(definition, request, answer, reporting, isWorthALine);
-        const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
+        const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request, answer) });
         const bytes = Buffer.byteLength(text);
         c.set("responseBytes", bytes);
         // Hono itself makes a Headers of these and reads it again, which costs a tenth of the time under load.
@@ -266,18 +266,22 @@ async function decide(
   }
 }
 
-function render(uid: string, answer: AdmissionAnswer): object {
+function render({ uid, dryRun, subresource }: AdmissionRequest, answer: AdmissionAnswer): object {
   if (answer.allowed) {
     const { patch = [] } = answer;
     const warnings = answer.warnings.map(escapeControls);
     const patched = { patchType: "JSONPatch", patch: Buffer.from(JSON.stringify(patch)).toString("base64") };
     return { uid, allowed: true, ...(warnings.length > 0 ? { warnings } : {}), ...(patch.length > 0 ? patched : {}) };
   }
-  const { code, reason, cause, field } = answer;
+  const { code, reason, cause, field, guard } = answer;
   // kubectl prints it as it is, and it may contain text that others have written into a budget.
   const message = escapeControls(answer.message);
-  const causes = [{ reason: cause, message, ...(field === "" ? {} : { field: escapeControls(field) }) }];
-  const details = cause === "" ? {} : { details: { causes } };
+  const causes = [
+    ...(cause === "" ? [] : [{ reason: cause, message, ...(field === "" ? {} : { field: escapeControls(field) }) }]),
+    // `kubectl sluice drain` prints it. Other clients read nothing but the code and the message.
+    ...(dryRun && subresource === "eviction" ? [{ reason: guardCause, message: guard }] : []),
+  ];
+  const details = causes.length === 0 ? {} : { details: { causes } };
   return { uid, allowed: false, status: { status: "Failure", code, reason, message, ...details } };
 }
 

@@ -4,6 +4,9 @@ import type { AdmissionAnswer, Allowed, Denied } from "./definition.ts";
 /** What a refusal is about: the StatefulSet of the pod, and the field of the object that its author must change. */
 type About = Partial<Pick<Denied, "zone" | "field">>;
 
+/** Type of the cause that names the guard in the answer to the dry run of an eviction. */
+export const guardCause = "SluiceGuard";
+
 /** An allowance. `guard` is `allowed`, or says why there was nothing to decide. */
 export function allow(guard: string, rest: Omit<Partial<Allowed>, "allowed" | "guard"> = {}): Allowed {
   return { allowed: true, guard, warnings: [], ...rest };

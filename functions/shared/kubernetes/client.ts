@@ -51,6 +51,8 @@ export interface ConnectOptions {
 export interface KubernetesVersion {
   readonly major?: string;
   readonly minor?: string;
+  /** Such as `v1.36.2`. */
+  readonly gitVersion?: string;
 }
 
 export interface KubernetesCluster extends Cluster {
@@ -60,6 +62,11 @@ export interface KubernetesCluster extends Cluster {
   readonly isInPod: boolean;
   /** Resolves to its version when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
   ready(): Promise<KubernetesVersion>;
+  /**
+   * Asks by a dry run whether a pod may be evicted now. Nothing changes. Rejects with the {@link ClusterError} that refuses it, with
+   * code 409 where another pod has that name.
+   */
+  askEviction(pod: ObjectKey, uid: string): Promise<void>;
   /** Ends all connections, so that calls under way reject. */
   close(): Promise<void>;
 }
@@ -180,6 +187,14 @@ class ConnectedCluster implements KubernetesCluster {
     // /version is JSON that any account may read, and an API server answers it only when it serves.
     const path = "/version";
     return this.#send({ verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true });
+  }
+
+  async askEviction(pod: ObjectKey, uid: string): Promise<void> {
+    const metadata = { name: pod.name, namespace: pod.namespace };
+    const deleteOptions = { dryRun: ["All"], preconditions: { uid } };
+    const body = JSON.stringify({ apiVersion: "policy/v1", kind: "Eviction", metadata, deleteOptions });
+    const sent = { method: "POST", body, contentType: "application/json", repeatable: true } as const;
+    await this.#send({ verb: "create", resource: "pods/eviction", ...objectPath("pods", pod, "eviction"), ...sent });
   }
 
   readonly close = () => this.#access.close();

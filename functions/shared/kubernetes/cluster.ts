@@ -155,6 +155,12 @@ export interface Cluster extends Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** A cause in `details` of a `Status`. */
+export interface StatusCause {
+  readonly reason?: string;
+  readonly message?: string;
+}
+
 /** A call that did not succeed. `code` is the HTTP status; 0 means that no answer came, so that the server may have acted. */
 export class ClusterError extends Error {
   readonly code: number;
@@ -165,6 +171,8 @@ export class ClusterError extends Error {
   readonly retryAfterMs: number | undefined;
   /** How many tries of the call may have been carried out, this one, which is answered, among them. 1: no earlier one may. */
   readonly attempts: number;
+  /** What the answer says besides its message, by the type of the cause. */
+  readonly causes: readonly StatusCause[];
 
   constructor(init: {
     code: number;
@@ -174,6 +182,7 @@ export class ClusterError extends Error {
     resource: string;
     retryAfterMs?: number | undefined;
     attempts?: number;
+    causes?: readonly StatusCause[];
   }) {
     super(init.message);
     this.name = "ClusterError";
@@ -183,6 +192,7 @@ export class ClusterError extends Error {
     this.resource = init.resource;
     this.retryAfterMs = init.retryAfterMs;
     this.attempts = init.attempts ?? 1;
+    this.causes = init.causes ?? [];
   }
 }
 

@@ -1,6 +1,6 @@
 /** The errors with which calls reject, after a refusal and without an answer. */
 import { parseFields } from "../base/fields.ts";
-import { ClusterError } from "./cluster.ts";
+import { ClusterError, type StatusCause } from "./cluster.ts";
 
 /** The parts of a request that its errors name. */
 interface RequestInfo {
@@ -29,7 +29,7 @@ interface ApiStatus {
   readonly kind?: string;
   readonly reason?: string;
   readonly message?: string;
-  readonly details?: { readonly retryAfterSeconds?: number };
+  readonly details?: { readonly retryAfterSeconds?: number; readonly causes?: readonly StatusCause[] };
 }
 
 const reasons: Readonly<Record<number, string>> = {
@@ -65,6 +65,7 @@ export function refusal(
     message: status?.message || `${verb} ${path}: HTTP ${code} ${body.trim().slice(0, 300)}`.trimEnd(),
     verb,
     resource,
+    causes: status?.details?.causes ?? [],
     ...(seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}),
   });
 }

@@ -271,6 +271,22 @@ describe("clock and readiness", () => {
     });
   });
 
+  test("askEviction evicts a pod by its uid as a dry run alone, and rejects with the causes of the refusal", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(ok);
+      await cluster.askEviction(key, "u");
+      const [{ method, url, body = "" } = {}] = server.requests;
+      assert.deepEqual([method, url], ["POST", "/api/v1/namespaces/ns/pods/web/eviction"]);
+      const { kind, deleteOptions } = JSON.parse(body);
+      assert.deepEqual([kind, deleteOptions], ["Eviction", { dryRun: ["All"], preconditions: { uid: "u" } }]);
+      const causes = [{ reason: "SluiceGuard", message: "zones-down" }];
+      const status = { kind: "Status", code: 429, message: "not now", details: { causes, retryAfterSeconds: 10 } };
+      server.answer(({ response }) => response.writeHead(429).end(JSON.stringify(status)));
+      const error = await rejection(cluster.askEviction(key, "u"));
+      assert.deepEqual([error.code, error.message, error.causes], [429, "not now", causes]);
+    });
+  });
+
   test("every exchange is observed, with the labels of rollout-operator's metric", async () => {
     const seen: RequestObservation[] = [];
     await withServer({ onRequest: (observation) => seen.push(observation) }, async ({ cluster, server }) => {

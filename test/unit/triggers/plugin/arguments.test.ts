@@ -66,6 +66,12 @@ test("pause and resume take a group, and one zone of it or none", () => {
   }
 });
 
+test("drain takes one node, and a namespace only if the user gives one", () => {
+  assert.deepEqual(read("drain node-1"), { command: "drain", ...nowhere, node: "node-1" });
+  assert.deepEqual(read("version"), { command: "version", ...nowhere });
+  assert.deepEqual(read("drain node-1 -n db"), { command: "drain", ...nowhere, namespace: "db", node: "node-1" });
+});
+
 test("wait takes a group, what to wait for, and a duration as Go writes it", () => {
   const wait = { command: "wait", ...nowhere, group: "db", goal: "done", timeoutMs: 1_800_000 };
   assert.deepEqual(read("wait db"), wait);
@@ -81,8 +87,8 @@ test("the plugin prints its help without arguments, and wherever the command lin
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
     "-n mimir":
-      /^there is no command: write why, wait, pause, resume, release, suspended, recover, fence, fenced, confirm or restart$/,
-    whyy: /^there is no command "whyy": write why, wait, pause, resume, release, suspended, recover, fence, fenced, confirm or restart$/,
+      /^there is no command: write why, wait, drain, pause, resume, release, suspended, recover, fence, fenced, confirm, restart or version$/,
+    whyy: /^there is no command "whyy": write why, wait, drain, pause, resume, release, suspended, recover, fence, fenced, confirm, restart or version$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -125,6 +131,12 @@ test("a wrong command line is answered by one message that names the mistake", (
     "resume g z y": /^resume takes a GROUP, and one ZONE or none; given: 3$/,
     "pause g ../z": /^"..\/z" is no name of a StatefulSet$/,
     "pause g --wait": /^--wait belongs to release and recover, not to pause$/,
+    "version a": /^version takes no name; given: 1$/,
+    "version -o json": /^--output belongs to why, suspended and fenced, not to version$/,
+    drain: /^drain takes one NODE; given: 0$/,
+    "drain a b": /^drain takes one NODE; given: 2$/,
+    "drain ../a": /^"..\/a" is no name of a Node$/,
+    "drain a --dry-run": /^--dry-run belongs to .+, not to drain$/,
     wait: /^wait takes one GROUP; given: 0$/,
     "wait a b": /^wait takes one GROUP; given: 2$/,
     "wait a --for ready": /^--for is "ready"; write done or idle$/,

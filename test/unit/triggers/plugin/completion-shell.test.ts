@@ -48,7 +48,13 @@ async function offered(words: readonly string[], groups: readonly string[]): Pro
   for (const group of groups) if (group !== "group") addLedger(harness, group);
   let out = "";
   const terminal = {
-    connect: async () => ({ cluster: harness.cluster, namespace, close: async () => {} }),
+    connect: async () => ({
+      cluster: harness.cluster,
+      namespace,
+      askEviction: async () => {},
+      ready: async () => ({}),
+      close: async () => {},
+    }),
     out(text: string) {
       out += text;
     },

@@ -27,6 +27,7 @@ async function offered(line: string): Promise<readonly string[]> {
 test("the commands are offered first, by their beginning, without a request to the API server", async () => {
   assert.deepEqual(await offered(""), [
     "confirm",
+    "drain",
     "fence",
     "fenced",
     "pause",
@@ -35,6 +36,7 @@ test("the commands are offered first, by their beginning, without a request to t
     "restart",
     "resume",
     "suspended",
+    "version",
     "wait",
     "why",
   ]);
@@ -47,6 +49,8 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("why "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("why -n mimir ing"), ["(groups)", "ingester"]);
   assert.deepEqual(await offered("why ingester "), []);
+  assert.deepEqual(await offered("version "), []);
+  assert.deepEqual(await offered("version --c"), ["--context"]);
   assert.deepEqual(await offered("wait "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("wait ingester "), []);
   assert.deepEqual(await offered("release ingester "), ["(reserved ingester)", "ingester-zone-a-0"]);
@@ -63,7 +67,7 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("suspended "), ["(suspended)", "db"]);
   assert.deepEqual(await offered("recover "), ["(suspended)", "data-db-0", "db", "process-groups"]);
   assert.deepEqual(await offered("recover process-groups orders "), []);
-  for (const command of ["fence", "fenced", "confirm"]) {
+  for (const command of ["drain", "fence", "fenced", "confirm"]) {
     assert.deepEqual(await offered(`${command} `), ["(nodes)", "node-1"]);
     assert.deepEqual(await offered(`${command} node-1 `), []);
   }

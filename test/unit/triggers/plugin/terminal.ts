@@ -1,7 +1,7 @@
 /** `kubectl sluice` in a fake cluster in virtual time: it gets a command line, and returns its output and exit code. */
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { run } from "../../../../triggers/plugin/command.ts";
-import type { ExitCode } from "../../../../triggers/plugin/terminal.ts";
+import type { ApiConnection, ExitCode } from "../../../../triggers/plugin/terminal.ts";
 import { type Harness, namespace, played } from "../../shared/reconcile/harness.ts";
 
 export interface Printed {
@@ -12,11 +12,23 @@ export interface Printed {
 }
 
 /** Runs a command line against the cluster of `passes`, or against another cluster on the same timeline. */
-export async function sluice(harness: Harness, line: string, cluster: Cluster = harness.cluster): Promise<Printed> {
+export async function sluice(
+  harness: Harness,
+  line: string,
+  cluster: Cluster = harness.cluster,
+  calls: Partial<ApiConnection> = {},
+): Promise<Printed> {
   let out = "";
   const reported: string[] = [];
   const terminal = {
-    connect: async () => ({ cluster, namespace, close: async () => {} }),
+    connect: async () => ({
+      cluster,
+      namespace,
+      askEviction: async () => {},
+      ready: async () => ({}),
+      close: async () => {},
+      ...calls,
+    }),
     out(text: string) {
       out += text;
     },

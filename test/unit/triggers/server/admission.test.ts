@@ -83,6 +83,16 @@ test("a refusal has code 400, a message and the field, in dry runs as well", asy
   }
 });
 
+test("the answer to a dry run of an eviction names the guard as a cause besides, and no other answer does", async () => {
+  const handler = { review: async () => forbidden("never-possible", "0 of 3 may ever go") };
+  const { app } = createTestApp({ admissions: [{ definition: validation.definition, handler }] });
+  const detailsOf = async (request: object) => (await answerTo(review(request), app)).response.status?.details;
+  const causes = [{ reason: "SluiceGuard", message: "never-possible" }];
+  assert.deepEqual(await detailsOf({ dryRun: true, subResource: "eviction" }), { causes });
+  for (const request of [{ dryRun: true }, { subResource: "eviction" }])
+    assert.equal(await detailsOf(request), undefined);
+});
+
 /** Each row of the README's table of bad input: what is sent, the status, the message. */
 const badRequests: [row: string, status: number, message: RegExp, body: unknown, headers?: Record<string, string>][] = [
   ["no JSON", 400, /the body is not JSON/, "{"],
