@@ -205,4 +205,30 @@ describe("kubectl sluice for a person on call", { skip: await skipWithoutControl
     assert.match(stdout, /\nWARNING 1 replica has version 99\.1, and this plugin has \d+\.\d+: .+\n$/);
     assert.equal((await plugin.sluice("version now")).code, 2);
   });
+
+  test("why -A and suspended -A show groups and volume claims of all namespaces", async () => {
+    const { controlPlane } = stage;
+    for (const namespace of ["first", "second"]) {
+      const group = await createGroup(controlPlane, {
+        name: "everywhere",
+        namespace,
+        zones: 1,
+        pods: 1,
+        volumes: ["data"],
+      });
+      await waitForGroupReady(controlPlane, group);
+      const claim = "persistentvolumeclaim/data-everywhere-zone-a-0";
+      await kubectl(controlPlane, ["annotate", "-n", namespace, claim, "sluice.dev/suspend=true"]);
+    }
+    const why = await plugin.sluice("why -A");
+    assert.deepEqual([why.code, why.stderr], [0, ""]);
+    assert.match(why.stdout, /^NAMESPACE +GROUP /);
+    for (const namespace of ["first", "second"])
+      assert.match(why.stdout, new RegExp(`^${namespace} +everywhere +1 +1/1 `, "m"));
+    const one = await plugin.sluice("why everywhere -A");
+    assert.equal(one.stdout.match(/^everywhere in namespace (first|second): 1 of 1 pods ready/gm)?.length, 2);
+    const suspended = await plugin.sluice("suspended -A");
+    assert.match(suspended.stdout, /^first +data-everywhere-zone-a-0 .+\nsecond +data-everywhere-zone-a-0 /m);
+    assert.equal((await plugin.sluice("why -A -n first")).code, 2);
+  });
 });

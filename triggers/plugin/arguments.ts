@@ -50,8 +50,9 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
     return { mistake: `${what}: write ${namesOf(commands, "or")}` };
   }
   const { namespace, kubeconfig, context, output = "text", wait = false, "dry-run": dryRun = false } = values;
+  const isEverywhere = values["all-namespaces"] ?? false;
   const { mark = functionSettings.fenceMark.fallback } = values;
-  const mistake = foreignTo(command, given) ?? wrongValue(namespace, mark);
+  const mistake = foreignTo(command, given) ?? wrongValue(namespace, mark, isEverywhere);
   if (mistake !== undefined) return { mistake };
   const place = { namespace, kubeconfig, context };
   switch (command) {
@@ -60,7 +61,9 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
     case "fenced": {
       const shown = readShow(command, names, output);
       if ("mistake" in shown) return shown;
-      return command === "fenced" ? { command, ...place, ...shown, mark } : { command, ...place, ...shown };
+      return command === "fenced"
+        ? { command, ...place, ...shown, mark }
+        : { command, ...place, ...shown, isEverywhere };
     }
     case "release":
       return readRelease(names, { ...place, wait, dryRun });
@@ -91,7 +94,9 @@ function foreignTo(command: string, given: readonly string[]): string | undefine
   return foreign && `--${foreign} belongs to ${namesOf(owners[foreign] ?? [])}, not to ${command}`;
 }
 
-function wrongValue(namespace: string | undefined, mark: string): string | undefined {
+function wrongValue(namespace: string | undefined, mark: string, isEverywhere: boolean): string | undefined {
+  if (namespace !== undefined && isEverywhere)
+    return "--namespace names one namespace, and --all-namespaces all of them: write one of the two";
   if (namespace !== undefined && !isNamespaceName(namespace))
     return `--namespace is ${JSON.stringify(namespace)}, which is no name of a namespace`;
   const { parse: parseMark, grammar } = functionSettings.fenceMark;

@@ -1,12 +1,10 @@
 /** `kubectl sluice` from its command line to its exit code, over any cluster and streams. */
 
 import { dump } from "js-yaml";
-import { managedBy } from "../../functions/shared/annotations/table.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
-import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/base/escape-control.ts";
-import type { Context } from "../../functions/shared/contract/context.ts";
+import { escapeControls, escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
-import { type GroupKey, isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import { functionSettings } from "../table.ts";
 import { readCommandLine } from "./arguments.ts";
 import type {
@@ -27,16 +25,16 @@ import { confirmNode, markNode, NotFenced } from "./fence.ts";
 import { formatFences, inspectFences } from "./fences.ts";
 import { findGroups, NotFound, readOrFail } from "./groups.ts";
 import { help } from "./help.ts";
-import { createShadow, type GroupInspection, inspect, isUnknown, readInspection } from "./inspection.ts";
+import { createShadow } from "./inspection.ts";
 import { NotPaused, pause } from "./pause.ts";
 import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
 import { NotRestarted, restart } from "./restart.ts";
-import { formatSuspended, inspectSuspended } from "./suspended.ts";
+import { formatSuspended, inspectSuspended, inspectSuspendedEverywhere } from "./suspended.ts";
 import type { ApiConnection, ExitCode, Terminal } from "./terminal.ts";
-import { formatGroup, formatGroups } from "./text.ts";
 import { formatVersions, readVersions } from "./version.ts";
 import { waitForGroup } from "./wait.ts";
+import { inspectOrFail, printWhy } from "./why.ts";
 
 /** What a command refuses, with a message for its user. */
 const refusals = [NotFound, NotReleased, NotFenced, NotRestarted, NotPaused];
@@ -169,13 +167,15 @@ async function carryOut(
 async function printSuspended(
   cluster: Cluster,
   namespace: string,
-  { name, output }: ShowArguments,
+  { name, output, isEverywhere }: ShowArguments,
   { out, err, emphasize }: Terminal,
 ): Promise<ExitCode> {
-  const list = escapeTexts(await inspectSuspended(cluster, namespace, name));
+  const found = isEverywhere ? inspectSuspendedEverywhere(cluster, name) : inspectSuspended(cluster, namespace, name);
+  const list = escapeTexts(await found);
+  const where = isEverywhere ? "any namespace" : `namespace ${namespace}`;
   if (output !== "text") out(formatData(list, output));
   else if (list.claims.length > 0) out(formatSuspended(list, emphasize));
-  else err(`no volume claim is suspended in namespace ${namespace}${name === undefined ? "" : ` for ${name}`}`);
+  else err(`no volume claim is suspended in ${where}${name === undefined ? "" : ` for ${name}`}`);
   return 0;
 }
 
@@ -272,49 +272,6 @@ function messageFor(error: unknown): string {
   if (code === 401) return `the API server does not accept the kubeconfig's credentials: ${firstLine}`;
   if (code === 403) return `a right is missing: ${firstLine}`;
   return `the API server answered ${code}: ${firstLine}`;
-}
-
-/** 1 if the named group has nothing but a ledger that cannot be read. */
-async function printWhy(
-  cluster: Cluster,
-  namespace: string,
-  { name: group, output }: ShowArguments,
-  terminal: Terminal,
-): Promise<ExitCode> {
-  const shadow = createShadow(cluster, namespace);
-  if (group === undefined) return printWhyAll(shadow, namespace, output, terminal);
-  const inspection = await inspectOrFail(shadow, { namespace, group });
-  if (output === "json") terminal.out(`${escapeLines(JSON.stringify(inspection, undefined, 2))}\n`);
-  else terminal.out(formatGroup(escapeTexts(inspection), terminal.emphasize));
-  const { unreadable } = inspection.ledger;
-  if (unreadable === null || inspection.zones.length > 0) return 0;
-  terminal.err(unreadable);
-  return 1;
-}
-
-/** A Lease that is no ledger, and a group that vanishes meanwhile, keep no other group from being shown. */
-async function printWhyAll(
-  shadow: Context,
-  namespace: string,
-  output: string,
-  { out, err, emphasize }: Terminal,
-): Promise<ExitCode> {
-  const { keys, strays } = await findGroups(shadow, namespace);
-  const found = await Promise.all(keys.map((key) => readInspection(shadow, key)));
-  const inspections = await Promise.all(found.filter((inspection) => !isUnknown(inspection)).map(inspect));
-  if (output === "json") out(`${escapeLines(JSON.stringify({ namespace, groups: inspections }, undefined, 2))}\n`);
-  else if (inspections.length > 0) out(formatGroups(escapeTexts(inspections), emphasize));
-  else err(`there is no group in namespace ${namespace}`);
-  const [stray] = strays;
-  const label = `${managedBy.key}=sluice`;
-  if (strays.length === 1) err(`Lease ${stray} has the label ${label}, is no ledger, and is left out`);
-  if (strays.length > 1)
-    err(`${strays.length} Leases have the label ${label}, are no ledgers, and are left out; the first is ${stray}`);
-  return 0;
-}
-
-async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspection> {
-  return inspect(await readOrFail(shadow, key));
 }
 
 async function clear(

@@ -15,9 +15,11 @@ export interface ShowArguments extends ApiServerOptions {
   readonly name: string | undefined;
   /** `text`, or one of {@link outputs}. */
   readonly output: string;
+  /** All namespaces. */
+  readonly isEverywhere: boolean;
 }
 
-export interface FencedArguments extends Omit<ShowArguments, "command"> {
+export interface FencedArguments extends Omit<ShowArguments, "command" | "isEverywhere"> {
   readonly command: "fenced";
   /** A Node; undefined: all there are. */
   readonly name: string | undefined;
@@ -135,6 +137,7 @@ export const processGroups = "process-groups";
 
 export const options = {
   namespace: { type: "string", short: "n" },
+  "all-namespaces": { type: "boolean", short: "A" },
   output: { type: "string", short: "o" },
   kubeconfig: { type: "string" },
   context: { type: "string" },
@@ -159,6 +162,7 @@ export const outputs: Readonly<Record<string, readonly string[]>> = {
 
 /** Options that only some commands have. */
 export const owners: Readonly<Record<string, readonly string[]>> = {
+  "all-namespaces": ["why", "suspended"],
   output: Object.keys(outputs),
   wait: ["release", "recover"],
   "dry-run": ["release", "recover", "fence", "confirm", "restart", "pause", "resume"],

@@ -3,7 +3,7 @@ import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import { isMember } from "../../functions/shared/groups/governing.ts";
-import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger/lease.ts";
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
@@ -34,10 +34,19 @@ export async function readOrFail(shadow: Context, key: GroupKey): Promise<Inspec
   );
 }
 
-interface FoundGroups {
+export interface FoundGroups {
   readonly keys: readonly GroupKey[];
   /** Names of Leases that have the label of a ledger, and are none. */
   readonly strays: readonly string[];
+}
+
+/** The namespaces that have a StatefulSet or a ledger, by name. Throws ClusterError. */
+export async function findNamespaces(cluster: Cluster): Promise<readonly string[]> {
+  const [{ items }, leases] = await Promise.all([
+    cluster.list("statefulsets", { metadataOnly: true }),
+    listLedgerLeases(cluster, undefined),
+  ]);
+  return [...new Set([...items, ...leases].map(({ metadata: { namespace = "" } }) => namespace))].sort();
 }
 
 /** Groups by label, by budget (rule R1), and those with nothing but a ledger, by name. Throws ClusterError. */

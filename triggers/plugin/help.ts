@@ -7,13 +7,13 @@ import { usualReason, usualTimeout } from "./commands.ts";
 export const help = `Says why pods of a group or of a node wait, pauses rollouts, removes a reservation that no function can act on any more,
 brings back suspended volumes, fences nodes, and restarts processes inside their pods.
 
-  kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
+  kubectl sluice why [GROUP] [-n NAMESPACE | -A] [-o json]
   kubectl sluice wait GROUP [--for done|idle] [--timeout 30m] [-n NAMESPACE]
   kubectl sluice drain NODE [-n NAMESPACE]
   kubectl sluice pause GROUP [ZONE] [-n NAMESPACE] [--dry-run]
   kubectl sluice resume GROUP [ZONE] [-n NAMESPACE] [--dry-run]
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
-  kubectl sluice suspended [GROUP] [-n NAMESPACE] [-o json|yaml]
+  kubectl sluice suspended [GROUP] [-n NAMESPACE | -A] [-o json|yaml]
   kubectl sluice recover CLAIM... | GROUP [-n NAMESPACE] [--wait] [--dry-run]
   kubectl sluice recover process-groups CLUSTER ID... [-n NAMESPACE] [--wait] [--dry-run]
   kubectl sluice fence NODE [--reason TEXT] [--mark KEY] [--dry-run]
@@ -60,6 +60,7 @@ version shows the versions of this plugin, of each replica of Sluice and of the 
 
   -n, --namespace NAMESPACE  not given: that of the kubeconfig's context; in a pod of Sluice one that it serves; for fenced and
                              confirm that of the agents' Leases, ${functionSettings.fenceNamespace.fallback}
+  -A, --all-namespaces       for why and suspended
   -o, --output json          for why, suspended and fenced: everything, for programs; the latter two know yaml, too. All times
                              are RFC 3339 by the API server's clock
       --wait                 for release: wait until it can, or until the reservation has ended; for recover: until the

@@ -1,6 +1,7 @@
 /** The output of `kubectl sluice suspended`: the kept volumes, their time and size, and the wait of each. */
 
 import { read, rolloutGroup } from "../../functions/shared/annotations/table.ts";
+import { mapLimit } from "../../functions/shared/base/map-limit.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { durationNow } from "../../functions/shared/suspension/time-left.ts";
 import { type Member, parseVolumeUser } from "../../functions/shared/volumes/members.ts";
@@ -12,6 +13,7 @@ import { type Emphasis, tableOf } from "./text.ts";
 
 /** One volume claim that is suspended, is to be, or is wanted back. */
 export interface SuspendedInspection {
+  readonly namespace: string;
   readonly claim: string;
   readonly uid: string;
   /** Null where neither a StatefulSet has it nor another owner. */
@@ -32,12 +34,16 @@ export interface SuspendedInspection {
 }
 
 export interface SuspendedList {
-  readonly namespace: string;
+  /** Null: all. */
+  readonly namespace: string | null;
   /** The API server's clock. */
   readonly at: string;
   readonly claims: readonly SuspendedInspection[];
   readonly bytes: number;
 }
+
+/** Each needs three LISTs. */
+const mostNamespacesAtOnce = 4;
 
 /** All suspended volumes of a namespace, or those of one group, or of one StatefulSet. Throws ClusterError. */
 export async function inspectSuspended(cluster: Cluster, namespace: string, name?: string): Promise<SuspendedList> {
@@ -62,6 +68,18 @@ export async function inspectSuspended(cluster: Cluster, namespace: string, name
   return { namespace, at, claims: found, bytes: found.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0) };
 }
 
+/** The same of all namespaces. Throws ClusterError. */
+export async function inspectSuspendedEverywhere(cluster: Cluster, name?: string): Promise<SuspendedList> {
+  const { items } = await cluster.list("persistentvolumeclaims", {});
+  const asked = items.filter(isSuspensionAsked).map(({ metadata: { namespace = "" } }) => namespace);
+  const lists = await mapLimit([...new Set(asked)].sort(), mostNamespacesAtOnce, (namespace) =>
+    inspectSuspended(cluster, namespace, name),
+  );
+  const at = new Date(cluster.serverTimeMs()).toISOString();
+  const bytes = lists.reduce((sum, list) => sum + list.bytes, 0);
+  return { namespace: null, at, claims: lists.flatMap(({ claims }) => claims), bytes };
+}
+
 /** The owner that its volume claims name; undefined for a member of a StatefulSet. */
 function groupOfClaims({ set, pvcs }: Member): string | undefined {
   const [first] = set.owner === undefined ? [] : pvcs;
@@ -72,6 +90,7 @@ function inspect(pvc: Pvc, member: Member | undefined, group: string | undefined
   const kept = member && durationNow(member);
   const untilMs = kept?.kind === "value" && pvc.suspendedMs !== undefined ? pvc.suspendedMs + kept.value : undefined;
   return {
+    namespace: pvc.namespace,
     claim: pvc.name,
     uid: pvc.uid,
     pod: member?.name ?? null,
@@ -93,9 +112,10 @@ function timeOf(ms: number | undefined): string | null {
 }
 
 /** A table, and below it the wait of each. */
-export function formatSuspended({ at, claims, bytes }: SuspendedList, emphasize: Emphasis): string {
+export function formatSuspended({ namespace, at, claims, bytes }: SuspendedList, emphasize: Emphasis): string {
   const nowMs = Date.parse(at);
-  const rows = claims.map(({ claim, zone, state, since, until, bytes: size, guard }) => [
+  const rows = claims.map(({ namespace: own, claim, zone, state, since, until, bytes: size, guard }) => [
+    ...(namespace === null ? [own] : []),
     claim,
     zone ?? "-",
     state,
@@ -104,7 +124,8 @@ export function formatSuspended({ at, claims, bytes }: SuspendedList, emphasize:
     formatBytes(size),
     guard ?? "-",
   ]);
-  const table = tableOf(["CLAIM", "ZONE", "STATE", "FOR", "LEFT", "SIZE", "WAITS"], rows, emphasize);
+  const headings = ["CLAIM", "ZONE", "STATE", "FOR", "LEFT", "SIZE", "WAITS"];
+  const table = tableOf([...(namespace === null ? ["NAMESPACE"] : []), ...headings], rows, emphasize);
   const messages = [
     ...new Set(claims.flatMap(({ guard, sentence: message }) => (guard === null ? [] : [`${guard}: ${message}`]))),
   ];

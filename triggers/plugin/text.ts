@@ -55,15 +55,18 @@ export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): s
 }
 
 /** One line for each group. */
-export function formatGroups(groups: readonly GroupInspection[], emphasize: Emphasis): string {
+export function formatGroups(groups: readonly GroupInspection[], emphasize: Emphasis, hasNamespaces = false): string {
   const rows = groups.map((inspection) => {
-    const { group, zones, at } = inspection;
+    const { namespace, group, zones, at } = inspection;
     const { ready, wanted, outdated, reserved } = countsOf(inspection);
     const [message, since] = latestVerdict(inspection);
     const span = since === undefined ? "-" : formatSpan(Date.parse(at) - Date.parse(since));
-    return [group, `${zones.length}`, `${ready}/${wanted}`, `${outdated}`, `${reserved}`, span, message];
+    const place = hasNamespaces ? [namespace] : [];
+    return [...place, group, `${zones.length}`, `${ready}/${wanted}`, `${outdated}`, `${reserved}`, span, message];
   });
-  return `${tableOf(["GROUP", "ZONES", "READY", "OUTDATED", "RESERVED", "SINCE", "SAYS"], rows, emphasize).join("\n")}\n`;
+  const place = hasNamespaces ? ["NAMESPACE"] : [];
+  const headings = [...place, "GROUP", "ZONES", "READY", "OUTDATED", "RESERVED", "SINCE", "SAYS"];
+  return `${tableOf(headings, rows, emphasize).join("\n")}\n`;
 }
 
 function countsOf({ zones, reservations }: GroupInspection) {

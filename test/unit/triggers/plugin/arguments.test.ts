@@ -7,14 +7,26 @@ const read = (line: string) => readCommandLine(line.split(" ").filter(Boolean));
 const nowhere = { namespace: undefined, kubeconfig: undefined, context: undefined };
 
 test("why takes one group or none, before or after its options", () => {
-  assert.deepEqual(read("why"), { command: "why", ...nowhere, name: undefined, output: "text" });
-  assert.deepEqual(read("why ingester"), { command: "why", ...nowhere, name: "ingester", output: "text" });
+  assert.deepEqual(read("why"), { command: "why", ...nowhere, name: undefined, output: "text", isEverywhere: false });
+  assert.deepEqual(read("why ingester"), {
+    command: "why",
+    ...nowhere,
+    name: "ingester",
+    output: "text",
+    isEverywhere: false,
+  });
   const everything = { namespace: "mimir", kubeconfig: "file", context: "prod" };
   for (const line of [
     "why budget:b -n mimir -o json --kubeconfig file --context prod",
     "--context=prod --kubeconfig=file -ojson why --namespace mimir budget:b",
   ]) {
-    assert.deepEqual(read(line), { command: "why", ...everything, name: "budget:b", output: "json" });
+    assert.deepEqual(read(line), {
+      command: "why",
+      ...everything,
+      name: "budget:b",
+      output: "json",
+      isEverywhere: false,
+    });
   }
 });
 
@@ -25,8 +37,20 @@ test("release takes a group and a pod, and waits or pretends only with the optio
 });
 
 test("suspended takes one group or none and prints JSON or YAML; recover takes any number of names", () => {
-  assert.deepEqual(read("suspended"), { command: "suspended", ...nowhere, name: undefined, output: "text" });
-  assert.deepEqual(read("suspended db -o yaml"), { command: "suspended", ...nowhere, name: "db", output: "yaml" });
+  assert.deepEqual(read("suspended"), {
+    command: "suspended",
+    ...nowhere,
+    name: undefined,
+    output: "text",
+    isEverywhere: false,
+  });
+  assert.deepEqual(read("suspended db -o yaml"), {
+    command: "suspended",
+    ...nowhere,
+    name: "db",
+    output: "yaml",
+    isEverywhere: false,
+  });
   const names = ["data-db-0", "data-db-1"];
   const recover = { command: "recover", ...nowhere, names, cluster: undefined, wait: false, dryRun: false };
   assert.deepEqual(read("recover data-db-0 data-db-1"), recover);
@@ -70,6 +94,12 @@ test("drain takes one node, and a namespace only if the user gives one", () => {
   assert.deepEqual(read("drain node-1"), { command: "drain", ...nowhere, node: "node-1" });
   assert.deepEqual(read("version"), { command: "version", ...nowhere });
   assert.deepEqual(read("drain node-1 -n db"), { command: "drain", ...nowhere, namespace: "db", node: "node-1" });
+});
+
+test("why and suspended take -A for all namespaces, with a name or without", () => {
+  const everywhere = { ...nowhere, output: "text", isEverywhere: true };
+  assert.deepEqual(read("why -A"), { command: "why", ...everywhere, name: undefined });
+  assert.deepEqual(read("suspended db --all-namespaces"), { command: "suspended", ...everywhere, name: "db" });
 });
 
 test("wait takes a group, what to wait for, and a duration as Go writes it", () => {
@@ -131,6 +161,8 @@ test("a wrong command line is answered by one message that names the mistake", (
     "resume g z y": /^resume takes a GROUP, and one ZONE or none; given: 3$/,
     "pause g ../z": /^"..\/z" is no name of a StatefulSet$/,
     "pause g --wait": /^--wait belongs to release and recover, not to pause$/,
+    "why -A -n db": /^--namespace names one namespace, and --all-namespaces all of them: write one of the two$/,
+    "fenced -A": /^--all-namespaces belongs to why and suspended, not to fenced$/,
     "version a": /^version takes no name; given: 1$/,
     "version -o json": /^--output belongs to why, suspended and fenced, not to version$/,
     drain: /^drain takes one NODE; given: 0$/,
@@ -156,6 +188,7 @@ test("a wrong command line is answered by one message that names the mistake", (
 test("the help names every option and every exit code, and fits a terminal", () => {
   for (const word of [
     "--namespace",
+    "--all-namespaces",
     "--output",
     "--wait",
     "--dry-run",

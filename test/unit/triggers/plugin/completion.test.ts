@@ -75,7 +75,14 @@ test("after a command its names are offered, up to the number that it takes", as
 });
 
 test("the options of the command are offered, and the values of an option", async () => {
-  assert.deepEqual(await offered("why --"), ["--context", "--help", "--kubeconfig", "--namespace", "--output"]);
+  assert.deepEqual(await offered("why --"), [
+    "--all-namespaces",
+    "--context",
+    "--help",
+    "--kubeconfig",
+    "--namespace",
+    "--output",
+  ]);
   assert.deepEqual(await offered("release --d"), ["--dry-run"]);
   assert.deepEqual(await offered("suspended -o "), ["json", "yaml"]);
   assert.deepEqual(await offered("why --output "), ["json"]);
