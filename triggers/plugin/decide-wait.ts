@@ -23,14 +23,14 @@ export interface WaitZone {
 }
 
 /** The guard that a function gives now. */
-export interface HeldGuard {
+export interface PresentGuard {
   readonly function: string;
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** Null for a guard that this version does not know, which needs no person. */
   readonly ends: GuardEnd | null;
   readonly todo: string | null;
-  readonly heldMs: number;
+  readonly lastedMs: number;
   /** True for the function that replaces outdated pods. */
   readonly isRollout: boolean;
   /** True if the function has reserved or claimed something in the group. */
@@ -42,7 +42,7 @@ export interface WaitSnapshot {
   readonly goal: Goal;
   /** No zone: the group is gone. */
   readonly zones: readonly WaitZone[];
-  readonly guards: readonly HeldGuard[];
+  readonly guards: readonly PresentGuard[];
   /** Pods with an open reservation, and what else is claimed, in words. */
   readonly taken: readonly string[];
   /** Why the ledger cannot be read; undefined if it can. */
@@ -104,19 +104,19 @@ function listed(reasons: readonly string[]): readonly string[] {
   return more > 0 ? [...reasons.slice(0, mostListed), `and ${more} more`] : reasons;
 }
 
-/** The rollout's own sentence says more than the counts, unless it has nothing left to do. */
-function describeRollout({ isRollout, guard, sentence }: HeldGuard): readonly string[] {
-  return isRollout && guard !== "done" ? [`${guard}: ${sentence}`] : [];
+/** The rollout's own message has more than the counts, unless it has nothing left to do. */
+function describeRollout({ isRollout, guard, message }: PresentGuard): readonly string[] {
+  return isRollout && guard !== "done" ? [`${guard}: ${message}`] : [];
 }
 
 /** Of the guards that only a person ends, the group is waiting for those whose function it still needs. */
-function needsPerson({ ends, heldMs, isRollout, hasTaken }: HeldGuard, snapshot: WaitSnapshot): boolean {
-  if (ends !== "person" || heldMs < personAfterMs) return false;
+function needsPerson({ ends, lastedMs, isRollout, hasTaken }: PresentGuard, snapshot: WaitSnapshot): boolean {
+  if (ends !== "person" || lastedMs < personAfterMs) return false;
   if (!isRollout) return hasTaken;
   const isRolloutDue = snapshot.zones.some((zone) => zone.isRolledBySluice && zone.outdated > 0);
   return isRolloutDue || (snapshot.goal === "idle" && (hasTaken || snapshot.unreadable !== undefined));
 }
 
-function describeStuck({ function: by, guard, sentence, todo, heldMs }: HeldGuard): string {
-  return `${by} says ${guard}, for ${formatSpan(heldMs)}: ${sentence.replace(/\.$/, "")}. To do: ${todo}`;
+function describeStuck({ function: by, guard, message, todo, lastedMs }: PresentGuard): string {
+  return `${by} says ${guard}, for ${formatSpan(lastedMs)}: ${message.replace(/\.$/, "")}. To do: ${todo}`;
 }

@@ -23,7 +23,7 @@ export interface EvictionForecast {
   readonly answer: "allowed" | "waits" | "never" | "unknown";
   /** Null where the answer is not Sluice's. */
   readonly guard: string | null;
-  readonly sentence: string | null;
+  readonly message: string | null;
 }
 
 export interface NodeForecast {
@@ -83,13 +83,13 @@ async function ask(
   const pod = `${namespace}/${name}`;
   try {
     await askEviction({ namespace, name }, uid);
-    return { pod, answer: "allowed", guard: null, sentence: null };
+    return { pod, answer: "allowed", guard: null, message: null };
   } catch (error) {
     if (!(error instanceof ClusterError) || error.code === 0 || error.code === 401) throw error;
     // Another pod may have the name by now. A drain that begins later sees where that is.
     if (error.code === 404 || error.code === 409) return undefined;
     const guard = error.causes.find(({ reason }) => reason === guardCause)?.message ?? null;
-    return { pod, answer: answerOf(error, guard), guard, sentence: error.message.replace(webhookPrefix, "") };
+    return { pod, answer: answerOf(error, guard), guard, message: error.message.replace(webhookPrefix, "") };
   }
 }
 
@@ -104,7 +104,7 @@ const order = ["never", "unknown", "waits", "allowed"] as const;
 /** A line for each pod, the worst first, and a line that counts them. */
 export function formatDrain({ node, evictions, leftOut }: NodeForecast, emphasize: Emphasis): string {
   const sorted = order.flatMap((answer) => evictions.filter((one) => one.answer === answer));
-  const rows = sorted.map(({ pod, answer, guard, sentence }) => [pod, answer, guard ?? "-", sentence ?? "-"]);
+  const rows = sorted.map(({ pod, answer, guard, message }) => [pod, answer, guard ?? "-", message ?? "-"]);
   const counts = [...Map.groupBy(sorted, ({ answer }) => answer)].map(([answer, all]) => `${all.length} ${answer}`);
   const others = [
     leftOut.ofDaemonSets > 0 ? `${leftOut.ofDaemonSets} of DaemonSets` : "",

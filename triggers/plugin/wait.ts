@@ -1,9 +1,9 @@
 /** `kubectl sluice wait`: reads a group again and again, until it is as wanted, or cannot become so. */
-import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
 import { type Cluster, ClusterError, isRightMissing, isTransient } from "../../functions/shared/kubernetes/cluster.ts";
+import { table } from "../table.ts";
 import type { WaitArguments } from "./commands.ts";
-import { decideWait, type HeldGuard, type WaitDecision, type WaitSnapshot, type WaitZone } from "./decide-wait.ts";
+import { decideWait, type PresentGuard, type WaitDecision, type WaitSnapshot, type WaitZone } from "./decide-wait.ts";
 import { NotFound, readOrFail } from "./groups.ts";
 import { createShadow, type GroupInspection, type Inspection, inspect } from "./inspection.ts";
 import { formatSpan } from "./span.ts";
@@ -15,6 +15,8 @@ export interface WaitResult {
   readonly message: string;
 }
 
+/** Of the functions that replace outdated pods, by the guard that they give meanwhile. */
+const rollouts = new Set(table.filter(({ guards }) => Object.hasOwn(guards, "rolling")).map(({ name }) => name));
 /** How often the plugin reads the group. */
 const pollGroupEveryMs = 2_000;
 /** Sluice sends one Event about an eviction that is held or refused in each minute of the clock. */
@@ -23,7 +25,7 @@ const eventEveryMs = 60_000;
 const mostEvents = 20_000;
 
 /**
- * Waits until a group is `done` or `idle`. `report` gets a line for each new sentence about what it waits for.
+ * Waits until a group is `done` or `idle`. `report` gets a line for each new message about what it waits for.
  *
  * The first read fails as other commands do: it throws NotFound and ClusterError. Later an API server that is away is waited for.
  */
@@ -128,20 +130,20 @@ class GroupWatcher {
   }
 
   /** The guards that functions give now. A guard has held since the ledger says so, or since this command has seen it. */
-  #guardsOf({ functions }: GroupInspection, takers: ReadonlySet<string>, nowMs: number): readonly HeldGuard[] {
+  #guardsOf({ functions }: GroupInspection, takers: ReadonlySet<string>, nowMs: number): readonly PresentGuard[] {
     const monotonicMs = this.#cluster.monotonicMs();
     const seenSince = new Map<string, number>();
-    const guards = functions.flatMap(({ function: by, recorded, now, stale }): readonly HeldGuard[] => {
+    const guards = functions.flatMap(({ function: by, recorded, now, stale }): readonly PresentGuard[] => {
       const shown = now ?? (stale ? null : recorded);
       if (shown === null) return [];
-      const { guard, sentence, ends, todo } = shown;
+      const { guard, sentence: message, ends, todo } = shown;
       const key = `${by} ${guard}`;
       const sinceMs = this.#seenSince.get(key) ?? monotonicMs;
       seenSince.set(key, sinceMs);
       const recordedMs = recorded?.guard === guard ? nowMs - Date.parse(recorded.since) : 0;
-      const heldMs = Math.max(recordedMs, monotonicMs - sinceMs);
-      const isRollout = by === advanceZoneRollout.name;
-      return [{ function: by, guard, sentence, ends, todo, heldMs, isRollout, hasTaken: takers.has(by) }];
+      const lastedMs = Math.max(recordedMs, monotonicMs - sinceMs);
+      const isRollout = rollouts.has(by);
+      return [{ function: by, guard, message, ends, todo, lastedMs, isRollout, hasTaken: takers.has(by) }];
     });
     this.#seenSince = seenSince;
     return guards;

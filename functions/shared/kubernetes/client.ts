@@ -63,8 +63,8 @@ export interface KubernetesCluster extends Cluster {
   /** Resolves to its version when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
   ready(): Promise<KubernetesVersion>;
   /**
-   * Asks by a dry run whether a pod may be evicted now. Nothing changes. Rejects with the {@link ClusterError} that refuses it, with
-   * code 409 where another pod has that name.
+   * Asks by a dry run whether a pod may be evicted now. Nothing changes. Rejects with the {@link ClusterError} that refuses it,
+   * with code 409 where another pod has that name.
    */
   askEviction(pod: ObjectKey, uid: string): Promise<void>;
   /** Ends all connections, so that calls under way reject. */

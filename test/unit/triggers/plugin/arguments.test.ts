@@ -116,9 +116,8 @@ test("the plugin prints its help without arguments, and wherever the command lin
 
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
-    "-n mimir":
-      /^there is no command: write why, wait, drain, pause, resume, release, suspended, recover, fence, fenced, confirm, restart or version$/,
-    whyy: /^there is no command "whyy": write why, wait, drain, pause, resume, release, suspended, recover, fence, fenced, confirm, restart or version$/,
+    "-n mimir": /^there is no command: write why, wait, drain, pause, .+, confirm, restart or version$/,
+    whyy: /^there is no command "whyy": write why, wait, drain, pause, .+, confirm, restart or version$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,

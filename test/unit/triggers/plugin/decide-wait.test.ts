@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   decideWait,
-  type HeldGuard,
+  type PresentGuard,
   type WaitSnapshot,
   type WaitZone,
 } from "../../../../triggers/plugin/decide-wait.ts";
@@ -19,13 +19,13 @@ const zone: WaitZone = {
   isRolledBySluice: true,
 };
 const other = { ...zone, name: "db-b" };
-const guard: HeldGuard = {
+const guard: PresentGuard = {
   function: "advance-zone-rollout",
   guard: "delete-refused",
-  sentence: "the API server refuses it",
+  message: "the API server refuses it",
   ends: "person",
   todo: "find what refuses",
-  heldMs: 60_000,
+  lastedMs: 60_000,
   isRollout: true,
   hasTaken: false,
 };
@@ -74,11 +74,11 @@ const rows: readonly Row[] = [
   ],
   ["no StatefulSet is left", { ...whole, zones: [] }, "gone", /^db is gone: no StatefulSet is in it any more$/],
   [
-    "many zones wait, and the rollout has a sentence",
+    "many zones wait, and the rollout has a message",
     {
       ...whole,
       zones: Array.from({ length: 7 }, (_, n) => ({ ...zone, name: `z${n}`, outdated: 1 })),
-      guards: [{ ...guard, guard: "budget", ends: "depends", sentence: "2 may be down" }],
+      guards: [{ ...guard, guard: "budget", ends: "depends", message: "2 may be down" }],
     },
     "waits",
     /^z0: 1 outdated of 3 pods; .+; z4: 1 outdated of 3 pods; and 2 more; budget: 2 may be down$/,
@@ -103,7 +103,7 @@ const rows: readonly Row[] = [
   ],
   [
     "it has held for less than a minute",
-    { ...whole, zones: outdated, guards: [{ ...guard, heldMs: 59_999 }] },
+    { ...whole, zones: outdated, guards: [{ ...guard, lastedMs: 59_999 }] },
     "waits",
     /^db-a: 2 outdated of 3 pods; delete-refused: the API server refuses it$/,
   ],
@@ -122,13 +122,13 @@ const rows: readonly Row[] = [
   ],
   [
     "a guard that may end by itself has held for an hour",
-    { ...whole, zones: outdated, guards: [{ ...guard, ends: "depends", heldMs: 3_600_000 }] },
+    { ...whole, zones: outdated, guards: [{ ...guard, ends: "depends", lastedMs: 3_600_000 }] },
     "waits",
     /^db-a: 2 outdated/,
   ],
   [
     "a guard of a later version has held for an hour",
-    { ...whole, zones: outdated, guards: [{ ...guard, ends: null, todo: null, heldMs: 3_600_000 }] },
+    { ...whole, zones: outdated, guards: [{ ...guard, ends: null, todo: null, lastedMs: 3_600_000 }] },
     "waits",
     /^db-a: 2 outdated/,
   ],

@@ -58,7 +58,7 @@ test("all pods of the node are asked about by their uid, and 0 says that each ma
   assert.deepEqual(writes(stage.harness), []);
 });
 
-test("a pod that waits has its guard and its sentence, without the name of the webhook, and 3 says that some wait", async () => {
+test("a pod that waits has its guard and its message, without the name of the webhook, and 3 says that some wait", async () => {
   const stage = new Stage();
   for (const name of ["a", "b", "c"]) stage.add(name);
   stage.refusals.b = refusal(429, 'admission webhook "x.y" denied the request: 1 pod not ready', "zones-down");

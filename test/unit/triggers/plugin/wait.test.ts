@@ -23,7 +23,7 @@ function addEvent(harness: Harness, reason: string, name: string, lastTimestamp:
   harness.world.store.create("events", namespace, { metadata: { name }, reason, lastTimestamp });
 }
 
-test("wait ends with 0 when the last pod is ready at the wanted revision, and prints each sentence once", async () => {
+test("wait ends with 0 when the last pod is ready at the wanted revision, and prints each message once", async () => {
   const harness = await new Harness().prepare();
   const { code, out, err } = await whileRolling(harness, sluice(harness, "wait group"));
   assert.equal(code, 0);
@@ -53,7 +53,7 @@ test("a StatefulSet whose status is older than its spec is not done, although al
   );
 });
 
-test("wait ends with 1 at its time-out, with the last sentence, after one read if that is 0, and writes nothing", async () => {
+test("wait ends with 1 at its time-out, with the last message, after one read if that is 0, and writes nothing", async () => {
   const harness = await new Harness().prepare();
   const beganMs = harness.cluster.monotonicMs();
   const { code, out, err } = await sluice(harness, "wait group --timeout 31s");
@@ -117,9 +117,9 @@ test("idle waits for what is reserved, and until two minutes after the minute of
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
   const entry = [uid, "evaluate-eviction", stampMs];
   harness.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": { 0: entry } }) });
-  const held = await sluice(harness, "wait group --for idle --timeout 0");
+  const reserved = await sluice(harness, "wait group --for idle --timeout 0");
   assert.match(
-    held.err.at(-1) ?? "",
+    reserved.err.at(-1) ?? "",
     /^group is not idle after 0 s: group-a-0 is reserved by evaluate-eviction; zone-settling: /,
   );
   assert.equal((await sluice(harness, "wait group --timeout 0")).code, 0);
