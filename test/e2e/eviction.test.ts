@@ -142,7 +142,10 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       assert.match(stderr, /\(will retry after 5s\): admission webhook .+ 1 pod not ready in rehearsal-zone-b/);
       for (const way of ["in the body", "in the query"] as const) {
         const answer = await evict(scene.api, "rehearsal", "rehearsal-zone-b-0", way);
-        assert.deepEqual({ ...answer, message: "" }, { code: 429, message: "", causes: ["DisruptionBudget", "SluiceGuard"] });
+        assert.deepEqual(
+          { ...answer, message: "" },
+          { code: 429, message: "", causes: ["DisruptionBudget", "SluiceGuard"] },
+        );
         assert.match(answer.message, /1 pod not ready in rehearsal-zone-b/);
       }
       assert.deepEqual(await revisions(scene), before);
